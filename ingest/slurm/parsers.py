@@ -51,81 +51,18 @@ def parse(kind: SourceName, data: bytes, context: ParseContext) -> Parsed:
         raise error.of("scontrol show reservation" if listing else source_named(kind).prints_times) from None
 
 
-def _accounting(data: bytes, context: ParseContext) -> Parsed:
-    if is_json(data):
-        return parse_accounting_json(
-            data,
-            origin=context.origin,
-            cluster=context.cluster,
-            since=context.since,
-            until=context.until,
-            accept_truncated=context.accept_truncated,
-            now=context.now,
-        )
-    return parse_accounting(
-        data,
-        origin=context.origin,
-        cluster=context.cluster,
-        timezone=context.timezone,
-        delimiter=context.delimiter,
-        accept_truncated=context.accept_truncated,
-        since=context.since,
-        until=context.until,
-        now=context.now,
-    )
-
-
-def _events(data: bytes, context: ParseContext) -> Parsed:
-    return parse_events(
-        data,
-        origin=context.origin,
-        cluster=context.cluster,
-        timezone=context.timezone,
-        delimiter=context.delimiter,
-        accept_truncated=context.accept_truncated,
-        planned_reasons=context.planned_reasons,
-        since=context.since,
-        until=context.until,
-    )
-
-
-def _nodes(data: bytes, context: ParseContext) -> Parsed:
-    if is_json(data):
-        return parse_nodes_json(
-            data,
-            origin=context.origin,
-            cluster=context.cluster,
-            as_of=context.until,
-            planned_reasons=context.planned_reasons,
-            now=context.now,
-        )
-    return parse_nodes(
-        data,
-        origin=context.origin,
-        cluster=context.cluster or "",
-        timezone=context.timezone,
-        as_of=context.until,
-        planned_reasons=context.planned_reasons,
-        reached=context.reached,
-        now=context.now,
-    )
-
-
-def _settings(data: bytes, context: ParseContext) -> Parsed:
-    if is_json(data):
-        return parse_settings_json(data, origin=context.origin, cluster=context.cluster)
-    return parse_settings(data, origin=context.origin, cluster=context.cluster)
-
-
-def _reservations(data: bytes, context: ParseContext) -> Parsed:
-    return parse_reservations_json(data, context) if is_json(data) else parse_reservations(data, context)
+def _either(
+    from_json: Callable[[bytes, ParseContext], Parsed], from_text: Callable[[bytes, ParseContext], Parsed]
+) -> Callable[[bytes, ParseContext], Parsed]:
+    """The parser of a kind that comes as JSON or as text."""
+    return lambda data, context: (from_json if is_json(data) else from_text)(data, context)
 
 
 PARSERS: Final[Mapping[SourceName, Callable[[bytes, ParseContext], Parsed]]] = {
-    "slurm.accounting": _accounting,
-    "slurm.events": _events,
-    "slurm.nodes": _nodes,
-    "slurm.config": _settings,
+    "slurm.accounting": _either(parse_accounting_json, parse_accounting),
+    "slurm.events": parse_events,
+    "slurm.nodes": _either(parse_nodes_json, parse_nodes),
+    "slurm.config": _either(parse_settings_json, parse_settings),
     "slurm.associations": parse_associations,
     "slurm.qos": parse_qos,
     "slurm.transactions": parse_transactions,
@@ -133,5 +70,5 @@ PARSERS: Final[Mapping[SourceName, Callable[[bytes, ParseContext], Parsed]]] = {
     "slurm.runaway": parse_runaway,
     "slurm.jobs": parse_jobs,
     "slurm.topology": parse_topology,
-    "slurm.reservations": _reservations,
+    "slurm.reservations": _either(parse_reservations_json, parse_reservations),
 }

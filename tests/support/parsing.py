@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ingest.context import ParseContext
 from ingest.slurm.accounting.sacct import parse_accounting
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def text(*rows: dict[str, str], columns: list[str] | None = None, delimiter: str
 
 def parse(data: bytes, *, timezone: str | None = None, cluster: str | None = None, **options: object) -> Parsed:
     """Parse accounting text whose name does not matter."""
-    return parse_accounting(data, origin="jobs.txt", timezone=timezone, cluster=cluster, **options)  # type: ignore[arg-type]  # the parser's own options
+    return parse_accounting(data, ParseContext(origin="jobs.txt", timezone=timezone, cluster=cluster, **options))  # type: ignore[arg-type]  # the parser's own options
 
 
 def attempt(*rows: dict[str, str], **options: object) -> dict[str, object]:

@@ -22,6 +22,7 @@ from ingest.slurm.formats import values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ingest.context import ParseContext
     from ingest.tables import Parsed
 
 __all__ = ["ACCOUNTING", "fetch_accounting", "merge_attempts", "parse_accounting", "subprocess_runner"]
@@ -138,46 +139,24 @@ REQUIRED: Final = (
 """Without these there is no account of GPU time; of alternatives one is enough."""
 
 
-def parse_accounting(
-    data: bytes,
-    *,
-    origin: str,
-    cluster: str | None = None,
-    timezone: str | None = None,
-    delimiter: str | None = None,
-    accept_truncated: bool = False,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    now: datetime | None = None,
-) -> Parsed:
+def parse_accounting(data: bytes, context: ParseContext) -> Parsed:
     """Attempts and the node lists they held, written out, from sacct text with any columns in any order.
 
     Job steps and repeated headers are skipped (of steps the GPUs are read, see `ingest.slurm.accounting.step_gpus`),
-    repeated rows of an attempt are merged, and rows that cannot be believed are refused with a reason. `since`
-    and `until` are the requested window, where that is known; else `covers_from` is the first start, and
-    `covers_until` the last moment that any row covers.
-
-    Args:
-        data: The text as bytes.
-        origin: File name or command, for messages and rejects.
-        cluster: Cluster of rows that do not name one.
-        timezone: Zone of times without an offset, such as `Europe/Berlin`; epochs and offsets need none.
-        delimiter: What separates the columns; detected by default.
-        accept_truncated: Refuse a last row that is cut off instead of the whole input.
-        since: Start of the requested window.
-        until: End of the requested window.
-        now: The time: rows of later are refused.
+    repeated rows of an attempt are merged, and rows that cannot be believed are refused with a reason. Without `since`
+    and `until` of the requested window `covers_from` is the first start, and `covers_until` the last moment that any
+    row covers.
 
     Raises:
         InputError: The text as a whole cannot be read; see `ingest.errors`.
     """
-    counts = RowCounts(origin, cluster, since, until, now)
+    counts = RowCounts(context.origin, context.cluster, context.since, context.until, context.now)
     [block] = accounting_blocks(
         [data],
         counts,
-        timezone=timezone,
-        delimiter=delimiter,
-        accept_truncated=accept_truncated,
+        timezone=context.timezone,
+        delimiter=context.delimiter,
+        accept_truncated=context.accept_truncated,
         block=2 * len(data) + 1,  # UTF-16 may grow
     )
     frames = {"attempts": block.attempts, "node_lists": block.lists}

@@ -24,7 +24,8 @@ from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
+
+    from ingest.context import ParseContext
 
 __all__ = ["LOST", "parse_accounting_json"]
 
@@ -84,44 +85,26 @@ MAX_TASKS: Final = 1 << 22
 """Bits of a task bitmap beyond which it is left as it is: Slurm's largest array is four million tasks."""
 
 
-def parse_accounting_json(
-    data: bytes,
-    *,
-    origin: str,
-    cluster: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    accept_truncated: bool = False,
-    now: datetime | None = None,
-) -> Parsed:
+def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
     """Attempts and the nodes they held, from `sacct --json` or slurmrestd's slurmdb jobs.
 
     As from text (`ingest.slurm.accounting.sacct.parse_accounting`), with two differences: the steps inside a job object
     are no rows (their GPUs are read where the job's own TRES names none), and the `line` of a refused one is its number
     in the list. `LOST` lists what is null with this transport.
 
-    Args:
-        data: The answer as bytes.
-        origin: File name, command or address, for messages and rejects.
-        cluster: Cluster of jobs that do not name one.
-        since: Start of the requested window.
-        until: End of the requested window.
-        accept_truncated: Read the whole jobs of an answer that is cut off, and refuse the last one.
-        now: The time: jobs of later are refused.
-
     Raises:
         SlurmAnswerError: The answer holds errors instead of jobs.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
-    rows = read_rows(data, "jobs", Job, origin=origin, accept_truncated=accept_truncated)
-    named = cluster or rows.form.cluster
+    rows = read_rows(data, "jobs", Job, origin=context.origin, accept_truncated=context.accept_truncated)
+    named = context.cluster or rows.form.cluster
     frame = _frame(rows)
-    facts = read_facts(frame, cluster=named, timezone=None, origin=origin, now=now)
+    facts = read_facts(frame, cluster=named, timezone=None, origin=context.origin, now=context.now)
     attempts, _ = with_steps(merge_attempts(facts.attempts), _step_gpus(rows, named))
-    rejects = _rejects(rows, facts, named, origin)
+    rejects = _rejects(rows, facts, named, context.origin)
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
-    others = sorted(set(attempts["cluster"].unique()) - {cluster}) if cluster else []
-    foreign = [LoadWarning("other_clusters", len(others), f"{cluster}: {', '.join(others)}")] if others else []
+    others = sorted(set(attempts["cluster"].unique()) - {context.cluster}) if context.cluster else []
+    foreign = [LoadWarning("other_clusters", len(others), f"{context.cluster}: {', '.join(others)}")] if others else []
     warnings = [_of_list(warning) for warning in facts.warnings]
     return Parsed(
         source=SOURCE,
@@ -134,8 +117,8 @@ def parse_accounting_json(
         rows_rejected=rejects.height,
         columns=rows.names,
         warnings=[*rows.form.warnings, *_lost_codes(rows), *rows.warnings, *foreign, *warnings],
-        covers_from=since or first,
-        covers_until=until or facts.until.max(),  # type: ignore[arg-type]  # the largest of times is a time, or None
+        covers_from=context.since or first,
+        covers_until=context.until or facts.until.max(),  # type: ignore[arg-type]  # the largest of times is a time, or None
     )
 
 

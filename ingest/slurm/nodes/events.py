@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import polars as pl
 
-from ingest.context import PLANNED_REASONS
 from ingest.delimited.header import Layout, words
 from ingest.delimited.reader import LINE, Rows, read_rows
 from ingest.errors import InputError, MissingColumnError
@@ -19,6 +18,8 @@ from ingest.tables import NODE_STATES, REJECTS, Parsed, SourceName, conform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ingest.context import ParseContext
 
 Driver: TypeAlias = Literal["kubernetes", "slurm", "health_check", "person"]
 
@@ -127,18 +128,7 @@ def _state_of_bits(bits: int) -> str | None:
     return "drained" if bits & _DRAIN_BIT else "unknown" if bits & 0xF == 0 else None
 
 
-def parse_events(
-    data: bytes,
-    *,
-    origin: str,
-    cluster: str | None = None,
-    timezone: str | None = None,
-    delimiter: str | None = None,
-    accept_truncated: bool = False,
-    planned_reasons: Sequence[str] = PLANNED_REASONS,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> Parsed:
+def parse_events(data: bytes, context: ParseContext) -> Parsed:
     """Intervals in which nodes were out of service, from `sacctmgr -P show event` with any of its columns.
 
     Rows without a node name are about the cluster: skipped, but they mark from when on there are events. Rows of a
@@ -148,14 +138,16 @@ def parse_events(
     Raises:
         InputError: The text as a whole cannot be read.
     """
-    rows = read_rows(data, EVENTS, origin=origin, delimiter=delimiter, accept_truncated=accept_truncated)
-    _require(rows, cluster, origin)
-    table = _event_table(rows, cluster, timezone, origin)
+    rows = read_rows(
+        data, EVENTS, origin=context.origin, delimiter=context.delimiter, accept_truncated=context.accept_truncated
+    )
+    _require(rows, context.cluster, context.origin)
+    table = _event_table(rows, context.cluster, context.timezone, context.origin)
     about_nodes = table.filter("named")
     bad = about_nodes.filter(pl.col("problem").is_not_null()).select(LINE, "cluster", "problem")
     good = about_nodes.filter(pl.col("problem").is_null())
-    states = merge_node_states(as_node_states(good, "slurm.events", planned_reasons))
-    rejects = _rejects(rows, bad, cluster, origin)
+    states = merge_node_states(as_node_states(good, "slurm.events", context.planned_reasons))
+    rejects = _rejects(rows, bad, context.cluster, context.origin)
     return Parsed(
         source="slurm.events",
         clusters=frozenset(states["cluster"].unique()),
@@ -168,8 +160,9 @@ def parse_events(
         rows_rejected=rejects.height,
         columns=list(rows.header.shown),
         warnings=rows.warnings,
-        covers_from=since or _moment(table["started_at"].min()),
-        covers_until=until or _moment(table.select(pl.max_horizontal("started_at", "ended_at")).to_series().max()),
+        covers_from=context.since or _moment(table["started_at"].min()),
+        covers_until=context.until
+        or _moment(table.select(pl.max_horizontal("started_at", "ended_at")).to_series().max()),
     )
 
 

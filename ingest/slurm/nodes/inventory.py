@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.context import PLANNED_REASONS, untimed
+from ingest.context import untimed
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError, shorten
 from ingest.future import latest
@@ -23,6 +23,8 @@ from ingest.tables import CLUSTER_SETTINGS, NODES, RAW_LIMIT, REJECTS, TIME, Par
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ingest.context import ParseContext
 
 __all__ = [
     "EVENTS",
@@ -60,41 +62,32 @@ _STAMP = re.compile(r"\s*\[([^@\[\]]+)@([^\[\]]+)\]\s*$")
 _SEEN = ("BootTime", "SlurmdStartTime", "LastBusyTime")
 
 
-def parse_nodes(
-    data: bytes,
-    *,
-    origin: str,
-    cluster: str,
-    timezone: str | None = None,
-    as_of: datetime | None = None,
-    planned_reasons: Sequence[str] = PLANNED_REASONS,
-    reached: datetime | None = None,
-    now: datetime | None = None,
-) -> Parsed:
+def parse_nodes(data: bytes, context: ParseContext) -> Parsed:
     """Inventory from `scontrol show node` (with or without -o), and the nodes that are out of service now.
 
-    `as_of` is when the command ran; else it is the latest time in the text, which is never after that. `reached`
+    `until` is when the command ran; else it is the latest time in the text, which is never after that. `reached`
     is what to take where there is none. A time later than `now` counts as none: one wrong clock must not date them all.
-    A node out of service is so since the stamp in its Reason (since `as_of` where there is none), and still is.
+    A node out of service is so since the stamp in its Reason (since `until` where there is none), and still is.
 
     Raises:
         UnrecognisedInputError: There is no `NodeName=` record.
         TimeZoneError: The times are local and no zone is given.
         InputError: Its time is unknown.
     """
-    text, warnings = clean(data, origin)
+    cluster = context.cluster or ""
+    text, warnings = clean(data, context.origin)
     records = scontrol.node_records(text.decode())
     if not records:
         beginning = text.decode().strip().partition("\n")[0]
-        message = f"{origin}: no NodeName= record; it begins with\n  {shorten(beginning)}"
+        message = f"{context.origin}: no NodeName= record; it begins with\n  {shorten(beginning)}"
         raise UnrecognisedInputError(message)
     node_values = [scontrol.node_values(record) for _, record in records]
-    moments = _moments(node_values, timezone, origin, now)
-    seen_at = as_of or max(filter(None, moments.values()), default=None) or reached
+    moments = _moments(node_values, context.timezone, context.origin, context.now)
+    seen_at = context.until or max(filter(None, moments.values()), default=None) or context.reached
     if seen_at is None:
-        raise untimed(origin)
-    nodes, rejects = _inventory(records, node_values, cluster, seen_at, origin)
-    states = as_node_states(_states_now(node_values, cluster, seen_at, moments), "slurm.nodes", planned_reasons)
+        raise untimed(context.origin)
+    nodes, rejects = _inventory(records, node_values, cluster, seen_at, context.origin)
+    states = as_node_states(_states_now(node_values, cluster, seen_at, moments), "slurm.nodes", context.planned_reasons)
     once = nodes.unique(["cluster", "node"], keep="last", maintain_order=True)
     return Parsed(
         source="slurm.nodes",
@@ -204,7 +197,7 @@ def _states_now(
 # --- settings ------------------------------------------------------------------------------------------
 
 
-def parse_settings(data: bytes, *, origin: str, cluster: str | None = None) -> Parsed:
+def parse_settings(data: bytes, context: ParseContext) -> Parsed:
     """The few settings of `scontrol show config` that numbers depend on; `30 sec` becomes `30`.
 
     Of AuthInfo only `cred_expire` is stored: the rest are paths and may be secrets.
@@ -213,15 +206,16 @@ def parse_settings(data: bytes, *, origin: str, cluster: str | None = None) -> P
         MissingColumnError: Neither the text nor the caller names the cluster.
         UnrecognisedInputError: None of the settings is there.
     """
-    text, warnings = clean(data, origin)
+    text, warnings = clean(data, context.origin)
     settings = scontrol.settings(text.decode())
     selected = {name: _setting(name, settings[name]) for name in SETTINGS if name in settings}
     if not selected:
-        message = f"{origin}: not the output of scontrol show config; it begins with\n  {shorten(text.decode()[:200])}"
+        beginning = shorten(text.decode()[:200])
+        message = f"{context.origin}: not the output of scontrol show config; it begins with\n  {beginning}"
         raise UnrecognisedInputError(message)
-    named = selected.get("ClusterName") or cluster
+    named = selected.get("ClusterName") or context.cluster
     if not named:
-        message = f"{origin}: no ClusterName in it; name the cluster with --cluster NAME"
+        message = f"{context.origin}: no ClusterName in it; name the cluster with --cluster NAME"
         raise MissingColumnError(message)
     frame = pl.DataFrame(
         [(named, name, value) for name, value in selected.items() if value], schema=CLUSTER_SETTINGS, orient="row"

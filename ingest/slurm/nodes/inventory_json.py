@@ -14,15 +14,15 @@ import msgspec
 import polars as pl
 
 from ingest.cluster_names import which_cluster
-from ingest.context import PLANNED_REASONS
 from ingest.errors import MissingColumnError
 from ingest.slurm.formats.json_answer import Rows, SlurmAnswerError, Whole, Words, read_rows, whole, words
 from ingest.slurm.nodes.inventory import parse_nodes
 from ingest.tables import CLUSTER_SETTINGS, RAW_LIMIT, REJECTS, Parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Mapping
+
+    from ingest.context import ParseContext
 
 _SPACE = re.compile(r"\s+")
 
@@ -50,45 +50,30 @@ class Node(msgspec.Struct, gc=False):
     slurmd_version: str | None = None
 
 
-def parse_nodes_json(
-    data: bytes,
-    *,
-    origin: str,
-    cluster: str | None = None,
-    as_of: datetime | None = None,
-    now: datetime | None = None,
-    planned_reasons: Sequence[str] = PLANNED_REASONS,
-) -> Parsed:
+def parse_nodes_json(data: bytes, context: ParseContext) -> Parsed:
     """Inventory, and the nodes that are out of service now; as from text (`ingest.slurm.nodes.inventory.parse_nodes`).
 
-    The `line` of a refused node is its number in the list.
-
-    Args:
-        data: The answer as bytes.
-        origin: File name, command or address, for messages and rejects.
-        cluster: The cluster, where the answer does not name it (before 0.0.40 none does).
-        as_of: When it was requested; else the latest time in it.
-        now: The time: no time in it is later.
-        planned_reasons: Node reasons (regular expressions) that mean planned work.
+    The `line` of a refused node is its number in the list. Before 0.0.40 no answer names its cluster: the context does.
+    Without a time of the request it is of the latest time in it.
 
     Raises:
         SlurmAnswerError: The answer holds errors, or no node at all: then slurmctld did not answer.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
-    rows = read_rows(data, "nodes", Node, origin=origin)
+    rows = read_rows(data, "nodes", Node, origin=context.origin)
     if not rows.n_read:
-        message = f"{origin}: no nodes. Did slurmctld answer (scontrol ping)? Nothing was changed."
+        message = f"{context.origin}: no nodes. Did slurmctld answer (scontrol ping)? Nothing was changed."
         raise SlurmAnswerError(message)
-    named = cluster or rows.form.cluster or ""
+    named = context.cluster or rows.form.cluster or ""
     rows = _with_names(rows)
-    refused = [(named, "slurm.nodes", origin, number, reason, raw[:RAW_LIMIT]) for number, reason, raw in rows.refused]
+    refused = [
+        (named, "slurm.nodes", context.origin, number, reason, raw[:RAW_LIMIT]) for number, reason, raw in rows.refused
+    ]
     rejects = pl.DataFrame(refused, schema=REJECTS, orient="row")
     if not rows.rows:
         return _nothing_good(rows, rejects, named)
     text = "\n".join(_node_record(node) for _, node in rows.rows).encode()
-    parsed = parse_nodes(
-        text, origin=origin, cluster=named, timezone="UTC", as_of=as_of, planned_reasons=planned_reasons, now=now
-    )
+    parsed = parse_nodes(text, replace(context, cluster=named, timezone="UTC", reached=None))
     return in_their_places(parsed, rows, rejects)
 
 
@@ -161,26 +146,27 @@ class Cluster(msgspec.Struct, gc=False):
     name: str
 
 
-def parse_settings_json(data: bytes, *, origin: str, cluster: str | None = None) -> Parsed:
+def parse_settings_json(data: bytes, context: ParseContext) -> Parsed:
     """The cluster's name and Slurm's release, from slurmrestd's slurmdb clusters. It has no other settings.
 
-    Args:
-        data: The answer as bytes.
-        origin: Address, for messages.
-        cluster: The cluster, where slurmdbd has several and the answer does not name the one (before 0.0.40).
+    The context names the cluster where slurmdbd has several and the answer does not name the one (before 0.0.40).
 
     Raises:
         MissingColumnError: Which of several clusters it is was not specified.
         InputError: The answer as a whole cannot be read; see `ingest.errors`.
     """
-    rows = read_rows(data, "clusters", Cluster, origin=origin)
+    rows = read_rows(data, "clusters", Cluster, origin=context.origin)
     names = sorted({one.name for _, one in rows.rows})
-    named = cluster or rows.form.cluster or (names[0] if len(names) == 1 else None)
+    named = context.cluster or rows.form.cluster or (names[0] if len(names) == 1 else None)
     if named is None:
-        raise MissingColumnError(which_cluster(origin, names, "--cluster NAME, or `cluster` in the configuration"))
+        raise MissingColumnError(
+            which_cluster(context.origin, names, "--cluster NAME, or `cluster` in the configuration")
+        )
     settings = [(named, "ClusterName", named)]
     settings += [(named, "SLURM_VERSION", rows.form.release)] if rows.form.release else []
-    refused = [(named, "slurm.config", origin, number, why, raw[:RAW_LIMIT]) for number, why, raw in rows.refused]
+    refused = [
+        (named, "slurm.config", context.origin, number, why, raw[:RAW_LIMIT]) for number, why, raw in rows.refused
+    ]
     return Parsed(
         source="slurm.config",
         clusters=frozenset({named}),

@@ -13,6 +13,7 @@ from app import clock
 from app.cli import doctor, future_rows
 from app.config.settings import Config
 from ingest import tables
+from ingest.context import ParseContext
 from ingest.errors import UnrecognisedInputError
 from ingest.future import HAPPENED, PLANNED, TOLERANCE, without_future
 from ingest.prometheus.load_files import ingest_files
@@ -93,7 +94,7 @@ def test_accounting_row_from_the_future_is_refused(tmp_path: Path, row: dict[str
 
 def test_json_accounting_job_from_the_future_is_refused() -> None:
     late = job(time=dict(job()["time"], end=int(FUTURE.timestamp())))
-    parsed = parse_accounting_json(answer(jobs=[job(job_id=8), late]), origin="x", cluster="c1", now=NOW)
+    parsed = parse_accounting_json(answer(jobs=[job(job_id=8), late]), ParseContext(origin="x", cluster="c1", now=NOW))
     assert parsed.rejects.select("line", "reason").rows() == [(2, "End lies in the future: 2033-03-01T00:00:00Z")]
 
 

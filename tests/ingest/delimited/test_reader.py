@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.context import ParseContext
 from ingest.delimited.reader import read_blocks
 from ingest.errors import DelimiterError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
 from ingest.slurm.accounting.sacct import ACCOUNTING, DOCUMENTED_ORDER, parse_accounting
@@ -257,7 +258,7 @@ def test_text_that_grows_when_recoded_is_still_one_block() -> None:
     data = text(*({"JobIDRaw": str(n), "JobName": "\u8bad\u7ec3" * 300} for n in range(1, 300)))
     wide = data.decode().encode("utf-16")
     assert len(wide) < len(data)
-    assert parse_accounting(wide, origin="x").frames["attempts"].height == 299
+    assert parse_accounting(wide, ParseContext(origin="x")).frames["attempts"].height == 299
 
 
 @pytest.mark.parametrize("block", [300, 700, 5_000])

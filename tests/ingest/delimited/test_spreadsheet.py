@@ -31,8 +31,8 @@ def test_a_dump_that_a_spreadsheet_saved_is_the_dump(quoting: int, given: str | 
     data = (DATA / "kinds.sacct.txt").read_bytes()
     saved = mark + as_csv(data, "\x1f", quoting)
     assert detect_kind(saved) == "slurm.accounting"
-    found = parse_accounting(saved, origin="x", delimiter=given)
-    expected = parse_accounting(data, origin="x")
+    found = parse_accounting(saved, ParseContext(origin="x", delimiter=given))
+    expected = parse_accounting(data, ParseContext(origin="x"))
     assert found.frames["attempts"].equals(expected.frames["attempts"])
     assert found.rows_rejected == 0
 
@@ -49,7 +49,7 @@ def test_line_break_and_quote_within_quotes_belong_to_the_text() -> None:
 def test_comma_separated_sacct_is_refused_with_a_working_export(name: str, given: str | None) -> None:
     data = (DATA / name).read_bytes().replace(b"\x1f", b",").replace(b"|", b",")
     with pytest.raises(DelimiterError) as caught:
-        parse_accounting(data, origin="x", cluster="c1", delimiter=given)
+        parse_accounting(data, ParseContext(origin="x", cluster="c1", delimiter=given))
     assert "line 2" in str(caught.value)
     said = str(caught.value).partition("cannot be distinguished")[0]
     assert "AllocTRES" in said
@@ -60,7 +60,7 @@ def test_comma_separated_sacct_is_refused_with_a_working_export(name: str, given
 def test_the_26_columns_without_a_header_are_no_dump_with_commas() -> None:
     data = (DATA / "kinds-26.sacct.txt").read_bytes().replace(b"|", b",")
     with pytest.raises(InputError):
-        parse_accounting(data, origin="x")
+        parse_accounting(data, ParseContext(origin="x"))
 
 
 @pytest.mark.parametrize("delimiter", [",", "=", ":"])

@@ -126,7 +126,9 @@ def test_json_damaged_behind_an_undeclared_row_is_an_error(kind: SourceName, res
 @given(dumps(), st.booleans())
 def test_any_columns_with_any_nonsense_are_read_or_refused(data: bytes, accept_truncated: bool) -> None:
     with suppress(InputError):
-        parsed = parse_accounting(data, origin="x", cluster="c", timezone="UTC", accept_truncated=accept_truncated)
+        parsed = parse_accounting(
+            data, ParseContext(origin="x", cluster="c", timezone="UTC", accept_truncated=accept_truncated)
+        )
         told = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
         assert parsed.rows_read == told
 

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.context import ParseContext
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.accounting.store import AttemptWriter
 from ingest.tables import ATTEMPT_KEY
@@ -112,7 +113,7 @@ def loaded(writer: Writer, texts: Sequence[bytes], cluster: str | None) -> pl.Da
     for table in ("stored.attempts", "resubmissions"):
         writer.delete(table, writer.table(table.removeprefix("stored.")).select("cluster").unique())
     for each in texts:
-        parsed = parse_accounting(each, origin="jobs.txt", cluster=cluster)
+        parsed = parse_accounting(each, ParseContext(origin="jobs.txt", cluster=cluster))
         assert parsed.rejects["reason"].to_list() == []
         with writer.transaction():
             attempts = AttemptWriter(writer)

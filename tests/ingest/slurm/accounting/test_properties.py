@@ -12,6 +12,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.context import ParseContext
 from ingest.delimited.reader import read_blocks, read_rows
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.sacct import ACCOUNTING, parse_accounting
@@ -74,7 +75,7 @@ def test_any_jobs_round_trip_with_any_columns_and_delimiter(
 ) -> None:
     words = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=delimiter), max_size=12)
     table = data.draw(tables(text=words))
-    read_back(parse_accounting(render(table, columns, delimiter), origin="x"), table)
+    read_back(parse_accounting(render(table, columns, delimiter), ParseContext(origin="x")), table)
 
 
 @settings(max_examples=30, deadline=None)
@@ -83,9 +84,11 @@ def test_any_jobs_are_read_back_from_times_of_any_zone(data: st.DataObject, zone
     table = data.draw(tables(zone=None if with_offset else zone))
     columns = [*IDENTITY, *TYPED]
     if with_offset:
-        read_back(parse_accounting(render(table, columns, clock=offset(zone)), origin="x"), table, texts=[])
+        read_back(
+            parse_accounting(render(table, columns, clock=offset(zone)), ParseContext(origin="x")), table, texts=[]
+        )
         return
-    parsed = parse_accounting(render(table, columns, clock=local(zone)), origin="x", timezone=zone)
+    parsed = parse_accounting(render(table, columns, clock=local(zone)), ParseContext(origin="x", timezone=zone))
     twice = [job for job in table if any(occurs_twice(moment, zone) for moment in (job.start, job.end) if moment)]
     if not twice:
         read_back(parsed, table, texts=[])
@@ -101,7 +104,7 @@ def test_any_jobs_are_read_back_from_times_of_any_zone(data: st.DataObject, zone
 def test_text_may_hold_breaks_and_delimiters_in_our_column_order(
     table: list[Job], columns: list[str], delimiter: str
 ) -> None:
-    read_back(parse_accounting(render(table, columns, delimiter), origin="x"), table)
+    read_back(parse_accounting(render(table, columns, delimiter), ParseContext(origin="x")), table)
 
 
 @settings(max_examples=30, deadline=None)
@@ -109,7 +112,7 @@ def test_text_may_hold_breaks_and_delimiters_in_our_column_order(
 def test_one_text_between_typed_columns_may_hold_the_delimiter(
     table: list[Job], columns: list[str], delimiter: str
 ) -> None:
-    read_back(parse_accounting(render(table, columns, delimiter), origin="x"), table, texts=["JobName"])
+    read_back(parse_accounting(render(table, columns, delimiter), ParseContext(origin="x")), table, texts=["JobName"])
 
 
 @settings(max_examples=30, deadline=None)
@@ -117,7 +120,7 @@ def test_one_text_between_typed_columns_may_hold_the_delimiter(
 def test_row_with_a_torn_text_is_read_right_or_refused(table: list[Job], columns: list[str], delimiter: str) -> None:
     # Nothing typed may come from text. What cannot be told (a line break in the first column, say) is refused.
     dump = render(table, columns, delimiter)
-    parsed = parse_accounting(dump, origin="x", delimiter=delimiter, accept_truncated=True)
+    parsed = parse_accounting(dump, ParseContext(origin="x", delimiter=delimiter, accept_truncated=True))
     for one in parsed.frames["attempts"].to_dicts():
         want = wanted(table[int(one["job_id"]) - 1])
         assert {name: one[name] for name in want} == want
@@ -153,14 +156,14 @@ def indexed(seen: Sequence[Job]) -> bytes:
 @given(st.data())
 def test_chunks_in_any_order_and_overlap_give_the_same_attempts(data: st.DataObject) -> None:
     seen = data.draw(sightings())
-    whole = parse_accounting(indexed(seen), origin="x").frames["attempts"]
+    whole = parse_accounting(indexed(seen), ParseContext(origin="x")).frames["attempts"]
     mixed = data.draw(st.permutations(seen))
     middle = len(mixed) // 2
     overlaps = data.draw(st.lists(st.lists(st.sampled_from(seen), min_size=1, max_size=5), max_size=2))
     loads = [load for load in data.draw(st.permutations([mixed[:middle], mixed[middle:], *overlaps])) if load]
     loaded = merge_attempts()
     for load in loads:
-        loaded = merge_attempts(loaded, parse_accounting(indexed(load), origin="x").frames["attempts"])
+        loaded = merge_attempts(loaded, parse_accounting(indexed(load), ParseContext(origin="x")).frames["attempts"])
     assert same_rows(loaded, whole)
     assert same_rows(merge_attempts(loaded, whole), whole)
 
@@ -169,7 +172,9 @@ def test_chunks_in_any_order_and_overlap_give_the_same_attempts(data: st.DataObj
 @given(st.permutations(range(8)))
 def test_the_order_of_rows_does_not_matter(order: list[int]) -> None:
     rows = [{"JobIDRaw": str(n % 3), "DBIndex": str(n % 4), "ElapsedRaw": str(n)} for n in range(8)]
-    straight, mixed = (parse_accounting(text(*chosen), origin="x") for chosen in (rows, [rows[n] for n in order]))
+    straight, mixed = (
+        parse_accounting(text(*chosen), ParseContext(origin="x")) for chosen in (rows, [rows[n] for n in order])
+    )
     assert straight.frames["attempts"].sort(KEY).equals(mixed.frames["attempts"].sort(KEY))
     nodes = [on_nodes(parsed).sort(*KEY, "node") for parsed in (straight, mixed)]
     assert nodes[0].equals(nodes[1])

@@ -35,7 +35,7 @@ NOTHING_FOUND = {"error_number": 9003, "error": "Nothing found with query", "des
 
 
 def read(*jobs: object, version: str = NEWEST) -> Parsed:
-    return parse_accounting_json(answer(version, jobs=list(jobs)), origin="x")
+    return parse_accounting_json(answer(version, jobs=list(jobs)), ParseContext(origin="x"))
 
 
 def attempt(*jobs: object, version: str = NEWEST) -> dict[str, Any]:
@@ -49,8 +49,8 @@ def attempt(*jobs: object, version: str = NEWEST) -> dict[str, Any]:
 
 
 def test_captured_jobs_equal_their_text_or_are_null_and_listed() -> None:
-    from_json = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="j")
-    from_text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), origin="t")
+    from_json = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j"))
+    from_text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), ParseContext(origin="t"))
     told, text = (found.frames["attempts"].sort(KEY) for found in (from_json, from_text))
     assert from_json.rejects.is_empty()
     assert told.height == text.height > 20
@@ -63,8 +63,8 @@ def test_captured_jobs_equal_their_text_or_are_null_and_listed() -> None:
 
 
 def test_values_absent_from_json_are_null_or_right_and_never_0() -> None:
-    told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="j").frames["attempts"]
-    text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), origin="t").frames["attempts"]
+    told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j")).frames["attempts"]
+    text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), ParseContext(origin="t")).frames["attempts"]
     both = told.join(text, on=KEY, suffix="_text")
     for name in LOST["0.0.38"]:
         carried = both.filter(pl.col(name).is_not_null())
@@ -76,8 +76,8 @@ def test_values_absent_from_json_are_null_or_right_and_never_0() -> None:
 
 
 def test_json_and_text_merge_into_attempts_with_fields_of_both() -> None:
-    told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="j").frames["attempts"]
-    text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), origin="t").frames["attempts"]
+    told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j")).frames["attempts"]
+    text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), ParseContext(origin="t")).frames["attempts"]
     assert merge_attempts(told, text).equals(merge_attempts(text, told))
     assert merge_attempts(told, text).sort(KEY).equals(text.sort(KEY))
 
@@ -85,7 +85,7 @@ def test_json_and_text_merge_into_attempts_with_fields_of_both() -> None:
 def test_accounting_that_begins_with_a_brace_is_parsed_as_json() -> None:
     data = (DATA / "jobs.sacct.json").read_bytes()
     found = parse("slurm.accounting", b"\xef\xbb\xbf\n" + data, ParseContext(origin="x"))
-    assert found.rows_loaded == parse_accounting_json(data, origin="x").rows_loaded
+    assert found.rows_loaded == parse_accounting_json(data, ParseContext(origin="x")).rows_loaded
     assert found.columns[:3] == ["account", "allocation_nodes", "array"]
 
 
@@ -245,23 +245,23 @@ def test_untried_or_unknown_version_is_read_with_a_warning(version: str, said: s
     shape = "0.0.38" if version < "0.0.39" else NEWEST
     about = {"plugin": {"data_parser": f"data_parser/v{version}"}}
     data = json.dumps({"jobs": [job(shape)], "meta": about, "errors": []}).encode()
-    found = parse_accounting_json(data, origin="x")
+    found = parse_accounting_json(data, ParseContext(origin="x"))
     assert found.rows_loaded == 1
     assert said in "\n".join(found.warnings)
 
 
 @pytest.mark.parametrize("about", [{}, None, [], {"plugin": "x"}, {"plugin": {"type": None}}, {"slurm": 7}])
 def test_an_answer_that_names_no_version_is_read_as_the_newest(about: object) -> None:
-    found = parse_accounting_json(json.dumps({"jobs": [job()], "meta": about}).encode(), origin="x")
+    found = parse_accounting_json(json.dumps({"jobs": [job()], "meta": about}).encode(), ParseContext(origin="x"))
     assert found.rows_loaded == 1
     assert "names no version" in found.warnings[0]
 
 
 def test_captured_answer_with_another_version_in_meta_is_read() -> None:
     told: dict[str, Any] = json.loads((DATA / "jobs.sacct.json").read_bytes())
-    plain = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), origin="x")
+    plain = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="x"))
     told["meta"]["plugin"] = {"type": "openapi/dbv0.0.99", "name": "x"}
-    found = parse_accounting_json(json.dumps(told).encode(), origin="x")
+    found = parse_accounting_json(json.dumps(told).encode(), ParseContext(origin="x"))
     assert found.rows_loaded == plain.rows_loaded
     assert "JSON v0.0.99 is not supported" in found.warnings[0]
 
@@ -272,24 +272,26 @@ def test_captured_answer_with_another_version_in_meta_is_read() -> None:
 def test_errors_inside_an_answer_are_an_error_despite_the_rest() -> None:
     errors = [{"error_number": 1007, "error": "Protocol authentication error", "source": "slurmdb_jobs_get"}]
     with pytest.raises(SlurmAnswerError, match=r"Protocol authentication error \(1007\)") as caught:
-        parse_accounting_json(answer("0.0.38", errors=errors, jobs=[]), origin="x")
+        parse_accounting_json(answer("0.0.38", errors=errors, jobs=[]), ParseContext(origin="x"))
     assert "token" in str(caught.value)
     with pytest.raises(SlurmAnswerError, match="Unable to contact slurm controller"):
-        parse_nodes_json(answer(errors=[{"error": "Unable to contact slurm controller"}], nodes=[]), origin="x")
+        parse_nodes_json(
+            answer(errors=[{"error": "Unable to contact slurm controller"}], nodes=[]), ParseContext(origin="x")
+        )
     with pytest.raises(SlurmAnswerError, match="an error without words"):
-        parse_accounting_json(answer(errors=[{}], jobs=[]), origin="x")
+        parse_accounting_json(answer(errors=[{}], jobs=[]), ParseContext(origin="x"))
     with pytest.raises(SlurmAnswerError, match="and 2 more"):
-        parse_accounting_json(answer(errors=["a", "b", "c", "d", "e"], jobs=[]), origin="x")
+        parse_accounting_json(answer(errors=["a", "b", "c", "d", "e"], jobs=[]), ParseContext(origin="x"))
 
 
 def test_nothing_found_is_an_empty_answer_and_no_error() -> None:
-    found = parse_accounting_json(answer("0.0.38", errors=[NOTHING_FOUND], jobs=[]), origin="x")
+    found = parse_accounting_json(answer("0.0.38", errors=[NOTHING_FOUND], jobs=[]), ParseContext(origin="x"))
     assert (found.rows_read, found.rows_loaded, found.frames["attempts"].height) == (0, 0, 0)
 
 
 def test_no_nodes_at_all_means_that_slurmctld_did_not_answer() -> None:
     with pytest.raises(SlurmAnswerError, match="no nodes"):
-        parse_nodes_json(answer(nodes=[]), origin="x", cluster="c")
+        parse_nodes_json(answer(nodes=[]), ParseContext(origin="x", cluster="c"))
 
 
 @pytest.mark.parametrize(
@@ -304,27 +306,27 @@ def test_no_nodes_at_all_means_that_slurmctld_did_not_answer() -> None:
 )
 def test_what_is_no_answer_is_refused_in_words(data: bytes, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        parse_accounting_json(data, origin="x")
+        parse_accounting_json(data, ParseContext(origin="x"))
 
 
 def test_half_an_answer_is_refused_or_read_as_far_as_it_is_whole() -> None:
     whole = answer("0.0.38", jobs=[job("0.0.38"), job("0.0.38", job_id=701), job("0.0.38", job_id=702)])
     half = whole[: whole.index(b"702") + 20]
     with pytest.raises(TruncatedInputError, match="--accept-truncated"):
-        parse_accounting_json(half, origin="x")
-    found = parse_accounting_json(half, origin="x", accept_truncated=True)
+        parse_accounting_json(half, ParseContext(origin="x"))
+    found = parse_accounting_json(half, ParseContext(origin="x", accept_truncated=True))
     assert found.frames["attempts"]["job_id"].sort().to_list() == ["700", "701"]
     assert found.rejects.select("line", "reason").rows() == [(3, "the JSON ends in the middle of it")]
     assert (found.rows_read, found.rows_rejected) == (3, 1)
     with pytest.raises(TruncatedInputError, match="before its jobs begin"):
-        parse_accounting_json(whole[:60], origin="x", accept_truncated=True)
+        parse_accounting_json(whole[:60], ParseContext(origin="x", accept_truncated=True))
 
 
 @pytest.mark.parametrize("stop", range(0, 12_000, 397))
 def test_wherever_an_answer_is_cut_off_no_job_is_lost_unseen(stop: int) -> None:
     data = answer(jobs=[job(), job(job_id=701)])
     try:
-        found = parse_accounting_json(data[:stop], origin="x", accept_truncated=True)
+        found = parse_accounting_json(data[:stop], ParseContext(origin="x", accept_truncated=True))
     except InputError:
         assert stop < data.index(b"{", 5)
         return
@@ -335,17 +337,17 @@ def test_wherever_an_answer_is_cut_off_no_job_is_lost_unseen(stop: int) -> None:
 
 def test_damaged_characters_cost_no_job() -> None:
     data = answer(jobs=[job(name="caf\u00e9")]).replace(rb"caf\u00e9", b"caf\xe9")
-    found = parse_accounting_json(data, origin="x")
+    found = parse_accounting_json(data, ParseContext(origin="x"))
     assert found.frames["attempts"]["name"].to_list() == ["caf\ufffd"]
     assert any("damaged characters" in said for said in found.warnings)
 
 
 def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
     bad = answer(jobs=[job(name="caf\u00e9", nodes="n[1"), job(job_id=3)]).replace(rb"caf\u00e9", b"caf\xe9")
-    found = parse_accounting_json(bad, origin="x")
+    found = parse_accounting_json(bad, ParseContext(origin="x"))
     assert 'caf\ufffd"' in found.rejects["raw"][0]
     whole = answer("0.0.38", jobs=[job("0.0.38", nodes="n[1")])
-    cut = parse_accounting_json(whole[: whole.rindex(b"]")], origin="x", accept_truncated=True)
+    cut = parse_accounting_json(whole[: whole.rindex(b"]")], ParseContext(origin="x", accept_truncated=True))
     assert '"n[1"' in cut.rejects["raw"][0]
     assert (cut.rows_read, cut.rows_rejected) == (1, 1)
 
@@ -405,12 +407,14 @@ def test_job_without_a_cluster_gets_the_given_or_answering_one() -> None:
     bare = job(cluster="", association={"account": "llm"})
     assert attempt(bare)["cluster"] == "bench"  # meta names it
     given_one = parse_accounting_json(
-        answer("0.0.39", jobs=[job("0.0.39", cluster=None, association=None)]), origin="x", cluster="c7"
+        answer("0.0.39", jobs=[job("0.0.39", cluster=None, association=None)]), ParseContext(origin="x", cluster="c7")
     )
     assert given_one.frames["attempts"]["cluster"].to_list() == ["c7"]
-    refused = parse_accounting_json(answer("0.0.39", jobs=[job("0.0.39", cluster=None, association=None)]), origin="x")
+    refused = parse_accounting_json(
+        answer("0.0.39", jobs=[job("0.0.39", cluster=None, association=None)]), ParseContext(origin="x")
+    )
     assert refused.rejects["reason"].to_list() == ["no cluster name"]
-    foreign = parse_accounting_json(answer(jobs=[job()]), origin="x", cluster="c7")
+    foreign = parse_accounting_json(answer(jobs=[job()]), ParseContext(origin="x", cluster="c7"))
     assert "rows name other clusters than c7: bench" in foreign.warnings
 
 
@@ -426,7 +430,9 @@ ANY_JSON = st.recursive(
 def test_whatever_a_field_holds_the_job_is_loaded_or_refused(version: str, data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(job(version))), min_size=1, max_size=3, unique=True))
     odd = job(version, **{name: data.draw(ANY_JSON) for name in names})
-    found = parse_accounting_json(answer(version, jobs=[job(version, job_id=1), odd]), origin="x", cluster="c")
+    found = parse_accounting_json(
+        answer(version, jobs=[job(version, job_id=1), odd]), ParseContext(origin="x", cluster="c")
+    )
     assert found.rows_read == 2
     assert found.rows_loaded + found.rows_duplicate + found.rows_rejected == 2
     assert "1" in found.frames["attempts"]["job_id"].to_list()
@@ -438,8 +444,12 @@ NOW = datetime(2026, 9, 22, tzinfo=UTC)
 
 
 def test_nodes_of_a_real_cluster_are_as_its_text_says() -> None:
-    told = parse_nodes_json((DATA / "nodes.slurmrestd.json").read_bytes(), origin="j", cluster="bench", as_of=NOW)
-    text = parse_nodes((DATA / "nodes-as-text.scontrol.txt").read_bytes(), origin="t", cluster="bench", as_of=NOW)
+    told = parse_nodes_json(
+        (DATA / "nodes.slurmrestd.json").read_bytes(), ParseContext(origin="j", cluster="bench", until=NOW)
+    )
+    text = parse_nodes(
+        (DATA / "nodes-as-text.scontrol.txt").read_bytes(), ParseContext(origin="t", cluster="bench", until=NOW)
+    )
     assert told.rows_loaded == 3
     for name in ("nodes", "node_states"):
         assert told.frames[name].equals(text.frames[name])
@@ -448,7 +458,7 @@ def test_nodes_of_a_real_cluster_are_as_its_text_says() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_node_is_the_same_in_the_words_of_every_version(version: str) -> None:
-    found = parse_nodes_json(answer(version, nodes=[node(version)]), origin="x", cluster="bench")
+    found = parse_nodes_json(answer(version, nodes=[node(version)]), ParseContext(origin="x", cluster="bench"))
     (row,) = found.frames["nodes"].to_dicts()
     assert (row["n_gpus"], row["gpu_model"], row["n_cpus"], row["memory_bytes"]) == (8, "h100", 64, 512_000 << 20)
     assert (row["partitions"], row["labels"]) == (["main", "scav"], ["h100", "ib"])
@@ -460,11 +470,11 @@ def test_a_node_is_the_same_in_the_words_of_every_version(version: str) -> None:
 
 def test_a_bad_node_is_refused_and_the_others_load() -> None:
     nodes = [node(), {"state": ["IDLE"]}, node(name=" "), node(name="n4", gres="gpu:x", tres=""), node(name="n5\nx=1")]
-    found = parse_nodes_json(answer(nodes=nodes), origin="x")
+    found = parse_nodes_json(answer(nodes=nodes), ParseContext(origin="x"))
     assert found.rejects["line"].to_list() == [2, 3, 4]
     assert found.rejects["reason"][0] == "object missing required field name"
     assert (found.rows_read, found.rows_loaded) == (5, 2)
-    only_bad = parse_nodes_json(answer(nodes=[{}]), origin="x")
+    only_bad = parse_nodes_json(answer(nodes=[{}]), ParseContext(origin="x"))
     assert (only_bad.rows_read, only_bad.rows_rejected, only_bad.frames) == (1, 1, {})
 
 
@@ -511,7 +521,9 @@ def test_no_reservations_and_bad_ones() -> None:
 
 
 def test_the_clusters_name_and_slurms_release_are_read() -> None:
-    found = parse_settings_json(answer("0.0.38", clusters=[{"name": "bench", "nodes": "n[1-6]"}]), origin="x")
+    found = parse_settings_json(
+        answer("0.0.38", clusters=[{"name": "bench", "nodes": "n[1-6]"}]), ParseContext(origin="x")
+    )
     assert found.clusters == {"bench"}
     rows = found.frames["cluster_settings"].rows()
     assert rows == [("bench", "ClusterName", "bench"), ("bench", "SLURM_VERSION", "22.05.8")]
@@ -520,9 +532,11 @@ def test_the_clusters_name_and_slurms_release_are_read() -> None:
 def test_of_several_clusters_somebody_has_to_say_which() -> None:
     several = answer("0.0.38", clusters=[{"name": "a"}, {"name": "b"}])
     with pytest.raises(MissingColumnError, match=r"there are several: a, b\."):
-        parse_settings_json(several, origin="x")
-    assert parse_settings_json(several, origin="x", cluster="b").clusters == {"b"}
-    assert parse_settings_json(answer(clusters=[{"name": "a"}, {"name": "b"}]), origin="x").clusters == {"bench"}
+        parse_settings_json(several, ParseContext(origin="x"))
+    assert parse_settings_json(several, ParseContext(origin="x", cluster="b")).clusters == {"b"}
+    assert parse_settings_json(answer(clusters=[{"name": "a"}, {"name": "b"}]), ParseContext(origin="x")).clusters == {
+        "bench"
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
+from ingest.context import ParseContext
 from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.sacct import accounting_blocks
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
@@ -102,7 +103,7 @@ def test_steps_within_a_job_of_json_tell_its_gpus(version: str) -> None:
     other = job(version, job_id=701, tres={"allocated": none, "requested": none}, steps=[{"tres": None}, *steps[:1]])
     strange = job(version, job_id=702, tres={"allocated": none, "requested": none}, steps=[{"tres": "gpu"}])
     known = job(version, job_id=703, steps=steps)
-    found = parse_accounting_json(answer(version, jobs=[own, other, strange, known]), origin="x")
+    found = parse_accounting_json(answer(version, jobs=[own, other, strange, known]), ParseContext(origin="x"))
     assert found.rejects.is_empty()
     rows = found.frames["attempts"].sort("job_id").select("n_gpus", "gpus_steps").rows()
     assert rows == [(None, 16), (None, 8), (None, None), (16, None)]

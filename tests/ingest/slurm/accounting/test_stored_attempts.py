@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.context import ParseContext
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.write import write_input
 from ingest.store.request import from_file
@@ -50,7 +51,7 @@ def test_the_view_places_gpus_as_plain_python_does(
         {"JobIDRaw": str(n), "NodeList": nodes, "NNodes": "", "AllocTRES": f"gres/gpu={gpus}"}
         for n, (nodes, gpus) in enumerate(jobs, 1)
     ]
-    parsed = parse_accounting(text(*rows), origin="x")
+    parsed = parse_accounting(text(*rows), ParseContext(origin="x"))
     _, found = loaded(tmp_path_factory.mktemp("w"), parsed)
     assert found.select(pl.col(name).cast(kind) for name, kind in ON_NODES.items()).equals(
         on_nodes(parsed).sort(*KEY, "node")
@@ -96,7 +97,7 @@ def test_attempts_of_a_requeued_job_have_its_first_submission(tmp_path: Path) ->
         {"JobIDRaw": "6", "JobID": "6", "NodeList": "n4", "NNodes": "1", "AllocTRES": "cpu=2", "ReqTRES": "cpu=2"},
         {"JobIDRaw": "9", "JobID": "9", "Start": "Unknown", "End": "Unknown", "State": "PENDING", "NodeList": ""},
     ]
-    parsed = parse_accounting(text(*rows), origin="x")
+    parsed = parse_accounting(text(*rows), ParseContext(origin="x"))
     attempts, _ = loaded(tmp_path / "new", parsed)
     firsts = attempts.filter(pl.col("first_submitted_at") < pl.col("submitted_at"))
     assert firsts["job_id"].to_list() == ["8"]

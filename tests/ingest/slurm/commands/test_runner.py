@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest.context import ParseContext
 from ingest.errors import InputError, SourceDownError, SourceError, SourceMissingError
 from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
 from ingest.slurm.accounting.sacct_by_id import fetch_jobs
@@ -69,7 +70,7 @@ def test_other_clusters_can_be_asked_for() -> None:
 def test_what_is_fetched_can_be_parsed() -> None:
     runner = Fake(sacct=Completed(0, text({"JobName": "a|b\nc"}, delimiter="\x1f"), b""))
     fetched = fetch_accounting(runner, since=SINCE, until=UNTIL)
-    parsed = parse_accounting(fetched.data, origin=fetched.origin, since=SINCE, until=UNTIL)
+    parsed = parse_accounting(fetched.data, ParseContext(origin=fetched.origin, since=SINCE, until=UNTIL))
     assert parsed.frames["attempts"]["name"].to_list() == ["a|b\nc"]
     assert fetched.origin.startswith("sacct -a -D -X -P")
     assert fetched.origin.isprintable()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest.context import ParseContext
 from ingest.errors import InputError, ServerDownError
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.commands.slurmrestd import Client, RestTransport, fetch_accounting_rest, fetch_nodes_rest
@@ -83,7 +84,7 @@ def test_a_window_is_asked_for_in_the_words_of_the_version(version: str, asked: 
         fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
         path, parameters, _ = server.questions[-1]
     assert (path, parameters) == (f"/slurmdb/v{version}/jobs", asked)
-    assert parse_accounting_json(fetched.data, origin=fetched.origin).rows_loaded == 1
+    assert parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin)).rows_loaded == 1
     assert fetched.origin.startswith(f"slurmrestd {server.url}/slurmdb/v{version}/jobs?start_time=")
 
 
@@ -111,7 +112,7 @@ def test_server_of_unknown_versions_is_queried_in_its_newest() -> None:
         fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
         assert server.questions[-1][1]["show_duplicates"] == "true"
     assert "/slurmdb/v0.0.100/jobs" in fetched.origin
-    assert "not supported" in parse_accounting_json(fetched.data, origin="x").warnings[0]
+    assert "not supported" in parse_accounting_json(fetched.data, ParseContext(origin="x")).warnings[0]
 
 
 def test_a_version_that_is_named_is_the_only_one_asked_for() -> None:
@@ -136,7 +137,7 @@ def test_a_server_without_accounting_says_so() -> None:
 def test_single_jobs_are_asked_for_one_by_one_and_told_together(version: str) -> None:
     with web(serving(version)) as server:
         fetched = RestTransport(Client(server.url)).jobs(["7", "9", "8"])
-    found = parse_accounting_json(fetched.data, origin=fetched.origin)
+    found = parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin))
     assert found.frames["attempts"]["job_id"].sort().to_list() == ["7", "8"]
     assert ("exit codes" in str(found.warnings)) == (version == "0.0.38")
     assert fetched.origin.endswith("/slurmdb/job: 3 open jobs, 7 to 8")
@@ -220,7 +221,7 @@ def test_nothing_found_is_an_answer() -> None:
     for status in (200, 500):
         with web(lambda *_, status=status: Answer(answer("0.0.38", errors=nothing, jobs=[]), status)) as server:
             fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
-        assert parse_accounting_json(fetched.data, origin="x").rows_read == 0
+        assert parse_accounting_json(fetched.data, ParseContext(origin="x")).rows_read == 0
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def one_answer(path: Path, body: bytes, *, promised: int | None = None) -> Itera
 def test_a_unix_socket_is_asked_like_a_port(tmp_path: Path) -> None:
     with one_answer(tmp_path / "s", answer(jobs=[job()])):
         fetched = fetch_accounting_rest(Client(f"unix:{tmp_path / 's'}"), SINCE, UNTIL)
-    assert parse_accounting_json(fetched.data, origin="x").rows_loaded == 1
+    assert parse_accounting_json(fetched.data, ParseContext(origin="x")).rows_loaded == 1
     assert fetched.origin.startswith(f"slurmrestd unix:{tmp_path / 's'}/slurmdb/v0.0.44/jobs?")
 
 

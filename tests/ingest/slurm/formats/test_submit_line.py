@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from ingest.context import ParseContext
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.formats.submit_line import without_values
@@ -62,7 +63,9 @@ SHOWN = "sbatch --export=ALL,WANDB_API_KEY=...,TRACKSIDE_RUN_ID=llama job.sh"
 
 
 def test_text_and_json_alike_are_read_without_the_values() -> None:
-    listed = parse_accounting(text({"SubmitLine": SUBMITTED}), origin="x")
-    told = parse_accounting_json(answer(NEWEST, jobs=[job(NEWEST) | {"submit_line": SUBMITTED}]), origin="x")
+    listed = parse_accounting(text({"SubmitLine": SUBMITTED}), ParseContext(origin="x"))
+    told = parse_accounting_json(
+        answer(NEWEST, jobs=[job(NEWEST) | {"submit_line": SUBMITTED}]), ParseContext(origin="x")
+    )
     for parsed in (listed, told):
         assert parsed.frames["attempts"]["submit_line"].to_list() == [SHOWN]

@@ -84,8 +84,10 @@ def scenario() -> Iterator[Scenario]:
             TRANSPORTS[2]: over_tcp(lab).accounting(since, until).data,
         }
         asked_s = now() - began
-        transports = {name: parse_accounting_json(data, origin=name) for name, data in answers.items()}
-        yield Scenario(lab, jobs, since, until, parse_accounting(text.data, origin="text"), transports, asked_s)
+        transports = {name: parse_accounting_json(data, ParseContext(origin=name)) for name, data in answers.items()}
+        yield Scenario(
+            lab, jobs, since, until, parse_accounting(text.data, ParseContext(origin="text")), transports, asked_s
+        )
 
 
 def run_jobs(lab: RestLab) -> dict[str, int]:
@@ -216,7 +218,7 @@ def test_the_roads_tell_what_was_done(scenario: Scenario, transport: str) -> Non
 def test_single_jobs_can_be_asked_for_by_id(scenario: Scenario) -> None:
     wanted = [str(scenario.jobs[name]) for name in ("requeued", "waits")]
     fetched = over_tcp(scenario.lab).jobs([*wanted, "999999"])
-    found = parse_accounting_json(fetched.data, origin=fetched.origin).frames["attempts"]
+    found = parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin)).frames["attempts"]
     assert sorted(found["job_id"]) == sorted([wanted[0], *wanted])
 
 
@@ -224,8 +226,8 @@ def test_single_jobs_can_be_asked_for_by_id(scenario: Scenario) -> None:
 def test_the_inventory_is_the_same(scenario: Scenario, way: Any) -> None:  # noqa: ANN401 - a function
     as_of = datetime.fromtimestamp(int(now()), UTC)
     shown, answered = fetch_nodes(runner(scenario.lab)), way(scenario.lab).nodes()
-    text = parse_nodes(shown.data, origin="t", cluster="bench", as_of=as_of)
-    told = parse_nodes_json(answered.data, origin="j", cluster="bench", as_of=as_of)
+    text = parse_nodes(shown.data, ParseContext(origin="t", cluster="bench", until=as_of))
+    told = parse_nodes_json(answered.data, ParseContext(origin="j", cluster="bench", until=as_of))
     for name in ("nodes", "node_states"):
         assert told.frames[name].equals(text.frames[name])
     assert told.frames["nodes"].height == 6
@@ -336,7 +338,9 @@ def test_slurmrestd_that_dies_before_answering_is_retried_later(scenario: Scenar
             transport.accounting(scenario.since, scenario.until)
     finally:
         lab.start_rest()
-    assert parse_accounting_json(transport.accounting(scenario.since, scenario.until).data, origin="x").rows_loaded
+    assert parse_accounting_json(
+        transport.accounting(scenario.since, scenario.until).data, ParseContext(origin="x")
+    ).rows_loaded
 
 
 def test_nodes_without_slurmctld_are_an_error_despite_the_answer(scenario: Scenario) -> None:
@@ -348,9 +352,9 @@ def test_nodes_without_slurmctld_are_an_error_despite_the_answer(scenario: Scena
         shown = lab.run(["sinfo", "--json"])  # exit status 0
         assert not json.loads(shown.stdout)["nodes"]
         with pytest.raises(SlurmAnswerError, match="Slurm answered with an error"):
-            parse_nodes_json(shown.stdout.encode(), origin="sinfo --json", cluster="bench")
+            parse_nodes_json(shown.stdout.encode(), ParseContext(origin="sinfo --json", cluster="bench"))
         fetched = over_socket(lab).accounting(scenario.since, scenario.until)  # slurmdbd knows it all the same
-        assert parse_accounting_json(fetched.data, origin="x").rows_loaded
+        assert parse_accounting_json(fetched.data, ParseContext(origin="x")).rows_loaded
     finally:
         lab.start_slurmctld()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ingest.context import ParseContext
 from ingest.delimited.repair import doubted
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
 from ingest.slurm.commands.runner import Completed
@@ -29,7 +30,7 @@ HEADER = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
 
 
 def events(*lines: str, header: str = HEADER, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
-    return parse_events("\n".join([header, *lines, ""]).encode(), origin="events.txt", **options)
+    return parse_events("\n".join([header, *lines, ""]).encode(), ParseContext(origin="events.txt", **options))
 
 
 def states(parsed: Parsed) -> list[dict[str, Any]]:
@@ -41,7 +42,7 @@ def states(parsed: Parsed) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["events.sacctmgr.txt", "events-utc.sacctmgr.txt"])
 def test_the_events_of_real_slurm_are_read_in_both_forms(name: str) -> None:
-    parsed = parse_events((DATA / name).read_bytes(), origin=name, timezone="UTC")
+    parsed = parse_events((DATA / name).read_bytes(), ParseContext(origin=name, timezone="UTC"))
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped, parsed.rows_rejected) == (5, 4, 1, 0)
     assert dict(parsed.frames["node_states"].schema) == NODE_STATES
     down, drained, _, broken = states(parsed)
@@ -52,7 +53,7 @@ def test_the_events_of_real_slurm_are_read_in_both_forms(name: str) -> None:
 
 
 def test_row_of_the_cluster_itself_dates_the_first_events() -> None:
-    parsed = parse_events((DATA / "events.sacctmgr.txt").read_bytes(), origin="x")
+    parsed = parse_events((DATA / "events.sacctmgr.txt").read_bytes(), ParseContext(origin="x"))
     assert (parsed.covers_from, parsed.covers_until) == (at(1795247784), at(1795247903))
 
 
@@ -216,11 +217,13 @@ def test_event_across_the_autumn_change_ends_after_it_begins() -> None:
 
 
 def nodes(text: str, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
-    return parse_nodes(text.encode(), origin="nodes.txt", cluster="c", **options)
+    return parse_nodes(text.encode(), ParseContext(origin="nodes.txt", cluster="c", **options))
 
 
 def test_the_inventory_of_real_slurm_is_read() -> None:
-    parsed = parse_nodes((DATA / "nodes.scontrol.txt").read_bytes(), origin="x", cluster="bench", timezone="UTC")
+    parsed = parse_nodes(
+        (DATA / "nodes.scontrol.txt").read_bytes(), ParseContext(origin="x", cluster="bench", timezone="UTC")
+    )
     assert dict(parsed.frames["nodes"].schema) == NODES
     rows = parsed.frames["nodes"].to_dicts()
     assert [row["node"] for row in rows] == ["n1", "n3", "n6"]
@@ -245,7 +248,7 @@ def test_the_inventory_of_real_slurm_is_read() -> None:
 
 
 def test_one_line_records_with_epochs_say_the_same() -> None:
-    one = parse_nodes((DATA / "nodes-o.scontrol.txt").read_bytes(), origin="x", cluster="bench")
+    one = parse_nodes((DATA / "nodes-o.scontrol.txt").read_bytes(), ParseContext(origin="x", cluster="bench"))
     assert one.frames["nodes"]["valid_from"].to_list() == [at(1795247658)]
     assert states(one)[0]["reason"] == "Not responding"
 
@@ -267,14 +270,14 @@ def test_a_reason_may_hold_anything() -> None:
 
 
 def test_node_without_a_stamp_is_out_since_it_was_seen() -> None:
-    [row] = states(nodes("NodeName=n1 State=FAIL BootTime=1795247658\n", as_of=at(1795249999)))
+    [row] = states(nodes("NodeName=n1 State=FAIL BootTime=1795247658\n", until=at(1795249999)))
     assert (row["started_at"], row["reason"]) == (at(1795249999), None)
 
 
 def test_an_inventory_without_any_time_must_be_dated() -> None:
     with pytest.raises(InputError, match="--until"):
         nodes("NodeName=n1 State=IDLE\n")
-    assert nodes("NodeName=n1 State=IDLE\n", as_of=at(1795249999)).covers_until == at(1795249999)
+    assert nodes("NodeName=n1 State=IDLE\n", until=at(1795249999)).covers_until == at(1795249999)
 
 
 def test_a_node_with_a_damaged_tres_is_refused_alone() -> None:
@@ -288,7 +291,7 @@ def test_node_with_impossibly_many_gpus_is_refused_alone(gpus: str) -> None:
     text = (
         f"NodeName=n1 State=IDLE {gpus} BootTime=1795240000\nNodeName=n2 State=IDLE Gres=gpu:256 BootTime=1795240000\n"
     )
-    parsed = parse_nodes(text.encode(), origin="nodes.txt", cluster="c")
+    parsed = parse_nodes(text.encode(), ParseContext(origin="nodes.txt", cluster="c"))
     assert parsed.frames["nodes"].select("node", "n_gpus").rows() == [("n2", Decimal(256))]
     ((_, reason),) = refusals(parsed)
     assert "GPUs in a node cannot be (at most 256: nodes have 4 to 16 GPUs" in reason
@@ -296,7 +299,7 @@ def test_node_with_impossibly_many_gpus_is_refused_alone(gpus: str) -> None:
 
 def test_a_node_has_no_more_cpus_and_memory_than_a_node_can_have() -> None:
     text = "NodeName=n1 State=IDLE CPUTot=2147483648 RealMemory=999999999999 BootTime=1795240000\n"
-    (node,) = parse_nodes(text.encode(), origin="nodes.txt", cluster="c").frames["nodes"].to_dicts()
+    (node,) = parse_nodes(text.encode(), ParseContext(origin="nodes.txt", cluster="c")).frames["nodes"].to_dicts()
     assert (node["n_cpus"], node["memory_bytes"]) == (None, None)
 
 
@@ -319,7 +322,7 @@ def test_no_record_is_no_inventory() -> None:
 
 
 def test_settings_are_kept_without_units_and_without_secrets() -> None:
-    parsed = parse_settings((DATA / "config.scontrol.txt").read_bytes(), origin="x")
+    parsed = parse_settings((DATA / "config.scontrol.txt").read_bytes(), ParseContext(origin="x"))
     kept = dict(parsed.frames["cluster_settings"].select("name", "value").rows())
     assert parsed.clusters == {"bench"}
     assert set(kept) == set(SETTINGS)
@@ -330,19 +333,19 @@ def test_settings_are_kept_without_units_and_without_secrets() -> None:
 
 
 def test_settings_that_are_not_set_are_left_out() -> None:
-    parsed = parse_settings(b"ClusterName = c\nAuthInfo = (null)\nPreemptType = (null)\n", origin="x")
+    parsed = parse_settings(b"ClusterName = c\nAuthInfo = (null)\nPreemptType = (null)\n", ParseContext(origin="x"))
     assert parsed.frames["cluster_settings"]["name"].to_list() == ["ClusterName"]
 
 
 def test_settings_of_no_cluster_ask_for_one() -> None:
     with pytest.raises(MissingColumnError, match="--cluster"):
-        parse_settings(b"KillWait = 30 sec\n", origin="x")
-    assert parse_settings(b"KillWait = 30 sec\n", origin="x", cluster="c").clusters == {"c"}
+        parse_settings(b"KillWait = 30 sec\n", ParseContext(origin="x"))
+    assert parse_settings(b"KillWait = 30 sec\n", ParseContext(origin="x", cluster="c")).clusters == {"c"}
 
 
 def test_another_text_is_no_configuration() -> None:
     with pytest.raises(UnrecognisedInputError, match="scontrol show config"):
-        parse_settings(b"hello\n", origin="x")
+        parse_settings(b"hello\n", ParseContext(origin="x"))
 
 
 # --- live ---------------------------------------------------------------------------------------------
