@@ -154,19 +154,26 @@ class Writer(Connection):
             params = {"cluster": cluster, "since": since, "until": until}
             return self.frame(_matching(table, name, keys) + within, params)
 
-    def query_with(self, name: str, frames: Mapping[str, pl.DataFrame], **params: object) -> pl.DataFrame:
-        """Rows of a named query that reads frames: it refers to each by its name."""
+    def query_with(
+        self, name: str, frames: Mapping[str, pl.DataFrame], *, once: bool = False, **params: object
+    ) -> pl.DataFrame:
+        """Rows of a named query that reads frames: it refers to each by its name.
+
+        `once`: whether it does no more than join each of them once. A window or an aggregate may read it twice.
+        """
         with contextlib.ExitStack() as stack:
             for key, rows in frames.items():
-                stack.enter_context(self._handed_over(rows, key))
+                stack.enter_context(self._handed_over(rows, key, once=once))
             return self.query(name, **params)
 
-    def run(self, name: str, frames: Mapping[str, pl.DataFrame] | None = None, **params: object) -> None:
-        """Run a named statement that writes, with frames available to it under their names."""
+    def run(
+        self, name: str, frames: Mapping[str, pl.DataFrame] | None = None, *, once: bool = False, **params: object
+    ) -> None:
+        """Run a named statement that writes, with frames available to it under their names; `once` as above."""
         named = sql_files.named_queries()[name]
         with contextlib.ExitStack() as stack:
             for key, rows in (frames or {}).items():
-                stack.enter_context(self._handed_over(rows, key))
+                stack.enter_context(self._handed_over(rows, key, once=once))
             self._connection.execute(named.sql, {key: params[key] for key in named.parameters})
 
     def stop_on_failed_checks(self) -> list[CheckResult]:
@@ -317,14 +324,29 @@ class Writer(Connection):
         self._connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
     @contextlib.contextmanager
-    def _handed_over(self, rows: pl.DataFrame | pa.RecordBatchReader, name: str = "handed_over") -> Iterator[str]:
-        import polars as pl  # noqa: PLC0415 - readers import this module, too
-
-        self._connection.register(name, rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows)
+    def _handed_over(
+        self, rows: pl.DataFrame | pa.RecordBatchReader, name: str = "handed_over", *, once: bool = True
+    ) -> Iterator[str]:
+        """Have SQL read rows under a name; `once` if it does no more than join them."""
+        self._connection.register(name, _readable(rows, once=once))
         try:
             yield name
         finally:
             self._connection.unregister(name)
+
+
+def _readable(rows: pl.DataFrame | pa.RecordBatchReader, *, once: bool) -> object:
+    """Rows as DuckDB reads them.
+
+    To read a table, DuckDB imports `pyarrow.dataset`, which costs more than to read a few rows. A stream can be read
+    once only, and on one core: so can a table that is no larger than a row group.
+    """
+    import polars as pl  # noqa: PLC0415 - readers import this module, too
+
+    if not isinstance(rows, pl.DataFrame):
+        return rows
+    table = rows.to_arrow()
+    return table.__arrow_c_stream__() if once and rows.height <= ROW_GROUP else table
 
 
 def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:

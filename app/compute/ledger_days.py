@@ -48,7 +48,7 @@ def write_days(
         some = inputs.within(first, last)
         rows = named(pieces(some), some)
         of_these = straggling.filter(pl.col("day").is_between(_date(first), _date(last), closed="left"))
-        writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these})
+        writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these}, once=True)
     writer.delete("ledger_days", pl.DataFrame({"cluster": [cluster]}))
     account = [
         (cluster, _date(number), said, now if number in changed else before[_date(number)][1])

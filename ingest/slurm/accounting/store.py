@@ -142,6 +142,7 @@ class AttemptWriter:
             self._writer.query_with(
                 "existing_attempts",
                 {"incoming": attempts.select("cluster", "scheduler", "job_id").unique()},
+                once=True,
                 since=attempts["submitted_at"].min() - _SECOND,  # type: ignore[operator]  # the least of times is a time
                 until=attempts["submitted_at"].max() + _SECOND,  # type: ignore[operator]  # as above
             ),
@@ -150,7 +151,7 @@ class AttemptWriter:
         existing = existing.with_columns(fingerprints(existing).alias(_MARK)).join(attempts, on=_MARK, how="semi")
         new = attempts.join(existing, on=_MARK, how="anti").drop(_MARK)
         if new.height:
-            self._several.append(self._writer.query_with("jobs_there", {"incoming": new.select(_JOB)}))
+            self._several.append(self._writer.query_with("jobs_there", {"incoming": new.select(_JOB)}, once=True))
         self._append(new)
         merged = merge_attempts(existing, attempts.join(existing, on=_MARK, how="semi"))
         merged = merged.with_columns(fingerprints(merged).alias(_MARK))

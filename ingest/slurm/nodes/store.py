@@ -44,7 +44,7 @@ def _write_intervals(
     """A snapshot may end or cut the intervals of nodes that it lacks: the whole cluster is written again."""
     clusters = seen.select("cluster").unique()
     existing = writer.matching(table, clusters, keys=["cluster"])
-    snapshots = writer.query_with("complete_snapshots", {"incoming": clusters}, source=source)
+    snapshots = writer.query_with("complete_snapshots", {"incoming": clusters}, once=True, source=source)
     writer.replace(table, merge(existing, seen, snapshots), keys=["cluster"])
 
 
