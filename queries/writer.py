@@ -346,7 +346,7 @@ def _readable(rows: pl.DataFrame | pa.RecordBatchReader, *, once: bool) -> objec
     if not isinstance(rows, pl.DataFrame):
         return rows
     table = rows.to_arrow()
-    return table.__arrow_c_stream__() if once and rows.height <= ROW_GROUP else table
+    return table.__arrow_c_stream__() if once and rows.height <= ROW_GROUP else table  # type: ignore[no-untyped-call]
 
 
 def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
