@@ -205,7 +205,11 @@ def documentation_of(entry: Entry) -> str:
     """The docstring of a question's method."""
     lines = [entry.summary[:1].upper() + entry.summary[1:] + ".", "", "Args:"]
     lines += [f"    {option}: {_DESCRIBED[option]}" for option in _options_of(entry)]
-    lines += ["", "Raises:", "    UsageError: there is no such cluster, period or run, or no data of what is asked."]
+    lines += [
+        "",
+        "Raises:",
+        "    UsageError: there is no such cluster, period or run, or no data of what is requested.",
+    ]
     return "\n".join(lines)
 
 

@@ -35,7 +35,7 @@ INTERNAL = 70
 INTERRUPTED = 130
 
 EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
-    ingest.OptionError: (2, "the command was asked for something it cannot do"),
+    ingest.OptionError: (2, "the command cannot do what was requested"),
     ConfigError: (10, "mistakes in the configuration"),
     ClaimsError: (11, "mistakes in the claims file"),
     ingest.SourceMissingError: (20, "a source's command is not installed here"),
@@ -44,7 +44,7 @@ EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
     ingest.SourceError: (23, "a source cannot be used for another reason"),
     ingest.UnrecognisedInputError: (30, "a file is empty or none of the kinds that are accepted"),
     ingest.TruncatedInputError: (31, "a file ends in the middle of a row"),
-    ingest.DelimiterError: (32, "a file is not delimited as told"),
+    ingest.DelimiterError: (32, "a file is not delimited as specified"),
     ingest.MissingColumnError: (33, "a file lacks a column"),
     ingest.TimeZoneError: (34, "times carry no zone and none was given"),
     ingest.InputError: (35, "a file cannot be used for another reason"),

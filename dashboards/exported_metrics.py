@@ -37,7 +37,7 @@ STATISTICS = ("median", "p90")
 GPU_STATES = ("allocated", "idle", "unavailable", "unknown")
 """Values of the label `state` of GPUs and GPU-time, as in the ledger."""
 
-NOT_COSTLY = "Time that nobody saw (unattributed, unknown), other_work and no_demand are not in it."
+NOT_COSTLY = "Unobserved time (unattributed, unknown), other_work and no_demand are not in it."
 """What is neither productive nor among them."""
 
 MAX_RUNS = 200
@@ -199,7 +199,7 @@ DATA_END = _family(
     "data_end_timestamp_seconds",
     "cluster",
     "timestamp_seconds",
-    "The last moment that the numbers speak for.",
+    "The last moment that the numbers cover.",
 )
 COMPUTED = _family(
     "computed_timestamp_seconds",

@@ -295,7 +295,7 @@ def targets(board: Json) -> Problems:
     for each in panels(board):
         letters = [target.get("refId") for target in each.get("targets", ())]
         if not letters:
-            yield _title(each), "asks nothing"
+            yield _title(each), "no query"
         if len(set(letters)) != len(letters) or not all(letters):
             yield _title(each), f"its queries are called {letters}"
         for target in each.get("targets", ()):

@@ -65,7 +65,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "exit_codes_lacking": "JSON v{detail} has no plain exit codes, they are null; sacct -P has them",
     "json_version_unverified": "{detail}",
     "others_jobs_hidden": (
-        "PrivateData=jobs in slurmdbd.conf hides other users' jobs from us: what is told is loaded, and no time counts "
+        "PrivateData=jobs in slurmdbd.conf hides other users' jobs: what is shown is loaded, and no time counts "
         "as read. Run this as root or as a user who may see all: sacctmgr modify user NAME set AdminLevel=Operator"
     ),
     "runaway_jobs": (
@@ -73,7 +73,7 @@ MESSAGES: Final[Mapping[str, str]] = {
         "them: trackside export runaway_jobs (sacctmgr show runawayjobs does, too, and offers to close them)"
     ),
     "no_events_by_rest": (
-        "slurmrestd tells no node events and few settings: load `sacctmgr -P show event` and `scontrol show config` as "
+        "slurmrestd has no node events and few settings: load `sacctmgr -P show event` and `scontrol show config` as "
         "files now and then, or idle and broken nodes look the same"
     ),
     "nodes_removed": "{detail}",

@@ -187,7 +187,7 @@ def _drop_foreign_wal(root: Path, holder: Mapping[str, Any] | None) -> None:
     if not wal.exists() or wal.stat().st_size == 0:
         return
     if holder is None:
-        _set_aside(root, directory.WAL, "there is no lock file that says which database it belongs to")
+        _set_aside(root, directory.WAL, "there is no lock file that names its database")
         return
     noted = holder.get("database")
     if not isinstance(noted, dict):  # an earlier Trackside wrote it

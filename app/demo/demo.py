@@ -385,7 +385,7 @@ def compared_to_truth(headline: Headline, truth: float | None) -> str:
 _WHY = {
     "supported": "all of what it may be meets the target",
     "refuted": "all of what it may be misses the target",
-    "undetermined": "the target lies within what it may be, so nobody can say yet",
+    "undetermined": "the target lies within the range that it may be in, so it is undetermined",
 }
 
 

@@ -22,14 +22,14 @@ def hourly_notes(days: pl.DataFrame, change: str) -> list[str]:
     if not hourly:
         return []
     return [
-        f"Of {hourly:,} of {days.height:,} days only hourly roll-ups are there: whose an hour was within which "
-        f"{change} is not told."
+        f"Of {hourly:,} of {days.height:,} days only hourly roll-ups are there: the owner of an hour within which "
+        f"{change} is unknown."
     ]
 
 
 NO_TELEMETRY: Final = """\
 No telemetry of {what} is loaded. To add it:
-  trackside ingest prometheus --url http://HOST:9090   from a Prometheus, or what speaks like one (VictoriaMetrics, ...)
+  trackside ingest prometheus --url http://HOST:9090   from a Prometheus, or a compatible server (VictoriaMetrics, ...)
   trackside ingest prometheus FILE...                  from OpenMetrics text or Parquet
 then: trackside compute"""
 

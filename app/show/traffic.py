@@ -179,7 +179,7 @@ def _by_owner(request: _TrafficRequest) -> _Shown:
         columns = {f"shared_{main}": ("on shared nodes", subject.columns[main][1])}
         notes = (
             f"on shared nodes: of nodes on which another {by} was, too (or came or went within the hour, where only "
-            "hours are known); whose it was cannot be told, so it is in no other column but beside each who was there.",
+            "hours are known); whose it was is unknown, so it is in no other column, but next to each that was there.",
         )
     rest = rows.filter(pl.col("subject") != _CHECKS)
     if rest.height < rows.height:
@@ -235,5 +235,5 @@ def _nothing(source: Reader, window: Window, subject: Subject) -> str:
         return none_left(source, window, "node", "nodes")
     return (
         f"No samples of {subject.what} in this window. There is telemetry of nodes of {days[-1]} to {days[0]}: if that "
-        "is within the window, the exporters do not tell of it (trackside ingest prometheus --help)."
+        "is within the window, the exporters do not report it (trackside ingest prometheus --help)."
     )

@@ -173,7 +173,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "Goodput (of allocated)",
             "Share of allocated GPU-time that became kept training steps. At least and at most: all that was not seen "
             "counted unproductive and productive; far apart means that telemetry or run logs are missing. "
-            "No measured value means that it cannot be told; a window longer than the data has no values.",
+            "No measured value means that it is unknown; a window longer than the data has no values.",
             _bounds("goodput_ratio", _BY_BOUNDS, of="allocated"),
             size=(8, 4),
             thresholds=_at_least(targets, "goodput_allocated"),
@@ -227,7 +227,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         grafana.stat(
             "Age of the data",
-            "From the last moment that the numbers speak for until now. Old data: is Trackside's service running, and "
+            "From the last moment that the numbers cover until now. Old data: is Trackside's service running, and "
             "does it reach its sources? See the last row.",
             [instant(f"time() - {_series('data_end_timestamp_seconds')}", "age")],
             size=(4, 4),
@@ -408,7 +408,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         "Clusters compared",
         "One line per chosen cluster, in the chosen window: the numbers above, and what they are shares of. "
         f"MTTF is of {int(MTTF_GPUS):,} GPUs, restart is the median. Capacity by accounting is "
-        "that of nodes in no inventory, whose GPUs are a guess from their jobs. An empty cell cannot be told.",
+        "that of nodes in no inventory, whose GPUs are a guess from their jobs. An empty cell is unknown.",
         [rows(expr) for expr in columns.values()],
         size=(24, 5),
         unit="percentunit",
@@ -475,7 +475,7 @@ def _health() -> list[Any]:
     return [
         grafana.time_series(
             "Age of the newest record, by source",
-            "A line that rises at 45 degrees is a source that has gone silent. trackside doctor says what is wrong.",
+            "A line that rises at 45 degrees is a source that has gone silent. trackside doctor finds the cause.",
             [ranged(_series("input_lag_seconds"), "{{cluster}}: {{source}}")],
             size=(12, 7),
             unit="s",

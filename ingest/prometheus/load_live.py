@@ -167,7 +167,7 @@ class _Live:
         self.warned = {source: messages(records) for source, records in last.select("source", "warnings").iter_rows()}
         windows = {reader.source: self._window(reader.source) for reader in READERS}
         span = Window(min(each.since for each in windows.values()), max(each.until for each in windows.values()))
-        self.progress(f"asking {self.server.url}", 0, 1)
+        self.progress(f"querying {self.server.url}", 0, 1)
         gpus = prometheus.READER.source
         try:
             names = names_of(self.server, self.spec, since=span.since, until=span.until)
@@ -288,7 +288,7 @@ class _Live:
         until = _on_grid(self.now, self.spec.interval_s)
         resumes = {reader.source: self._resume_at(reader.source, until) for reader in READERS}
         windows = [(resumes[each.source], each.window) for each in failed if each.window is not None]
-        later = "The next ingest asks for that again."
+        later = "The next ingest requests that again."
         if any(resume > window.since for resume, window in windows):
             since, until = min(each.since for _, each in windows), max(each.until for _, each in windows)
             later = f"Read that later with: trackside ingest prometheus --since {iso(since)} --until {iso(until)}"

@@ -16,11 +16,11 @@ class Slurm(Section):
     window_days: float = Field(default=7.0, gt=0, description="accounting is requested in windows of this length")
     overlap_hours: float = Field(default=24.0, ge=0, description="later ingests go back this far behind the last one")
     timeout_s: float = Field(default=300.0, gt=0, le=86_400, description="longest wait for one Slurm command")
-    clusters: tuple[str, ...] = Field(default=(), description="clusters to ask for (-M); none: the one of this machine")
+    clusters: tuple[str, ...] = Field(default=(), description="clusters to query (-M); none: the one of this machine")
     retries: int = Field(
-        default=3, ge=0, le=100, description="how often a failed question is put again, waiting longer each time"
+        default=3, ge=0, le=100, description="how often a failed request is retried, waiting longer each time"
     )
-    retry_s: float = Field(default=2.0, ge=0, le=3_600, description="first wait before asking again; doubled each time")
+    retry_s: float = Field(default=2.0, ge=0, le=3_600, description="first wait before a retry; doubled each time")
     pause_s: float = Field(default=0.2, ge=0, le=3_600, description="pause between two windows of accounting")
     answer_mb: int = Field(default=256, gt=0, description="larger answers make the next windows half as long")
     recheck_jobs: int = Field(

@@ -113,7 +113,7 @@ BROKEN: list[tuple[str, str, Callable[[Json], object]]] = [
     ("data_source", "not the variable's", _of_panel(datasource={"type": "prometheus", "uid": "abc"})),
     ("data_source", "not the variable's", _of_target(datasource="${datasource}")),
     ("data_source", "not the variable's", _of_variable("cluster", datasource=None)),
-    ("targets", "asks nothing", _of_panel(targets=[])),
+    ("targets", "no query", _of_panel(targets=[])),
     ("targets", "are called ['B', 'B', 'C']", _of_target(refId="B")),
     ("targets", "is not either instant or over a range", _of_target(range=True)),
     ("targets", "a table of every moment", _of_target(format="table", instant=False, range=True)),

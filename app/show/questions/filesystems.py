@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @question(
     "filesystems",
     "operations, bytes and response time of filesystems",
-    help="operations, bytes and response time by mount, as nodes tell of them (needs telemetry of nodes)\n"
+    help="operations, bytes and response time by mount, as nodes report them (needs telemetry of nodes)\n"
     "--by user, account, partition, run, attempt, node",
     by=("mount", "node", "user", "account", "partition", "run", "attempt"),
 )

@@ -78,7 +78,7 @@ def _coverage_note(source: Reader, window: Window) -> tuple[str, ...]:
     if covered_s >= whole_s:
         return ()
     return (
-        f"Telemetry that tells of health speaks for {display(covered_s, 'seconds')} of these "
+        f"Telemetry of health covers {display(covered_s, 'seconds')} of these "
         f"{display(whole_s, 'seconds')}: what happened in the rest of it is not known.",
     )
 
@@ -239,7 +239,7 @@ def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:
     text = f"{node} had {_counted(times, 'critical incident')} ({worst[0]['kinds']})"
     if ended:
         text += f", of which {_counted(ended, 'attempt')} may have ended"
-    action = f" The catalogue asks for: {worst[0]['action']}." if worst[0]["action"] else ""
+    action = f" The catalogue recommends: {worst[0]['action']}." if worst[0]["action"] else ""
     reason = shlex.quote(f"trackside: {worst[0]['kinds']}")
     return (
         f"{text}.{action} To take it out for a check (Trackside only prints it):",

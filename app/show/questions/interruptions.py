@@ -58,7 +58,7 @@ def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answe
             "runtime_s": ("ran", "seconds"),
             "cost_gpu_s": ("cost GPU-h", "gpu_h"),
             "detail": ("evidence", "text"),
-            "events": ("told around the end", "text"),
+            "events": ("reported around the end", "text"),
         },
         ("interruption_cost",),
         ("interruptions", "interruption_costs"),
@@ -113,7 +113,7 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
 
 _OF_ORDERS = (
     f"{FIRST}: ended by infrastructure; {SECOND}: preempted for a run that came back from such an end; {UNKNOWN}: "
-    "preempted for nobody knows whom; none: no failure is known to be behind it."
+    "preempted for an unknown attempt; none: no failure is known to be behind it."
 )
 _PARTS = {
     "metric": ("metric", "text"),
@@ -146,4 +146,4 @@ def _unpriced(count: int) -> tuple[str, ...]:
     """An interruption without a cost is not one that cost nothing."""
     if not count:
         return ()
-    return (f"Of {count:,} the cost cannot be told: no run log says what of their work was kept.",)
+    return (f"Of {count:,} the cost is unknown: no run log shows what of their work was kept.",)

@@ -89,7 +89,7 @@ def _outcome(flagged: pl.DataFrame) -> tuple[str, ...]:
         return ("No node failed more often than chance would have it.",)
     lemon = flagged.filter(pl.col("verdict") == "lemon").height
     suspect = flagged.height - lemon
-    return (f"{lemon} lemon(s) and {suspect} suspect(s); of suspects no second family of signals says the same.",)
+    return (f"{lemon} lemon(s) and {suspect} suspect(s); of suspects no second family of signals agrees.",)
 
 
 def _judged(judged: Window, window: Window) -> tuple[str, ...]:
@@ -141,4 +141,4 @@ def _nothing(ran: pl.DataFrame) -> str:
             "No attempt is known to have held GPUs of a node in this window: "
             "is it within what `trackside status` covers?"
         )
-    return "No failure names a node in this window: nobody is a lemon as far as that tells."
+    return "No failure names a node in this window, so no lemon can be identified."

@@ -186,7 +186,7 @@ def _by_gpu(source: Reader, window: Window, question: Question, conventions: tup
     for (model, dtype), some in steps.group_by("gpu_model", "dtype", maintain_order=True):
         gpu = gpu_of(None if model is None else str(model))
         fleets = _fleets(source, window, some, conventions).drop("mfu_wall", strict=False)
-        name = pl.lit(gpu.name if gpu else str(model or "not told"))
+        name = pl.lit(gpu.name if gpu else str(model or "unknown"))
         rows.append(fleets.with_columns(name.alias("gpu_model"), pl.lit(dtype, dtype=pl.String).alias("dtype")))
     return Answer(
         "MFU by GPU and data type",

@@ -163,8 +163,8 @@ def _by_law(_: Reader, past: Histories, window: Window, gpus: float) -> Answer:
         metrics=("size_law",),
         queries=_QUERIES,
         notes=(
-            "b = 1 is the law behind MTTF = 1/(N r). It is said to hold only where b's interval includes 1 and half of "
-            "it is below 0.25; that nothing speaks against it is no evidence for it.",
+            "b = 1 is the law behind MTTF = 1/(N r). It is stated only where b's interval includes 1 and half of "
+            "it is below 0.25; a lack of evidence against it is no evidence for it.",
         ),
         parts={
             "metric": "class",
@@ -250,7 +250,7 @@ _FACTS = (
 
 def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) -> Answer:
     return Answer(
-        "Failure rates beside published ones",
+        "Failure rates and published ones",
         reference_rows(source, past, window, gpus),
         {
             "reference": ("reference", "text"),
@@ -258,9 +258,9 @@ def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) 
             "size": ("our GPUs", "text"),
             "n_failures": ("our failures", "count"),
             "exposure_gpu_days": ("GPU-days", "number"),
-            "per_1000_node_days": ("ours per 1000 8-GPU node-days", "number"),
+            "per_1000_node_days": ("here per 1000 8-GPU node-days", "number"),
             "reference_per_1000_node_days": ("theirs", "number"),
-            "rate_ratio": ("ours / theirs", "number"),
+            "rate_ratio": ("here / published", "number"),
             "ci_low": ("95 % from", "number"),
             "ci_high": ("to", "number"),
             "p_value": ("p of one rate", "number"),

@@ -110,7 +110,7 @@ def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
         notes=(
             *notes,
             *_still_waiting(rows),
-            "Each stage is told of the restarts that have evidence for it (n): from detection to termination by health "
+            "Each stage is over the restarts that have evidence for it (n): from detection to termination by health "
             "events, node states and logs, then by accounting, from launch on by run logs. Medians do not add up.",
         ),
         parameters=parameters,
@@ -145,7 +145,7 @@ def _restart_rows(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[s
             "n_gpus": ("GPUs", "count"),
             "interrupted_at": ("interrupted", "time"),
             "restarted_at": ("restarted", "time"),
-            "detected_by": ("first told by", "text"),
+            "detected_by": ("first reported by", "text"),
             "time_to_detect_s": ("detect", "seconds"),
             "time_to_terminate_s": ("terminate", "seconds"),
             "time_to_requeue_s": ("Slurm's hold", "seconds"),

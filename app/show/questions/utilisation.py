@@ -157,20 +157,20 @@ def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:
 
 def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, checks: float) -> tuple[str, ...]:
     notes = [
-        "seen: share of the allocated GPU-time that samples speak for; all else is over what was seen. "
+        "seen: share of the allocated GPU-time that samples cover; all else is over what was seen. "
         f"idle: tensor activity below {rules.active_tensor:g}, else engine activity below {rules.active_gr_engine:g}, "
         f"else GPU utilisation of at most {rules.active_gpu_util:g}."
     ]
     allocated, observed, unclear = (_total(rows, f"{name}_s") for name in ("allocated", "observed", "unattributed"))
     if allocated and observed / allocated < LITTLE:
         notes.append(
-            f"Telemetry speaks for {observed / allocated:.1%} of the allocated GPU-time here: the rest may have been "
+            f"Telemetry covers {observed / allocated:.1%} of the allocated GPU-time here: the rest may have been "
             "anything."
         )
     if unclear:
         notes.append(
             f"{unclear / 3600:,.1f} GPU-h are unattributed: seen on nodes that several share, of parts of GPUs, or "
-            "known by hours only in which jobs came or went. Whose they were is not told, so no mean has them."
+            "known by hours only in which jobs came or went. Whose they were is unknown, so no mean has them."
         )
     if checks:
         notes.append(

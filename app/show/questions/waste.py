@@ -22,11 +22,11 @@ TITLES_OF_KINDS: Final = {
     "never_stepped": "attempts that never stepped",
     "failed_at_once": "failed at once, again and again",
     "short_of_limit": f"done in less than {rules.SHORT:.0%} of the time limit",
-    "at_maximum": "of that: had asked for the partition's maximum",
+    "at_maximum": "of that: had requested the partition's maximum",
 }
 
 _EMPTY = "No attempt is known to have held GPUs in this window: is it within what `trackside status` covers?"
-_OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with all that nobody saw."
+_OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with all unobserved time."
 
 
 @question(
@@ -162,7 +162,7 @@ def _by_state(flags: pl.DataFrame) -> Answer:
         queries=("attempt_spending",),
         notes=(
             "fail: FAILED, TIMEOUT, NODE_FAIL, OUT_OF_MEMORY and all other ends but complete, cancel and preempt "
-            "(preempted or requeued); open: still running, or nobody knows how it ended.",
+            "(preempted or requeued); open: still running, or its end is unknown.",
             "GPU-time of the window, whenever the attempt ended.",
         ),
         parts={
@@ -185,7 +185,7 @@ def _blind(rows: pl.DataFrame) -> tuple[str, ...]:
     if not isinstance(hidden, float) or hidden < 0.01:
         return ()
     return (
-        f"Nobody saw what {hidden:.1%} of the allocated GPU-time was spent on: load telemetry (trackside ingest "
+        f"What {hidden:.1%} of the allocated GPU-time was spent on is unobserved: load telemetry (trackside ingest "
         "prometheus) or run logs (trackside ingest runlog) to narrow the bounds.",
     )
 
@@ -211,12 +211,12 @@ def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
     row = limits.row(0, named=True)
     return (
         f"Time limits: {row['n_limited']:,} attempts that were done, or out of time, ran {row['used_median']:.1%} of "
-        f"what they had asked for (median; quartiles {row['used_p25']:.1%} and {row['used_p75']:.1%}). What was asked "
-        "for and not run, "
+        f"what they had requested (median; quartiles {row['used_p25']:.1%} and {row['used_p75']:.1%}). What was "
+        "requested and not run, "
         f"{row['not_run_gpu_s'] / 3600:,.0f} GPU-h, is not lost, but the scheduler planned around it. GPU-time of "
-        "attempts that ran far short of their limit is no waste by itself: it shows where less could be asked for.",
+        "attempts that ran far short of their limit is no waste in itself: it shows where less could be requested.",
     )
 
 
 def _unmeasured() -> tuple[str, ...]:
-    return ("Memory and CPUs asked for and not used: cannot tell, accounting here has no usage of them.",)
+    return ("Memory and CPUs requested and not used: cannot tell, accounting here has no usage of them.",)

@@ -176,7 +176,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def ettr(
@@ -198,7 +198,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def filesystems(
@@ -218,7 +218,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def goodput(
@@ -238,7 +238,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def health(
@@ -258,7 +258,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def interruptions(
@@ -280,7 +280,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def lemons(
@@ -300,7 +300,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def lost(
@@ -320,7 +320,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def mfu(
@@ -344,7 +344,7 @@ class Warehouse:
             convention: the FLOP convention: `palm_full`, `causal_half`, ...
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def mttf(
@@ -366,7 +366,7 @@ class Warehouse:
             at: the job size, in GPUs, for which the rate is scaled.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def network(
@@ -386,7 +386,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def nodes(
@@ -406,7 +406,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def restarts(
@@ -428,7 +428,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def runs(
@@ -450,7 +450,7 @@ class Warehouse:
             run: only this run: a run id, a job id or a run's name.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def utilisation(
@@ -470,7 +470,7 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
     def waste(
@@ -490,5 +490,5 @@ class Warehouse:
             by: what to split by.
 
         Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is asked.
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
         """

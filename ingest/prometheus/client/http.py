@@ -271,12 +271,12 @@ _TLS: Final = {
     "CERTIFICATE_VERIFY_FAILED": (
         "cannot be trusted",
         "Name the certificate of your authority in prometheus.ca_file (PEM), or set prometheus.verify_tls = false: "
-        "then nobody knows who answers.",
+        "then the server's identity is not checked.",
     ),
-    "WRONG_VERSION_NUMBER": ("does not speak TLS", "Is it http:// and not https://?"),
+    "WRONG_VERSION_NUMBER": ("does not use TLS", "Is it http:// and not https://?"),
     "": (
         "does not agree on TLS with us",
-        "If it wants a certificate of ours, name one and its key: prometheus.cert_file and key_file (PEM).",
+        "If it requires a client certificate, name one and its key: prometheus.cert_file and key_file (PEM).",
     ),
 }
 """By what the reason of a failed greeting contains: what to say, and what to do."""

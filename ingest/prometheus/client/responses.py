@@ -52,7 +52,7 @@ TOKEN: Final = (
 )
 TENANT: Final = 'It wants to know which tenant: [prometheus] headers = { "X-Scope-OrgID" = "NAME" }.'
 PART: Final = (
-    "Nothing of that answer was used: what is missing would look as if nobody had recorded it. The next ingest asks "
+    "Nothing of that answer was used: what is missing would look like unobserved time. The next ingest asks "
     "again; is a part of the server down?"
 )
 HINTS: Final = {
@@ -60,7 +60,7 @@ HINTS: Final = {
     403: TOKEN,
     404: ADDRESS,
     405: ADDRESS,
-    429: "It asks us to come less often; what was loaded stays, and the next ingest goes on from there.",
+    429: "The server limits the rate of requests; what was loaded stays, and the next ingest goes on from there.",
 }
 
 

@@ -67,7 +67,7 @@ def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
 
 def _of_percents(names: list[str], count: int) -> str:
     detail = (
-        f"{', '.join(names)}: read as a ratio, but there are values above 1, so somebody counts it in percent "
+        f"{', '.join(names)}: read as a ratio, but there are values above 1, so some exporter counts it in percent "
         "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
         f"are ratios is unknown: all {count:,} were left out. If all are percents, say so: [[prometheus.metric]] "
         "with scale = 0.01"

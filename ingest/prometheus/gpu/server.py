@@ -301,8 +301,8 @@ def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
     if samples.height or health.is_empty():
         return []
     detail = (
-        "XIDs, but no samples: nothing says what the GPUs did, so this time is not covered and is asked for again. A "
-        "server that never has samples is asked for prometheus.lookback_hours each time: ingest more often than that"
+        "XIDs, but no samples: nothing shows what the GPUs did, so this time is not covered and is requested again. A "
+        "server that never has samples is queried for prometheus.lookback_hours each time: ingest more often than that"
     )
     return [LoadWarning("no_samples", health.height, detail)]
 

@@ -67,7 +67,7 @@ _RESET = "reset the GPU"
 _IGNORE = "no action"
 _NVLINK = "follow NVIDIA's NVLink workflow"
 _NVLINK5 = "follow NVIDIA's NVLink 5 workflow for its sub-code (kernel log)"
-_SEE_48 = "see the XID 48 beside it"
+_SEE_48 = "see the XID 48 next to it"
 
 XIDS: Final = (
     Xid(13, "graphics engine exception", "APP", f"{_RESTART_APP}, debug it first"),
@@ -97,7 +97,7 @@ XIDS: Final = (
     Xid(140, "unrecovered ECC error", "HW", _RESET),
     Xid(143, "GPU initialisation error", "HW", _RESET),
     *(Xid(code, "NVLink 5 error", "UNKNOWN", _NVLINK5) for code in range(144, 151)),
-    Xid(154, "recovery action changed", "WARN", "the kernel log says which action is asked for"),
+    Xid(154, "recovery action changed", "WARN", "the kernel log has the recommended action"),
     Xid(155, "NVLink error defined by software", "INFO", _RESET),
     Xid(156, "resource retired", "WARN", _RESET),
     Xid(158, "fatal timeout", "HW", _RESET),

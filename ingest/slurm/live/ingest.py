@@ -359,11 +359,11 @@ class _Live:
             less = (window.until - window.since) / TOO_LARGE
         if parts == 1 or less < SHORTEST:
             return None
-        self.tell(f"{self._named(window)} is too much for {service}: asking for {less} at a time")
+        self.tell(f"{self._named(window)} is too much for {service}: requesting {less} at a time")
         if parts == TOO_SLOW:
             self.retrier.wait_for_less(service)
         else:
-            self.retrier.wait(self.config.slurm.pause_s, "asking for less")
+            self.retrier.wait(self.config.slurm.pause_s, "a smaller request")
         return less
 
     def _before(self, window: Window) -> bool:
@@ -403,7 +403,7 @@ class _Live:
         warnings = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
         for source, kind, text in warnings.select("source", "kind", "says").iter_rows():
             if kind != "stale" and any(each.parsed.source == source for each in self.loads):
-                self.others.append(Note(f"{source} beside earlier loads", live_summary.nothing(source, text)))
+                self.others.append(Note(f"{source} compared with earlier loads", live_summary.nothing(source, text)))
 
 
 def _in_part(accounting: Parsed) -> Parsed:

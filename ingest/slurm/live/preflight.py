@@ -21,7 +21,7 @@ WITHOUT_SLURM: Final = """\
 What can be done instead:
   trackside ingest slurm FILE   load what Slurm's commands printed elsewhere (--help lists them);
   run this on a machine where `sacct` shows jobs (SLURM_CONF says where slurm.conf is);
-  or ask slurmrestd, by the configuration (trackside.toml): under [slurm] transport = "rest", and
+  or query slurmrestd, by the configuration (trackside.toml): under [slurm] transport = "rest", and
   rest_url = "unix:/path/of/the.socket" or "http://HOST:PORT"."""
 """What a person may do where a running Slurm cannot be reached."""
 

@@ -30,7 +30,7 @@ TIMEOUTS: Final = 2
 _TOO_WIDE: Final = ("too wide of a date range", "exceeds size limit")
 """How slurmdbd refuses a request for its size (MaxQueryTimeRange, the largest answer)."""
 
-CIRCUIT_OPEN: Final = "It hangs: it let time run out too often, and is not asked any more now; try again later."
+CIRCUIT_OPEN: Final = "It does not respond: too many requests timed out, so no more are sent now; try again later."
 """The message for a request that was not even sent."""
 
 _FORBIDDEN: Final = ("permission denied", "access denied")
@@ -66,7 +66,7 @@ class Retrier:
             fetched = retry(
                 lambda: self._once(fetch, service, required=required),
                 policy,
-                sleep=lambda pause_s: self.wait(pause_s, f"asking {service} again"),
+                sleep=lambda pause_s: self.wait(pause_s, f"retrying {service}"),
             )
         except (SourceDownError, ServerDownError) as error:
             if refused(error):
@@ -100,7 +100,7 @@ class Retrier:
 
     def wait_for_less(self, service: Service) -> None:
         """Wait before a smaller request is sent to a service that was too slow."""
-        self.wait(self._policy.pause_after(self._timeouts[service, True]), f"asking {service} for less")
+        self.wait(self._policy.pause_after(self._timeouts[service, True]), f"a smaller request to {service}")
 
     def next_cluster(self) -> None:
         """Another cluster has another controller: its circuit is closed."""

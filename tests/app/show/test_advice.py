@@ -295,8 +295,8 @@ def test_kinds_of_waste_have_two_ends_where_nobody_looked(root: Path, capfd: pyt
     assert (rows["short_of_limit"]["n"], rows["short_of_limit"]["gpu_s"]) == (1, 3600 * 8)
     assert rows["at_maximum"]["n"] == 1
     told = shown(root, capfd, "waste", "--cluster", "c1")
-    assert "Nobody saw what" in told
-    assert "Memory and CPUs asked for and not used: cannot tell" in told
+    assert "of the allocated GPU-time was spent on is unobserved" in told
+    assert "Memory and CPUs requested and not used: cannot tell" in told
 
 
 SPLIT_NOT_TOLD = f"""\

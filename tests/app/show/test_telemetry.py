@@ -336,7 +336,7 @@ def test_hour_of_a_node_that_changed_hands_is_unattributed(tmp_path: Path) -> No
         for what in ("utilisation", "filesystems"):
             notes = asked(later, what, "user").notes
             assert any(
-                note.startswith("Of 2 of 2 days only hourly roll-ups are there: whose an hour") for note in notes
+                note.startswith("Of 2 of 2 days only hourly roll-ups are there: the owner of an hour") for note in notes
             )
 
 
@@ -499,7 +499,7 @@ def test_window_without_events_names_those_outside_it(reader: Reader) -> None:
 
 
 def test_health_says_for_how_much_of_the_window_anybody_listened(reader: Reader) -> None:
-    said = "Telemetry that tells of health speaks for "
+    said = "Telemetry of health covers "
     assert not any(note.startswith(said) for note in asked(reader, "health").notes)
     longer = Window("c", at(START - 48 * HOUR), at(MIDNIGHT))
     assert any(

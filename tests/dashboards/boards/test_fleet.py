@@ -126,7 +126,7 @@ def test_what_could_have_trained_is_told_category_by_category() -> None:
     (panel,) = (panel for panel in PANELS if panel["title"].startswith("GPU-hours that could have trained"))
     told = re.findall(r"\w+", panel["description"])
     assert set(told) & set(CATEGORIES) == set(CATEGORIES) - {"productive"}
-    assert f"of the categories {', '.join(COSTLY)}. Time that nobody saw" in panel["description"]
+    assert f"of the categories {', '.join(COSTLY)}. Unobserved time" in panel["description"]
 
 
 def test_seed_has_each_exported_family_with_its_exact_labels() -> None:

@@ -249,7 +249,7 @@ def test_a_server_that_wants_a_certificate_gets_ours(files: Files) -> None:
 
 
 def test_a_port_without_tls_is_told(files: Files) -> None:
-    with web(lambda *_: NAMES) as there, pytest.raises(ServerDownError, match=r"does not speak TLS.*\nIs it http://"):
+    with web(lambda *_: NAMES) as there, pytest.raises(ServerDownError, match=r"does not use TLS.*\nIs it http://"):
         names(there.url.replace("http:", "https:"), Login(ca_file=files.ca))
 
 

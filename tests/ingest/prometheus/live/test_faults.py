@@ -125,7 +125,7 @@ def test_kill_in_the_middle_is_reported_and_resumed(
         config = by_way_of(proxy, remote_read=remote_read)
         said = only_error(tmp_path / "w", config, during.progress).splitlines()
         assert re.findall(r"(?:Not read:|,) (.*?) 2026-", said[-2])[: len(left)] == left
-        assert said[-1] == "The next ingest asks for that again."
+        assert said[-1] == "The next ingest requests that again."
         with open_reader(tmp_path / "w") as reader:
             marks = [reader.query("watermark", cluster="c", source=source)["covers_until"].item() for source in
                      ("prometheus.gpu", "prometheus.node")]  # fmt: skip

@@ -54,7 +54,7 @@ def test_failing_source_blocks_no_other_and_is_read_next_time(tmp_path: Path) ->
     assert "a block is corrupt" in said
     assert "Not read: Node telemetry 2026-11-21 08:00 to 2026-11-21 10:00" in said
     assert "GPU" not in said
-    assert said.endswith("The next ingest asks for that again.")
+    assert said.endswith("The next ingest requests that again.")
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("gpu_samples").height == 120
         assert reader.table("node_samples").is_empty()
@@ -94,7 +94,7 @@ def test_time_missed_without_answers_is_read_by_the_next_ingest(tmp_path: Path) 
         assert errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2))) == []
     (said,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=3)))
     assert said.endswith(
-        "Not read: telemetry 2026-11-21 09:59 to 2026-11-21 11:00.\nThe next ingest asks for that again."
+        "Not read: telemetry 2026-11-21 09:59 to 2026-11-21 11:00.\nThe next ingest requests that again."
     )
 
 

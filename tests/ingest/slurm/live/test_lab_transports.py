@@ -276,7 +276,7 @@ def test_rest_ingest_fills_the_warehouse_like_one_by_commands(scenario: Scenario
     token = scenario.lab.token()
     done = ingest(scenario, by_rest, rest, SLURM_JWT=token)
     assert done.returncode == 0, done.stderr
-    assert "slurmrestd tells no node events" in done.stdout + done.stderr
+    assert "slurmrestd has no node events" in done.stdout + done.stderr
     assert token not in done.stdout + done.stderr
     done = ingest(scenario, by_commands, {})
     assert done.returncode == 0, done.stderr

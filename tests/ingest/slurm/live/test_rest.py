@@ -82,7 +82,7 @@ def test_accounting_inventory_and_name_come_from_slurmrestd(tmp_path: Path, vers
     assert [one["node"] for one in rows(tmp_path, "nodes")] == ["n1"]
     assert {"SLURM_VERSION", "ClusterName"} == {one["name"] for one in rows(tmp_path, "cluster_settings")}
     said = "\n".join(warning for report in reports if report.parsed for warning in report.parsed.warnings)
-    assert "slurmrestd tells no node events" in said
+    assert "slurmrestd has no node events" in said
     assert ("not tried on a real Slurm" in said) == (version != "0.0.38")
     loads = {load["request"]: load for load in rows(tmp_path, "loads")}
     assert {load["transport"] for load in loads.values()} == {"rest"}

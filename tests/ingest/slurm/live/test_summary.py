@@ -165,7 +165,7 @@ def test_sources_slurmrestd_lacks_are_not_reported_every_time(tmp_path: Path) ->
         for _ in range(2):
             said.append(ingest(tmp_path, slurm, transport="rest", rest_url=server.url).warnings)
             slurm.now += hours(1)
-    lost = ("has no plain exit codes", "slurmrestd tells no node events")
+    lost = ("has no plain exit codes", "slurmrestd has no node events")
     assert [[any(words in warning for warning in each) for words in lost] for each in said] == [[True] * 2, [False] * 2]
 
 
