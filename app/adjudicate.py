@@ -193,15 +193,15 @@ def _compute(writer: Writer, settings: Config, *, now: datetime, progress: Calla
     pipeline.compute(writer, settings, now=now, inputs=inputs, verdicts=stored.verdicts, progress=progress)
 
 
-def say(done: Done, *, quiet: bool) -> None:
+def print_changes(done: Done, *, quiet: bool) -> None:
     """Print what was done, and its effect."""
-    console.say(done.message)
+    console.echo(done.message)
     for line in done.effect or ():
-        console.say(f"  {line}")
+        console.echo(f"  {line}")
     if done.effect == ():
-        console.say("  it changes no verdict, no GPU-time and no interruption")
+        console.echo("  it changes no verdict, no GPU-time and no interruption")
     if done.changed and done.effect is None and not quiet:
-        console.say("Next: trackside compute", error=True)
+        console.echo("Next: trackside compute", error=True)
 
 
 def _write(writer: Writer, correction: Correction) -> None:

@@ -55,7 +55,7 @@ def _in_line(text: str) -> str:
     return text.replace("\n", " ").translate(_CONTROLS)
 
 
-def say(text: str = "", *, error: bool = False) -> None:
+def echo(text: str = "", *, error: bool = False) -> None:
     """Print lines as they are, but for what would control the terminal: names in files may hold escape sequences."""
     print(text.translate(_CONTROLS_IN_LINES), file=sys.stderr if error else sys.stdout)
 

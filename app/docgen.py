@@ -316,10 +316,10 @@ def main(arguments: list[str]) -> int:
                 continue
             stale += 1
             if "--check" in arguments:
-                console.say(f"{path.relative_to(ROOT)} is not current; run: make fix", error=True)
+                console.echo(f"{path.relative_to(ROOT)} is not current; run: make fix", error=True)
             else:
                 path.write_text(text, encoding="utf-8")
-                console.say(f"wrote {path.relative_to(ROOT)}")
+                console.echo(f"wrote {path.relative_to(ROOT)}")
     return 1 if stale and "--check" in arguments else 0
 
 

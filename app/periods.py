@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Report = Callable[[str], object]
 
-_PRINT: Final = partial(console.say, error=True)
+_PRINT: Final = partial(console.echo, error=True)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def show(topic: str | None) -> None:
         return
     page, text = manual.read(topic)
     if not sys.stdout.isatty():
-        console.say(text.rstrip("\n"))
+        console.echo(text.rstrip("\n"))
         return
     console.markdown(manual.linked(page, text, _command))
 
@@ -30,10 +30,10 @@ def _list() -> None:
     pages = manual.pages().values()
     width = max(len(page.topic) for page in pages)
     for page in pages:
-        console.say(f"{page.topic:<{width}}  {page.title}")
-    console.say()
-    console.say("One page: trackside docs TOPIC, for example: trackside docs claims")
-    console.say("One section: trackside docs TOPIC#SECTION, for example: trackside docs metrics#ettr")
+        console.echo(f"{page.topic:<{width}}  {page.title}")
+    console.echo()
+    console.echo("One page: trackside docs TOPIC, for example: trackside docs claims")
+    console.echo("One section: trackside docs TOPIC#SECTION, for example: trackside docs metrics#ettr")
 
 
 def _command(topic: str, section: str) -> str:

@@ -77,23 +77,23 @@ def foreign_packages() -> dict[str, str]:
 def examine(root: Path, settings: Config, *, now: datetime) -> int:
     """Print the findings; the exit status is 0 unless something that is configured does not work."""
     worst = 0
-    console.say("installation")
+    console.echo("installation")
     _line("ok", ", ".join(f"{name} {number}" for name, number in versions().items()))
     for fault in _installation_faults():
         _line("fail", fault)
         worst = 1
     _sandbox(confinement.measures())
-    console.say("\nwarehouse")
+    console.echo("\nwarehouse")
     broken, loaded = _warehouse(root, now)
     worst = max(worst, broken, *(_integrity(root) if root.is_dir() else [0]))
-    console.say("\nSlurm by slurmrestd" if transport.by_rest(settings) else "\nSlurm on this machine")
+    console.echo("\nSlurm by slurmrestd" if transport.by_rest(settings) else "\nSlurm on this machine")
     worst = max(worst, _slurm(settings))
-    console.say("\nPrometheus")
+    console.echo("\nPrometheus")
     worst = max(worst, _prometheus(settings, now))
-    console.say("\nwhat each source gives (ok: loaded)")
+    console.echo("\nwhat each source gives (ok: loaded)")
     for source in SOURCES:
         _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
-    console.say(
+    console.echo(
         "\nAccounting gives occupancy, availability, MTTF, interruptions and restarts. It does not record what\n"
         "allocated GPUs did, so goodput and ETTR are bounds. The other sources add (-: not loaded yet):"
     )
@@ -119,7 +119,7 @@ def _sandbox(measures: confinement.Measures) -> None:
 
 
 def _line(state: State, text: str) -> None:
-    console.say(f"  {state:<5}{text}")
+    console.echo(f"  {state:<5}{text}")
 
 
 def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:

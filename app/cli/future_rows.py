@@ -65,10 +65,10 @@ def reject(writer: Writer, *, now: datetime) -> pl.DataFrame:
     return counted
 
 
-def say(counted: pl.DataFrame, *, done: bool) -> None:
+def print_report(counted: pl.DataFrame, *, done: bool) -> None:
     """Print what was moved, or what would be."""
     if counted.is_empty():
-        console.say("No row has a time later than now.")
+        console.echo("No row has a time later than now.")
         return
     columns = {
         "cluster": ("cluster", "text"),
@@ -79,7 +79,7 @@ def say(counted: pl.DataFrame, *, done: bool) -> None:
     moved = ", moved to the table rejects" if done else " (nothing was changed)"
     console.table(f"Rows of times later than now{moved}", counted, columns)
     if done:
-        console.say(
+        console.echo(
             "Next: trackside compute. If the clock of a whole input was wrong, correct the input and load it again."
         )
 

@@ -26,16 +26,16 @@ def finish(reports: Sequence[Report], *, files: bool, quiet: bool, jobs_known: b
         Exception: the error of the first input that failed.
     """
     if not quiet:
-        load_report.say(reports, files=files)
+        load_report.print_report(reports, files=files)
     errors = [report.error for report in reports if report.error is not None]
     for error in errors[1:]:  # the first is raised, and printed last
-        console.say(f"trackside: {error}", error=True)
+        console.echo(f"trackside: {error}", error=True)
     if errors:
         raise errors[0]
     if quiet or not any(report.parsed is not None and report.parsed.rows_read for report in reports):
         return 0
     if jobs_known:
-        console.say("Next: trackside compute", error=True)
+        console.echo("Next: trackside compute", error=True)
     else:
-        console.say("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
+        console.echo("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
     return 0

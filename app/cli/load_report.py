@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ingest.store.report import Report
 
 
-def say(reports: Sequence[Report], *, files: bool) -> None:
+def print_report(reports: Sequence[Report], *, files: bool) -> None:
     """Print the result of each input on stderr, and a sum if several files were loaded."""
     for report in reports:
         if report.parsed is None:
             continue
         line = f"{report.parsed.source}  {report.origin}\n  {counts(report.parsed)}"
-        console.say(report.line if isinstance(report, Summary) else line, error=True)
+        console.echo(report.line if isinstance(report, Summary) else line, error=True)
         for warning in report.fresh:
-            console.say(f"  warning: {warning}", error=True)
+            console.echo(f"  warning: {warning}", error=True)
         if report.parsed.rows_rejected:
-            console.say("  refused rows are stored with their reasons: trackside status", error=True)
+            console.echo("  refused rows are stored with their reasons: trackside status", error=True)
     if files and len({report.origin for report in reports}) > 1:
-        console.say(summary(reports), error=True)
+        console.echo(summary(reports), error=True)

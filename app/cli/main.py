@@ -65,7 +65,7 @@ def _version(_: argparse.Namespace) -> int:
     from app.cli.doctor import versions  # noqa: PLC0415 - as above
 
     for name, number in versions().items():
-        console.say(f"{name} {number}")
+        console.echo(f"{name} {number}")
     return 0
 
 

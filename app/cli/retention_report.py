@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ingest.prometheus.store.retention import Removal
 
 
-def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
+def print_report(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
     """Print what was removed, or would be."""
     if not keep.samples_days:
-        console.say("Telemetry is stored for ever: the configuration sets no [retention] (samples_days, hours_days).")
+        console.echo("Telemetry is stored for ever: the configuration sets no [retention] (samples_days, hours_days).")
         return
     if not removals:
-        console.say("Nothing is older than the configured retention.")
+        console.echo("Nothing is older than the configured retention.")
         return
     rows = pl.DataFrame(
         [
@@ -46,13 +46,13 @@ def say(removals: Sequence[Removal], keep: Retention, *, done: bool) -> None:
         "size": ("size", "bytes"),
     }
     console.table("Removed" if done else "Would be removed (nothing was changed)", rows, columns)
-    console.say(
+    console.echo(
         "For the time before, the next `trackside compute` uses what is left: without samples the hourly roll-ups, "
         "which "
         "cannot attribute an hour in which a node changed hands; without both accounting alone. Export first what you "
         "want to keep."
     )
     if done and any(each.bytes for each in removals):
-        console.say(
+        console.echo(
             "The disk space is freed after two more commands that write: readers may still have the files open."
         )

@@ -36,7 +36,7 @@ def require_warehouse(root: Path) -> None:
 def note(text: str, *, quiet: bool) -> None:
     """Print notes for a person on stderr, apart from the results on stdout."""
     if not quiet:
-        console.say(text, error=True)
+        console.echo(text, error=True)
 
 
 @contextlib.contextmanager

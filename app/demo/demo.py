@@ -73,7 +73,7 @@ def serve(folder: Path, settings: config.Config, address: tuple[str, int]) -> No
     """
     from app.service.server import serve_explorer  # noqa: PLC0415 - heavy, and only where it is served
 
-    output.say()
+    output.echo()
     with contextlib.suppress(KeyboardInterrupt):
         serve_explorer(folder / "warehouse", settings, host=address[0], port=address[1])
 
@@ -90,17 +90,17 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         claims = read_claims(settings.claims)
         numbers, judged = headlines(reader, window), verifying.verify(reader, window, claims)
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
-    output.say()
+    output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
-    output.say("truth: what the simulator knows; Trackside saw only its files. bounds: unseen time counted both ways.")
-    output.say()
+    output.echo("truth: what the simulator knows; Trackside saw only its files. bounds: unseen time counted both ways.")
+    output.echo()
     output.verdicts(judged, where)
-    output.say()
+    output.echo()
     for line in _closing(judged):
-        output.say(line)
-    output.say()
+        output.echo(line)
+    output.echo()
     for line in _places(folder):
-        output.say(line)
+        output.echo(line)
 
 
 # --- the folder --------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
     """Do a step, if it is not done, and write down that it is."""
     if step.name in made.done:
         if not quiet:
-            output.say(f"{step.title}: done before, kept")
+            output.echo(f"{step.title}: done before, kept")
         return
     began = clock.now()
     with _bar(step.title, quiet=quiet) as report_progress:
@@ -301,7 +301,7 @@ def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
     made.done.append(step.name)
     made.save()
     if not quiet:
-        output.say(f"{step.title}: {result} ({(clock.now() - began).total_seconds():.1f} s)")
+        output.echo(f"{step.title}: {result} ({(clock.now() - began).total_seconds():.1f} s)")
 
 
 @contextlib.contextmanager

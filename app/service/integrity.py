@@ -241,12 +241,12 @@ def forget(writer: Writer, damages: Sequence[Damage], *, now: datetime) -> None:
             writer.run("forget_run_sessions", cluster=file.cluster, day=file.day)
 
 
-def say(damages: Sequence[Damage]) -> None:
+def print_report(damages: Sequence[Damage]) -> None:
     """Print the removed files, and the commands that restore them."""
     for damage in damages:
-        console.say(f"removed: {damage}")
+        console.echo(f"removed: {damage}")
     if damages:
-        console.say("Load those days again, and compute:")
+        console.echo("Load those days again, and compute:")
         for command in [*integrity.commands(damage.file for damage in damages), "trackside compute"]:
-            console.say(f"  {command}")
-        console.say()
+            console.echo(f"  {command}")
+        console.echo()

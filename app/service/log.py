@@ -49,7 +49,7 @@ def _quoted(text: str) -> str:
 class _ConsoleHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            console.say(self.format(record), error=True)
+            console.echo(self.format(record), error=True)
         except Exception:  # noqa: BLE001 - a handler of `logging` raises nothing
             self.handleError(record)
 

@@ -95,9 +95,9 @@ def _serve(listening: socket.socket, root: Path, settings: Config, host: str, wo
     server = connections.make_server(guarded, listening)
     try:
         url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
-        console.say(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
+        console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
         if not is_loopback(host):
-            console.say(
+            console.echo(
                 f"warning: listening on {host} gives everyone who can reach this machine access to all data: there is "
                 "no authentication. Put a proxy with authentication in front, or use --host 127.0.0.1.",
                 error=True,

@@ -13,13 +13,13 @@ class Table:
     """A table of samples: its columns, and which of them identify a series; the others but its time are values."""
 
     name: str
-    place: tuple[str, ...]
+    series_key: tuple[str, ...]
     schema: Schema
 
     @property
     def key(self) -> tuple[str, ...]:
         """Columns that identify a row."""
-        return (*self.place, "ts")
+        return (*self.series_key, "ts")
 
     @property
     def values(self) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ def ingest(
             now=slurm.now,
             runner=slurm,
             progress=lambda *_: None,
-            tell=notes.append,
+            notify=notes.append,
             sleep=waits.append,
             again=again,
         )

@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
                 now=now,
                 runner=_runner(settings.slurm.timeout_s),
                 progress=report,
-                tell=lambda text: note(text, quiet=options.quiet),
+                notify=lambda text: note(text, quiet=options.quiet),
                 again=options.again,
             )
     loaded = [each.parsed for each in reports if each.parsed is not None]

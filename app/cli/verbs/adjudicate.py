@@ -162,7 +162,7 @@ def run(options: argparse.Namespace) -> int:
             claims_path=options.claims,
             progress=lambda what: report(what, 0, 1),
         )
-    adjudicate.say(done, quiet=options.quiet)
+    adjudicate.print_changes(done, quiet=options.quiet)
     return 0
 
 
@@ -205,7 +205,7 @@ def _list(options: argparse.Namespace, root: Path) -> int:
     if rows_as.form != "table":
         rows_as.write(rows)
     elif rows.is_empty():
-        console.say("There are no corrections. To make one: trackside adjudicate --help")
+        console.echo("There are no corrections. To make one: trackside adjudicate --help")
     else:
         console.table("", rows, describe.SHOWN | (describe.SHOWN_WITHDRAWN if options.all else {}))
     return 0

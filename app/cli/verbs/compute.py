@@ -62,22 +62,22 @@ def run(options: argparse.Namespace) -> int:
             )
     if not options.quiet:
         for window, days in zip(done.clusters, done.days, strict=True):
-            console.say(
+            console.echo(
                 f"{window.cluster}: {iso(window.since)} to {iso(window.until)}; of {days.known:,} days of the ledger "
                 f"{days.changed:,} changed",
                 error=True,
             )
         for cluster in done.empty:
-            console.say(
+            console.echo(
                 f"{cluster}: no accounting is loaded, or none of this period, so there is nothing to compute",
                 error=True,
             )
         for result in done.warnings:
-            console.say(f"warning: {result.check.description} ({result.count}; {result.check.name})", error=True)
+            console.echo(f"warning: {result.check.description} ({result.count}; {result.check.name})", error=True)
     if claims_error is not None:
-        console.say(f"warning: the numbers are computed, but no verdict is stored: {claims_error}", error=True)
+        console.echo(f"warning: the numbers are computed, but no verdict is stored: {claims_error}", error=True)
     if not done.clusters:
         raise NothingToComputeError("nothing was computed: no accounting is loaded. First: trackside ingest slurm")
     if not options.quiet:
-        console.say("Next: trackside show goodput", error=True)
+        console.echo("Next: trackside show goodput", error=True)
     return 0

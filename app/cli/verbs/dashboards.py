@@ -59,9 +59,9 @@ def _build(options: argparse.Namespace) -> int:
     written = build(target, targets_of(read_claims(settings.claims), settings.rules.flop_convention))
     if not options.quiet:
         for path in written:
-            console.say(str(path))
+            console.echo(str(path))
         folder = target.resolve()
-        console.say(HOW_TO_LOAD.format(dir=folder, boards=folder / "boards"), error=True)
+        console.echo(HOW_TO_LOAD.format(dir=folder, boards=folder / "boards"), error=True)
     return 0
 
 
@@ -74,12 +74,12 @@ def _check(target: Path | None, *, quiet: bool) -> int:
     checked = check(target)
     name = "the included boards" if target is None else str(target)
     for finding in checked.findings:
-        console.say(str(finding))
+        console.echo(str(finding))
     if n := len(checked.findings):
         raise UsageError(f"{n} {'mistake' if n == 1 else 'mistakes'} in {name}, listed above")
     if not quiet:
         boards = f"{checked.boards} {'board' if checked.boards == 1 else 'boards'}"
-        console.say(f"{name}: {boards}, {checked.panels} panels, no mistakes")
+        console.echo(f"{name}: {boards}, {checked.panels} panels, no mistakes")
         for each in lint.left_out():
-            console.say(f"not checked here: {each}")
+            console.echo(f"not checked here: {each}")
     return 0

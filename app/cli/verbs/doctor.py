@@ -37,5 +37,5 @@ def run(options: argparse.Namespace) -> int:
     if options.repair:
         from app.service import integrity
 
-        integrity.say(integrity.repair(root, group=settings.warehouse_group, now=clock.now()))
+        integrity.print_report(integrity.repair(root, group=settings.warehouse_group, now=clock.now()))
     return doctor.examine(root, settings, now=clock.now())

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         if options.table == "tables":
             for name in sorted(reader.relations()):
-                console.say(name)
+                console.echo(name)
             return 0
         rows = reader.table(_table(options.table, reader.relations()))
     RowFormat.of(options).put(rows, title=options.table)

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     from ingest.runlog.store import recorder_text
 
     if options.output is None:
-        console.say(recorder_text().removesuffix("\n"))
+        console.echo(recorder_text().removesuffix("\n"))
         return 0
     write_file(options.output, recorder_text().encode())
     return 0

@@ -60,5 +60,5 @@ def run(options: argparse.Namespace) -> int:
         document = write_sla(reader, window, options.period, options.claims or settings.claims, target, form)
     if not options.quiet:
         summary = ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
-        console.say(f"{target}: {summary}; sha256 {document['sha256'][:16]}", error=True)
+        console.echo(f"{target}: {summary}; sha256 {document['sha256'][:16]}", error=True)
     return 0

@@ -48,7 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Take out what is older than it is to be kept, or with --future rows of times that have not come yet."""
     from app import clock
-    from app.cli.retention_report import say
+    from app.cli.retention_report import print_report
     from app.cli.run_context import require_warehouse, settings_and_root
     from ingest.prometheus.store import retention
     from queries.warehouse import open_reader, open_writer
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         with open_writer(root, verb="trackside retention", now=now, group=settings.warehouse_group) as writer:
             removed = retention.retain(writer, settings, now=now)
     if not options.quiet:
-        say(removed, settings.retention, done=not options.dry_run)
+        print_report(removed, settings.retention, done=not options.dry_run)
     return 0
 
 
@@ -80,5 +80,5 @@ def _future(root: Path, now: datetime, group: str | None, *, dry_run: bool, quie
         with open_writer(root, verb="trackside retention", now=now, group=group) as writer:
             rows = future_rows.reject(writer, now=now)
     if not quiet:
-        future_rows.say(rows, done=not dry_run)
+        future_rows.print_report(rows, done=not dry_run)
     return 0

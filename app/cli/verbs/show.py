@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     registry.refuse_options(entry, question)
     with open_reader(root) as reader:
         requested = windows(reader, Period(options.cluster, options.since, options.until))
-        refuse = partial(console.say, error=True)
+        refuse = partial(console.echo, error=True)
         answer, shown = run_question(reader, requested, entry, question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None
     rows_as = RowFormat.of(options)
@@ -84,12 +84,12 @@ def run(options: argparse.Namespace) -> int:
         rows_as.write(answer.rows, extra=explained and {"explain": explained})
         return 0
     if answer.shown.is_empty():
-        console.say(answer.when_empty)
+        console.echo(answer.when_empty)
     else:
         spans = ", ".join(f"{w.cluster} {iso(w.since)} to {iso(w.until)}" for w in shown)
         console.table(f"{answer.title}: {spans}", answer.shown, answer.columns)
     for each in answer.notes:
-        console.say(each)
+        console.echo(each)
     if explained is not None:
         for details in answer.details:
             console.table(details.title, details.rows, details.columns)

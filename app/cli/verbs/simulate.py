@@ -46,19 +46,19 @@ def run(options: argparse.Namespace) -> int:
     if options.seed < 0:
         raise UsageError(f"--seed {options.seed}: not below 0")
     settings = simulate.Settings(gpus=options.gpus, days=options.days, seed=options.seed)
-    report = (lambda _: None) if options.quiet else (lambda what: console.say(what, error=True))
+    report = (lambda _: None) if options.quiet else (lambda what: console.echo(what, error=True))
     try:
         simulate.simulate(settings, options.dir, report=report)
     except OSError as error:
         raise UsageError(f"{options.dir} cannot be written: {error.strerror}") from None
     sources = options.dir / "sources"
-    console.say(f"The truth: {options.dir / 'truth.json'} and {options.dir / 'truth'}")
-    console.say("Read the files as if they came from a real cluster:")
-    console.say(f"  trackside ingest slurm {' '.join(str(sources / name) for name in simulate.SLURM_FILES)}")
+    console.echo(f"The truth: {options.dir / 'truth.json'} and {options.dir / 'truth'}")
+    console.echo("Read the files as if they came from a real cluster:")
+    console.echo(f"  trackside ingest slurm {' '.join(str(sources / name) for name in simulate.SLURM_FILES)}")
     snapshots = " ".join(str(sources / name) for name in simulate.SNAPSHOT_FILES)
     until = iso(datetime.fromtimestamp(settings.end, UTC))
-    console.say(f"  trackside ingest slurm --cluster demo --until {until} {snapshots}")
+    console.echo(f"  trackside ingest slurm --cluster demo --until {until} {snapshots}")
     telemetry = " ".join(str(sources / name) for name in simulate.TELEMETRY_FILES)
-    console.say(f"  trackside ingest prometheus --cluster demo {telemetry}")
-    console.say(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")
+    console.echo(f"  trackside ingest prometheus --cluster demo {telemetry}")
+    console.echo(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")
     return 0

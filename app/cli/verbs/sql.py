@@ -38,5 +38,5 @@ def run(options: argparse.Namespace) -> int:
     rows, more = user_sql(root, options.sql, limits)
     RowFormat.of(options).put(rows)
     if more:
-        console.say(f"only the first {rows.height:,} rows are shown (config: sql.rows, sql.result_mb)", error=True)
+        console.echo(f"only the first {rows.height:,} rows are shown (config: sql.rows, sql.result_mb)", error=True)
     return 0

@@ -57,7 +57,7 @@ def node_hours(world: World) -> pl.DataFrame:
     """Hourly roll-ups of all nodes, in the columns of `node_hours`; hours without samples have no rows."""
     settings, cells = world.settings, grid(world)
     saving = spread(
-        world.pieces.filter(pl.col("category") == "checkpoint").join(world.held, on="attempt"), cells.busy.shape
+        world.segments.filter(pl.col("category") == "checkpoint").join(world.held, on="attempt"), cells.busy.shape
     )
     chance = np.random.default_rng([settings.seed, 11])
     covered = cells.covered.min(axis=1)

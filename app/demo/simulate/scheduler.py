@@ -254,7 +254,7 @@ class _Cluster:
         job, held = attempt.job, set(attempt.nodes)
         chance = np.random.default_rng([self.settings.seed, 4, job.id, attempt.number])
         horizon = min(self.settings.end, *(self._next_failure(node, now) for node in held), now + job.limit_s)
-        slow = [slow_spell for slow_spell in self.ahead.slow if slow_spell.node in held]
+        slow = [slow_period for slow_period in self.ahead.slow if slow_period.node in held]
         trace = unfold(job, now * 1000, horizon * 1000, first_step=attempt.first_step, slow=slow, chance=chance)
         attempt.items = trace.items
         own = _own_ending(job, trace.end if trace.done else None, now)

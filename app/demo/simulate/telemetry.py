@@ -52,7 +52,7 @@ def grid(world: World) -> Grid:
     """How long each GPU computed, was held, and was observed, in each hour."""
     settings = world.settings
     shape = (settings.n_nodes, GPUS_PER_NODE, settings.days * 24)
-    segments = world.pieces.join(world.held, on="attempt")
+    segments = world.segments.join(world.held, on="attempt")
     active = segments.filter("active")
     busy = spread(active, shape)
     level = np.array([round(1000 * tensor_active(attempt)) for attempt in world.attempts], dtype=np.int64)
@@ -277,7 +277,7 @@ def _doing(
 
 def attempt_intervals(world: World, what: Watched, node: int) -> pl.DataFrame:
     """Intervals of attempts on a node, with its GPUs (`indices`), while it is watched."""
-    near = world.pieces.filter((pl.col("end") > what.begin * 1000) & (pl.col("begin") < what.end * 1000))
+    near = world.segments.filter((pl.col("end") > what.begin * 1000) & (pl.col("begin") < what.end * 1000))
     return near.join(world.held.filter(pl.col("node") == node), on="attempt")
 
 

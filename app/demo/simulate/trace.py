@@ -94,9 +94,9 @@ def _training(  # noqa: PLR0917 - private, and every one of them is needed
         if at >= hang:
             return Trace([*items, Item("hang", at, max(horizon, at) + 1)], horizon + 1, done=False)
         length, stall = noise.draw()
-        for slow_spell in slow:
-            if slow_spell.begin * 1000 <= at < slow_spell.end * 1000:
-                length = int(length * slow_spell.factor)
+        for slow_period in slow:
+            if slow_period.begin * 1000 <= at < slow_period.end * 1000:
+                length = int(length * slow_period.factor)
         items.append(Item("step", at, at + length, step))
         at += length
         for kind, pause in _pauses(job, step, stall, chance):

@@ -91,7 +91,7 @@ class World:
         return steps_of_attempts
 
     @cached_property
-    def pieces(self) -> pl.DataFrame:
+    def segments(self) -> pl.DataFrame:
         """What each attempt did, as `SEGMENTS`; equal neighbours are merged."""
         rows = [
             (index, *row)
@@ -139,7 +139,7 @@ class World:
         )
         gone = pl.col("died").is_not_null() & (pl.col("begin") >= pl.col("died")) & (pl.col("cause") == "hang")
         return (
-            self.pieces.join(self.held.drop("indices"), on="attempt")
+            self.segments.join(self.held.drop("indices"), on="attempt")
             .join(dead, on=["attempt", "node"], how="left")
             .with_columns(cause=pl.when(gone).then(pl.lit("node_down")).otherwise("cause"))
             .drop("died")

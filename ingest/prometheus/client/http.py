@@ -73,7 +73,7 @@ ONLY_WHOLE_ANSWERS: Final = {"partial_response": "false", "deny_partial_response
 """Thanos and a VictoriaMetrics cluster shall rather fail than leave out what a part of them has."""
 
 
-class Asking:
+class HttpClient:
     """A connection to a server, and what to do about whatever goes wrong with it."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Asking:
         """The server's message without secrets; call it before the message is shortened."""
         return self._login.hide(text, self._full_url)
 
-    def ask(self, question: Callable[[], Answer], *, first: bool = False) -> Answer:
+    def request(self, question: Callable[[], Answer], *, first: bool = False) -> Answer:
         """Send a request, and retry after a pause where that may help.
 
         A server that cannot be reached by the first request is not retried: most likely its address is wrong.

@@ -24,7 +24,7 @@ from ingest.files.prefetch import started
 from ingest.prometheus.client import remote_read as wire
 from ingest.prometheus.client import victoria as export
 from ingest.prometheus.client.auth import Login
-from ingest.prometheus.client.http import LARGEST_STREAM, ONLY_WHOLE_ANSWERS, Asking
+from ingest.prometheus.client.http import LARGEST_STREAM, ONLY_WHOLE_ANSWERS, HttpClient
 from ingest.prometheus.client.json_samples import samples_of
 from ingest.prometheus.client.order import merged, tidied
 from ingest.prometheus.client.responses import (
@@ -81,8 +81,8 @@ class Server:
         concurrency: int = 2,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._asking = Asking(url, login or Login(), timeout_s=timeout_s, retries=retries, sleep=sleep)
-        self.url = self._asking.url
+        self._client = HttpClient(url, login or Login(), timeout_s=timeout_s, retries=retries, sleep=sleep)
+        self.url = self._client.url
         self._concurrency = concurrency
         self._turns = Semaphore(concurrency)
         self._left_open: bool | None = None
@@ -93,15 +93,15 @@ class Server:
 
     def close(self) -> None:
         """Hang up."""
-        self._asking.close()
+        self._client.close()
 
     def digest(self) -> str:
         """SHA-256 of all answers since the last call."""
-        return self._asking.digest()
+        return self._client.digest()
 
     def warnings(self) -> list[str]:
         """What the server warned of in answers that are whole, since the last call."""
-        return self._asking.warnings()
+        return self._client.warnings()
 
     def transport(self) -> Transport:
         """How raw readings came since this was last called; `json` where none came as a stream."""
@@ -115,7 +115,7 @@ class Server:
             ServerDownError: The server gives no response.
         """
         window = {"start": since.timestamp(), "end": until.timestamp()} | ONLY_WHOLE_ANSWERS
-        library = self._asking.library
+        library = self._client.library
 
         def fetch(some: str) -> list[str]:
             params = window | ({"match[]": some} if some else {})
@@ -125,7 +125,7 @@ class Server:
         matchers = [matcher]
         for some in matchers:
             try:
-                names.update(self._asking.ask(partial(fetch, some), first=True))
+                names.update(self._client.request(partial(fetch, some), first=True))
             except TooMuchError as error:
                 smaller = halves_by_name(some)
                 if not smaller:
@@ -159,7 +159,7 @@ class Server:
                 "end": seconds(segment.high),
                 "step": step_s,
             }
-            return samples_of(self._asking.body("/api/v1/query_range", params | self._limits))
+            return samples_of(self._client.body("/api/v1/query_range", params | self._limits))
 
         segments = [Segment(query, first, last, number) for number, query in enumerate(queries)]
         answers_of_segments = self._segments(fetch, segments, step, apart=step, at_once=self._concurrency)
@@ -168,7 +168,7 @@ class Server:
 
     @property
     def _limits(self) -> dict[str, str]:
-        return self._asking.limits
+        return self._client.limits
 
     def window(self, width: timedelta, *, at: datetime) -> str:
         """The range that makes a selector's window what lies after its end less `width`, up to and with its end.
@@ -196,7 +196,7 @@ class Server:
             return [one["value"][1] for one in result] == ["1"]
 
         try:
-            return self._asking.ask(fetch)
+            return self._client.request(fetch)
         except TooMuchError:
             return False
 
@@ -221,7 +221,7 @@ class Server:
             # Some servers leave out the left end of the window, some do not; we leave it out.
             query = f"{segment.what}[{max(1, (segment.high - segment.low) // MILLISECOND)}ms]"
             params = {"query": query, "time": seconds(segment.high)} | self._limits
-            samples = samples_of(self._asking.body("/api/v1/query", params))
+            samples = samples_of(self._client.body("/api/v1/query", params))
             return tidied(samples, epoch_ms(segment.low) + 1, epoch_ms(segment.high))
 
         low, high = whole(since), whole(until)
@@ -240,7 +240,7 @@ class Server:
         """
         if self._streams is None:
             try:
-                self._streams = self._asking.ask(lambda: self._streamed(wire.request([], 0, 0), _is_empty))
+                self._streams = self._client.request(lambda: self._streamed(wire.request([], 0, 0), _is_empty))
             except (NotStreamedError, TooMuchError):
                 self._streams = False
         return self._streams
@@ -254,7 +254,7 @@ class Server:
         if self._exports is None:
             params = {"match[]": export.NOTHING, "start": 0, "end": 1}
             try:
-                self._exports = self._asking.ask(lambda: self._exported(params, _is_empty))
+                self._exports = self._client.request(lambda: self._exported(params, _is_empty))
             except (NotStreamedError, TooMuchError):
                 self._exports = False
         return self._exports
@@ -336,7 +336,7 @@ class Server:
             return [each(batch) for batch in export.batches(parts, low, high, digest)]
 
         answers = self._exported(params, take)
-        self._asking.see(digest.digest())
+        self._client.see(digest.digest())
         return answers
 
     def _label_names(self, selector: str, *, since: datetime, until: datetime) -> frozenset[str]:
@@ -345,10 +345,10 @@ class Server:
 
         def fetch() -> list[str]:
             with not_streamed():
-                return names_of(self._asking.library.get_label_names(params=dict(params)))
+                return names_of(self._client.library.get_label_names(params=dict(params)))
 
         try:
-            return frozenset(["__name__", *self._asking.ask(fetch)])
+            return frozenset(["__name__", *self._client.request(fetch)])
         except TooMuchError as error:
             raise NotStreamedError from error
 
@@ -375,8 +375,8 @@ class Server:
         """
         query = f"max(timestamp({selector}))"
         try:
-            result = self._asking.ask(lambda: self._now(query, at))
-            moment = self._asking.once(lambda: number_of(result[0]["value"][1])) if result else math.nan
+            result = self._client.request(lambda: self._now(query, at))
+            moment = self._client.once(lambda: number_of(result[0]["value"][1])) if result else math.nan
         except TooMuchError as error:
             raise self._too_much(error) from None
         return moment if math.isfinite(moment) else None
@@ -384,7 +384,7 @@ class Server:
     def _now(self, query: str, at: datetime) -> Series:
         """The series of a query at one time, with one value each."""
         params = {"time": at.timestamp()} | self._limits
-        return series_of(self._asking.library.custom_query(query, params=dict(params)), "value")
+        return series_of(self._client.library.custom_query(query, params=dict(params)), "value")
 
     def _segments(
         self,
@@ -405,7 +405,7 @@ class Server:
                 self._start(fetch, ready, at_once)
             segment, answer = ready.popleft()
             try:
-                yield segment, answer() if answer else self._asking.ask(partial(fetch, segment))
+                yield segment, answer() if answer else self._client.request(partial(fetch, segment))
             except TooMuchError as error:
                 smaller = halves(segment, step, apart, error)
                 if not smaller:
@@ -426,29 +426,29 @@ class Server:
 
     def _in_its_turn(self, fetch: Callable[[Segment], Answer], segment: Segment) -> Answer:
         with self._turns:
-            return self._asking.ask(partial(fetch, segment))
+            return self._client.request(partial(fetch, segment))
 
     def _streamed(self, body: bytes, take: Callable[[Iterator[bytes]], Answer]) -> Answer:
         """What `take` makes of the answer to a remote read, which it gets in parts."""
         digest = hashlib.sha256()
         with not_streamed():
-            response = self._asking.post(wire.PATH, body, wire.HEADERS)
+            response = self._client.post(wire.PATH, body, wire.HEADERS)
         if not response.headers.get("Content-Type", "").startswith(wire.STREAMED):
             response.close()
             raise NotStreamedError
-        parts = _hashed(self._asking.parts(response, LARGEST_STREAM), digest.update)
+        parts = _hashed(self._client.parts(response, LARGEST_STREAM), digest.update)
         answer = self._taken(parts, take)
-        self._asking.see(digest.digest())
+        self._client.see(digest.digest())
         return answer
 
     def _exported(self, params: dict[str, Any], take: Callable[[Iterator[bytes]], Answer]) -> Answer:
         """What `take` makes of the answer to an export, which it gets in parts."""
         with not_streamed():
-            response = self._asking.stream(export.PATH, params)
+            response = self._client.stream(export.PATH, params)
         if not response.headers.get("Content-Type", "").startswith(export.KIND):
             response.close()
             raise NotStreamedError
-        return self._taken(self._asking.parts(response, LARGEST_STREAM), take)
+        return self._taken(self._client.parts(response, LARGEST_STREAM), take)
 
     def _taken(self, parts: Iterator[bytes], take: Callable[[Iterator[bytes]], Answer]) -> Answer:
         try:
@@ -458,17 +458,17 @@ class Server:
         except export.LongLineError as error:
             raise TooMuchError(str(error)) from None
         except wire.GarbledError as error:
-            said = self._asking.hide(str(error))
+            said = self._client.hide(str(error))
             if TOO_MUCH.search(said):
                 raise TooMuchError(said) from None
-            raise AgainError(self._asking.down(f"breaks an answer off: {shorten(said)}", LATER)) from None
+            raise AgainError(self._client.down(f"breaks an answer off: {shorten(said)}", LATER)) from None
 
     def _too_much(self, error: Exception) -> ServerDownError:
         hint = (
             "Even the smallest piece is too much for one query. Narrow prometheus.selector, or raise the server's own "
             "limit (Prometheus: --query.max-samples, --query.timeout)."
         )
-        return self._asking.down(f"refuses the query: {shown(str(error))}", hint)
+        return self._client.down(f"refuses the query: {shown(str(error))}", hint)
 
 
 def _is_empty(parts: Iterator[bytes]) -> bool:

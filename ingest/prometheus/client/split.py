@@ -61,15 +61,15 @@ def by_name(selector: str) -> list[str]:
 
 def _names_in(selector: str) -> list[str]:
     """The metrics that a selector names, if they are several."""
-    found = _ALTERNATIVES.search(selector)
-    names = sorted(set(found[1].split("|"))) if found else []
+    match = _ALTERNATIVES.search(selector)
+    names = sorted(set(match[1].split("|"))) if match else []
     return names if len(names) > 1 else []
 
 
 def _of(selector: str, names: Sequence[str]) -> str:
     """A selector with these metrics in place of all that it names."""
-    told = f'__name__="{names[0]}"' if len(names) == 1 else f'__name__=~"{"|".join(names)}"'
-    return _ALTERNATIVES.sub(lambda _: told, selector, count=1)
+    matcher = f'__name__="{names[0]}"' if len(names) == 1 else f'__name__=~"{"|".join(names)}"'
+    return _ALTERNATIVES.sub(lambda _: matcher, selector, count=1)
 
 
 def whole(moment: datetime) -> datetime:

@@ -4,7 +4,7 @@ r"""VictoriaMetrics' export of raw readings: a line of JSON for each series, its
 
 Lines are separated without a parser of JSON, and the numbers of many lines are parsed together. Infinite values are
 written as +Inf, or as "Infinity" by newer versions; values that are no number as NaN or null, marks of series that
-ended among them, so that none of those is a reading here. A reading may be told twice (two servers that scrape the
+ended among them, so that none of those is a reading here. A reading may occur twice (two servers that scrape the
 same, no deduplication); of two at one time the larger counts, as where the server itself removes one.
 """
 
@@ -122,13 +122,13 @@ def _samples(lines: list[bytes]) -> Samples:
         if at < 0 or middle < 0 or not line.startswith(_BEGIN) or not line.endswith(_END):
             return _read_one_by_one(lines)
         labels.append(_labels(line[len(_BEGIN) - 1 : at + 1]))
-        told, when = line[at + len(_VALUES) : middle], line[middle + len(_TIMES) : -len(_END)]
+        values_text, when = line[at + len(_VALUES) : middle], line[middle + len(_TIMES) : -len(_END)]
         count = when.count(b",") + 1 if when else 0
-        if count != (told.count(b",") + 1 if told else 0):
+        if count != (values_text.count(b",") + 1 if values_text else 0):
             raise GarbledError("a series with more values than times, or fewer")
         sizes.append(count)
         if count:
-            values.append(told)
+            values.append(values_text)
             times.append(when)
     return Samples(
         labels,

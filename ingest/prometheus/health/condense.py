@@ -148,17 +148,17 @@ class Gathering:
         widths = np.array([self._widths.get(name, 0) for name in metrics], np.int64)
         series = np.repeat(np.arange(len(metrics)), samples.sizes)
         in_rules = numbers[series] >= 0
-        keep = in_rules & _usable(samples.values, of_dcgm[series])
+        valid = in_rules & _usable(samples.values, of_dcgm[series])
         counted = in_rules & (samples.times > self._since)
-        real = samples.times[counted & keep]
-        series = series[keep]
+        real = samples.times[counted & valid]
+        series = series[valid]
         values = _masked(
-            samples.values[keep], np.array([self._masks.get(name, 0) for name in metrics], np.int64)[series]
+            samples.values[valid], np.array([self._masks.get(name, 0) for name in metrics], np.int64)[series]
         )
         return Part(
-            _runs(series, numbers[series], samples.times[keep], values, widths[series]),
+            _runs(series, numbers[series], samples.times[valid], values, widths[series]),
             int(counted.sum()),
-            int((counted & ~keep).sum()),
+            int((counted & ~valid).sum()),
             int(real.min()) if real.size else None,
             int(real.max()) if real.size else None,
         )

@@ -45,11 +45,15 @@ def _not_overlapping(
     if rows.is_empty() or others.is_empty():
         return rows
     cell = pl.col("ts").dt.epoch("us") // (interval_s * _US)
-    spans = [*of.place, "ts", end("ts", "interval_s").alias("end"), "interval_s", cell.alias("cell")]
+    spans = [*of.series_key, "ts", end("ts", "interval_s").alias("end"), "interval_s", cell.alias("cell")]
     pairs = (
         rows.filter(pl.col("interval_s") <= interval_s)
         .select(spans)
-        .join(others.filter(pl.col("interval_s") <= interval_s).select(spans), on=[*of.place, "cell"], suffix="_other")
+        .join(
+            others.filter(pl.col("interval_s") <= interval_s).select(spans),
+            on=[*of.series_key, "cell"],
+            suffix="_other",
+        )
         .filter(pl.col("ts_other") < pl.col("end"), pl.col("end_other") > pl.col("ts"))
     )
     if longer:
@@ -71,7 +75,7 @@ def _not_replaced(old: pl.DataFrame, new: pl.DataFrame, of: Table) -> pl.DataFra
     """Old rows that no new row overlaps."""
     if old.is_empty():
         return old.select(of.schema.keys())
-    spans = new.select(*of.place, "ts", end("ts", "interval_s").alias("end")).sort("ts")
+    spans = new.select(*of.series_key, "ts", end("ts", "interval_s").alias("end")).sort("ts")
     # New rows do not overlap one another, so only the last that begins before an old row ends matters.
     neighbours = (
         old.with_columns(old_end=end("ts", "interval_s"))
@@ -80,7 +84,7 @@ def _not_replaced(old: pl.DataFrame, new: pl.DataFrame, of: Table) -> pl.DataFra
             spans.rename({"ts": "begin"}),
             left_on="old_end",
             right_on="begin",
-            by=of.place,
+            by=of.series_key,
             strategy="backward",
             allow_exact_matches=False,
             check_sortedness=False,

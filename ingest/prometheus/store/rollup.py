@@ -98,15 +98,15 @@ def _hours(samples: pl.DataFrame, of: Table, limits: Mapping[str, pl.Expr]) -> p
             value.cast(REAL).quantile(QUANTILE, interpolation="linear").alias(f"{name}:p95"),
             pl.col(f"{name}:limit").first(),
         ]
-    return base.with_columns(made).group_by(*of.place, "ts", maintain_order=True).agg(aggregates)
+    return base.with_columns(made).group_by(*of.series_key, "ts", maintain_order=True).agg(aggregates)
 
 
 def _of_metric(hours: pl.DataFrame, of: Table, name: str) -> pl.DataFrame:
     """Rows of one metric, of the hours that it has."""
     seconds = pl.col(f"{name}:seconds")
-    metric = [] if "metric" in of.place else [pl.lit(name).alias("metric")]
+    metric = [] if "metric" in of.series_key else [pl.lit(name).alias("metric")]
     return hours.filter(seconds > 0).select(
-        *of.place,
+        *of.series_key,
         "ts",
         *metric,
         (pl.col(f"{name}:sum") / seconds).alias("mean"),

@@ -60,7 +60,7 @@ def ingest_live(
     now: datetime,
     runner: Runner,
     progress: Callable[[str, int, int], None],
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     sleep: Callable[[float], None] = time.sleep,
     again: bool = False,
 ) -> list[Report]:
@@ -79,7 +79,7 @@ def ingest_live(
         now: The time.
         runner: Runs a command.
         progress: Gets what is being done, how many windows are done, and how many there are. It may raise to stop.
-        tell: Receives messages for a person, besides the reports.
+        notify: Receives messages for a person, besides the reports.
         sleep: Waits; tests give a plain function.
         again: Read windows that are already there, too.
 
@@ -101,7 +101,7 @@ def ingest_live(
     reports: list[Report] = []
     retrier = Retrier(config.slurm, sleep, lambda what: progress(what, 0, 1))
     for name in names:
-        live = _Live(writer, config, runner, now, retrier, progress, tell, name, options.cluster or config.cluster)
+        live = _Live(writer, config, runner, now, retrier, progress, notify, name, options.cluster or config.cluster)
         live.ingest(_whole(options.since), until, again=again)
         reports += live.reports(several=len(names) > 1)
         retrier.next_cluster()
@@ -127,7 +127,7 @@ class _Live:
     now: datetime
     retrier: Retrier
     progress: Callable[[str, int, int], None]
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     configured_name: str | None
     cluster: str | None
     loads: list[Loaded] = field(default_factory=list)
@@ -217,7 +217,7 @@ class _Live:
         left = load_windows.outside(late, load_windows.together([*covered, *empty]))
         for number, why in ((len(late) - len(left), "are there already"), (len(windows) - len(late), BEFORE)):
             if number:
-                self.tell(f"{number} of {len(windows)} windows {why} (--again reads them too)")
+                self.notify(f"{number} of {len(windows)} windows {why} (--again reads them too)")
         return left
 
     def _alive_since(self, born: datetime | None) -> datetime | None:
@@ -359,7 +359,7 @@ class _Live:
             less = (window.until - window.since) / TOO_LARGE
         if parts == 1 or less < SHORTEST:
             return None
-        self.tell(f"{self._named(window)} is too much for {service}: requesting {less} at a time")
+        self.notify(f"{self._named(window)} is too much for {service}: requesting {less} at a time")
         if parts == TOO_SLOW:
             self.retrier.wait_for_less(service)
         else:
@@ -371,7 +371,7 @@ class _Live:
         covered = load_windows.covered(self.writer, self.cluster, "slurm.accounting")
         if covered and covered[0].since < window.since:
             return True
-        self.tell(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
+        self.notify(f"nothing is there before {self._named(window)}: what comes behind it is left for the next ingest")
         return False
 
     def _named(self, window: Window) -> str:
@@ -393,7 +393,7 @@ class _Live:
             forgotten += recheck.note(self.writer, requested, parsed.frames["attempts"], now=self.now)
             self.retrier.wait(self.config.slurm.pause_s, "more jobs without an end")
         if forgotten:
-            self.tell(
+            self.notify(
                 f"warning: {forgotten} job(s) without an end are no longer known to accounting; they stay open "
                 "(trackside status: source_attempt_forgotten)"
             )

@@ -56,8 +56,8 @@ def driver(reason: str | None, actor: str | None = None) -> Driver | None:
     >>> driver("swap dimm", "bob(1001)")
     'person'
     """
-    words = (reason or "").strip()
-    driver = next((name for name, pattern in _DRIVERS if re.search(pattern, words, re.IGNORECASE)), None)
+    text = (reason or "").strip()
+    driver = next((name for name, pattern in _DRIVERS if re.search(pattern, text, re.IGNORECASE)), None)
     return driver or (None if _SLURM_ITSELF.fullmatch(actor or "") else "person")
 
 

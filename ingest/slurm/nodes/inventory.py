@@ -188,8 +188,8 @@ def _states_now(
         reason = node.get("Reason", "")
         stamp = _STAMP.search(reason)
         since = moments.get(stamp[2]) if stamp else None
-        words, actor = (reason[: stamp.start()], stamp[1]) if stamp else (reason, None)
-        rows.append((cluster, node["NodeName"], since or seen_at, state, node["State"], words or None, actor))
+        text, actor = (reason[: stamp.start()], stamp[1]) if stamp else (reason, None)
+        rows.append((cluster, node["NodeName"], since or seen_at, state, node["State"], text or None, actor))
     schema = {name: pl.String() for name in ("cluster", "node", "started_at", "state", "state_raw", "reason", "actor")}
     return pl.DataFrame(rows, schema={**schema, "started_at": TIME}, orient="row")
 

@@ -250,8 +250,8 @@ def _history(rows: Rows, cluster: str | None) -> pl.DataFrame:
 
 def _seen_to_end(history: pl.DataFrame) -> pl.DataFrame:
     """A history has the end of each record that another one continues, whenever it was made."""
-    next_one = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
-    goes_on = history.join(next_one.unique(), on=["cluster", "name", "ended_at"], how="semi")
+    following = history.select("cluster", "name", pl.col("started_at").alias("ended_at"))
+    goes_on = history.join(following.unique(), on=["cluster", "name", "ended_at"], how="semi")
     ended = goes_on.filter(pl.col("started_at") < pl.col("ended_at"))
     closed = ended.select(*_KEY, "ended_at", pl.col("ended_at").alias("seen")).unique()
     return conform(

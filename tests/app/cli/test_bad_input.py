@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.console import say
+from app.console import echo
 from app.errors import EXIT_STATUS
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
@@ -204,7 +204,7 @@ def computed(accounting: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_lines_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    say("a\tb\nc \x1b[31mred \x9b2J \x7f\r\x00 ü \u2500")
+    echo("a\tb\nc \x1b[31mred \x9b2J \x7f\r\x00 ü \u2500")
     assert capsys.readouterr().out == "a\tb\nc \ufffd[31mred \ufffd2J \ufffd\ufffd\ufffd ü \u2500\n"
 
 

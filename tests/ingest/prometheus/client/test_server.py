@@ -20,7 +20,7 @@ import pytest
 
 from ingest.errors import ServerDownError
 from ingest.http_address import is_address, without_secrets
-from ingest.prometheus.client import http as prometheus_asking
+from ingest.prometheus.client import http as prometheus_http
 from ingest.prometheus.client.auth import Login
 from ingest.prometheus.client.http import LONGEST_WAIT_S
 from ingest.prometheus.client.server import BOTH_ENDS, Server
@@ -579,7 +579,7 @@ def test_server_that_drips_bytes_times_out(promised: int | None) -> None:
 
 
 def test_an_answer_without_end_is_asked_for_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus_asking, "LARGEST_ANSWER", 3000)
+    monkeypatch.setattr(prometheus_http, "LARGEST_ANSWER", 3000)
     with web(lambda *_: matrix(*[({"gpu": str(n)}, [(T + 60.0, "1")]) for n in range(100)])) as there:
         with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
             points(there.url, 600)

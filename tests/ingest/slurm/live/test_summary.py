@@ -140,7 +140,7 @@ def test_a_warning_is_said_once_and_then_only_counted(tmp_path: Path, capsys: py
     assert not [each for each in told.warnings if "has no column" in each]
     assert lines(told)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
     assert [each for report in told.reports if report.parsed for each in report.parsed.warnings if "no column" in each]
-    load_report.say(told.reports, files=False)
+    load_report.print_report(told.reports, files=False)
     assert "has no column" not in capsys.readouterr().err
     with open_reader(tmp_path) as reader:
         status(reader, now=slurm.now)
