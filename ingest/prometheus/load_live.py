@@ -69,11 +69,12 @@ def ingest_live(
     """Read a server chunk by chunk, oldest first, each source's chunk in a transaction of its own.
 
     A source goes on where its samples of the last load from the same server with the same selector ended (an interval
-    earlier, and `LATE` at least: what was the newest then may not have been whole); what was loaded from files or
-    elsewhere says nothing of it. Time with events and no samples is not covered, and requested again: an event is kept
-    once, however often it is reported, and where nothing but known events is reported there is no load. When a chunk
+    earlier, and `LATE` at least: what was the newest then may not have been whole); loads from files or
+    elsewhere do not count. Time with events and no samples is not covered, and requested again: an event is kept
+    once, however often it is reported, and where only known events are reported there is no load. When a chunk
     fails, those before it stay and those of its source behind it are left, so that the next ingest resumes there; other
-    sources are read all the same, unless nobody answers at all. While one chunk is written the next one is fetched.
+    sources are read all the same, unless the server does not respond at all. While one chunk is written the next one is
+    fetched.
 
     Args:
         writer: The warehouse.

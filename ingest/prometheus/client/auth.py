@@ -64,7 +64,7 @@ class Login:
         session = _Session({**self.headers, **self.secret_headers})
         session.verify = self.ca_file if self.ca_file and self.verify_tls else self.verify_tls
         if not self.verify_tls:
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # somebody chose it
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the user chose it
         if self.cert_file:
             session.cert = (self.cert_file, self.key_file) if self.key_file else self.cert_file
         session.auth = self._auth(url)

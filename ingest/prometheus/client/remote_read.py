@@ -32,7 +32,7 @@ HEADERS: Final = {
     "X-Prometheus-Remote-Read-Version": "0.1.0",
 }
 STREAMED: Final = "application/x-streamed-protobuf"
-"""Kind of an answer in frames. No other is requested: who cannot stream then refuses, and is asked in JSON."""
+"""Kind of an answer in frames. No other is requested: a server that cannot stream refuses, and is queried in JSON."""
 
 BATCH: Final = 1 << 22
 """Bytes of an answer that are decoded together, at least; while they are, the next come."""
@@ -131,8 +131,8 @@ def request(conditions: Iterable[Matcher], low_ms: int, high_ms: int) -> bytes:
 def _condition(matcher: Matcher) -> bytes:
     """One condition. Equality is requested as a regular expression, but for the metric's name.
 
-    A server has external labels, that its series do not have before they leave it; where equality with one is asked
-    for, remote read changes the condition, as PromQL does not.
+    A server adds external labels to series only when they leave it; remote read changes a condition of equality with
+    such a label, which PromQL does not.
     """
     name, kind, value = matcher
     if kind == "=" and name != "__name__":

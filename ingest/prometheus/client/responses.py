@@ -115,7 +115,7 @@ class NotPrometheusError(Exception):
 
 
 class NotStreamedError(Exception):
-    """Raw readings are not answered, or not as they should be; it can still be asked in JSON."""
+    """Raw readings are not available, or not in the expected form; queries in JSON may still work."""
 
 
 class _Annotations(msgspec.Struct):

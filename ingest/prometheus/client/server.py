@@ -1,10 +1,10 @@
 """A client of Prometheus' HTTP API with limits and retries: for Prometheus, VictoriaMetrics, Thanos, Mimir.
 
-`ingest.prometheus.client.http` sends one request. Here is which ones: raw readings by the quickest transport
-that the server has (remote read with streamed chunks, VictoriaMetrics' export, queries in JSON), in smaller segments
-where a question is too much (shorter times first, then fewer metrics), and several questions in JSON at the same time,
-within a limit. What is held at once is bounded: of a stream a few batches, of an answer in JSON `LARGEST_ANSWER` bytes,
-and of those answers twice as many as questions may be asked at the same time.
+`ingest.prometheus.client.http` sends one request. This module chooses the requests: raw readings by the quickest
+transport that the server has (remote read with streamed chunks, VictoriaMetrics' export, queries in JSON), in smaller
+segments where a query is too large (shorter times first, then fewer metrics), and several queries in JSON at the same
+time, within a limit. Memory is bounded: of a stream a few batches, of an answer in JSON `LARGEST_ANSWER` bytes,
+and of those answers twice as many as requests may run at the same time.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Server:
     def points_of(
         self, queries: Sequence[str], *, first: datetime, last: datetime, step: timedelta
     ) -> Iterator[Samples]:
-        """`points` of each query, in their order; several are asked at the same time.
+        """`points` of each query, in their order; several run at the same time.
 
         Raises:
             ServerDownError: The server gives no response, not even for one point.
@@ -174,9 +174,9 @@ class Server:
         """The range that makes a selector's window what lies after its end less `width`, up to and with its end.
 
         Prometheus until 2 and what is made of it counts a reading at the left end as well, and so needs a range that
-        is a millisecond shorter; Prometheus since 3 and VictoriaMetrics do not. Which one this is, the server is asked
-        once, for `at` (a whole second). One that answers neither 1 nor 2 is taken for the older kind: of the newer it
-        would keep back readings a millisecond after the left end.
+        is a millisecond shorter; Prometheus since 3 and VictoriaMetrics do not. Which kind this is,
+        the server is probed for once, at `at` (a whole second). One that answers neither 1 nor 2 is taken for the older
+        kind; were it the newer one, readings a millisecond after the left end would be missed.
 
         Raises:
             ServerDownError: The server gives no response.

@@ -4,7 +4,7 @@ r"""OpenMetrics and Prometheus text with timestamps, line by line: readings of s
     {"node.load", instance="n1"} 3 1795247700015
 
 The text comes in chunks, and of each chunk only the readings are kept. Nearly all lines are a name with labels, a value
-and a time, one space between them: those are cut by what stands between (`} `), and what stands before it is read once
+and a time, one space between them: those are split at the separator (`} `), and the part before it is parsed once
 for each series. The others (tabs, exemplars, no labels) are taken apart by a regular expression.
 """
 
@@ -130,7 +130,7 @@ class Reading:
         return [*cut, *conflicts(gathered)]
 
     def _lines(self, chunks: Iterable[bytes]) -> Iterator[pl.Series]:
-        """Whole lines of each chunk, and at last what stands behind the last end of a line."""
+        """Whole lines of each chunk, and at last the rest behind the last end of a line."""
         rest = b""
         for number, chunk in enumerate(chunks):
             data = rest + (chunk.removeprefix(_BOM) if number == 0 else chunk)
@@ -258,7 +258,7 @@ def _as_lines(data: bytes) -> pl.Series:
 
 
 def _apart(column: str, between: str, *names: str) -> pl.Expr:
-    """What stands before and behind the first `between`, as fields of `apart`; nothing behind is null."""
+    """The text before and behind the first `between`, as fields of `apart`; nothing behind is null."""
     return pl.col(column).str.splitn(between, 2).struct.rename_fields(list(names)).alias("apart")
 
 

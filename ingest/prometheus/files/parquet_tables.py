@@ -168,7 +168,7 @@ def is_text(dtype: pl.DataType) -> bool:
 
 
 def _in_our_types(frame: pl.DataFrame, table: FileTable, cluster: str | None) -> pl.DataFrame:
-    """The table's columns and `far`: the number that stands for a time that cannot be; `ts` is null there."""
+    """The table's columns and `far`: the number of an impossible time; `ts` is null there."""
     unit = getattr(frame.schema["ts"], "time_unit", "us")
     second = {"ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     raw = pl.col("ts").to_physical()

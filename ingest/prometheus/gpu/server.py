@@ -252,8 +252,8 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
         pl.col("ts") - reading.step, interval_s=pl.lit(float(spec.interval_s))
     )
     samples = wide(cells, cluster=spec.cluster)
-    # What happened in the hour looked back at has been told by the piece before it; of its first minutes nobody here
-    # knows whether they only repeat what another series told before them.
+    # The segment before has reported the events of the lookback hour; whether its first minutes only repeat an earlier
+    # series is unknown here.
     reported_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
     health = xid.events(
         _xid_readings(raw, samples, watched, reading.step), cluster=spec.cluster, reported_before=reported_before

@@ -1,8 +1,8 @@
 """Events of health in raw readings: what went wrong with GPUs, memory, links, filesystems and nodes, and when.
 
 The rules are data (`ingest/prometheus/health/rules.toml`). Every decision about an event depends on what was read
-within LOOKBACK_S before it became known, so that segments of time that look back as far tell what all of it at once
-would.
+within LOOKBACK_S before it became known, so that segments of time with such a lookback give the same
+events as all of it at once.
 """
 
 from __future__ import annotations

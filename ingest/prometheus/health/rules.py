@@ -71,7 +71,7 @@ class Rule:
         restarts: what a counter counted since it restarted is reported, or `ignored`: so is then what it counted while
             nothing was read for GONE_S, for it may have restarted and be past its old value.
         above, below, other_than, bits: when a gauge is bad; bits as in a mask.
-        quiet_s: what came and went within that time before is not told again.
+        quiet_s: what came and went within that time before is not reported again.
         share: share of an interval.
         unit_s: seconds in one of the counter of time.
         appears: the series is only there while (or after) it is bad: when it appears, it was good before.

@@ -31,8 +31,8 @@ HIGHEST: Final = 1_000
 """Larger values are not codes."""
 
 ECHO_S: Final = 120
-"""Within so long two series that show the same code tell of one event: each exporter looks and is scraped in its own
-time, seldom less often than once a minute."""
+"""Within so long two series with the same code report one event: each exporter reads and is scraped at its own times,
+seldom less often than once a minute."""
 
 GONE_S: Final = 300
 """A series that was not read for longer than that was gone; Prometheus' own limit."""
@@ -210,10 +210,11 @@ UNSEEN: Final = "unseen"
 def _runs(readings: pl.DataFrame, key: list[str], holds: Callable[[float, float], bool]) -> pl.DataFrame:
     """Intervals of a series with one value and no long gap, from `ts` to `until`, and `before`, the value before them.
 
-    When a series that begins, or was gone, got its value is unknown. `others` says what the other series of the
-    place know of that: KNOWN if one of those that were there lately holds it (a job began, and with it a series of its
-    own, under an old code), UNKNOWN if none does (the job died of the code, and its series with it), UNSEEN if there
-    was nobody to see it. Where the series itself shows it, `others` is null.
+    When a series that begins, or was gone, got its value is unknown. `others` is the evidence of the other series of
+    the
+    GPU: KNOWN if a recent one of them has the value (a job began, and with it a series of its own, under an old code),
+    UNKNOWN if none has it (the job died of the code, and its series with it), UNSEEN if there is no other recent
+    series. Where the series itself shows it, `others` is null.
     """
     series = [*dict.fromkeys([*key, "name"]), "series"]
     value, ts = pl.col("value"), pl.col("ts")

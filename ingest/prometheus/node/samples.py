@@ -210,7 +210,7 @@ class NodeReadings:
         self._n_stretches = np.zeros(0, np.int64)  # by use
         self._edges: list[tuple[pl.DataFrame, pl.DataFrame]] = []
         self._latest = 0
-        self.n_cells = 0  # that were told of, by series
+        self.n_cells = 0  # that have readings, by series
         self._n_rates = 0  # of those that were of counters
         self._settled: list[pl.DataFrame] = []
         self._refused: dict[str, str] = {}
