@@ -1,4 +1,4 @@
--- One row is a node of a cluster and the block it stands in: the innermost one, as last reported.
+-- One row is a node of a cluster and the block it is in: the innermost one, as last reported.
 SELECT cluster, node, path[-1] AS block
 FROM node_topology
 WHERE cluster = $cluster AND plugin = 'block'

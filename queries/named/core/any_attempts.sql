@@ -1,2 +1,2 @@
--- One row says whether the warehouse has any attempts.
+-- One row is whether the warehouse has any attempts.
 SELECT EXISTS (SELECT 1 FROM attempts) AS any;

@@ -1,6 +1,6 @@
 -- One row is a node in one state for an interval, as metrics read it.
 -- Where Slurm's events were read they record when a node was down; a snapshot's reason may be older than the state it
--- stands beside (Slurm keeps the first reason), so of snapshots only drains count then: they begin when they are requested
+-- is shown with (Slurm keeps the first reason), so of snapshots only drains count then: they begin when they are requested
 -- for, and events record them only once the node's last job is gone.
 -- A reservation that is no longer listed before its end was withdrawn: its maintenance lasts until the first listing
 -- without it, unless that lists the same name with another beginning (Slurm opens a new record when nodes change).

@@ -1,5 +1,5 @@
--- Writes which attempts, of the jobs in the frame `jobs`, are of a job that the same user submitted before. A row that does
--- not tell its user is the job's only user's.
+-- Writes which attempts, of the jobs in the frame `jobs`, are of a job that the same user submitted before. A row
+-- without a user is the job's only user's.
 INSERT INTO resubmissions
 WITH owned AS (
     SELECT

@@ -1,2 +1,2 @@
--- One row says whether the warehouse has attempts under the id that people see (29_0, 11+1), for want of the raw one.
+-- One row is whether the warehouse has attempts under the displayed id (29_0, 11+1), for want of the raw one.
 SELECT EXISTS (SELECT 1 FROM attempts WHERE scheduler = 'slurm' AND (contains(job_id, '_') OR contains(job_id, '+'))) AS any;

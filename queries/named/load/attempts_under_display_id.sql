@@ -1,5 +1,5 @@
--- One row is an attempt that the warehouse has under the id that people see, with the raw id that the frame `incoming`
--- tells: the only one for this id, else the one of the same second of submission.
+-- One row is an attempt that the warehouse has under the displayed id, with the raw id in the frame `incoming`:
+-- the only one for this id, else the one of the same second of submission.
 WITH counted AS (
     SELECT *, MIN(job_id) OVER of_id = MAX(job_id) OVER of_id AS only_one
     FROM incoming

@@ -1,4 +1,4 @@
--- One row is an hour of a GPU of a cluster in a time as roll-ups tell it (a quantity that they know less than nearly all of is null), with the seconds that they know of it.
+-- One row is an hour of a GPU of a cluster in a time from roll-ups (a quantity that they cover less than nearly all of is null), with the seconds that they cover.
 SELECT
     node,
     gpu,

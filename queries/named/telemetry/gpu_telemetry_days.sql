@@ -1,4 +1,4 @@
--- One row is a UTC day in a window of which GPU samples or hourly roll-ups tell of a cluster, and whether there are samples.
+-- One row is a UTC day in a window for which a cluster has GPU samples or hourly roll-ups, and whether there are samples.
 WITH sampled AS (
     SELECT DISTINCT day FROM partitions WHERE table_name = 'gpu_samples' AND cluster = $cluster AND removed_version IS NULL AND rows > 0
 ),

@@ -1,4 +1,4 @@
--- One row is a UTC day in a window of which samples of nodes or their hourly roll-ups tell of a cluster, and whether there are samples.
+-- One row is a UTC day in a window for which a cluster has samples of nodes or hourly roll-ups, and whether there are samples.
 WITH sampled AS (
     SELECT DISTINCT day FROM partitions WHERE table_name = 'node_samples' AND cluster = $cluster AND removed_version IS NULL AND rows > 0
 ),
