@@ -13,8 +13,8 @@ from queries import sql_files, upgrade
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-META: Final = "checks"
-"""Fact of the warehouse: what `as_text` makes."""
+FACT: Final = "checks"
+"""Fact of a data version: what `as_text` makes."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class CheckOutcome:
     count: int
 
 
-def as_text(outcomes: Iterable[CheckOutcome], version: int) -> str:
-    """The failed checks of a data version as text."""
+def as_text(outcomes: Iterable[CheckOutcome]) -> str:
+    """The failed checks as text."""
     failed = [[each.check.name, each.check.description, each.count] for each in outcomes]
-    return json.dumps({"data_version": version, "checks": _digest(), "failed": failed})
+    return json.dumps({"checks": _digest(), "failed": failed})
 
 
-def from_text(text: str, version: int) -> list[CheckOutcome] | None:
-    """The failed checks; None if they are of another data version, or of another set of checks."""
+def from_text(text: str) -> list[CheckOutcome] | None:
+    """The failed checks; None if they are of another set of checks."""
     stored = json.loads(text)
-    if (stored["data_version"], stored["checks"]) != (version, _digest()):
+    if stored["checks"] != _digest():
         return None
     checks = {check.name: check for check in sql_files.checks()}
     return [

@@ -204,8 +204,8 @@ class Connection:
 
         Sample files are compared by their sizes, not by their contents: `trackside doctor` reads them.
         """
-        text = self.meta(check_outcomes.META)
-        stored = None if text is None else check_outcomes.from_text(text, self.data_version)
+        text = self.fact_of_version(check_outcomes.FACT)
+        stored = None if text is None else check_outcomes.from_text(text)
         if stored is None or integrity.damaged(self.root, self.files(), digest=False):
             return self.checks()
         return stored

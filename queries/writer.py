@@ -193,12 +193,8 @@ class Writer(Connection):
                 "This is a fault of Trackside or of a hand-edited warehouse, not of your data: please report it."
             )
         if all(result.was_run for result in failed):
-            self._put_meta(check_outcomes.META, check_outcomes.as_text(failed, self._next_version))
+            self.put_fact_of_version(check_outcomes.FACT, check_outcomes.as_text(failed))
         return failed
-
-    def stamp(self, key: str) -> None:
-        """Note under this key that something is of the data version that the open transaction commits."""
-        self._put_meta(key, str(self._next_version))
 
     # Samples ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
 from app.results.runs.run_logs import read_logs
 from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
-from app.results.stored import RESULTS_VERSION
+from app.results.stored import RESULTS
 from app.results.windowed import WindowedSource
 from app.window import Window
 from metrics import frames
@@ -123,7 +123,7 @@ def compute(
             )
         progress("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
-        writer.stamp(RESULTS_VERSION)
+        writer.put_fact_of_version(RESULTS, "stored")
         if inputs is not None:
             writer.put_fact_of_version(FACT, inputs)
     return Computed(done, empty, warnings, days)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from app.window import Source, Window
 
-RESULTS_VERSION: Final = "results_version"
-"""Fact of the warehouse: the data version that the last computation committed."""
+RESULTS: Final = "results"
+"""Fact of a data version: a computation made it, so the results that it stored are those of its rows."""
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,9 @@ def test_checks_run_again_after_a_change(tmp_path: Path, runs: list[Reader]) -> 
     assert after != before
 
 
-def test_outcome_of_another_version_or_other_checks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outcome_of_other_checks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     check = sql_files.checks()[0]
-    text = as_text([check_outcomes.CheckOutcome(check, 3)], 7)
-    assert from_text(text, 7) == [check_outcomes.CheckOutcome(check, 3)]
-    assert from_text(text, 8) is None
+    text = as_text([check_outcomes.CheckOutcome(check, 3)])
+    assert from_text(text) == [check_outcomes.CheckOutcome(check, 3)]
     monkeypatch.setattr(check_outcomes, "_digest", lambda: "other")
-    assert from_text(text, 7) is None
+    assert from_text(text) is None

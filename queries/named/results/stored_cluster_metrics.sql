@@ -6,4 +6,4 @@ WHERE
     AND cm.window_from = $since
     AND cm.window_until = $until
     AND cm.dimension = 'cluster'
-    AND (SELECT value FROM meta WHERE key = 'results_version') = (SELECT value FROM meta WHERE key = 'data_version');
+    AND (SELECT split_part(value, ' ', 1) FROM meta WHERE key = 'results') = (SELECT value FROM meta WHERE key = 'data_version');
