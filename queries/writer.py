@@ -288,6 +288,8 @@ class Writer(Connection):
             for view in sql_files.views():
                 self._connection.execute(view.sql)
                 self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {literal(view.description)}')
+            if self.meta("views") == made_of:  # the directory was moved, and its data are what they were
+                self._keep_facts_of_version()
             self._put_meta("views", made_of)
             self._put_meta("root", str(self.root))
 
@@ -314,6 +316,13 @@ class Writer(Connection):
     def put_fact_of_version(self, key: str, value: str) -> None:
         """Store a fact about the data version that the open transaction makes, for `fact_of_version`."""
         self._put_meta(key, f"{self._next_version} {value}")
+
+    def _keep_facts_of_version(self) -> None:
+        """Have the facts about the present data version be about that of the open transaction, too."""
+        before = f"{self.data_version} "
+        for key, value in self._connection.execute("SELECT key, value FROM meta").fetchall():
+            if value.startswith(before):
+                self.put_fact_of_version(key, value.removeprefix(before))
 
     def _put_meta(self, key: str, value: str) -> None:
         self._connection.execute("DELETE FROM meta WHERE key = ?", [key])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from queries import check_outcomes, sql_files
+from queries import check_outcomes, sql_files, upgrade
 from queries.check_outcomes import as_text, from_text
 from queries.reader import Reader
 from queries.warehouse import open_reader, open_writer
@@ -87,3 +87,20 @@ def test_outcome_of_other_checks_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
     assert from_text(text) == [check_outcomes.CheckOutcome(check, 3)]
     monkeypatch.setattr(check_outcomes, "_digest", lambda: "other")
     assert from_text(text) is None
+
+
+def test_facts_of_the_version_survive_a_moved_directory(tmp_path: Path, runs: list[Reader]) -> None:
+    put(tmp_path / "w", "a", checked=True)
+    before = outcome(tmp_path / "w")
+    (tmp_path / "w").rename(tmp_path / "moved")
+    with open_writer(tmp_path / "moved", verb="t", now=NOW):
+        pass  # its views name files, so it makes them anew
+    assert outcome(tmp_path / "moved") == before
+    assert runs == []
+
+
+def test_facts_of_the_version_do_not_survive_other_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path / "w", "a", checked=True)
+    monkeypatch.setattr(upgrade, "views_digest", lambda _: "other")
+    with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
+        assert writer.fact_of_version(check_outcomes.FACT) is None
