@@ -177,6 +177,6 @@ def test_doctor_reports_a_package_from_elsewhere(monkeypatch: pytest.MonkeyPatch
     assert doctor.foreign_packages() == {"dashboards": str(tmp_path / "dashboards" / "__init__.py")}
 
 
-def test_checkout_has_nobody_elses_packages() -> None:
+def test_checkout_has_no_foreign_packages() -> None:
     assert doctor.other_owners() == []
     assert doctor.foreign_packages() == {}

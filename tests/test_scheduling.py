@@ -55,7 +55,7 @@ def test_modules_and_groups_stay_together_and_labs_come_first(tmp_path: Path) ->
     assert [who for who, worker in said if worker == its_worker][:6] == ["e"] * 6
 
 
-def test_who_says_how_many_workers_there_are_to_be_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_number_of_workers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
     assert pytest_xdist_auto_num_workers() is not None
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "3")

@@ -145,7 +145,7 @@ def scraped(warehouse: Path) -> Iterator[str]:
         thread.join(10)
 
 
-def test_the_board_says_what_is_shown(scraped: str, shown: Told) -> None:
+def test_board_equals_show(scraped: str, shown: Told) -> None:
     """Its own queries, read from the JSON that ships, on what Prometheus scraped."""
     expressions = [
         target["expr"]
@@ -183,7 +183,7 @@ def _asked(url: str, expression: str) -> float:
     raise AssertionError(f"Prometheus has nothing for {expression}")
 
 
-def test_the_report_says_what_is_shown(warehouse: Path, shown: Told, period: str, tmp_path: Path) -> None:
+def test_report_equals_show(warehouse: Path, shown: Told, period: str, tmp_path: Path) -> None:
     window = Window("demo", *parse_period(period))
     with open_reader(warehouse) as reader:
         write_sla(reader, window, period, None, tmp_path / "r.json", "json")

@@ -57,7 +57,7 @@ def test_write_file_writes_into_a_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing/report.html", "folder", "a" * 300])
-def test_write_file_says_what_cannot_be_written(tmp_path: Path, name: str) -> None:
+def test_write_file_reports_what_cannot_be_written(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match="cannot be written"):
         write_file(tmp_path / name, b"x")

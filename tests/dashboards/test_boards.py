@@ -75,7 +75,7 @@ def test_claim_sets_a_threshold_only_where_its_number_is_shown() -> None:
     assert targets_of(claims, "palm_full") == {"mttf": (2.0, 5.0), "time_to_job_restart": (60.0,)}
 
 
-def test_mistakes_are_listed_and_the_status_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_listed_and_set_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build.build(tmp_path)
     path = tmp_path / "boards" / "fleet.json"
     path.write_text(path.read_text().replace("trackside_mfu_ratio", "trackside_mfu"))
@@ -103,13 +103,13 @@ def test_a_file_that_is_no_board_is_named(
     assert said in told.out + told.err
 
 
-def test_a_folder_without_boards_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_boards_names_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder, said in ((tmp_path, "holds no board"), (tmp_path / "none", "is not a folder")):
         assert main(["dashboards", "check", "--dir", str(folder)]) == 2
         assert said in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["dashboards", "build", "--dir", str(tmp_path / "file")]) == 2
     assert "cannot be written" in capsys.readouterr().err

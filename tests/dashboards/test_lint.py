@@ -183,7 +183,7 @@ def test_grafanas_own_variables_are_no_variables_of_the_board() -> None:
         ('{x="1"}', {"": {"x"}}, set()),
     ],
 )
-def test_the_words_of_a_query_are_told_apart(expr: str, matched: dict[str, set[str]], grouped: set[str]) -> None:
+def test_words_of_a_query_are_classified(expr: str, matched: dict[str, set[str]], grouped: set[str]) -> None:
     found = lint.names(expr)
     assert {name: set(labels) for name, labels in found.matched} == matched
     assert found.grouped == grouped

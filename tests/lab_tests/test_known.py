@@ -48,7 +48,7 @@ def test_a_row_as_known_contradicts_nothing() -> None:
     ],
     ids=str,
 )
-def test_a_value_that_is_not_as_known_is_told(wrong: dict[str, object]) -> None:
+def test_value_other_than_known_is_reported(wrong: dict[str, object]) -> None:
     assert contradictions({**ROW, **wrong}, FACTS).keys() == wrong.keys()
 
 
@@ -60,7 +60,7 @@ def test_what_is_known_survives_being_written_down() -> None:
 @pytest.mark.parametrize(
     "nodes", [{}, {"n1": 4.0}, {"n2": 8.0}, {"n1": 8.0, "n2": 8.0}], ids=["none", "half", "another", "more"]
 )
-def test_nodes_or_gpus_that_were_not_held_are_told(nodes: dict[str, Fact]) -> None:
+def test_nodes_or_gpus_not_held_are_reported(nodes: dict[str, Fact]) -> None:
     held = {name: ROW[name] for name in ("cluster", "scheduler", "job_id", "submitted_at")}
     on = pl.DataFrame([{**held, "node": "n1", "n_gpus": Decimal(8)}])
     known = Known("failed", 0, {"job_id": "7", "state": "FAILED"}, {"n1": 8.0})

@@ -222,7 +222,7 @@ def test_second_lab_runs_beside_and_is_removed_with_its_test_run(slurm_lab: Slur
     assert slurm_lab.node_state("n1") == "idle"  # the other lab was not meant
 
 
-def test_time_is_told_by_the_clock_that_slurm_uses(slurm_lab: SlurmLab) -> None:
+def test_time_is_by_the_clock_that_slurm_uses(slurm_lab: SlurmLab) -> None:
     before = now()
     shown = int(slurm_lab.run(["date", "+%s"]).stdout)
     assert before - 1 <= shown <= now()

@@ -34,7 +34,7 @@ def test_start_and_end_lie_between_two_looks() -> None:
     assert (attempt.end_state, attempt.nodes, attempt.gpus_per_node) == ("FAILED", ("n1", "n2"), 2)
 
 
-def test_start_is_no_later_than_the_script_says() -> None:
+def test_start_is_no_later_than_the_script_reports() -> None:
     seen = looks("PENDING 0 - 0", "RUNNING 0 n[1-2] 4", "RUNNING 0 n[1-2] 4")
     [attempt] = attempts_of(7, seen.of["7"], script(at=100.4))
     assert attempt.start == pytest.approx(100.2)  # after 100.0, by 100.4

@@ -58,7 +58,7 @@ def test_units_are_base_units(metric: Metric) -> None:
 
 
 @each_metric
-def test_every_field_says_something_in_a_sentence(metric: Metric) -> None:
+def test_every_field_has_a_sentence(metric: Metric) -> None:
     assert metric.name.isidentifier()
     assert metric.name == metric.name.lower()
     assert metric.summary.endswith(".")

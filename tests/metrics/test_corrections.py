@@ -47,7 +47,7 @@ TWO = interrupted(
 )
 
 
-def test_a_cause_is_overruled_and_says_by_whom() -> None:
+def test_overruled_cause_names_its_author() -> None:
     fix = CauseFix("adj-1", (key("2", 1),), "adjudicated by A: RMA", "infrastructure", "nvlink", "n1")
     one, two = with_incidents(corrected_causes(TWO, [fix])).sort("job_id").to_dicts()
     assert (two["class"], two["cause"], two["node"], two["adjudication"]) == ("infrastructure", "nvlink", "n1", "adj-1")
@@ -245,7 +245,7 @@ def test_the_later_of_two_joins_counts() -> None:
         RunFix("adj-1", (key("9", 0),), None),
     ],
 )
-def test_a_join_of_attempts_that_are_not_there_says_nothing(fix: RunFix) -> None:
+def test_join_of_unknown_attempts_changes_nothing(fix: RunFix) -> None:
     assert corrected_runs(JOINED, RAN, [fix]).equals(JOINED)
 
 

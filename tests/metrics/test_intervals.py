@@ -36,7 +36,7 @@ def covering(found: list[Interval], lane: int, time: int) -> list[int]:
 
 @settings(max_examples=150, deadline=None)
 @given(intervals, intervals, st.randoms(use_true_random=False))
-def test_a_sweep_says_what_each_instant_lies_under(
+def test_sweep_lists_what_covers_each_instant(
     held: list[Interval], down: list[Interval], chance: random.Random
 ) -> None:
     gpus = [chance.randint(0, 8) for _ in held]

@@ -116,7 +116,7 @@ def test_more_failures_never_lengthen_the_mttf(failures: float, exposure: float)
 
 @pytest.mark.parametrize("mean", [0.01, 0.1, 0.5, 1, 2, 3.6889, 5, 8.197, 20, 91, 419])
 @pytest.mark.parametrize("confidence", [0.80, 0.95, 0.99])
-def test_exact_interval_covers_at_least_what_it_says(mean: float, confidence: float) -> None:
+def test_exact_interval_has_at_least_its_nominal_coverage(mean: float, confidence: float) -> None:
     failures = np.arange(0.0, mean + 20 * math.sqrt(mean) + 50)
     low, high = statistics.rate_interval(failures, np.ones_like(failures), confidence=confidence)
     covering = (low <= mean) & (mean <= high)
@@ -173,7 +173,7 @@ def test_rate_ratio_interval_holds_the_estimate(k_1: float, t_1: float, k_2: flo
     assert low < (k_1 / t_1) / (k_2 / t_2) < high
 
 
-def test_rate_ratio_without_failures_says_nothing() -> None:
+def test_rate_ratio_without_failures_is_undefined() -> None:
     assert statistics.rate_ratio_interval(0.0, 30.0, 0.0, 30.0) == (0, math.inf)
 
 
@@ -467,7 +467,7 @@ def test_bootstrap_agrees_with_scipy() -> None:
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.05 * (theirs.high - theirs.low))
 
 
-def test_bootstrap_covers_about_what_it_says() -> None:
+def test_bootstrap_has_about_its_nominal_coverage() -> None:
     """The productive share is 0.9 by design; 300 sets of runs know the coverage to about 1.4 points."""
     intervals = [
         statistics.bootstrap_ratio_interval(*skewed_runs(100, seed), resamples=1000, seed=seed + 10_000)

@@ -66,7 +66,7 @@ def found(
     return [] if told is None else told.rows()
 
 
-def test_who_agrees_is_not_told_of(tmp_path: Path) -> None:
+def test_agreement_is_not_reported(tmp_path: Path) -> None:
     assert found(tmp_path, [16.0] * 24) == []
 
 

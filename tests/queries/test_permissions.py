@@ -82,7 +82,7 @@ def test_a_group_that_there_is_not_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "w").exists()
 
 
-def test_who_may_not_read_it_is_told_who_can_change_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_warehouse_names_who_can_change_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(tmp_path / "w")
     monkeypatch.setattr(os, "access", lambda *_: False)  # tests may run as root, who may read everything
     with pytest.raises(WarehouseError, match="warehouse_group"), open_reader(tmp_path / "w"):

@@ -52,5 +52,5 @@ def test_every_view_is_described_and_named_like_its_file(view: sql_files.Named) 
 
 
 @pytest.mark.parametrize("check", sql_files.checks(), ids=lambda check: check.name)
-def test_every_check_says_what_it_finds(check: sql_files.Check) -> None:
+def test_every_check_describes_its_findings(check: sql_files.Check) -> None:
     assert check.description

@@ -314,7 +314,7 @@ def test_step_after_the_baseline_adds_a_column_with_its_comment(
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut"])
-def test_a_corrupt_warehouse_says_how_to_go_back(damage: str, tmp_path: Path) -> None:
+def test_corrupt_warehouse_is_reported_with_the_way_back(damage: str, tmp_path: Path) -> None:
     root = tmp_path / "w"
     put(root, "alice")
     live = root / "warehouse.duckdb"
@@ -328,7 +328,7 @@ def test_a_corrupt_warehouse_says_how_to_go_back(damage: str, tmp_path: Path) ->
     assert names(root) == ["alice", "bob"]
 
 
-def test_nothing_there_yet_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_warehouse_is_reported_with_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(NoWarehouseError, match="trackside ingest slurm"), open_reader(tmp_path / "w"):
         pass
 
@@ -339,7 +339,7 @@ def test_a_folder_of_something_else_is_not_taken_over(tmp_path: Path) -> None:
         pass
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_place_is_reported(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(WriteError, match="cannot be written"), open_writer(blocker / "w", verb="t", now=NOW):

@@ -194,7 +194,7 @@ def test_the_configuration_is_found_and_its_paths_are_its_own(warehouse: Path, t
 
 
 @pytest.mark.slow
-def test_a_files_ending_says_its_format(warehouse: Path, tmp_path: Path) -> None:
+def test_file_ending_selects_the_format(warehouse: Path, tmp_path: Path) -> None:
     for verb in (["show", "runs"], ["export", "runs"], ["sql", "SELECT * FROM runs"]):
         for ending, read in ((".json", pl.read_json), (".csv", pl.read_csv), (".parquet", pl.read_parquet)):
             file = tmp_path / f"runs{ending}"
@@ -225,7 +225,7 @@ def two_clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", sorted(set(QUESTIONS) - set(NOT_BY_ACCOUNTING)))
-def test_several_clusters_are_shown_side_by_side_and_told_apart(what: str, two_clusters: Path) -> None:
+def test_several_clusters_are_shown_side_by_side_by_name(what: str, two_clusters: Path) -> None:
     done = trackside("show", what, "--warehouse", str(two_clusters))
     assert done.returncode == 0, done.stderr
     rows = json.loads(trackside("show", what, "--format", "json", "--warehouse", str(two_clusters)).stdout)
@@ -280,7 +280,7 @@ def test_an_option_that_a_verb_would_not_obey_is_not_offered(
     assert cli.build_parser().parse_args([*verb, "--quiet"]).quiet
 
 
-def test_a_recorder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_recorder_is_reported(tmp_path: Path) -> None:
     done = trackside("recorder", "-o", str(tmp_path / "no" / "x.py"))
     assert done.returncode == 2
     assert done.stderr.strip() == f"trackside: {tmp_path / 'no' / 'x.py'} cannot be written: No such file or directory"
@@ -334,7 +334,7 @@ def test_an_interrupt_is_one_whatever_it_is_wrapped_in() -> None:
     assert not cli._was_interrupted(ValueError("no"))  # noqa: SLF001 - as above
 
 
-def test_nothing_to_compute_says_what_comes_first(tmp_path: Path) -> None:
+def test_nothing_to_compute_names_the_first_step(tmp_path: Path) -> None:
     sacct = tmp_path / "sacct.txt"
     sacct.write_text("JobIDRaw|Cluster|Submit|Start|End|State|NodeList|AllocTRES\n")
     where = ("--warehouse", str(tmp_path / "w"))

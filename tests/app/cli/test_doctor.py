@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_without_anything_it_says_what_to_do_and_is_content(tmp_path: Path) -> None:
+def test_doctor_without_anything_succeeds_with_the_next_step(tmp_path: Path) -> None:
     done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
     assert done.returncode == 0
     assert "trackside ingest slurm" in done.stdout
@@ -48,7 +48,7 @@ def test_a_slurmrestd_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
     assert "load files instead (trackside ingest slurm" not in done.stdout
 
 
-def test_with_a_warehouse_it_says_which_sources_it_has(tmp_path: Path) -> None:
+def test_doctor_lists_the_sources_of_a_warehouse(tmp_path: Path) -> None:
     files = tiny(10).write(tmp_path)
     assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0
     done = trackside("doctor", "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
@@ -69,7 +69,7 @@ def test_a_broken_warehouse_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_status_says_how_far_the_data_and_the_ledger_reach(tmp_path: Path) -> None:
+def test_status_reports_how_far_data_and_ledger_reach(tmp_path: Path) -> None:
     files = tiny(10).write(tmp_path)
     where = ("--warehouse", str(tmp_path / "w"))
     assert trackside("ingest", "slurm", *files, *where).returncode == 0
@@ -89,7 +89,7 @@ def test_status_says_how_far_the_data_and_the_ledger_reach(tmp_path: Path) -> No
         (4, False, "warn sandbox of `sql`: Landlock ABI 4, seccomp not available; without"),
     ],
 )
-def test_it_says_what_confines_a_persons_sql(
+def test_doctor_reports_what_confines_a_persons_sql(
     landlock: int, seccomp: bool, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     doctor._sandbox(Measures(landlock, seccomp))  # noqa: SLF001 - kernels that we do not have

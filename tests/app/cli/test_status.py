@@ -150,7 +150,7 @@ def test_status_shows_rows_now_and_what_the_last_load_brought(
     assert re.split(r"\s{2,}", row)[-4:] == ["0", "43", "0", "0"]
 
 
-def test_status_in_json_is_what_its_help_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_in_json_is_as_its_help_describes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused = tmp_path / "sacct.txt"
     refused.write_text(with_rows([*rows_of(tiny(20).accounting), "1|2"]))
     ingest(tmp_path / "w", str(refused))

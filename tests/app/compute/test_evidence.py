@@ -62,7 +62,7 @@ def ingest(root: Path, text: str) -> str:
     return done.stderr + computed.stderr
 
 
-def test_a_log_tells_what_its_job_did_and_no_other(root: Path) -> None:
+def test_log_is_evidence_for_its_job_and_no_other(root: Path) -> None:
     ingest(root, log())
     assert spent(root, "7") == {
         ("startup", "log"): 8 * 120, ("productive", "log"): 8 * 3000, ("teardown", "log"): 8 * 480,
@@ -114,7 +114,7 @@ def test_a_log_cut_by_a_kill_gives_what_it_has(root: Path) -> None:
     assert spent(root, "7")["productive", "log"] == 8 * 2990
 
 
-def test_telemetry_tells_where_there_is_no_log(root: Path, tmp_path: Path) -> None:
+def test_telemetry_is_evidence_where_there_is_no_log(root: Path, tmp_path: Path) -> None:
     lines = []
     for gpu in range(8):
         for second in range(0, HOUR + 1, 15):

@@ -77,7 +77,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, objec
 
 
 @pytest.mark.slow
-def test_utilisation_idle_time_and_energy_are_told_over_midnight(found: dict[str, dict[str, object]]) -> None:
+def test_utilisation_idle_time_and_energy_span_midnight(found: dict[str, dict[str, object]]) -> None:
     own = found["1"]
     assert own["submitted_at"] == datetime.fromtimestamp(START, UTC)
     assert (own["n_samples"], own["observed_s"], own["unattributed_s"]) == (240, 4 * HOUR, 0)
@@ -87,7 +87,7 @@ def test_utilisation_idle_time_and_energy_are_told_over_midnight(found: dict[str
     assert (own["tensor_active_s"], own["tensor_active_sum"]) == (0, None)
 
 
-def test_what_cannot_be_told_is_null_and_its_time_is_counted(found: dict[str, dict[str, object]]) -> None:
+def test_unknown_values_are_null_and_their_time_is_counted(found: dict[str, dict[str, object]]) -> None:
     for one in (found["2"], found["3"]):
         assert (one["observed_s"], one["unattributed_s"], one["idle_s"], one["energy_j"]) == (0, 2 * HOUR, None, None)
     assert found["4"]["verification"] is True

@@ -150,7 +150,7 @@ def test_canceller_is_kept_when_the_end_is_sent_again(reader: Reader) -> None:
     assert (row["state"], row["cancelled_by"], row["exit_code"], row["exit_signal"]) == ("CANCELLED", "2001", 0, 15)
 
 
-def test_cancelled_by_nobody_is_known_by_nobody(reader: Reader) -> None:
+def test_cancelled_without_a_name_has_no_canceller(reader: Reader) -> None:
     assert [row["cancelled_by"] for row in attempts(reader, "102")] == [None]
 
 

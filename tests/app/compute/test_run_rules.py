@@ -199,7 +199,7 @@ def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
         ({"run_name": ["a"]}, "did you mean run_names?"),
     ],
 )
-def test_mistakes_in_the_rules_are_told(rules: dict[str, object], said: str) -> None:
+def test_mistakes_in_the_rules_are_reported(rules: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match="1 mistake") as told:
         config.parse({"rules": rules}, origin="trackside.toml")
     assert said in str(told.value)

@@ -182,7 +182,7 @@ def test_gpu_request_absent_from_the_tres_means_gpus_unrecorded(tmp_path: Path) 
         ("sbatch job.sh --gpus=6", None, "unknown"),
     ],
 )
-def test_the_submit_line_tells_gpus(tmp_path: Path, line: str, gpus: float | None, told: str) -> None:
+def test_submit_line_gives_gpus(tmp_path: Path, line: str, gpus: float | None, told: str) -> None:
     found = Computed(tmp_path, texts([job(1, "n[1-2]", 0, 60, n_nodes=2, line=line)], inventory(n1=8, n2=8)))
     assert found.gpus() == {"1": (gpus, told)}
 
@@ -209,7 +209,7 @@ def test_the_order_of_loads_makes_no_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_answer_says_what_is_not_in_it(tmp_path: Path) -> None:
+def test_every_answer_reports_what_is_not_in_it(tmp_path: Path) -> None:
     jobs = [job(n, "n1", 60 * n, 60 * n + 30, state="NODE_FAIL") for n in range(3)]
     found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
     rates = found.answers["mttf"].rows
@@ -285,7 +285,7 @@ def step(number: int, begin: int, gpus: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "block"), [(None, None), (None, 1_000), (1, 1_000), (2, 1_000)])
-def test_steps_tell_gpus_wherever_they_stand_in_a_dump(
+def test_steps_give_gpus_wherever_they_stand_in_a_dump(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, block: int | None
 ) -> None:
     """Each job has two attempts, half an hour apart, whose steps held one GPU more in the second."""
@@ -345,7 +345,7 @@ JSON = (
 @pytest.mark.slow
 @pytest.mark.parametrize("shown", [SHOWN, SHOWN.replace("\n   ", " "), JSON], ids=["text", "one line", "json"])
 @pytest.mark.parametrize("first", [True, False], ids=["before accounting", "after it"])
-def test_what_slurmctld_shows_of_jobs_tells_gpus(tmp_path: Path, shown: str, first: bool) -> None:
+def test_jobs_shown_by_slurmctld_give_gpus(tmp_path: Path, shown: str, first: bool) -> None:
     jobs = [job(n, "n[1-2]" if n in {1, 4} else "n1", 0, 60, n_nodes=2 if n in {1, 4} else 1) for n in (1, 2, 3, 4, 5)]
     files = texts(jobs, inventory(n1=8, n2=8))
     files = {"jobs.txt": shown, **files} if first else {**files, "jobs.txt": shown}

@@ -77,7 +77,7 @@ def test_mistake_names_setting_error_allowed_values_and_place(values: dict[str, 
     assert said(values) == line
 
 
-def test_a_text_of_another_form_is_told_the_form() -> None:
+def test_value_of_another_type_is_reported_with_the_right_type() -> None:
     line = said({"slurm": {"rest_version": "41"}})
     assert line.startswith("slurm.rest_version = (not shown")
     assert r"not of the form that is allowed; allowed: text in quotes that matches ^0\.0\.\d{1,3}$" in line

@@ -38,7 +38,7 @@ def test_it_leaves_everything_that_it_names(folder: Path) -> None:
         assert set(reader.table("gpu_time")["evidence"]) >= {"log", "telemetry", "accounting"}
 
 
-def test_a_second_time_it_keeps_what_is_done_and_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_second_run_keeps_finished_steps_and_reports_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "warehouse/published/current").read_bytes()
     demo.show(folder, config.Config(), simulated=SMALL)
     said = capsys.readouterr().out
@@ -58,7 +58,7 @@ def test_it_goes_on_where_it_was_interrupted(folder: Path, capsys: pytest.Captur
     assert json.loads(marker.read_text()) == whole
 
 
-def test_the_numbers_stand_beside_the_truth_and_are_all_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_numbers_are_shown_beside_the_truth(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo.show(folder, config.Config(), simulated=SMALL, quiet=True)
     said = capsys.readouterr().out
     for title in ("Goodput (of allocated)", "Occupancy", "ETTR", "MTTF at 1024 GPUs", "Time to job restart"):
@@ -90,21 +90,21 @@ def test_a_marker_that_cannot_be_read_means_that_nothing_is_done(tmp_path: Path,
 
 
 @pytest.mark.parametrize("done", [{}, {"done": 3}, {"done": None}])
-def test_a_marker_that_does_not_tell_what_is_done_means_nothing(tmp_path: Path, done: dict[str, object]) -> None:
+def test_marker_without_finished_steps_is_ignored(tmp_path: Path, done: dict[str, object]) -> None:
     demo.Folder.open(tmp_path, SMALL)
     made_by = json.loads((tmp_path / demo.MARKER).read_text())["made_by"]
     (tmp_path / demo.MARKER).write_text(json.dumps({"made_by": made_by, **done}))
     assert demo.Folder.open(tmp_path, SMALL).done == []
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_folder_of_another_owner_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "warehouse").mkdir()
     with pytest.raises(UsageError, match="was not made by a demo"):
         demo.show(tmp_path, config.Config(), simulated=SMALL)
     assert [path.name for path in tmp_path.iterdir()] == ["warehouse"]
 
 
-def test_a_file_in_the_way_is_said_and_kept(tmp_path: Path) -> None:
+def test_file_in_the_way_is_reported_and_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UsageError, match="was not made by a demo"):
         demo.show(tmp_path / "file", config.Config(), simulated=SMALL)
@@ -150,6 +150,8 @@ def test_invalid_port_is_refused_before_any_work(tmp_path: Path, monkeypatch: py
         ({"value": 0.9}, None, "-"),
     ],
 )
-def test_how_a_number_lies_to_its_truth_is_said(found: dict[str, float | None], truth: float | None, said: str) -> None:
+def test_position_of_a_number_to_its_truth_is_reported(
+    found: dict[str, float | None], truth: float | None, said: str
+) -> None:
     headline = Headline(metric="ettr", title="ETTR", unit="ratio", **found)  # type: ignore[arg-type]  # numbers only
     assert demo.compared_to_truth(headline, truth) == said

@@ -148,7 +148,7 @@ def test_a_step_is_lost_only_if_it_was_done_again(made: Made) -> None:
         assert sorted(numbers) == sorted(done[job])  # each step is kept once, however often it was done
 
 
-def test_truth_json_says_what_the_tables_say(made: Made) -> None:
+def test_truth_json_equals_the_tables(made: Made) -> None:
     told = json.loads((made.folder / "truth.json").read_text())
     assert sum(row["gpu_s"] for row in told["gpu_s"]) == pytest.approx(told["capacity_gpu_s"], rel=1e-12)
     spans = made.truth("intervals").with_columns(
@@ -229,7 +229,7 @@ def test_telemetry_equals_gpu_activity_where_it_is_observed(made: Made) -> None:
         assert covered <= whole_hours * 3600 * GPUS_PER_NODE
 
 
-def test_the_raw_samples_tell_of_the_fault_among_them(made: Made) -> None:
+def test_raw_samples_show_the_fault_among_them(made: Made) -> None:
     fault = watched(made.world).failure
     assert fault is not None
     found = made.table("health_events").filter(pl.col("kind") == "xid")
@@ -369,7 +369,7 @@ def test_all_three_verdicts_occur_on_the_demos_cluster(tmp_path: Path) -> None:
 # --- the verb ----------------------------------------------------------------------------------------------
 
 
-def test_the_verb_writes_the_files_and_says_how_to_read_them(tmp_path: Path) -> None:
+def test_verb_writes_the_files_and_shows_how_to_read_them(tmp_path: Path) -> None:
     target = tmp_path / "sim"
     done = trackside("simulate", "--dir", str(target), "--gpus", "64", "--days", "2", "--seed", "3")
     assert done.returncode == 0, done.stderr

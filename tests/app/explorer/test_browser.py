@@ -175,7 +175,7 @@ def test_an_address_that_makes_no_sense_is_answered_in_words(site: Site, chromiu
     assert "This page does not exist" in chromium.text("#content")
 
 
-def test_an_empty_warehouse_says_what_to_do_and_fills_by_itself(
+def test_empty_warehouse_says_what_to_do_and_fills_by_itself(
     tmp_path: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.explorer.shell.POLL_MS", 500)

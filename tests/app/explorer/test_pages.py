@@ -116,19 +116,19 @@ def test_drawer_holds_definition_sql_constants_and_claims(explorer: Explorer) ->
         ("?by=colour", "costs cannot be split by 'colour'"),
     ],
 )
-def test_an_address_that_makes_no_sense_says_so(explorer: Explorer, search: str, said: str) -> None:
+def test_invalid_address_is_reported(explorer: Explorer, search: str, said: str) -> None:
     _, _, contents, _ = page(explorer, "/", search)
     assert said in words(contents)
     assert "message-error" in getattr(contents, "className", "")
 
 
-def test_an_unknown_page_says_so(explorer: Explorer) -> None:
+def test_unknown_page_is_reported(explorer: Explorer) -> None:
     _, _, contents, title = page(explorer, "/no/such", "")
     assert "This page does not exist" in words(contents)
     assert title.startswith("Not found")
 
 
-def test_a_run_that_is_not_there_says_so(explorer: Explorer) -> None:
+def test_unknown_run_is_reported(explorer: Explorer) -> None:
     assert "tiny has no run and no job '4711'" in words(page(explorer, "/run", "?id=4711")[2])
     assert "the run is missing" in words(page(explorer, "/run", "")[2])
 
@@ -182,7 +182,7 @@ def test_a_claim_judged_in_long_runs_shows_what_it_was_judged_by(explorer: Explo
     assert "in runs of 24 h or more" in words(explorer.about("ettr", explorer.view(""))[1])
 
 
-def test_mttf_says_that_its_exposure_is_pooled(explorer: Explorer) -> None:
+def test_mttf_is_labelled_as_of_pooled_exposure(explorer: Explorer) -> None:
     for contents in (page(explorer, "/", "")[2], explorer.about("mttf", explorer.view(""))[1]):
         assert "GPU-days / 1,024, pooled over all job sizes (assumes 1/N) /" in words(contents)
 
@@ -214,7 +214,7 @@ def test_node_with_one_or_two_failures_gets_no_drain_advice(explorer: Explorer) 
 
 
 @pytest.mark.parametrize(("by", "states"), [("cause", ("allocated", "idle", "unavailable")), ("user", ("allocated",))])
-def test_what_counts_as_a_cost_is_said_as_it_is_counted(explorer: Explorer, by: str, states: tuple[str, ...]) -> None:
+def test_definition_of_costs_on_the_page_is_as_counted(explorer: Explorer, by: str, states: tuple[str, ...]) -> None:
     said = words(page(explorer, "/", f"?by={by}")[2])
     found = [swatch.label.lower() for swatch in palette.SWATCHES if swatch.cost and swatch.state in states]
     assert f"could have trained and did not: {'; '.join(found)}." in said
@@ -319,7 +319,7 @@ def test_periods_are_found_again_in_the_address(explorer: Explorer) -> None:
     assert view.period_of(explorer.view("?since=3d")) == view.CUSTOM
 
 
-def test_a_filter_that_says_what_is_shown_changes_nothing(explorer: Explorer) -> None:
+def test_filter_of_what_is_shown_anyway_changes_nothing(explorer: Explorer) -> None:
     for search in ("", "?since=7d", "?since=2026-10-03&until=2026-10-05&by=node"):
         shown = explorer.view(search)
         params = view.parameters(search)
@@ -355,7 +355,7 @@ def test_loaded_but_not_computed_cluster_differs_from_an_unknown(explorer: Explo
         view.resolve(both, {"cluster": "new"})
 
 
-def test_half_a_period_without_data_is_said(explorer: Explorer) -> None:
+def test_half_a_period_without_data_is_reported(explorer: Explorer) -> None:
     _, filters, _, _ = page(explorer, "/", "?since=2026-10-08&until=2026-10-22")
     assert "The data cover 50.0 % of the requested period." in words(filters)
 

@@ -42,13 +42,13 @@ def lab(colour: str, kind: str) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("kind", BLINDNESS)
-def test_neighbours_in_the_stack_can_be_told_apart(kind: str) -> None:
+def test_neighbours_in_the_stack_have_distinct_colours(kind: str) -> None:
     for one, other in itertools.pairwise(palette.SWATCHES):
         distance = sum((a - b) ** 2 for a, b in zip(lab(one.colour, kind), lab(other.colour, kind), strict=True)) ** 0.5
         assert distance > 10 or one.hatched != other.hatched, f"{one.name} and {other.name}: {distance:.1f}"
 
 
-def test_a_verdict_is_said_in_words_and_not_by_colour_alone() -> None:
+def test_verdict_is_shown_in_words_and_not_by_colour_alone() -> None:
     for verdict in ("supported", "refuted", "undetermined"):
         said = [each for each in components(parts.verdict_badge(verdict)) if isinstance(each, str)]
         assert verdict in " ".join(said)
@@ -96,7 +96,7 @@ def test_a_range_without_an_upper_end_is_open() -> None:
     assert bar.children[0].style == {"left": "25.00%", "width": "75.00%"}
 
 
-def test_a_table_of_too_many_rows_says_so() -> None:
+def test_table_of_too_many_rows_reports_its_limit() -> None:
     rows = pl.DataFrame({"a": range(parts.ROWS_SHOWN + 1)})
     made = parts.grid(rows, [parts.column("a", "A", "count")], name="many", height=300)
     said = " ".join(each for each in components(made) if isinstance(each, str))

@@ -57,12 +57,12 @@ def test_steps_lost_are_those_of_the_period_as_all_cards_are(
     assert card(explorer, period, "GPU-hours").startswith(f"GPU-hours {hours} allocated in this period")
 
 
-def test_a_period_without_steps_cannot_tell_how_many_were_lost(explorer: Explorer) -> None:
+def test_period_without_steps_has_an_unknown_number_of_lost_ones(explorer: Explorer) -> None:
     assert card(explorer, LATER, "Steps lost") == "Steps lost cannot tell no step was logged in this period"
 
 
 @pytest.mark.slow
-def test_what_is_not_of_the_period_says_so(explorer: Explorer) -> None:
+def test_what_is_outside_the_period_is_labelled_so(explorer: Explorer) -> None:
     said = words(page(explorer, "/run", f"?id=llama&{FIRST}")[2])
     assert "16.00 GPU-hours over all its attempts, within this period or not." in said
     assert "600 steps over all its attempts" in said

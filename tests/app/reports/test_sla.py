@@ -64,7 +64,7 @@ def html(document: dict[str, Any]) -> str:
 
 
 @pytest.mark.slow
-def test_the_verb_writes_both_forms_and_says_what_came_out(warehouse: Path, tmp_path: Path) -> None:
+def test_verb_writes_both_forms_and_reports_the_result(warehouse: Path, tmp_path: Path) -> None:
     where = ("--warehouse", str(warehouse))
     done = trackside("report", "sla", "--period", COVERED, *where, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -98,7 +98,7 @@ def test_the_page_runs_and_loads_nothing(warehouse: Path) -> None:
     assert "default-src 'none'" in text
 
 
-def test_characters_that_nobody_sees_are_shown(warehouse: Path) -> None:
+def test_invisible_characters_are_shown(warehouse: Path) -> None:
     document = covered(warehouse)
     page_of_that = page.render({**document, "cluster": "a\x1b[31m\x9b\u202eb\u2066c\ttab"}).decode()
     assert "a\ufffd[31m\ufffd\\u202eb\\u2066c" in page_of_that
@@ -106,7 +106,7 @@ def test_characters_that_nobody_sees_are_shown(warehouse: Path) -> None:
     assert page.render(document).decode().count("\ufffd") == 0
 
 
-def test_drawings_are_well_formed_and_each_says_what_it_shows(warehouse: Path) -> None:
+def test_drawings_are_well_formed_and_have_labels(warehouse: Path) -> None:
     drawings = re.findall(r"<svg.*?</svg>", html(covered(warehouse)), re.DOTALL)
     assert len(drawings) > 8
     for drawing in drawings:
@@ -127,7 +127,7 @@ def test_gpu_time_sums_to_capacity_exactly(warehouse: Path) -> None:
     assert Decimal(told["capacity_gpu_seconds"]) == whole
 
 
-def test_a_ledger_that_misses_time_is_said_not_to_sum(warehouse: Path) -> None:
+def test_ledger_that_misses_time_is_reported_not_to_sum(warehouse: Path) -> None:
     told = covered(warehouse)
     told["gpu_time"]["sums_to_capacity"] = False
     assert "do not use this report" in page.render(told).decode()
@@ -198,7 +198,7 @@ def test_the_claims_that_come_along_are_called_examples(warehouse: Path) -> None
     assert '<td class="more">ETTR, runs of 24 h or more</td>' in text
 
 
-def test_mttf_is_said_to_be_pooled(warehouse: Path) -> None:
+def test_mttf_is_labelled_as_pooled(warehouse: Path) -> None:
     told = covered(warehouse)
     days = sum(
         each["exposure_gpu_days"]
@@ -378,7 +378,9 @@ def test_the_commands_it_prints_parse(warehouse: Path) -> None:
      (["--period", "2026-10", "-o", "report.pdf"], "html or json"),
      (["--period", "2026-10", "-o", "no/such/folder.html"], "cannot be written")],
 )  # fmt: skip
-def test_what_cannot_be_reported_is_said(arguments: list[str], said: str, warehouse: Path, tmp_path: Path) -> None:
+def test_unreportable_period_is_refused_with_the_reason(
+    arguments: list[str], said: str, warehouse: Path, tmp_path: Path
+) -> None:
     done = trackside("report", "sla", *arguments, "--warehouse", str(warehouse), cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
@@ -439,7 +441,7 @@ def test_no_upper_limit_is_drawn_as_an_arrow() -> None:
     assert 'class="point' not in drawn
 
 
-def test_nothing_measured_is_said_and_not_drawn_as_zero() -> None:
+def test_nothing_measured_is_reported_and_not_drawn_as_zero() -> None:
     drawn = charts.range_chart(
         unit="ratio", target=0.5, direction="at_least", value=None, low=None, high=None, unlimited=False,
         verdict="undetermined", kind="capability",

@@ -128,7 +128,7 @@ def test_a_connection_is_kept_between_two_requests() -> None:
             time.sleep(2)  # a scraper's next request comes later than a request may take
 
 
-def test_an_answer_that_nobody_fetches_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_that_is_not_fetched_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     def large(_: WSGIEnvironment, start: StartResponse) -> list[bytes]:
         start("200 OK", [("Content-Type", "text/plain")])
         return [b"x" * (1 << 23)]

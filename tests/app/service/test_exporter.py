@@ -127,7 +127,7 @@ def test_promtool_finds_nothing_to_say(everything: Path) -> None:
     assert not complaints
 
 
-def test_what_cannot_be_told_has_bounds_and_no_point(accounting: Path) -> None:
+def test_unknown_values_have_bounds_and_no_point(accounting: Path) -> None:
     found = samples(accounting)
     assert set(of(found, "trackside_goodput_ratio", window="all", cluster="tiny", of="allocated")) == {
         ("lower",),
@@ -352,14 +352,14 @@ def test_without_a_warehouse_there_is_the_build_alone(tmp_path: Path) -> None:
     assert only.name == "trackside_build_info"
 
 
-def test_while_somebody_writes_the_last_published_numbers_stay(tmp_path: Path) -> None:
+def test_last_published_numbers_stay_during_a_write(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=20)
     before = exporter.render(AnswerCache(root), now=NOW)
     with open_writer(root, verb="test", now=NOW):
         assert exporter.render(AnswerCache(root), now=NOW) == before
 
 
-def test_what_is_loaded_and_not_computed_tells_of_its_sources(tmp_path: Path) -> None:
+def test_loaded_but_not_computed_cluster_exports_its_sources(tmp_path: Path) -> None:
     names = {each.name for each in samples(from_accounting(tmp_path, jobs=5, compute=False))}
     assert names == {"trackside_build_info", "trackside_input_lag_seconds", "trackside_rows_rejected"}
 

@@ -182,7 +182,7 @@ def test_error_outside_all_sources_clears_after_a_complete_cycle(
 
 
 @pytest.mark.slow
-def test_warnings_of_a_source_are_logged_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_source_warnings_are_logged_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def nothing(path: str, params: Mapping[str, str]) -> Answer:
         return answered([] if "match[]" in params else ["up"]) if path.endswith("/values") else matrix()
 
@@ -432,7 +432,7 @@ def test_proxied_host_name_is_accepted_once_it_is_configured(tmp_path: Path) -> 
         assert ask(listed, name).status_code == 421
 
 
-def test_a_port_in_use_and_an_address_of_others_are_said(tmp_path: Path) -> None:
+def test_port_in_use_and_foreign_address_are_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

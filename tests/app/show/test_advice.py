@@ -184,7 +184,7 @@ def test_repeatedly_failing_node_is_a_lemon_with_a_drain_command(root: Path, cap
     assert "is flagged in 8 of 10 cases" in told
 
 
-def test_what_is_known_of_each_node_is_told_to_machines(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_node_scores_are_available_to_machines(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     rows = {row["node"]: row for row in as_rows(root, capfd, "lemons", "--cluster", "c1")}
     assert set(rows) == {name(node) for node in range(1, NODES + 1)}
     worst = rows["n03"]
@@ -287,7 +287,7 @@ def test_advice_is_stored_for_runs_whose_steps_were_logged(reader: Reader) -> No
 # --- waste -----------------------------------------------------------------------------------------------------------
 
 
-def test_kinds_of_waste_have_two_ends_where_nobody_looked(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_waste_without_telemetry_has_two_bounds(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     rows = {row["kind"]: row for row in as_rows(root, capfd, "waste", "--cluster", "c1")}
     assert rows["idle"]["share"] < 0.01
     assert rows["idle"]["share_high"] > 0.9
@@ -373,7 +373,7 @@ def test_every_number_is_explained(root: Path, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.slow
 @each_question
-def test_a_window_in_which_nothing_ran_says_so(
+def test_window_in_which_nothing_ran_is_reported(
     root: Path, capfd: pytest.CaptureFixture[str], asked: tuple[str, ...]
 ) -> None:
     night = [datetime.fromtimestamp(START + 10 * DAY - seconds, UTC).isoformat() for seconds in (500, 100)]

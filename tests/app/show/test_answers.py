@@ -76,7 +76,7 @@ def test_an_array_is_all_its_tasks(reused: Path) -> None:
     assert "2 runs have a job 90" in shown(reused, "ettr", "--run", "90")
 
 
-def test_mfu_of_a_job_id_of_several_runs_says_so_too(reused: Path) -> None:
+def test_mfu_of_a_job_id_of_several_runs_reports_them_too(reused: Path) -> None:
     assert "2 runs have a job 77" in shown(reused, "mfu", "--run", "77")
 
 
@@ -154,7 +154,7 @@ def test_drain_is_advised_from_three_failures_for_the_costliest() -> None:
     assert found[1] == "scontrol update NodeName=n3 State=DRAIN Reason='trackside: 4 interruptions, mostly node_fail'"
 
 
-def test_an_advice_says_what_of_the_cost_was_not_seen() -> None:
+def test_advice_reports_the_unobserved_part_of_the_cost() -> None:
     nothing = advice.drain(failures(*times(3, "n1", None, None)))
     assert nothing is not None
     assert "n1 interrupted 3 attempts, what that cost cannot be told." in nothing[0]

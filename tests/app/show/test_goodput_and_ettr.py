@@ -69,7 +69,7 @@ def test_intervals_of_each_run_sum_to_its_ettr_denominator(reader: Reader, windo
 
 
 @pytest.mark.slow
-def test_one_run_is_told_second_by_second_in_every_format(
+def test_one_run_is_listed_second_by_second_in_every_format(
     everything: Path, reader: Reader, window: Window, tmp_path: Path
 ) -> None:
     run = logged_run(reader, window)
@@ -91,7 +91,7 @@ def test_one_run_is_told_second_by_second_in_every_format(
     assert "expected" in said
 
 
-def test_stretches_are_of_one_run_and_it_says_so(everything: Path) -> None:
+def test_intervals_of_one_run_are_labelled_so(everything: Path) -> None:
     done = trackside("show", "ettr", "--by", "stretch", "--warehouse", str(everything))
     assert done.returncode == 2
     assert "--by stretch is of one run: add --run R" in done.stderr

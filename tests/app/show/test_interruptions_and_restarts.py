@@ -158,7 +158,7 @@ def test_of_one_run_there_are_only_its_own(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("evidence", "cost"), [("log", 8 * 600.0), ("telemetry", None)])
-def test_what_no_log_tells_has_no_cost(tmp_path: Path, evidence: str, cost: float | None) -> None:
+def test_restart_without_a_log_has_no_cost(tmp_path: Path, evidence: str, cost: float | None) -> None:
     """Telemetry sees that GPUs worked, and not whether the work was kept: no cost, not a cost of nothing."""
     hours = [NOW, NOW.replace(minute=NOW.minute + 30), NOW.replace(minute=NOW.minute + 40)]
     ledger = frames.conform(

@@ -200,7 +200,7 @@ def test_tensor_activity_is_calibrated_against_the_logs(root: Path, shown: Shown
         assert reader.table("mfu_proxies").height == len(rows)
 
 
-def test_logs_that_do_not_fit_the_pipes_are_said_to(root: Path, ask: Ask, shown: Shown) -> None:
+def test_logs_that_do_not_fit_the_pipes_are_reported(root: Path, ask: Ask, shown: Shown) -> None:
     rows = shown("--by", "proxy")
     assert {row["run_id"] for row in rows if row["run_id"] and row["disagrees"]} == {"boast", "mixed"}
     assert "more than the tensor pipes can have done" in of(rows, run_id="boast")["note"]

@@ -95,7 +95,7 @@ def test_hazard_curves_are_for_machines_and_the_table_a_summary(form: str, wareh
     assert "\nincidence" not in table
 
 
-def test_what_cannot_be_asked_is_said(warehouse: Path) -> None:
+def test_impossible_question_is_refused_with_the_reason(warehouse: Path) -> None:
     done = trackside("show", "mttf", "--by", "moon", "--warehouse", str(warehouse))
     assert done.returncode == 2
     assert "it takes: size, law, hazard, reference, cause, partition, user" in done.stderr

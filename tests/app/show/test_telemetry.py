@@ -200,7 +200,7 @@ def test_node_shared_by_one_user_counts_for_user_not_attempt(reader: Reader) -> 
     assert (account["observed_s"], account["unattributed_s"]) == (4 * HOUR, 4 * HOUR)
 
 
-def test_node_checks_are_no_utilisation_and_that_is_said(reader: Reader) -> None:
+def test_node_checks_are_reported_as_no_utilisation(reader: Reader) -> None:
     answer = asked(reader, "utilisation", "user")
     assert "root" not in rows(answer)
     assert any(note.startswith("Node checks held 4 GPU-h more") for note in answer.notes)
@@ -234,7 +234,7 @@ def test_two_windows_that_cut_attempts_and_samples_sum_to_one(cut: int, reader: 
             assert sum(half.get(name) or 0 for half in part) == pytest.approx(told[name] or 0, rel=1e-12)
 
 
-def test_what_is_stored_is_what_the_samples_tell(reader: Reader) -> None:
+def test_stored_activity_equals_that_of_the_samples(reader: Reader) -> None:
     facts = known(reader, "c")
     again = attempt_activity(reader, WINDOW, facts.rules, facts.held)
     assert again is not None
@@ -340,7 +340,7 @@ def test_hour_of_a_node_that_changed_hands_is_unattributed(tmp_path: Path) -> No
             )
 
 
-def test_telemetry_that_retention_removed_is_told_from_none(tmp_path: Path) -> None:
+def test_telemetry_removed_by_retention_differs_from_none(tmp_path: Path) -> None:
     root = filled(tmp_path, gpus=readings(), nodes=node_samples())
     keep = Config.model_validate({"retention": {"samples_days": 1, "hours_days": 2}})
     with open_writer(root, verb="test", now=NOW) as writer:
@@ -355,7 +355,7 @@ def test_telemetry_that_retention_removed_is_told_from_none(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_without_telemetry_it_says_what_to_do(bare: Path) -> None:
+def test_missing_telemetry_comes_with_the_next_step(bare: Path) -> None:
     for what, of in (("utilisation", "GPUs"), ("filesystems", "nodes"), ("network", "nodes")):
         done = trackside("show", what, "--warehouse", str(bare))
         assert done.returncode == 0, done.stderr
@@ -363,7 +363,7 @@ def test_without_telemetry_it_says_what_to_do(bare: Path) -> None:
         assert "trackside ingest prometheus --url" in done.stdout
 
 
-def test_telemetry_of_other_times_is_told_from_none(warehouse: Path) -> None:
+def test_telemetry_of_other_times_differs_from_none(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         window = Window("c", at(START - 3 * HOUR), at(START - 2 * HOUR))
         assert "There is telemetry of 2026-09-21 to 2026-09-22" in asked(reader, "utilisation", None, window).when_empty
@@ -401,7 +401,7 @@ def test_a_mount_has_all_that_was_seen_and_what_of_it_was_whose(reader: Reader) 
     assert found["/home"]["mean_response_s"] is None
 
 
-def test_of_shared_nodes_it_is_not_told_whose_it_was(reader: Reader) -> None:
+def test_shared_nodes_are_unattributed(reader: Reader) -> None:
     answer = asked(reader, "filesystems", "user")
     told = {(row["subject"], row["device"]): row for row in answer.rows.iter_rows(named=True)}
     bob, carol = told["bob", "/data"], told["carol", "/data"]
@@ -422,7 +422,7 @@ def test_stored_attempt_activity_equals_that_from_samples(reader: Reader) -> Non
     assert stored.rows.sort(key).equals(almost.rows.select(stored.rows.columns).sort(key))
 
 
-def test_nodes_and_networks_are_told_too(reader: Reader) -> None:
+def test_nodes_and_networks_are_shown_too(reader: Reader) -> None:
     nodes = {(row["subject"], row["device"]) for row in asked(reader, "filesystems", "node").rows.iter_rows(named=True)}
     assert ("nx", "/home") in nodes
     network = rows(asked(reader, "network"), subject="device")
@@ -462,7 +462,7 @@ def test_many_nodes_are_read_a_part_at_a_time(reader: Reader, monkeypatch: pytes
 # --- health
 
 
-def test_an_incident_says_what_whom_it_touched_and_what_to_do(reader: Reader) -> None:
+def test_incident_lists_cause_touched_attempts_and_action(reader: Reader) -> None:
     answer = asked(reader, "health")
     worst = answer.rows.row(0, named=True)
     assert (worst["node"], worst["gpus"], worst["severity"], worst["n_events"]) == ("n1", "0,1", "critical", 2)
@@ -474,7 +474,7 @@ def test_an_incident_says_what_whom_it_touched_and_what_to_do(reader: Reader) ->
     assert "RESET_GPU" in told
 
 
-def test_incidents_are_told_by_node_by_attempt_and_by_kind(reader: Reader) -> None:
+def test_incidents_are_listed_by_node_attempt_and_kind(reader: Reader) -> None:
     nodes = rows(asked(reader, "health", "node"), subject="node")
     assert list(nodes) == ["n1", "n4", "n9"]
     assert (nodes["n1"]["critical"], nodes["n4"]["warning"], nodes["n9"]["info"]) == (1, 1, 1)
@@ -498,7 +498,7 @@ def test_window_without_events_names_those_outside_it(reader: Reader) -> None:
     assert said.startswith("No health events in this window; there are 3 outside of it, the last of 2026-09-2")
 
 
-def test_health_says_for_how_much_of_the_window_anybody_listened(reader: Reader) -> None:
+def test_health_reports_how_much_of_the_window_is_covered(reader: Reader) -> None:
     said = "Telemetry of health covers "
     assert not any(note.startswith(said) for note in asked(reader, "health").notes)
     longer = Window("c", at(START - 48 * HOUR), at(MIDNIGHT))
@@ -507,7 +507,7 @@ def test_health_says_for_how_much_of_the_window_anybody_listened(reader: Reader)
     )
 
 
-def test_without_events_it_says_where_they_come_from(bare: Path) -> None:
+def test_missing_events_are_explained_by_their_source(bare: Path) -> None:
     with open_reader(bare) as reader:
         for by in ("incident", "node", "attempt", "kind"):
             answer = asked(reader, "health", by)

@@ -122,7 +122,7 @@ def test_the_seed_has_only_values_that_are_exported() -> None:
             assert told[label] in known, (family, labels)
 
 
-def test_what_could_have_trained_is_told_category_by_category() -> None:
+def test_trainable_time_is_shown_category_by_category() -> None:
     (panel,) = (panel for panel in PANELS if panel["title"].startswith("GPU-hours that could have trained"))
     told = re.findall(r"\w+", panel["description"])
     assert set(told) & set(CATEGORIES) == set(CATEGORIES) - {"productive"}

@@ -99,7 +99,7 @@ def test_missing_columns_are_all_named_with_a_command_to_copy() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"  \r\n", b"\xef\xbb\xbf"])
-def test_an_empty_input_says_that_it_is_empty(data: bytes) -> None:
+def test_empty_input_is_reported_as_empty(data: bytes) -> None:
     with pytest.raises(UnrecognisedInputError, match="empty"):
         parse(data)
 
@@ -177,7 +177,7 @@ def test_the_only_text_column_takes_the_surplus(name: str) -> None:
     assert names(jobs("first", name, "last")) == ["first", name, "last"]
 
 
-def test_typed_columns_tell_which_text_holds_the_delimiter() -> None:
+def test_typed_columns_show_which_text_holds_the_delimiter() -> None:
     data = text({"JobName": "a|b", "Comment": "c"}, {"JobID": "8", "JobName": "a", "Comment": "b|c"}, columns=COMMENTED)
     attempts = parse(data).frames["attempts"].sort("job_id")
     assert attempts.select("name", "comment").rows() == [("a|b", "c"), ("a", "b|c")]

@@ -83,7 +83,7 @@ def test_warnings_of_any_answer_are_a_list_or_a_partial_error(data: bytes) -> No
 @example(LINES.replace(b"1.5", b"9" * 5000), 1 << 16)
 @example(LINES.replace(b'{"a"', b'{"\xffa"'), 1)
 @example(LINES.replace(b"{", b"{ ").replace(b"1795248000000", b"9" * 30), 1)
-def test_an_export_is_refused_or_tells_series_in_order_of_time(data: bytes, part: int) -> None:
+def test_export_is_refused_or_has_series_in_order_of_time(data: bytes, part: int) -> None:
     try:
         found = all_of(data, part=part)
     except (GarbledError, LongLineError):

@@ -239,7 +239,7 @@ def test_other_ranks_keep_their_session_and_have_lines_skipped() -> None:
     assert parsed.frames["run_sessions"]["ended_at"].to_list() == [moment(T + 2.5), moment(T + 5)]
 
 
-def test_a_log_of_another_rank_alone_says_what_to_do() -> None:
+def test_log_of_another_rank_alone_names_the_next_step() -> None:
     parsed = parse(log(step(0, T + 1), run=RUN | {"rank": 15}))
     assert parsed.frames["steps"].is_empty()
     assert "pass rank=0" in parsed.warnings[0]
@@ -297,7 +297,7 @@ def test_a_name_without_end_is_refused() -> None:
         parse(log(step(0, T + 1), run=RUN | {"run_id": "r" * 1_001}))
 
 
-def test_sizes_that_cannot_be_are_not_told() -> None:
+def test_impossible_sizes_are_null() -> None:
     parsed = parse(log(run=RUN | {"n_gpus": 0, "params": 8e9, "layers": -1}))
     (session,) = parsed.frames["run_sessions"].rows(named=True)
     assert (session["n_gpus"], session["layers"], session["params_active"]) == (None, None, 8e9)
@@ -311,7 +311,7 @@ MIXTURE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_what_a_log_tells_of_its_model_is_kept() -> None:
+def test_model_fields_of_a_log_are_stored() -> None:
     session = parse(log(run=RUN | MIXTURE)).frames["run_sessions"].row(0, named=True)
     assert {name: session[name] for name in MIXTURE} == MIXTURE
 
@@ -338,7 +338,7 @@ def test_how_much_is_recomputed_is_one_of_three_words(said: str, kept: str | Non
     assert parsed.warnings == []
 
 
-def test_another_word_for_recomputation_is_said_and_left_out() -> None:
+def test_unknown_word_for_recomputation_is_reported_and_left_out() -> None:
     parsed = parse(log(run=RUN | {"recompute": "every second layer"}))
     assert parsed.frames["run_sessions"]["recompute"].item() is None
     assert "recompute is 'every second layer'" in parsed.warnings[0]
@@ -359,12 +359,12 @@ def test_checkpoint_logged_again_with_more_detail_is_one() -> None:
 
 
 @pytest.mark.parametrize("durable", [None, False])
-def test_a_checkpoint_that_nobody_confirmed_is_not_durable(*, durable: bool | None) -> None:
+def test_unconfirmed_checkpoint_is_not_durable(*, durable: bool | None) -> None:
     parsed = parse(log({"type": "ckpt", "step": 5, "begin": T + 1, "end": T + 2, "durable": durable}))
     assert parsed.frames["run_events"]["durable_at"].to_list() == [None]
 
 
-def test_a_clock_that_is_set_back_is_said_and_its_rows_are_kept() -> None:
+def test_clock_set_back_is_reported_and_its_rows_are_kept() -> None:
     parsed = parse(log(step(0, T + 10), step(1, T + 12), step(2, T + 5), step(3, T + 7)))
     assert parsed.frames["steps"].height == 4
     assert parsed.warnings == ["1 steps begin before the step logged before them: the node's clock was set back"]
@@ -385,7 +385,7 @@ def test_a_gzipped_log_reads_as_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"JobID|State\n1|COMPLETED\n", log(step(0, T + 1), run=None)])
-def test_what_is_no_run_log_is_said_to_be_none(data: bytes) -> None:
+def test_input_that_is_no_run_log_is_reported(data: bytes) -> None:
     with pytest.raises(UnrecognisedInputError, match=r"run\.jsonl"):
         parse(data)
 

@@ -102,7 +102,7 @@ def test_model_fields_round_trip_and_absent_ones_are_not_written(recorder: Modul
     assert not told.keys() & lines(tmp_path / "b")[0].keys()
 
 
-def test_slurm_says_which_job_it_is(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_id_comes_from_slurm(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = dict(zip(SLURM, ("31", "2", "alpha", "0", "16", "n7"), strict=True))
     for name, value in told.items():
         monkeypatch.setenv(name, value)
@@ -228,7 +228,7 @@ def test_numbers_may_be_tensors_and_broken_ones_are_missing(recorder: ModuleType
     assert [line["loss"] for line in steps] == [2.5, None, None, None]
 
 
-def test_a_disk_that_is_full_is_said_once_and_training_goes_on(tmp_path: Path) -> None:
+def test_full_disk_is_reported_once_and_training_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     found = run(path, "with log.step(n): pass", limit=700)
     assert found.returncode == 0
@@ -261,7 +261,7 @@ def run(path: Path, body: str, *, limit: int | None = None) -> subprocess.Comple
     )
 
 
-def test_a_folder_that_cannot_be_written_is_said_once(
+def test_unwritable_folder_is_reported_once(
     recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -279,7 +279,7 @@ def test_a_path_that_is_none_does_not_stop_training(recorder: ModuleType, path: 
         pass
 
 
-def test_after_closing_it_takes_lines_and_says_so(
+def test_closed_recorder_accepts_lines_and_reports_it(
     recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = recorder.start(tmp_path / "run.jsonl", run_id="r")
@@ -290,7 +290,7 @@ def test_after_closing_it_takes_lines_and_says_so(
     assert capsys.readouterr().err.count("it is closed") == 1
 
 
-def test_a_step_that_is_no_number_is_left_out_and_said(
+def test_non_numeric_step_is_left_out_and_reported(
     recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = recorder.start(tmp_path / "run.jsonl", run_id="r")
@@ -402,7 +402,7 @@ def test_unwritable_start_is_reported_once_and_writes_nothing(
     assert "run.jsonl" in said
 
 
-def test_a_path_that_raises_is_said_once(recorder: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_that_raises_is_reported_once(recorder: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with recorder.start(Hostile(), run_id="r") as log, log.step(1):
         pass
     assert capsys.readouterr().err.count("Training goes on") == 1

@@ -139,7 +139,7 @@ def test_a_bad_file_is_reported_and_the_others_are_loaded(tmp_path: Path) -> Non
     assert contents(tmp_path / "w")["steps"].height == 300
 
 
-def test_the_loads_say_which_time_each_cluster_was_told_of(reference: Path) -> None:
+def test_loads_record_the_time_covered_of_each_cluster(reference: Path) -> None:
     with open_reader(reference) as reader:
         loads = reader.table("loads").sort("cluster")
         assert loads["cluster"].to_list() == ["alpha", "beta"]

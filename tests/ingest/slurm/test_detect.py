@@ -46,12 +46,12 @@ def test_anything_else_is_shown_with_what_is_accepted(data: bytes) -> None:
         detect_kind(data)
 
 
-def test_an_empty_file_says_so() -> None:
+def test_empty_file_is_reported() -> None:
     with pytest.raises(UnrecognisedInputError, match="empty"):
         detect_kind(b"\n")
 
 
-def test_a_table_for_people_is_told_from_other_commands_tables() -> None:
+def test_human_readable_table_differs_from_other_commands() -> None:
     with pytest.raises(DelimiterError):
         detect_kind(b"JobID           JobName  Partition    State\n--- ---\n")
     with pytest.raises(UnrecognisedInputError):

@@ -181,7 +181,7 @@ def test_damaged_dumps_in_blocks_equal_damaged_dumps_as_a_whole(
     assert sum(one.n_skipped for one in blocks) == rows.n_skipped
 
 
-def test_a_line_that_nobody_owns_would_be_found() -> None:
+def test_unowned_line_would_be_detected() -> None:
     data = b"sacct: error: x\n" + text({}, columns=["JobID", "State", "JobName", "End"]) + b"7|\n"
     rows = read(data, ACCOUNTING, accept_truncated=False)
     assert rows is not None

@@ -86,7 +86,7 @@ def test_several_files_are_summed_up_in_one_line(shell: Shell, tmp_path: Path) -
     assert line.startswith(f"4 files (1 could not be loaded): 0 rows new, {len(rows) + 5} known already, 0 skipped")
 
 
-def test_one_file_needs_no_sum_and_says_what_was_new(shell: Shell) -> None:
+def test_one_file_needs_no_sum_and_reports_new_rows(shell: Shell) -> None:
     assert shell("ingest", "slurm", SACCT) == 0
     assert "  43 rows: 43 new\n" in shell.err
     assert "files" not in shell.err
@@ -94,7 +94,7 @@ def test_one_file_needs_no_sum_and_says_what_was_new(shell: Shell) -> None:
     assert "  43 rows: 0 new, 43 known already\n" in shell.err
 
 
-def test_quiet_says_nothing(shell: Shell) -> None:
+def test_quiet_prints_nothing(shell: Shell) -> None:
     assert shell("ingest", "slurm", "--quiet", SACCT, QOS) == 0
     assert (shell.out, shell.err) == ("", "")
 
@@ -239,9 +239,7 @@ def test_an_old_sdiag_is_not_told_to_print_other_times(shell: Shell, tmp_path: P
         ("Cluster|Account|User|Partition|ID|Share", "was whoever made it allowed to see them?"),
     ],
 )
-def test_a_dump_with_a_header_and_no_rows_says_so_on_its_load(
-    header: str, asked: str, shell: Shell, tmp_path: Path
-) -> None:
+def test_dump_with_a_header_only_is_reported_on_its_load(header: str, asked: str, shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "dump.txt").write_text(f"{header}\n")
     window = ("--since", "2026-10-01", "--until", "2026-10-02")
     assert shell("ingest", "slurm", tmp_path / "dump.txt", "--cluster", "c", *window) == 0
@@ -260,7 +258,7 @@ def test_slurms_own_word_for_none_is_no_warning(text: str, shell: Shell, tmp_pat
     assert shell.warnings("none.txt") == []
 
 
-def test_an_empty_list_of_jobs_in_json_says_so(shell: Shell, tmp_path: Path) -> None:
+def test_empty_list_of_jobs_in_json_is_reported(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "jobs.json").write_text('{"jobs": [], "meta": {"plugin": {"type": "openapi/dbv0.0.38"}}, "errors": []}')
     window = ("--since", "2026-10-01", "--until", "2026-10-02")
     assert shell("ingest", "slurm", tmp_path / "jobs.json", "--cluster", "c", *window) == 0

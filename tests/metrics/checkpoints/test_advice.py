@@ -184,7 +184,7 @@ def test_without_a_failure_only_the_least_interval_is_known() -> None:
     assert found["loss_share"] == pytest.approx(10 / 70)
 
 
-def test_without_exposure_nothing_can_be_told() -> None:
+def test_advice_is_unknown_without_exposure() -> None:
     found = advice(Rate(None, None, None))
     assert (found["mttf_s"], found["optimal_low_s"], found["loss_share"], found["gain_gpu_s"]) == (None,) * 4
     assert found["advice"] == "cannot tell"
@@ -275,7 +275,7 @@ def test_saves_in_the_background_hold_nothing_up() -> None:
     assert mixed["write_s"] == 2.0
 
 
-def test_a_log_without_saves_tells_of_no_interval() -> None:
+def test_log_without_saves_has_no_interval() -> None:
     assert logged([]) is None
 
 

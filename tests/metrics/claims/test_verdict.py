@@ -270,7 +270,7 @@ def ratio(target: float = 0.96, direction: Direction = "at_least", kind: Kind = 
     return claim(kind, target, direction, None)
 
 
-def test_a_ratio_says_how_many_gpu_hours_would_decide() -> None:
+def test_ratio_reports_the_gpu_hours_that_would_decide() -> None:
     """Of 1,000 GPU-hours 500 are known to be productive, 10 not to be: 460 more make 96 %, 30.0001 less do not."""
     found = measure_ratio(ratio(), None, 0.5, 0.99, 12, 1000 * 3600.0)
     assert found.needed == (
@@ -300,7 +300,7 @@ def test_the_gpu_hours_that_are_asked_for_decide(one: float, other: float, targe
     assert good == ("supported" if direction == "at_least" else "refuted")
 
 
-def test_a_capability_says_how_many_more_days_its_interval_needs() -> None:
+def test_capability_reports_the_days_its_interval_still_needs() -> None:
     """40 days of 0.95 and 0.99 by turns: 0.97, about +/- 0.006; for 0.9 they are enough, for 0.968 not nearly."""
     days = [(0.95, 0.95, 1.0), (0.99, 0.99, 1.0)] * 20
     sure = measure_ratio_capability(ratio(0.9, kind="capability"), 0.97, days, seed=1, what="days")
@@ -328,7 +328,7 @@ def test_too_few_days_for_an_interval_say_how_many_are_missing() -> None:
     assert (found.needed or "").startswith("at least 8 more days of usual size for an interval: 12 days weigh as 12")
 
 
-def test_a_median_says_how_many_more_events_would_decide() -> None:
+def test_median_reports_the_events_that_would_decide() -> None:
     found = measure_median([60.0] * 14 + [120.0] * 10, RESTART, at_least=20)
     assert judge(RESTART, found).verdict == "undetermined"
     assert found.needed == "about 115 more events like these: 14 of 24 were within the target so far"
@@ -338,7 +338,7 @@ def test_a_median_says_how_many_more_events_would_decide() -> None:
     assert half.needed == "an unknown number of further events: 12 of 24 were within the target so far, about half"
 
 
-def test_what_narrows_a_claim_is_said_in_words() -> None:
+def test_restrictions_of_a_claim_are_described_in_words() -> None:
     plain = claim()
     assert plain.narrowed is None
     scoped = replace(

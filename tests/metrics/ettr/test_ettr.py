@@ -376,7 +376,7 @@ def test_intervals_over_runs_have_their_nominal_coverage(*, weighted: bool) -> N
     assert stats.binomtest(held, sets).proportion_ci(0.95).high >= 0.95
 
 
-def test_too_few_runs_have_no_interval_and_it_says_so() -> None:
+def test_too_few_runs_have_no_interval_and_a_note() -> None:
     runs_ = generated(np.random.default_rng(1), 12)
     found = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
     assert (found.low, found.high) == (None, None)

@@ -128,7 +128,7 @@ def test_inputs_are_the_runs_where_measured_else_the_clusters() -> None:
     assert [row["productive_s"] for row in found] == [7200, 7200]
 
 
-def test_inputs_that_nobody_measured_are_metas_assumptions() -> None:
+def test_unmeasured_inputs_are_metas_assumptions() -> None:
     found = inputs(pl.DataFrame([measured("b", 8)]), STARTED, SAVES.clear(), math.inf).row(0, named=True)
     assert (found["restart_s"], found["interval_s"], found["write_s"]) == (300, 3600, 0)
     assert (found["restart_from"], found["interval_from"]) == ("assumed", "assumed")

@@ -110,7 +110,7 @@ def test_the_list_of_events_is_bounded_and_counts_the_rest() -> None:
     )
 
 
-def test_a_pod_that_went_is_told_from_a_node_that_did() -> None:
+def test_pod_that_went_differs_from_a_node_that_went() -> None:
     """metric-definitions 10.7: NODE_FAIL is also the loss of a slurmd pod."""
     for state in ("drained", "down"):
         found = judged("NODE_FAIL", state_event("k8s: pod terminated", state))
@@ -133,7 +133,7 @@ def test_drain_for_an_application_xid_leaves_the_user_only() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Preempted", "preempted in favour of 12"])
-def test_a_requeue_that_says_it_was_preempted_is_a_preemption(reason: str) -> None:
+def test_requeue_that_reports_preemption_is_a_preemption(reason: str) -> None:
     found = judged("REQUEUED", reason=reason, exit_code=1)
     assert (found["class"], found["cause"]) == ("preemption", "preempted")
     assert judged("REQUEUED", reason="JobHeldUser")["class"] == "planned"

@@ -171,7 +171,7 @@ def test_only_node_of_a_component_is_not_blamed_if_others_held() -> None:
     assert named.sort("job_id")["node"].to_list() == [None, "n2"]
 
 
-def test_what_ended_nobody_knows_when_is_no_interruption() -> None:
+def test_end_at_an_unknown_time_is_no_interruption() -> None:
     assert judged(attempts(attempt("7", 0, 1, 5, "RUNAWAY")), event("n1", at(5))).is_empty()
 
 

@@ -350,7 +350,7 @@ def test_a_node_that_takes_eight_small_jobs_with_it_fails_once() -> None:
     assert (row["failures"], row["single_node_failures"], row["multi_node_failures"]) == (1, 1, 0)
 
 
-def test_failures_of_jobs_on_several_nodes_are_told_apart() -> None:
+def test_failures_of_multi_node_jobs_are_attributed_to_nodes() -> None:
     found = [*THRICE[:2], failed("n0000", 300, n_nodes=16)]
     row = by_node(scored(exposed(ALL_WELL), interrupted(*found)))["n0000"]
     assert (row["failures"], row["single_node_failures"], row["multi_node_failures"]) == (3, 2, 1)

@@ -441,7 +441,7 @@ def test_exposure_by_day_equals_cutting_at_every_midnight(history: list[Row], lo
 # --- what a pooled MTTF says of the 1/N law ------------------------------------------------------------
 
 
-def test_a_pooled_mttf_says_whether_the_law_was_tested() -> None:
+def test_pooled_mttf_reports_whether_the_law_was_tested() -> None:
     few = one(rates(*thirty_days_at_1024_gpus(3), POOLED))
     assert few["note"] == "MTTF of one GPU: divide by a job's GPUs (assumes 1/N: the data cannot test it)"
     assert one(rates(*thirty_days_at_1024_gpus(3), around(1024)), size="960-1088")["note"] is None

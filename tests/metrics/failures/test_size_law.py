@@ -155,7 +155,7 @@ def test_law_holds_with_one_inside_and_half_width_under_0_25(
         ([8.0, 16.0], [3.0, 2.0], [10.0, 0.0]),  # failures without exposure say nothing of a size
     ],
 )
-def test_what_cannot_be_tested_is_said_so(gpus: list[float], failures: list[float], days: list[float]) -> None:
+def test_untestable_law_is_reported(gpus: list[float], failures: list[float], days: list[float]) -> None:
     law = size_law(np.array(gpus), np.array(failures), np.array(days))
     assert (law.b, law.b_low, law.b_high, law.holds) == (None, None, None, False)
     assert law.mttf_d(8) == (None, None, None)
@@ -168,7 +168,7 @@ def test_a_size_in_two_rows_is_one_size() -> None:
     assert (split.b, split.b_low, split.n_sizes) == pytest.approx((whole.b, whole.b_low, 2))
 
 
-def test_the_interval_of_the_slope_covers_about_what_it_says() -> None:
+def test_slope_interval_has_about_its_nominal_coverage() -> None:
     """400 counts from the law with about 60 failures: 95 % to within 2.5 standard errors of 1.1 points."""
     chance, rate = np.random.default_rng(5), SIZES * DAYS * 60 / (SIZES * DAYS).sum()
     laws = [size_law(SIZES, chance.poisson(rate).astype(float), DAYS) for _ in range(400)]

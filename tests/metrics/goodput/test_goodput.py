@@ -90,7 +90,7 @@ def test_value_needs_nine_tenths_of_allocated_time_observed(unseen: float, *, gi
     assert found["bound_low"] is not None
 
 
-def test_with_accounting_alone_goodput_cannot_be_told() -> None:
+def test_goodput_is_unknown_with_accounting_alone() -> None:
     found = measured(spent("unattributed", 70, evidence="accounting"), spent("no_demand", 30, evidence="accounting"))
     assert (found["value"], found["bound_low"], found["bound_high"]) == (None, 0.0, 1.0)
     assert found["note"] == "cannot tell: 100.0 % of the allocated GPU-time is unattributed"
@@ -121,7 +121,7 @@ def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
 
 
 @pytest.mark.parametrize("metric", ["goodput_capacity", "occupancy", "availability"])
-def test_without_an_inventory_nothing_over_capacity_can_be_told(metric: str) -> None:
+def test_capacity_ratios_are_unknown_without_an_inventory(metric: str) -> None:
     found = measured(*BY_HAND, metric=metric, inventoried=NOWHERE)
     assert (found["value"], found["bound_low"], found["bound_high"]) == (None, None, None)
     assert str(found["note"]).startswith("cannot tell: no node inventory was read")

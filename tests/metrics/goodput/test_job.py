@@ -82,7 +82,7 @@ def test_a_job_without_steps_is_all_other() -> None:
     assert job_goodput([2], [], [], job_end=None, now=12) == JobGoodput(10, 0, {OTHER: 10}, None, 0)
 
 
-def test_steps_outside_the_job_are_left_out_and_said() -> None:
+def test_steps_outside_the_job_are_left_out_and_reported() -> None:
     found = job_goodput([10], [0, 1, 2], [5, 11, 12], job_end=13, now=13)
     assert found.warnings == ["1 steps lie outside the job and were left out"]
     assert found.productive_s == 2
@@ -180,7 +180,7 @@ def test_deviation_is_the_90th_percentile_of_the_last_100_steps() -> None:
     assert np.percentile(np.arange(1, 11), 90) == pytest.approx(9.1)
 
 
-def test_cumulative_deviation_tells_only_what_has_become_worse() -> None:
+def test_cumulative_deviation_shows_only_what_became_worse() -> None:
     shaky = np.tile([10.0, 10.0, 10.0, 12.0], 275)  # the median deviation is 0, the 90th percentile 2
     assert step_deviation(shaky[:1_099], mode="cumulative") == step_deviation(shaky[:1_099])
     uneven = np.tile([9.0, 11.0], 550)

@@ -194,7 +194,7 @@ def test_nodes_in_several_blocks_are_topology_for_a_segment_job() -> None:
     assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 24, nodes=3)]))} == {None}
 
 
-def test_where_blocks_are_not_known_topology_is_not_told() -> None:
+def test_topology_is_no_cause_where_blocks_are_unknown() -> None:
     places = {"n1": Place(8, MAIN, block="a"), "n2": Place(8, MAIN, block="b"), "n3": Place(8, MAIN)}
     assert {cause for _, cause in ticks(demand(places, [Job(MAIN, 5, 9, 16, nodes=2, segment=2)]))} == {None}
 

@@ -210,7 +210,7 @@ def test_never_used_gpus_are_idle_and_do_not_stall_the_others() -> None:
     }
 
 
-def test_time_without_samples_is_not_told() -> None:
+def test_time_without_samples_is_no_evidence() -> None:
     activity = samples(("n1", 0, 0, 20, 1.0), ("n1", 1, 0, 20, 1.0))
     assert seen(held(("1", "n1", 0, 50, 2), ("1", "n2", 0, 50, 2)), activity) == {("1", "productive", None): 40}
 
@@ -229,7 +229,7 @@ def test_an_hour_is_divided_by_its_active_share() -> None:
     )
 
 
-def test_of_an_hour_held_in_part_only_what_must_be_so_is_said() -> None:
+def test_hour_held_in_part_gives_only_what_must_be_so() -> None:
     activity = samples(("n1", 0, 0, 60, 0.75), ("n1", 1, 0, 60, 0.75))
     # 45 active minutes a GPU, 30 held by each: at least 15 of them were each one's, and none was idle for certain.
     assert seen(held(("1", "n1", 0, 30, 2), ("2", "n1", 30, 60, 2)), activity) == pytest.approx(
@@ -264,7 +264,7 @@ def test_stall_amid_an_attempt_is_one_where_only_hours_are_left() -> None:
     assert ("1", "teardown", None) not in found
 
 
-def test_on_a_shared_node_only_what_must_be_so_is_said() -> None:
+def test_shared_node_gives_only_what_must_be_so() -> None:
     def node(active: int) -> pl.DataFrame:
         return samples(*(("n1", g, 0, 30, 1.0 if g < active else 0.0) for g in range(4)))
 

@@ -60,7 +60,7 @@ def test_full_recomputation_makes_8_passes_over_parameters_of_6() -> None:
         ("megatron_causal", 51_470_401_536),
     ],
 )
-def test_what_a_log_tells_of_llama_3_8b_gives_every_convention(convention: str, golden: float) -> None:
+def test_log_of_llama_3_8b_gives_every_convention(convention: str, golden: float) -> None:
     assert told(convention, **LOGGED) == golden
     assert told(convention, "hfu", **LOGGED) == golden  # nothing is computed again
 

@@ -168,7 +168,7 @@ def test_what_the_table_does_not_know_it_does_not_guess(name: str | None, dtype:
     assert peak(name, dtype) is None
 
 
-def test_a_bare_h100_is_taken_as_sxm_and_says_so() -> None:
+def test_bare_h100_is_taken_as_sxm_with_a_note() -> None:
     bare, told = peak("h100", "bf16"), peak("NVIDIA H100 80GB HBM3", "bf16")
     assert bare is not None
     assert told is not None
@@ -350,13 +350,13 @@ def test_few_steps_have_no_interval() -> None:
     assert found["ci_low"] is found["ci_high"] is None
 
 
-def test_more_than_the_gpu_can_do_is_said() -> None:
+def test_more_than_the_gpu_can_do_is_reported() -> None:
     found = summary(many(20, tokens=4376.0 * 3.6), seed=1).row(0, named=True)
     assert 0.83 < found["mfu"] < 1
     assert "more than such a GPU can do" in summary(many(20, tokens=4376.0 * 4), seed=1)["note"].item()
 
 
-def test_single_steps_above_what_the_gpu_can_do_are_said() -> None:
+def test_single_steps_above_what_the_gpu_can_do_are_reported() -> None:
     steps = pl.concat([many(30), many(2, tokens=4376.0 * 5)], how="vertical_relaxed")
     found = summary(steps, seed=1).row(0, named=True)
     assert found["n_implausible"] == 1  # the other one took twice as long
@@ -374,7 +374,7 @@ def test_impossible_step_is_left_out_and_counted(tokens: float) -> None:
     assert "could not be counted" not in found["note"]
 
 
-def test_a_run_of_impossible_steps_has_no_mfu_and_says_why() -> None:
+def test_run_of_impossible_steps_has_no_mfu_and_a_reason() -> None:
     found = summary(many(20, tokens=1e308), seed=1).row(0, named=True)
     assert found["mfu"] is None
     assert found["note"].startswith("20 of 20 steps are left out: they claim more than 2 times the FLOP")
@@ -396,7 +396,7 @@ def test_log_flushed_once_in_ten_steps_keeps_all_of_them() -> None:
     assert found["mfu"].item() == pytest.approx(summary(step_mfu(frame(row())), seed=1)["mfu"].item(), rel=1e-3)
 
 
-def test_a_run_that_cannot_be_told_says_why() -> None:
+def test_run_of_unknown_mfu_has_a_reason() -> None:
     found = summary(many(20, tokens=None), seed=1).row(0, named=True)
     assert found["mfu"] is None
     assert found["n"] == 0

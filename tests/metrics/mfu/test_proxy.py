@@ -162,7 +162,7 @@ def test_logs_far_below_the_pipes_disagree_unless_recomputed() -> None:
     assert recomputed["disagrees"] is False
 
 
-def test_a_fit_without_clocks_says_so() -> None:
+def test_fit_without_clocks_has_a_note() -> None:
     rows = hours(*[(8.0, 0.45, 0.4)] * 3).with_columns(clocked=pl.Series([True, False, True]))
     assert fits(rows)["note"].to_list() == [UNCLOCKED, UNCLOCKED]
 

@@ -36,13 +36,13 @@ def test_run_mfu_is_step_mfu_times_the_share_of_time_in_steps() -> None:
     assert row["bound_high"] == row["value"]  # all of the time is told by the log
 
 
-def test_what_no_log_tells_may_have_been_as_good_as_the_steps() -> None:
+def test_unlogged_time_may_have_been_as_good_as_the_steps() -> None:
     held = allocated(sums(("r", "allocated", "log", 100.0), ("r", "allocated", "accounting", 100.0)))
     row = run_mfu(steps(("r", 4000.0, 1, 100.0)), held).row(0, named=True)
     assert (row["value"], row["bound_high"]) == (pytest.approx(0.2), pytest.approx(0.4))
 
 
-def test_a_run_whose_steps_tell_no_flop_has_no_mfu() -> None:
+def test_run_whose_steps_log_no_flop_has_no_mfu() -> None:
     held = allocated(sums(("r", "allocated", "log", 100.0)))
     row = run_mfu(steps(("r", None, 1, 100.0)), held).row(0, named=True)
     assert (row["value"], row["n"]) == (None, 0)

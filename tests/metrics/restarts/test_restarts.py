@@ -100,7 +100,7 @@ def test_every_interruption_of_a_chain_has_its_own_restart() -> None:
 
 
 @pytest.mark.parametrize("ids", [("11", "12"), ("99", "100")])
-def test_a_het_job_restarts_once_and_as_its_leader_says(ids: tuple[str, str]) -> None:
+def test_het_job_restarts_once_as_its_leader_reports(ids: tuple[str, str]) -> None:
     leader, other = ids
     het: dict[str, Any] = {"het_job_id": leader}
     found = restarted(

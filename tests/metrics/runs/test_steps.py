@@ -359,7 +359,7 @@ def test_data_wait_is_part_of_a_steps_time_and_saving_is_not() -> None:
     assert executed["own_s"].to_list() == [10, 10, 10]
 
 
-def test_a_log_of_a_job_without_gpus_says_nothing_of_gpus() -> None:
+def test_log_of_a_job_without_gpus_has_no_gpus() -> None:
     tried = [Attempt(0, 100, "COMPLETED", (Session(0, training(0, 0, 5)),))]
     ran = attempts_of(tried).with_columns(milli_gpus=pl.lit(0, dtype=pl.Int64))
     joined = rows(frames.RUN_ATTEMPTS, key(0) | {"run_id": "r", "attempt_no": 1})

@@ -138,7 +138,7 @@ def test_an_attempt_alone_on_a_node_has_the_gpus_that_were_busy() -> None:
     assert day.nodes.select("attributed", "outside").row(0) == (200_000, 200_000)
 
 
-def test_gpus_that_are_read_at_other_times_are_told_as_exactly() -> None:
+def test_gpus_read_at_other_times_are_attributed_as_exactly() -> None:
     samples = steady("a", 1, 0, 100, 0.5) + [replace(s, gpu="1", at=s.at + 5) for s in steady("a", 1, 0, 100, 1.0)]
     held = prepared([Holder(0, "a", 20, 108, 2000)], [Era("a", -999, 999, 2000)])
     (found,) = in_units(by_day(samples, held)[1].attempts, READING).to_dicts()
@@ -179,13 +179,13 @@ def test_node_shared_by_one_user_is_attributed_to_that_user() -> None:
 
 
 @pytest.mark.parametrize("gpus", [500, 7000])
-def test_parts_of_gpus_cannot_be_told(gpus: int) -> None:
+def test_parts_of_gpus_are_unattributed(gpus: int) -> None:
     held = prepared([Holder(0, "a", 0, 100, gpus)], [Era("a", -999, 999, 14_000)])  # 2 GPUs of 7 MIG devices each
     (day,) = by_day(steady("a", 2, 0, 100), held)[1:]
     assert as_dict(day.attempts, "attempt") == {0: dict.fromkeys(("unattributed", "unclear"), 200_000 * gpus // 14_000)}
 
 
-def test_gpus_that_are_only_assumed_cannot_be_told() -> None:
+def test_assumed_gpus_are_unattributed() -> None:
     held = prepared([Holder(0, "a", 0, 100, 2000, unsure=True)], [Era("a", -999, 999, 2000)])
     assert as_dict(by_day(steady("a", 2, 0, 100), held)[1].attempts, "attempt") == {
         0: {"unattributed": 200_000, "unclear": 200_000}
@@ -211,7 +211,7 @@ def test_nodes_that_accounting_never_names_are_outside() -> None:
     assert day.attempts.is_empty()
 
 
-def test_samples_told_twice_count_once() -> None:
+def test_repeated_samples_count_once() -> None:
     held = prepared([Holder(0, "a", 0, 100, 1000)], [])
     once = steady("a", 1, 0, 100)
     again = [replace(s, util=0.1) for s in once]
@@ -224,7 +224,7 @@ def test_what_is_no_number_is_missing() -> None:
     assert (found["observed_s"], found["judged_s"], found["gpu_util_s"], found["power_w_s"]) == (100, 0, 0, 100)
 
 
-def test_no_samples_tell_nothing() -> None:
+def test_no_samples_give_no_rows() -> None:
     day = by_day([], prepared([Holder(0, "a", 0, 100, 1000)], []))[0]
     assert (day.attempts.height, day.users.height, day.nodes.height) == (0, 0, 0)
 

@@ -99,7 +99,7 @@ def test_node_of_several_attempts_is_unattributed_and_one_node() -> None:
     assert (node["value"], node["attributed_value"], node["shared_value"], node["outside"]) == (10_000, 8000, 2000, 0)
 
 
-def test_attempts_of_one_owner_share_a_node_with_nobody() -> None:
+def test_attempts_of_one_owner_share_a_node_with_no_other() -> None:
     there = prepared([Stay(1, "a", 0, 60, 7), Stay(2, "a", 40, 100, 7)])
     (found,) = owners(steady("a", 0, 100), there).to_dicts()
     assert (found["observed"], found["value"], found["shared"]) == (100_000, 10_000, 0)
@@ -150,13 +150,13 @@ def test_node_with_a_sample_across_midnight_counts_once() -> None:
     assert told.rows() == [(READS, 130_000, 1), (WRITES, 170_000, 1)]
 
 
-def test_samples_told_twice_count_once() -> None:
+def test_repeated_samples_count_once() -> None:
     there = prepared([Stay(1, "a", 0, 100, 1)])
     once = steady("a", 0, 100)
     assert owners(once + [replace(s, value=1.0) for s in once], there).equals(owners(once, there))
 
 
-def test_no_samples_tell_nothing() -> None:
+def test_no_samples_give_no_rows() -> None:
     there = prepared([Stay(1, "a", 0, 100, 1)])
     assert owners([], there).is_empty()
     assert nodes([], there).is_empty()

@@ -26,7 +26,7 @@ def test_a_long_attempt_counts_for_more_than_a_short_one() -> None:
     assert (row["gpu_util_sum"], row["gpu_util_s"]) == (900, 1000)
 
 
-def test_what_nobody_saw_is_null_and_has_its_allocated_time() -> None:
+def test_unobserved_subject_is_null_with_its_allocated_time() -> None:
     activity = pl.DataFrame([seen("al", 100, None, None)], schema_overrides={"gpu_util_sum": pl.Float64})
     found = utilisation(activity, allocated(("bo", 50), ("al", 100)), ["subject"])
     al, bo = found.sort("subject").to_dicts()

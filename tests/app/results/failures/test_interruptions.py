@@ -169,7 +169,7 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
     assert float(line.split()[-1]) == 1
 
 
-def test_a_report_says_when_a_het_job_ran_again(het: tuple[Path, str]) -> None:
+def test_report_states_when_a_het_job_ran_again(het: tuple[Path, str]) -> None:
     root, node = het
     with open_reader(root) as reader:
         (incident,) = incidents(reader)["shown"]

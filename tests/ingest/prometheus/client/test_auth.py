@@ -95,7 +95,7 @@ def test_headers_and_token_do_not_follow_to_another_host() -> None:
     assert not {"Authorization", "X-Scope-OrgID", "X-Api-Key"} & set(headers)
 
 
-def test_a_wrong_token_is_told_without_it() -> None:
+def test_wrong_token_is_reported_without_it() -> None:
     """Some servers and proxies tell us back what they were shown."""
     for said in (f"token {SECRET}, key k3y-k3y", f'{{"status":"error","error":"bad key k3y-k3y, {SECRET}"}}'):
         with (
@@ -130,7 +130,7 @@ def test_refused_password_is_reported_without_any_spelling_of_it(user: str) -> N
 
 
 @pytest.mark.parametrize("before", range(140, 165, 3))
-def test_no_part_of_a_secret_is_told_where_a_message_is_cut(before: int) -> None:
+def test_cut_message_contains_no_part_of_a_secret(before: int) -> None:
     """Long messages are shown by their beginning and their end."""
     said = "x" * max(0, before - 110) + SECRET + "y" * before
     for status in (400, 401, 422, 500):
@@ -146,7 +146,7 @@ def test_no_secret_is_in_what_a_login_shows_of_itself() -> None:
     assert SECRET not in repr(login)
 
 
-def test_without_the_tenant_mimir_says_what_is_missing() -> None:
+def test_mimirs_message_about_a_missing_tenant_is_reported() -> None:
     def answer(path: str, _: dict[str, str]) -> Answer:
         return NAMES if "X-Scope-Orgid" in there.questions[-1][2] else Answer(b"no org id\n", 401, "text/plain")
 
@@ -233,7 +233,7 @@ def test_untrusted_server_is_sent_nothing(files: Files, which: str) -> None:
     assert caught.value.unreachable
 
 
-def test_certificates_are_not_looked_at_where_nobody_wants_it(files: Files) -> None:
+def test_certificates_are_not_checked_if_configured_so(files: Files) -> None:
     with web(lambda *_: NAMES, tls=files.context()) as there, warnings.catch_warnings():
         assert names(there.url, Login(verify_tls=False)) == ["up"]
         assert names(there.url, Login(verify_tls=False, ca_file=files.other_ca)) == ["up"]
@@ -248,7 +248,7 @@ def test_a_server_that_wants_a_certificate_gets_ours(files: Files) -> None:
             names(there.url, Login(ca_file=files.ca))
 
 
-def test_a_port_without_tls_is_told(files: Files) -> None:
+def test_port_without_tls_is_reported(files: Files) -> None:
     with web(lambda *_: NAMES) as there, pytest.raises(ServerDownError, match=r"does not use TLS.*\nIs it http://"):
         names(there.url.replace("http:", "https:"), Login(ca_file=files.ca))
 
@@ -325,7 +325,7 @@ def test_unusable_certificate_is_a_configuration_error(tmp_path: Path) -> None:
         ({"concurrency": 0}, "concurrency"),
     ],
 )
-def test_mistakes_in_the_login_are_told_without_their_values(section: dict[str, object], said: str) -> None:
+def test_login_mistakes_are_reported_without_their_values(section: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         config(**section)
     assert "s3cr3t" not in str(caught.value)

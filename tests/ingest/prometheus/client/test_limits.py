@@ -204,7 +204,7 @@ def test_names_are_requested_in_halves_when_series_are_too_many() -> None:
         server(there.url).names('{__name__=~"a|b"}', since=at(T), until=at(T + 60))
 
 
-def test_one_metric_that_is_too_much_even_for_a_minute_is_told() -> None:
+def test_metric_too_large_even_for_a_minute_is_reported() -> None:
     with (
         web(Metrics(VICTORIA_SERIES, metrics=0)) as there,
         pytest.raises(ServerDownError, match="Even the smallest piece") as caught,
@@ -296,7 +296,7 @@ def test_a_part_that_comes_back_is_waited_for() -> None:
     assert found.values.tolist() == [1.0]
 
 
-def test_warnings_of_a_whole_answer_are_told_once() -> None:
+def test_warnings_of_a_whole_answer_are_reported_once() -> None:
     said = "PromQL warning: metric might not be a counter (1:6)"
     with web(lambda *_: warned(said, "No StoreAPIs matched for this query")) as there:
         asked = server(there.url)

@@ -86,5 +86,5 @@ def test_times_that_touch_give_each_reading_once(server: Server) -> None:
     assert set.union(*parts) == whole
 
 
-def test_without_names_nobody_is_asked() -> None:
+def test_nothing_is_requested_without_names() -> None:
     assert ServerReader(Server("http://nobody.invalid")).raw([], since=at(T), until=at(T + 60), each=len) == []

@@ -187,7 +187,7 @@ def test_long_labels_empty_ones_and_unknown_fields_are_read_over() -> None:
 
 
 @pytest.mark.parametrize("kind", [0, 2, 3, 9])
-def test_chunks_of_another_encoding_are_told_from_damage(kind: int) -> None:
+def test_chunks_of_another_encoding_differ_from_damage(kind: int) -> None:
     with pytest.raises(UnknownChunksError):
         all_of(frame(series(LABELS, chunk((0, 1.0)), kind=kind)))
 

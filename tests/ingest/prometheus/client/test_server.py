@@ -270,7 +270,7 @@ def gauge(**values: list[tuple[int, int]]) -> tuple[list[tuple[dict[str, str], l
         ({"one": [(0, 79), (15, 79)]}, [(0, "79", "info")]),
     ],
 )
-def test_a_server_and_a_file_tell_the_same_xids(
+def test_server_and_file_give_the_same_xids(
     values: dict[str, list[tuple[int, int]]], events: list[tuple[int, str, str]]
 ) -> None:
     answered, lines = gauge(**values)
@@ -432,7 +432,7 @@ def test_who_hung_up_asks_nothing_more() -> None:
         assert len(there.questions) == 1
 
 
-def test_nobody_waits_for_ever() -> None:
+def test_every_wait_is_limited() -> None:
     with web(lambda *_: Answer(b"{}", after_s=3)) as there:
         late = Server(there.url, retries=0, timeout_s=-1, sleep=never)
         with pytest.raises(ServerDownError, match="does not answer in time"):
@@ -511,7 +511,7 @@ def test_an_address_in_a_message_has_no_secrets() -> None:
 
 
 @pytest.mark.parametrize("url", ODD_ADDRESSES)
-def test_of_what_is_no_address_nothing_is_told(url: str) -> None:
+def test_invalid_address_is_not_printed(url: str) -> None:
     assert without_secrets(url) == "an address that cannot be used"
 
 
@@ -595,7 +595,7 @@ def test_the_digest_is_of_the_answers_since_it_was_last_asked() -> None:
         assert one.digest() == nothing
 
 
-def test_a_server_with_other_metrics_is_told_from_an_empty_one() -> None:
+def test_server_with_other_metrics_differs_from_an_empty_one() -> None:
     said = no_metrics_message("http://p", WANTED, ["up", "node_load1"])
     assert 'no DCGM series that match {env="prod"}' in said
     assert "2 metrics (up, node_load1)" in said

@@ -107,7 +107,7 @@ def test_an_answer_that_is_cut_within_a_line_is_an_error(data: st.DataObject) ->
         all_of(line({"a": "0"}, [(0, "1")]) + one[: data.draw(st.integers(1, len(one) - 1))])
 
 
-def test_a_series_that_is_too_long_is_told_from_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_series_differs_from_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victoria, "LONGEST_LINE", 100)
     monkeypatch.setattr(victoria, "BATCH", 10)
     with pytest.raises(LongLineError):

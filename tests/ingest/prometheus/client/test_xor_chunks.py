@@ -116,7 +116,7 @@ def test_more_chunks_than_one_batch_stay_in_order() -> None:
     assert decoded(*[write_chunk(samples) for samples in chunks]) == chunks
 
 
-def test_the_mark_of_an_end_is_told_from_other_nans() -> None:
+def test_stale_marker_differs_from_other_nans() -> None:
     counts, times, bits = decode(*_one([(T, bits_of(1.0)), (T + 1, STALE), (T + 2, bits_of(NAN))]))
     assert (counts.tolist(), times.tolist()) == ([3], [T, T + 1, T + 2])
     assert (bits == STALE).tolist() == [False, True, False]

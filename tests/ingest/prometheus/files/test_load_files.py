@@ -144,7 +144,7 @@ def test_what_it_tells(reference: Path) -> None:
 
 
 @pytest.mark.slow
-def test_any_order_and_any_way_of_packing_tell_the_same(reference: Path, tmp_path: Path) -> None:
+def test_any_order_and_packing_give_the_same(reference: Path, tmp_path: Path) -> None:
     ways: dict[str, str | bytes] = {
         "by-time.om": by_time(),
         "all.om.gz": gzip.compress(by_series().encode()),
@@ -278,7 +278,7 @@ def test_a_mapping_of_ones_own_is_read_from_files_too(tmp_path: Path) -> None:
     assert set(found["value"]) == {7.0}
 
 
-def test_progress_tells_how_far_a_large_file_is(tmp_path: Path) -> None:
+def test_progress_reports_how_far_a_large_file_is(tmp_path: Path) -> None:
     path = written(tmp_path, "all.om", by_series())
     told: list[tuple[str, int, int]] = []
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:

@@ -162,7 +162,7 @@ def test_xids_are_edges_of_the_raw_values() -> None:
     assert events == [("n1", "3", at(T + 30), "79", "critical"), ("n1", "3", at(T + 90), "31", "info")]
 
 
-def test_a_count_by_code_tells_a_repeat_of_the_same_xid() -> None:
+def test_count_by_code_gives_a_repeat_of_the_same_xid() -> None:
     lines = [f'DCGM_FI_DEV_GPU_UTIL{{gpu="3",Hostname="n1"}} 0 {T + second}' for second in (0, 15, 30, 45)]
     counts = ((15, 1), (30, 1), (45, 2))
     lines += [f'DCGM_EXP_XID_ERRORS_TOTAL{{gpu="3",Hostname="n1",xid="48"}} {n} {T + second}' for second, n in counts]
@@ -194,7 +194,7 @@ def test_readings_rarer_than_the_interval_are_warned_of() -> None:
     assert any("prometheus.interval_s to 300" in warning for warning in parse(*lines).warnings)
 
 
-def test_text_without_a_metric_that_we_know_says_so() -> None:
+def test_text_without_a_known_metric_is_reported() -> None:
     parsed = parse(f"up 1 {T}")
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.covers_until) == (0, 1, None)
     assert any("it has no known metric" in warning for warning in parsed.warnings)
@@ -216,7 +216,7 @@ def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes, said: str) -> No
 
 
 @pytest.mark.parametrize("data", [f"{GOOD}\n".encode(), b"# TYPE up gauge\nup 1\n", b"PAR1\x15\x04"])
-def test_who_takes_telemetry_for_slurms_is_told_how_to_load_it(data: bytes) -> None:
+def test_telemetry_given_to_slurm_ingest_names_the_right_verb(data: bytes) -> None:
     with pytest.raises(UnrecognisedInputError, match=r"this is telemetry; load it with: trackside ingest prometheus x"):
         detect_kind(data, origin="x")
 
@@ -320,14 +320,14 @@ def same(one: dict[str, Parsed], other: dict[str, Parsed]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 100, 4096])
-def test_pieces_of_any_size_tell_the_same(size: int) -> None:
+def test_chunks_of_any_size_give_the_same(size: int) -> None:
     lines = MIXED[: 300 if size == 1 else None]
     same(everything(*lines, size=size), everything(*lines))
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_lines_in_any_order_tell_the_same(chance: random.Random) -> None:
+def test_lines_in_any_order_give_the_same(chance: random.Random) -> None:
     lines = MIXED[:700]
     shuffled = chance.sample(lines, len(lines))
     same(everything(*shuffled), everything(*lines))

@@ -65,7 +65,7 @@ def utils(parsed: list[Parsed]) -> list[tuple[str, str, float, float]]:
         (["node", "ts", "kind", "code"], None),
     ],
 )
-def test_columns_tell_whether_rows_are_readings(columns: list[str], found: tuple[str, str, str] | None) -> None:
+def test_columns_decide_whether_rows_are_readings(columns: list[str], found: tuple[str, str, str] | None) -> None:
     assert columns_of_readings(columns) == found
 
 
@@ -118,7 +118,7 @@ def test_every_row_is_accounted_for() -> None:
     assert json.loads(parsed.rejects["raw"][0])["label Hostname"] == "n1"
 
 
-def test_it_tells_what_the_same_readings_as_text_tell() -> None:
+def test_parquet_readings_equal_the_same_readings_as_text() -> None:
     readings = [
         (name, labels, value + second % 7, T + second)
         for second in range(0, 1200, 15)

@@ -73,7 +73,7 @@ def test_valid_row_is_loaded_into_the_table_of_its_columns(table: str) -> None:
 
 
 @pytest.mark.parametrize("table", ROWS)
-def test_all_columns_of_a_table_tell_that_table(table: str) -> None:
+def test_all_columns_of_a_table_identify_it(table: str) -> None:
     found = table_of_columns(list(SCHEMAS[table]))
     assert found is not None
     assert found.name == table
@@ -154,7 +154,7 @@ def test_what_is_no_fault_is_no_reason() -> None:
     assert quiet.rows_loaded == 1
 
 
-def test_an_event_that_does_not_say_who_told_it_is_telemetrys() -> None:
+def test_event_without_a_source_is_telemetrys() -> None:
     (event,) = parse(rows("health_events", {})).frames["health_events"].iter_rows(named=True)
     assert (event["source"], event["evidence"]) == ("prometheus.health", "telemetry")
     named = rows("health_events", {}).with_columns(source=pl.lit("prometheus.gpu"))

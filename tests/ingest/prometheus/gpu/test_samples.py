@@ -221,7 +221,7 @@ def test_hours_have_time_weighted_means_and_covered_seconds() -> None:
         ({"power_w": 700.0}, None),
     ],
 )
-def test_activity_is_told_by_the_best_metric_there_is(values: dict[str, float], active: bool | None) -> None:
+def test_activity_comes_from_the_best_metric_available(values: dict[str, float], active: bool | None) -> None:
     found = rolled_up(sample(0, 60, **values), RULES).filter(pl.col("metric") == "active")
     assert found["active_s"].to_list() == ([] if active is None else [60.0 if active else 0.0])
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_is_left_out_and_counted() -> None:
     assert usable(pl.DataFrame(schema=SAMPLES)).values.is_empty()
 
 
-def test_what_is_believed_is_what_the_mapping_says() -> None:
+def test_believed_values_are_those_of_the_mapping() -> None:
     rows = [("my_power_mw", "n1", "0", "", "", at(T), 700_000.0), ("my_power_mw", "n1", "0", "", "", at(T), 1e12)]
     exported = pl.DataFrame(rows, schema=SAMPLES, orient="row")
     entry = {"name": "my_power_mw", "fills": "gpu_samples.power_w", "scale": 1e-3, "high": 1e7}
@@ -247,7 +247,7 @@ def test_what_is_believed_is_what_the_mapping_says() -> None:
     assert found.n_left_out == 1
 
 
-def test_values_rarer_than_the_interval_are_said() -> None:
+def test_values_sparser_than_the_interval_are_reported() -> None:
     rare = pl.concat([sample(300 * n, 60, tensor_active=0.5) for n in range(5)])
     (said,) = too_sparse(rare, interval_s=60)
     assert "set prometheus.interval_s to 300 or more" in said

@@ -79,7 +79,7 @@ def test_large_burst_is_an_event_once_while_it_lasts() -> None:
     assert [row[0] for row in told(of_node(SYMBOLS, long, **PORT))] == [30, 3615, 7215]
 
 
-def test_each_uncorrectable_error_is_told() -> None:
+def test_each_uncorrectable_error_is_an_event() -> None:
     points = steps((0, 60, 0), (60, 120, 1), (120, 180, 2), (180, 240, 3))
     assert [row[0] for row in told(of_gpu(DBE, points))] == [60, 120, 180]
 
@@ -112,7 +112,7 @@ def test_values_below_nothing_are_none() -> None:
     assert told(of_gpu(REASONS, steps((0, 60, 1), (60, 120, -1)))) == []
 
 
-def test_endless_growth_is_told_in_words_all_the_same() -> None:
+def test_endless_growth_is_reported_in_words_as_well() -> None:
     found = health.from_raw([samples(of_node(SYMBOLS, steps((0, 60, 0), (60, 120, 2.0**70)), **PORT))], cluster="c")
     (detail,) = found.events["detail"]
     assert detail.startswith("a burst of InfiniBand symbol errors: mlx5_0/1 (+1.18059")
@@ -266,7 +266,7 @@ def test_series_by_job_are_one_series() -> None:
     assert told(first, both, idle) == [(600, "n1/0", "row_remap failure", "critical")]
 
 
-def test_a_stale_job_after_a_node_failure_tells_nothing_again() -> None:
+def test_stale_job_after_a_node_failure_repeats_no_event() -> None:
     """The node was away for ten minutes; what is wrong was wrong before."""
     points = steps((0, 600, 0), (600, 900, 1), (1500, 3000, 1))
     assert told(
@@ -303,7 +303,7 @@ def test_a_counter_of_another_name_is_no_counter_to_compare_with() -> None:
 # --- Kubernetes
 
 
-def test_conditions_are_told_by_their_names() -> None:
+def test_conditions_are_identified_by_name() -> None:
     def of(condition: str, status: str, points: list[tuple[float, float]]) -> Series:
         labels = {"node": "n1", "condition": condition, "status": status, "instance": "10.1.1.1:8080"}
         return series(CONDITION, points, **labels)
@@ -377,7 +377,7 @@ def test_readings_are_counted_once_and_blank_ones_by_themselves() -> None:
     assert (found.readings, found.blanks, found.covers_from, found.covers_until) == (2, 1, at(30), at(30))
 
 
-def test_nothing_read_is_nothing_told() -> None:
+def test_no_readings_give_no_events() -> None:
     found = health.from_raw([], cluster="c")
     assert found.events.equals(empty(HEALTH_EVENTS))
     assert (found.readings, found.covers_from) == (0, None)

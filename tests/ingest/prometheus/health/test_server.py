@@ -103,7 +103,7 @@ def by_place(events: pl.DataFrame) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("remote_read", [True, False])
-def test_a_server_tells_by_every_road_exactly_what_happened(lab: PrometheusLab, *, remote_read: bool) -> None:
+def test_server_reports_exactly_what_happened_by_every_transport(lab: PrometheusLab, *, remote_read: bool) -> None:
     server = Server(lab.url, remote_read=remote_read)
     found = read(server, -60, 7200)
     server.close()
@@ -141,7 +141,7 @@ def test_quiet_time_is_covered_and_time_without_readings_is_not(lab: PrometheusL
     assert silent.rows_read == 0
 
 
-def test_pods_that_slurmd_may_run_in_are_told_by_their_hosts(lab: PrometheusLab) -> None:
+def test_pods_of_slurmd_are_named_by_their_hosts(lab: PrometheusLab) -> None:
     server = Server(lab.url)
     names = [kubernetes_names.POD_INFO]
     low, high = START - timedelta(seconds=60), START + timedelta(hours=2)

@@ -170,7 +170,7 @@ def test_each_gpu_has_its_own_edges() -> None:
     assert found.select("gpu", "code").rows() == [("0", "79"), ("1", "48")]
 
 
-def test_an_event_says_what_to_do() -> None:
+def test_event_has_an_action() -> None:
     row = events((0, 0), (15, 79)).row(0, named=True)
     assert (row["kind"], row["class"], row["source"], row["evidence"]) == ("xid", "HW", "prometheus.gpu", "telemetry")
     assert "fallen off the bus" in row["detail"]
@@ -203,7 +203,7 @@ def test_a_window_that_moves_on_is_no_event() -> None:
     assert [second for second, *_ in told(counted(frame, since=0))] == [15]
 
 
-def test_loads_in_any_order_tell_the_same_events() -> None:
+def test_loads_in_any_order_give_the_same_events() -> None:
     whole = events((0, 0), (15, 79), (30, 79), (45, 79), (60, 48))
     first, second = events((0, 0), (15, 79), (30, 79)), events((30, 79), (45, 79), (60, 48))
     assert xid.merge(first, second).equals(whole)

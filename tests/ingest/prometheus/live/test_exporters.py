@@ -174,7 +174,7 @@ def test_every_exporters_line_is_the_value_that_it_means(
     assert_as_exported(tmp_path / "w")
 
 
-def test_a_file_of_them_tells_the_same(tmp_path: Path) -> None:
+def test_file_of_exporter_output_gives_the_same(tmp_path: Path) -> None:
     (tmp_path / "x.om").write_text(history())
     now = at(T + SECONDS)
     with open_writer(tmp_path / "w", verb="test", now=now) as writer:

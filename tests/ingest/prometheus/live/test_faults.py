@@ -178,7 +178,7 @@ def test_a_slow_line_only_takes_longer(reference: Path, server: PrometheusLab, t
         (["--storage.remote.read-concurrent-limit=1"], True),
     ],
 )
-def test_limited_it_tells_the_same(reference: Path, tmp_path: Path, flags: list[str], remote_read: bool) -> None:
+def test_limited_server_gives_the_same(reference: Path, tmp_path: Path, flags: list[str], remote_read: bool) -> None:
     need_prometheus()
     with PrometheusLab(history=history(nodes=True), flags=flags) as small:
         reports = ingest(tmp_path / "w", settings(small, remote_read=remote_read))

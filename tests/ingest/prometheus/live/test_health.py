@@ -114,7 +114,7 @@ def second(moment: datetime) -> int:
     return round(moment.timestamp()) - T
 
 
-def test_each_event_is_told_once_and_by_the_names_that_slurm_has(warehouse: Path) -> None:
+def test_each_event_is_stored_once_under_slurms_node_names(warehouse: Path) -> None:
     found = table(warehouse, "health_events", "node", "ts")
     assert [
         (second(row["ts"]), row["node"], row["gpu"], row["device"], f"{row['kind']} {row['code']}", row["severity"])

@@ -179,7 +179,7 @@ def test_no_rate_is_negative_or_greater_than_what_was_counted(warehouse: Path) -
         assert values.max() <= per_s * 1.000001  # type: ignore[operator]  # as above
 
 
-def test_xids_are_told_once_and_to_the_jobs_that_they_touched(warehouse: Path) -> None:
+def test_xids_are_stored_once_and_joined_to_the_touched_jobs(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         events = reader.table("health_events").sort("ts")
         touched = reader.table("attempt_health").sort("job_id")

@@ -64,7 +64,7 @@ def loads(folder: Path) -> int:
         ("", "", ("--since", "2026-11-02", "--until", "2026-11-01"), 2, "is not before --until 2026-11-01T00:00:00Z"),
     ],
 )
-def test_a_real_server_that_is_asked_wrongly_is_said_so(  # noqa: PLR0917 - a table
+def test_server_reached_wrongly_is_reported_as_such(  # noqa: PLR0917 - a table
     server: PrometheusLab,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -94,7 +94,7 @@ def test_a_real_server_that_is_asked_wrongly_is_said_so(  # noqa: PLR0917 - a ta
         (told(["up", "node_load15"]), 0, "it has 2 metrics (node_load15, up)"),
     ],
 )
-def test_a_server_that_is_none_or_has_nothing_is_said_so(
+def test_no_server_and_an_empty_server_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: Answer, status: int, said: str
 ) -> None:
     with web(lambda *_: answer) as there:
@@ -106,7 +106,7 @@ def test_a_server_that_is_none_or_has_nothing_is_said_so(
     assert loads(tmp_path) == 0
 
 
-def test_a_server_that_is_gone_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vanished_server_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with web(lambda *_: matrix()) as there:
         gone = there.url
     assert ingest(tmp_path, gone, *WINDOW) == 22
@@ -116,7 +116,7 @@ def test_a_server_that_is_gone_is_said_once(tmp_path: Path, capsys: pytest.Captu
     assert "Read that later with: trackside ingest prometheus --since 2026-11-01T11:00:00Z" in shown
 
 
-def test_a_name_that_nobody_has_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_host_name_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ingest(tmp_path, "http://prometheus.invalid:9090", *WINDOW) == 22
     assert "http://prometheus.invalid:9090 cannot be reached" in capsys.readouterr().err
 

@@ -78,7 +78,7 @@ def test_by_both_roads_the_same_is_loaded(reference: Path, server: PrometheusLab
     assert_alike(tmp_path / "w", reference)
 
 
-def test_pieces_in_json_of_any_length_tell_the_same(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
+def test_json_intervals_of_any_length_give_the_same(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
     """Ten days at once are 14,400 points, and Prometheus gives no more than 11,000."""
     config = settings(server, remote_read=False, chunk_hours=24 * 10)
     reports = ingest(tmp_path / "w", config, since=START - timedelta(days=9))
@@ -142,7 +142,7 @@ def test_series_that_ended_have_the_same_readings_by_both_roads() -> None:
     assert found["json"] == found["stream"]
 
 
-def test_sticky_xids_are_told_once_and_when_they_appeared(reference: Path) -> None:
+def test_sticky_xids_are_events_once_when_they_appeared(reference: Path) -> None:
     with open_reader(reference) as reader:
         events = (
             reader.table("health_events")
@@ -158,7 +158,7 @@ def test_sticky_xids_are_told_once_and_when_they_appeared(reference: Path) -> No
     assert [severity for *_, severity in events] == ["info", "critical", "critical", "critical"]
 
 
-def test_links_that_went_down_are_told_each_time(reference: Path) -> None:
+def test_links_that_went_down_are_events_each_time(reference: Path) -> None:
     with open_reader(reference) as reader:
         events = reader.table("health_events").filter(kind="ib", code="link_downed").sort("ts")
     assert [
@@ -172,7 +172,7 @@ def _seen_at(node: str, since: int) -> int:
 
 
 @pytest.mark.parametrize("chunk_hours", [0.25, 1.0, 24 * 10])
-def test_pieces_of_any_length_tell_the_same(
+def test_intervals_of_any_length_give_the_same(
     reference: Path, server: PrometheusLab, tmp_path: Path, chunk_hours: float
 ) -> None:
     # Ten days at once are 14,400 points, and Prometheus gives no more than 11,000.
@@ -182,7 +182,7 @@ def test_pieces_of_any_length_tell_the_same(
     assert_same(tmp_path / "w", reference)
 
 
-def test_pieces_in_any_order_and_twice_tell_the_same(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
+def test_intervals_in_any_order_and_twice_give_the_same(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
     for low, high in ((2, 3), (0, 2), (-1, 1), (-1, 3)):
         ingest(
             tmp_path / "w",
@@ -221,7 +221,7 @@ def test_server_with_a_sample_limit_is_queried_by_intervals(reference: Path, tmp
     assert_alike(tmp_path / "w", reference)
 
 
-def test_a_server_that_may_look_at_nothing_says_so(tmp_path: Path) -> None:
+def test_server_that_may_scan_nothing_is_reported(tmp_path: Path) -> None:
     need_prometheus()
     with PrometheusLab(history=history(), flags=["--query.max-samples=2"]) as tiny:
         *_, last = ingest(tmp_path / "w", settings(tiny, remote_read=False))

@@ -139,7 +139,7 @@ def test_sources_that_a_server_has_nothing_of_are_no_warning(tmp_path: Path) -> 
     assert (report.parsed.source, report.parsed.warnings) == ("prometheus.gpu", [])
 
 
-def test_nobody_who_is_gone_is_asked_again_and_again(tmp_path: Path) -> None:
+def test_unavailable_server_is_not_queried_again_and_again(tmp_path: Path) -> None:
     with web(
         lambda path, params: load1(path, params) if path.endswith("/values") else Answer(b"", promised=9)
     ) as there:
@@ -164,7 +164,7 @@ def test_names_of_all_sources_need_few_queries_of_bounded_length(selector: str) 
     assert all(selector in each for each in asked)
 
 
-def test_doctor_says_what_nobody_exports_and_what_it_would_give(tmp_path: Path) -> None:
+def test_doctor_lists_missing_exporters_and_what_they_would_give(tmp_path: Path) -> None:
     with web(load1) as there:
         (tmp_path / "trackside.toml").write_text(f'[prometheus]\nurl = "{there.url}"\nremote_read = false\n')
         done = trackside("doctor", "--warehouse", str(tmp_path / "w"), cwd=tmp_path)

@@ -159,7 +159,7 @@ def test_equal_times_are_one_reading_and_non_numbers_none() -> None:
     ]
 
 
-def test_doctor_says_by_which_road_it_is_read(tmp_path: Path) -> None:
+def test_doctor_reports_the_transport(tmp_path: Path) -> None:
     from tests.lab.processes import now  # the doctor looks at the last minutes
 
     need_victoria()

@@ -330,7 +330,7 @@ def test_synonyms_are_combined_alike_and_in_one_unit() -> None:
             assert metric.high * metric.scale == pytest.approx(1)
 
 
-def test_names_are_told_once_and_by_table() -> None:
+def test_names_are_listed_once_by_table() -> None:
     names = builtin().names("node_samples")
     assert len(set(names)) == len(names)
     assert "node_load1" in names
@@ -403,7 +403,7 @@ def test_wrong_entry_is_reported_with_place_fault_and_remedy(entry: object, said
         builtin().and_more([entry], origin="mine")
 
 
-def test_entries_that_say_the_same_are_told() -> None:
+def test_duplicate_entries_are_reported() -> None:
     with pytest.raises(MappingError, match=r"mine, entry 3 \(my_metric\): the same as entry 1; leave one"):
         builtin().and_more([HEAD, {**HEAD, "where": {"a": "b"}}, {**HEAD, "scale": 2}], origin="mine")
 

@@ -62,7 +62,7 @@ def test_configured_metric_is_read_like_a_built_in_one(tmp_path: Path) -> None:
     assert gpus == [("n1", "0", 700.0)]
 
 
-def test_all_wrong_entries_are_told_at_once(tmp_path: Path) -> None:
+def test_all_wrong_entries_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "trackside.toml").write_text(
         CONFIG + '\n[[prometheus.metric]]\nname = "a.b"\nfills = "node_samples.x"\n'
         '[[prometheus.metric]]\nname = "a"\nfills = "gpu_samples.fan"\n'

@@ -79,7 +79,7 @@ def test_a_reading_at_the_end_of_a_cell_is_of_that_cell() -> None:
     assert counted((0, 5), (60, 65), (120, 65)) == {0: (60, 60), 1: (0, 60)}
 
 
-def test_the_first_reading_tells_no_increase() -> None:
+def test_first_reading_gives_no_increase() -> None:
     assert counted((30, 1e9)) == {}
 
 
@@ -87,7 +87,7 @@ def test_value_below_the_previous_is_the_growth_since_a_restart() -> None:
     assert counted((0, 1000), (30, 1010), (60, 6)) == {0: (16, 60)}
 
 
-def test_of_a_gap_nothing_is_told_though_the_counter_went_on() -> None:
+def test_gap_gives_no_values_though_the_counter_went_on() -> None:
     assert counted((0, 0), (30, 30), (30 + GONE_S + 1, 900), (30 + GONE_S + 31, 930)) == {
         0: (30, 30),
         5: (pytest.approx(29), 29),
@@ -121,12 +121,12 @@ def test_stretches_of_a_series_in_one_batch_are_one() -> None:
     assert fast(parts) == whole
 
 
-def test_an_empty_batch_tells_nothing() -> None:
+def test_empty_batch_gives_no_rows() -> None:
     assert fast([], [(0, [])], [(3, [(0, 1.0)])]) == {}
 
 
 @given(stretches, widths)
-def test_it_tells_what_plain_python_does(readings: list[Reading], width: int) -> None:
+def test_cells_equal_those_of_plain_python(readings: list[Reading], width: int) -> None:
     assert same(fast([(0, readings)], width=width).get(0, {}), slow(readings, width))
 
 
@@ -169,7 +169,7 @@ def test_cells_of_an_interval_need_only_readings_within_limits(readings: list[Re
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(stretches, min_size=1, max_size=6), st.integers(1, 8))
-def test_blocks_of_any_size_tell_the_same(series: list[list[Reading]], size: int) -> None:
+def test_blocks_of_any_size_give_the_same(series: list[list[Reading]], size: int) -> None:
     whole = fast(list(enumerate(series)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counters, "BLOCK", size)

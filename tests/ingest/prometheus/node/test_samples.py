@@ -107,7 +107,7 @@ def test_node_is_named_by_labels_or_the_host_at_its_address(labels: dict[str, st
     assert rows(found, "node", "metric", "value") == [("n7", "used", 0.5)]
 
 
-def test_an_address_that_no_host_told_of_is_the_name() -> None:
+def test_address_without_a_host_name_is_the_name() -> None:
     assert rows(made(series("used_percent", (30, 50), instance="10.0.0.7:9100")), "node") == [("10.0.0.7",)]
 
 
@@ -457,7 +457,7 @@ def alike(one: dict[Any, tuple[float, int, int]], other: dict[Any, tuple[float, 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(told_series())
-def test_it_tells_what_plain_python_does(told: list[Series]) -> None:
+def test_samples_equal_those_of_plain_python(told: list[Series]) -> None:
     low, high = T // 60 - 60, T // 60 + 60
     found = made(*told, since=at(low * 60), until=at(high * 60))
     exact = slow_values(told, MAPPING.of("node_samples"))

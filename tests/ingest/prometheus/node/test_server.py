@@ -174,7 +174,7 @@ def test_rows_are_what_was_meant_by_either_road(url: str, *, streams: bool) -> N
 
 
 @pytest.mark.parametrize("minutes", [7, 33])
-def test_pieces_of_time_tell_what_the_whole_does(url: str, minutes: int) -> None:
+def test_intervals_give_what_the_whole_gives(url: str, minutes: int) -> None:
     server = Server(url)
     ends = [BEGIN + timedelta(minutes=n) for n in range(0, MINUTES + 10, minutes)] + [END]
     parts = [read(server, low, high) for low, high in pairwise(ends)]
@@ -184,7 +184,7 @@ def test_pieces_of_time_tell_what_the_whole_does(url: str, minutes: int) -> None
     assert sum(part.rows_loaded for part in parts) == whole.rows_loaded
 
 
-def test_steps_of_few_cells_tell_what_one_question_does(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_few_cells_give_what_one_query_gives(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus_nodes, "CELLS", 10)
     assert known(read(Server(url), BEGIN, END).frames["node_samples"]) == meant()
 
@@ -206,7 +206,7 @@ def test_an_answer_that_breaks_off_and_comes_again_counts_once(url: str, monkeyp
     assert again.rows_loaded == whole.rows_loaded
 
 
-def test_another_server_tells_the_same() -> None:
+def test_another_server_gives_the_same() -> None:
     need_victoria()
     with VictoriaLab(history=text()) as victoria:
         assert known(read(Server(victoria.url), BEGIN, END).frames["node_samples"]) == meant()

@@ -51,7 +51,7 @@ from tests.support.parsing import at
         ),
     ],
 )
-def test_node_and_gpu_are_told_by_whichever_label_there_is(labels: dict[str, str], node: str, gpu: str) -> None:
+def test_node_and_gpu_come_from_any_available_label(labels: dict[str, str], node: str, gpu: str) -> None:
     assert gpu_location(labels) == (node, gpu, "")
 
 
@@ -156,7 +156,7 @@ def test_values_are_in_base_units_and_what_cannot_be_is_missing(
     assert row["column"] == builtin().of_gpus[name].column
 
 
-def test_a_mapping_of_somebodys_own_says_what_a_name_means() -> None:
+def test_own_mapping_defines_what_a_name_means() -> None:
     idle = {"name": "gpu_idle_percent", "fills": "gpu_samples.gpu_util", "scale": 0.01, "one_minus": True}
     ratio = {"name": "gpu_tensor", "fills": "gpu_samples.tensor_active"}
     mapping = builtin().and_more([idle, ratio], origin="mine")

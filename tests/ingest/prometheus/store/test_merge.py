@@ -75,7 +75,7 @@ EDGES = st.tuples(
 
 @settings(deadline=None)
 @given(st.lists(EDGES, max_size=8))
-def test_no_second_is_told_twice_and_none_is_lost(edges: list[tuple[str, int, int, int, int]]) -> None:
+def test_no_second_is_stored_twice_and_none_is_lost(edges: list[tuple[str, int, int, int, int]]) -> None:
     """Whatever parts of cells come one after the other."""
     merged = nodes([])
     twin: dict[str, set[int]] = {}

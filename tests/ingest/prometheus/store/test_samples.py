@@ -190,7 +190,7 @@ def test_a_parquet_file_that_names_its_cluster_needs_no_other(tmp_path: Path) ->
         assert reader.query("status_sources")["source"].to_list() == ["prometheus.gpu_hours"]
 
 
-def test_without_a_cluster_it_says_how_to_name_one(tmp_path: Path) -> None:
+def test_missing_cluster_is_reported_with_how_to_name_one(tmp_path: Path) -> None:
     path = written(tmp_path, "some.om", steady(0, range(15, 61, 15), 0.5))
     done = trackside("ingest", "prometheus", "--warehouse", str(tmp_path / "w"), path)
     assert done.returncode == 2
@@ -332,7 +332,7 @@ def test_no_instant_of_a_gpu_counts_twice_and_no_sample_is_lost(reference: Path)
     assert active_s == pytest.approx(is_active)
 
 
-def test_windows_beside_each_other_tell_what_the_whole_tells(reference: Path) -> None:
+def test_adjacent_windows_give_what_the_whole_gives(reference: Path) -> None:
     with open_reader(reference) as reader:
         whole = activity(reader)
         parts = [row for low in range(0, 86_400, 5000) for row in activity(reader, low, min(low + 5000, 86_400))]
@@ -422,7 +422,7 @@ def test_a_mark_in_the_future_does_not_hide_what_comes(tmp_path: Path) -> None:
         assert asked_from(there) == [-2 * 3600]
 
 
-def test_a_file_of_a_clock_that_is_wrong_is_refused_and_said(tmp_path: Path) -> None:
+def test_file_with_a_wrong_clock_is_refused_with_the_reason(tmp_path: Path) -> None:
     rows = [*steady(0, range(15, 61, 15), 0.5), steady(0, range(1), 0.5)[0].replace(str(T), "9999999999")]
     done = trackside(
         *("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w")),
@@ -601,20 +601,20 @@ def test_mark_stays_where_samples_ended_while_xids_go_on(tmp_path: Path) -> None
         ({}, {"since": NOW, "until": NOW - timedelta(hours=1)}, "is not before --until"),
     ],
 )
-def test_what_cannot_be_asked_is_said_before_anything_is(
+def test_impossible_request_is_refused_before_any_query(
     tmp_path: Path, more: dict[str, object], asked: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(OptionError, match=said):
         ingest(tmp_path / "w", settings("http://127.0.0.1:9", **more), **asked)
 
 
-def test_without_an_address_it_says_where_to_put_one(tmp_path: Path) -> None:
+def test_missing_address_is_reported_with_its_setting(tmp_path: Path) -> None:
     done = trackside("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
     assert done.returncode == 2
     assert "--url http://prometheus:9090" in done.stderr
 
 
-def test_a_token_is_read_from_its_variable_and_not_said(tmp_path: Path) -> None:
+def test_token_is_read_from_its_variable_and_not_printed(tmp_path: Path) -> None:
     (tmp_path / "trackside.toml").write_text('cluster = "c"\n[prometheus]\ntoken_env = "MY_TOKEN"\nretries = 0\n')
     with web(lambda *_: Answer(b"no", 403)) as there:
         done = trackside(
@@ -628,7 +628,7 @@ def test_a_token_is_read_from_its_variable_and_not_said(tmp_path: Path) -> None:
     assert "prometheus.token_env" in done.stderr
 
 
-def test_doctor_says_what_the_server_lacks(tmp_path: Path) -> None:
+def test_doctor_reports_what_the_server_lacks(tmp_path: Path) -> None:
     def answer(path: str, params: dict[str, str]) -> Answer:
         if path.endswith("/query"):
             return told({"resultType": "vector", "result": [{"metric": {}, "value": [T, str(time.monotonic())]}]})

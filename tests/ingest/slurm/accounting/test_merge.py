@@ -92,12 +92,12 @@ def test_two_db_indexes_in_one_second_are_two_attempts() -> None:
     assert (second["db_index"], second["submitted_at"]) == (5, at(T, 1))
 
 
-def test_rows_that_were_told_apart_before_stay_so() -> None:
+def test_rows_once_kept_apart_stay_apart() -> None:
     once = merge_attempts(frame({**ENDED, "db_index": 5}, {**RUNNING, "db_index": 3}))
     assert same_rows(merge_attempts(once, frame({**ENDED, "db_index": 5})), once)
 
 
-def test_other_schedulers_may_tell_fractions_of_a_second() -> None:
+def test_other_schedulers_may_have_fractions_of_a_second() -> None:
     rows = [row(scheduler="kubernetes", submitted_at=at(T, fraction)) for fraction in (1, 500_000)]
     assert len(merged(*rows)) == 2
 

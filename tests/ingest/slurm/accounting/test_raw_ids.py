@@ -106,7 +106,7 @@ def test_one_attempt_with_a_raw_id_gives_it_to_its_whole_job(tmp_path: Path, ord
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_user_told_later_changes_no_first_submission(tmp_path: Path, order: tuple[int, ...]) -> None:
+def test_later_known_user_changes_no_first_submission(tmp_path: Path, order: tuple[int, ...]) -> None:
     head = "Cluster|Submit|Start|End|State|NodeList|AllocTRES|JobID"
     row = "c1|{submit}|{submit}|{end}|COMPLETED|n1|gres/gpu=8,node=1|7"
     first, second = (row.format(submit=at, end=at + 100) for at in (1795247000, 1795247200))

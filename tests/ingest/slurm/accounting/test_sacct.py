@@ -180,7 +180,7 @@ def test_steps_are_skipped_and_counted(step: str) -> None:
     assert (parsed.rows_loaded, parsed.rows_skipped) == (1, 1)
 
 
-def test_a_state_loses_its_tail_and_tells_who() -> None:
+def test_state_loses_its_tail_which_names_the_canceller() -> None:
     got = attempt({"State": "CANCELLED by 2001"})
     assert (got["state"], got["cancelled_by"]) == ("CANCELLED", "2001")
 
@@ -242,7 +242,7 @@ def test_running_job_has_no_end_and_dates_the_dump() -> None:
 
 
 @pytest.mark.parametrize("skipped", [0, 1])
-def test_a_dump_with_steps_only_says_that_it_has_no_job_rows(skipped: int) -> None:
+def test_dump_with_steps_only_is_reported_to_have_no_job_rows(skipped: int) -> None:
     data = text({"JobID": "7.batch", "JobIDRaw": "7.batch"}, {"JobID": "7.0", "JobIDRaw": "7.0"})
     parsed = parse(data + data.splitlines(keepends=True)[0] * skipped)
     assert (parsed.rows_read, parsed.rows_skipped) == (2 + skipped, 2 + skipped)
@@ -290,7 +290,7 @@ def test_the_node_list_is_believed_over_the_count() -> None:
     assert "another number of nodes" in parsed.warnings[0]
 
 
-def test_old_slurm_tells_gpus_in_gres() -> None:
+def test_gpus_of_old_slurm_come_from_gres() -> None:
     columns = ["JobID", "Submit", "Start", "End", "State", "NodeList", "AllocGRES", "ReqGRES", "Cluster"]
     row = {"AllocGRES": "gpu:tesla:4", "ReqGRES": "gpu:4"}
     got = parse(text(row, columns=columns)).frames["attempts"].row(0, named=True)

@@ -140,7 +140,7 @@ def test_every_known_version_lists_what_it_loses() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_signal_is_told_in_every_version(version: str) -> None:
+def test_signal_is_read_in_every_version(version: str) -> None:
     row = attempt(job(version, exit_code=exit_code(version, signal=9)), version=version)
     assert (row["exit_code"], row["exit_signal"]) == (0, 9)
 
@@ -224,7 +224,7 @@ def test_memory_per_node_or_core_counts_where_the_tres_have_none() -> None:
     assert attempt(job(tres=only, required=per_cpu))["req_mem_bytes"] == 640 << 20
 
 
-def test_sluid_is_read_where_a_newer_slurm_tells_it() -> None:
+def test_sluid_is_read_from_newer_slurm() -> None:
     assert attempt(job(sluid="s88DKSWE28RW00"))["sluid"] == "s88DKSWE28RW00"
 
 
@@ -443,7 +443,7 @@ def test_whatever_a_field_holds_the_job_is_loaded_or_refused(version: str, data:
 NOW = datetime(2026, 9, 22, tzinfo=UTC)
 
 
-def test_nodes_of_a_real_cluster_are_as_its_text_says() -> None:
+def test_captured_nodes_equal_their_text() -> None:
     told = parse_nodes_json(
         (DATA / "nodes.slurmrestd.json").read_bytes(), ParseContext(origin="j", cluster="bench", until=NOW)
     )
@@ -529,7 +529,7 @@ def test_the_clusters_name_and_slurms_release_are_read() -> None:
     assert rows == [("bench", "ClusterName", "bench"), ("bench", "SLURM_VERSION", "22.05.8")]
 
 
-def test_of_several_clusters_somebody_has_to_say_which() -> None:
+def test_several_clusters_need_an_explicit_choice() -> None:
     several = answer("0.0.38", clusters=[{"name": "a"}, {"name": "b"}])
     with pytest.raises(MissingColumnError, match=r"there are several: a, b\."):
         parse_settings_json(several, ParseContext(origin="x"))
@@ -551,7 +551,7 @@ def test_of_several_clusters_somebody_has_to_say_which() -> None:
         ({"meta": {"plugin": {"type": "openapi/v0.0.38"}}, "jobs": []}, "slurm.jobs"),
     ],
 )
-def test_answers_in_json_are_told_apart(told: object, kind: str) -> None:
+def test_json_answers_are_told_apart_by_content(told: object, kind: str) -> None:
     assert detect_kind(json.dumps(told).encode()) == kind
 
 

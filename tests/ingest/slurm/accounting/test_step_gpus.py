@@ -57,7 +57,7 @@ def test_attempt_without_gpus_in_tres_has_the_most_of_its_steps(steps: list[dict
     assert gpus_of(CPUS, *steps) == [most]
 
 
-def test_steps_do_not_change_what_the_jobs_own_tres_tells() -> None:
+def test_steps_do_not_change_the_jobs_own_tres() -> None:
     parsed = parse(text({}, step("0", 4), columns=COLUMNS)).frames["attempts"]
     assert parsed.select("n_gpus", "gpus_steps").row(0) == (Decimal(16), None)
 
@@ -94,7 +94,7 @@ def test_steps_of_attempts_in_other_blocks_are_kept_apart() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_steps_within_a_job_of_json_tell_its_gpus(version: str) -> None:
+def test_steps_within_a_json_job_give_its_gpus(version: str) -> None:
     none = [each for each in tres(version, gpus=0) if each["name"] != "gpu"]
     steps = [
         {"tres": {"requested": {"max": []}, "allocated": tres(version, gpus=gpus, kind="h100")}} for gpus in (8, 16)

@@ -73,7 +73,7 @@ def test_parts_of_gpus_are_spread_by_the_thousandth(tmp_path: Path) -> None:
     ]
 
 
-def test_a_node_list_that_nobody_wrote_out_stops_the_work(tmp_path: Path) -> None:
+def test_unexpanded_node_list_stops_the_work(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         attempt = {"cluster": "c", "scheduler": "slurm", "job_id": "1", "submitted_at": NOW, "state": "COMPLETED"}
         with writer.transaction():

@@ -192,7 +192,7 @@ def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert pieces(source) == data
 
 
-def test_a_damaged_or_cut_gzip_stream_says_so(tmp_path: Path) -> None:
+def test_damaged_or_cut_gzip_stream_is_reported(tmp_path: Path) -> None:
     noise = random.Random(3).randbytes(400_000)
     packed = gzip.compress(noise)
     file = tmp_path / "jobs.gz"

@@ -175,7 +175,7 @@ def test_a_state_is_one_word_whatever_hangs_on_it(trap: Trap) -> None:
 @pytest.mark.parametrize(
     "word", ["RUNNING", "RUNNING,COMPLETING", '["RUNNING","COMPLETING"]', "running", "RUNN+", "SUSPENDED"]
 )
-def test_an_open_state_has_no_end_whatever_the_row_says(word: str) -> None:
+def test_open_state_has_no_end_whatever_the_row_contains(word: str) -> None:
     want = "SUSPENDED" if word == "SUSPENDED" else "RUNNING"
     held = {"state": want, "ended_at": None, "started_at": at(START), "n_gpus": 16}
     spring(Trap(word, {"State": word}, held, warned="--truncate"))
@@ -184,7 +184,7 @@ def test_an_open_state_has_no_end_whatever_the_row_says(word: str) -> None:
 @pytest.mark.parametrize(
     ("text", "word"), [("FOO", "FOO"), ("RE+", "RE"), ("QUANTUM_FAIL by 7", "QUANTUM_FAIL"), ("OOM", "OOM")]
 )
-def test_a_word_of_a_later_slurm_is_kept_and_said(text: str, word: str) -> None:
+def test_state_of_a_later_slurm_is_kept_and_reported(text: str, word: str) -> None:
     # it has ended if it has an End: what it means for its GPUs' time does not depend on the word
     spring(
         Trap(text, {"State": text}, {"state": word, "ended_at": at(END), "n_gpus": 16}, f"unknown state {word}: 1 rows")
@@ -276,7 +276,7 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize("trap", traps(*ENDINGS))
-def test_every_way_to_end_is_told_as_slurm_recorded_it(trap: Trap) -> None:
+def test_every_end_state_is_stored_as_slurm_recorded_it(trap: Trap) -> None:
     spring(trap)
 
 

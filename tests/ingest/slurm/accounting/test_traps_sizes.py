@@ -63,7 +63,7 @@ def test_every_gpu_is_counted_once(trap: Trap) -> None:
 
 
 @pytest.mark.parametrize("part", ["gres/shard=4", "gres/shard:h100=4", "gres/mps=100", "gres/mps:100=50"])
-def test_parts_of_gpus_are_no_gpus_and_it_is_said(part: str) -> None:
+def test_parts_of_gpus_are_not_gpus_and_are_reported(part: str) -> None:
     # how many shards make a GPU is a matter of each node's gres.conf, which accounting does not tell
     parsed = parse(text({**BARE, "AllocTRES": part}, {"JobIDRaw": "8"}))
     assert parsed.frames["attempts"].sort("job_id")["n_gpus"].to_list() == [None, 16]

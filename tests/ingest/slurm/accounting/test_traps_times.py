@@ -166,7 +166,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize("trap", traps(*TOLD))
-def test_what_came_after_tells_when_a_job_was_submitted(trap: Trap) -> None:
+def test_later_rows_show_when_a_job_was_submitted(trap: Trap) -> None:
     row = {"Eligible": "", **trap.raw}
     spring(Trap(trap.name, row, {"submitted_at": night("Europe/Berlin", 0)}), timezone="Europe/Berlin")
 

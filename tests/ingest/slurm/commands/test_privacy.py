@@ -65,6 +65,6 @@ def test_whoever_may_see_all_jobs_is_shown_all(uid: int, level: str, expected: b
         assert hidden(*settings, slurm="jobs", slurmdbd="jobs", uid=uid, level=level) == expected
 
 
-def test_where_nobody_answers_nobody_can_tell() -> None:
+def test_privacy_is_unknown_without_an_answer() -> None:
     with pytest.raises(SourceDownError, match="slurmdbd seems to be down"):
         others_are_hidden(lambda *_: Completed(1, b"", b""), ACCOUNTING)

@@ -115,7 +115,7 @@ def test_nodes_and_settings_come_from_scontrol() -> None:
     assert runner.commands == [["scontrol", "show", "node", "-o"], ["scontrol", "show", "config"]]
 
 
-def test_a_command_that_is_not_installed_says_so() -> None:
+def test_missing_command_is_reported() -> None:
     with pytest.raises(SourceMissingError, match="no-such-sacct is not installed"):
         subprocess_runner(["no-such-sacct"], {})
 

@@ -126,7 +126,7 @@ def test_a_version_that_is_named_is_the_only_one_asked_for() -> None:
     assert "It serves: v0.0.38, v0.0.40" in said
 
 
-def test_a_server_without_accounting_says_so() -> None:
+def test_server_without_accounting_is_reported() -> None:
     with web(lambda *_: NO_SUCH_URL) as server:
         said = complaint(Client(server.url))
     assert "does not serve /slurmdb/ in any of v0.0.38 to v0.0.44" in said
@@ -211,7 +211,7 @@ def test_a_token_that_is_none_is_not_sent(token: str) -> None:
         (Answer(b"{}", 503), "answered 503: no reason"),
     ],
 )
-def test_whatever_comes_instead_of_an_answer_is_told_clearly(given: Answer, said: str) -> None:
+def test_any_non_answer_is_reported_clearly(given: Answer, said: str) -> None:
     with web(lambda *_: given) as server:
         assert said in complaint(Client(server.url, timeout_s=0.3))
 

@@ -41,7 +41,7 @@ def test_times_in_every_form_and_the_words_for_none(written: str, moment: dateti
 
 
 @pytest.mark.parametrize("written", ["soon", "12", "1795247786000", "2026-13-01T00:00:00", "-5", "14:22"])
-def test_what_is_no_time_says_so(written: str) -> None:
+def test_invalid_time_is_reported(written: str) -> None:
     when = read_instants(pl.Series("End", [written, "1795247786"]), timezone=None, origin="x")
     assert when.early.null_count() == 1
     assert when.error[0] == f"End: not a time: '{written}'"
@@ -103,7 +103,7 @@ def test_suspension_counts_when_the_hour_is_decided() -> None:
     assert began == utc(2026, 10, 25, 1, 30)
 
 
-def test_suspension_that_is_not_told_leaves_the_smaller_gap() -> None:
+def test_unreported_suspension_leaves_the_smaller_gap() -> None:
     began, _ = on_the_night("2026-10-25T02:30:00", "2026-10-25T03:30:00", ElapsedRaw="3000")
     assert began == utc(2026, 10, 25, 1, 30)
 

@@ -195,7 +195,7 @@ def test_a_damaged_tres_is_refused_with_the_item(text: str) -> None:
     assert row["error"].startswith("TRES item")
 
 
-def test_a_tres_tells_cpus_memory_and_nodes() -> None:
+def test_tres_gives_cpus_memory_and_nodes() -> None:
     row = values.read_tres("billing=64,cpu=64,energy=0,fs/disk=0,mem=500G,node=2,license/x=1,energy=-2")
     assert (row.cpus, row.memory_bytes, row.nodes) == (64, 500 * GIB, 2)
 

@@ -142,7 +142,7 @@ def test_an_end_in_the_future_hides_nothing_of_what_is_to_come(tmp_path: Path) -
     assert states(tmp_path) == {"1": "COMPLETED", "2": "COMPLETED"}
 
 
-def test_a_load_that_says_it_knows_the_future_is_not_believed(tmp_path: Path) -> None:
+def test_load_that_claims_the_future_is_not_believed(tmp_path: Path) -> None:
     for source in ("slurm.accounting", "slurm.events"):
         parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
         parsed = replace(parsed, covers_from=NOW - days(5), covers_until=NOW + days(20))
@@ -618,7 +618,7 @@ def test_reading_an_empty_old_window_is_not_silence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_columns_that_come_and_go_are_told(tmp_path: Path) -> None:
+def test_columns_that_appear_and_vanish_are_reported(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(9), NOW - days(9))], NOW)
     ingest(tmp_path, slurm)
     slurm.now += days(1)
@@ -636,7 +636,7 @@ def test_columns_that_come_and_go_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_source_that_is_no_longer_read_is_told(tmp_path: Path) -> None:
+def test_source_no_longer_read_is_reported(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(9), NOW - days(9))], NOW - days(20))
     daily(tmp_path, slurm, 4)
     assert warned(tmp_path) == set()

@@ -106,7 +106,7 @@ def test_changed_and_shortened_reservation_is_stored_as_it_was(scenario: Scenari
     assert (first["flags"], first["maintenance"], first["users"]) == (["MAINT", "SPEC_NODES"], True, ["root"])
 
 
-def test_a_reservation_for_people_says_for_whom_and_how_long_now(scenario: Scenario) -> None:
+def test_reservation_for_people_has_their_names_and_times(scenario: Scenario) -> None:
     (row,) = scenario.table("reservations", pl.col("name") == "course")
     assert (row["node_list"], row["partition"], row["accounts"], row["users"]) == ("n3", "main", ["llm", "vision"], [])
     assert row["maintenance"] is False

@@ -233,7 +233,7 @@ def test_ingesting_again_changes_nothing(scenario: Scenario) -> None:
             assert again.sort(columns).equals(rows.sort(columns)), name
 
 
-def test_slurmdbd_down_says_so_and_loads_no_half(scenario: Scenario, tmp_path: Path) -> None:
+def test_slurmdbd_down_is_reported_and_loads_nothing_partial(scenario: Scenario, tmp_path: Path) -> None:
     (tmp_path / "trackside.toml").write_text("[slurm]\nretry_s = 0.2\n")  # asks as often, and sooner
     scenario.lab.stop_slurmdbd()
     try:

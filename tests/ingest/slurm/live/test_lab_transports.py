@@ -200,7 +200,7 @@ def test_who_cancelled_is_a_name_where_text_has_the_uid(scenario: Scenario, tran
 
 
 @pytest.mark.parametrize("transport", ["text", *TRANSPORTS])
-def test_the_roads_tell_what_was_done(scenario: Scenario, transport: str) -> None:
+def test_transports_give_what_was_done(scenario: Scenario, transport: str) -> None:
     states = {name: [row["state"] for row in scenario.one(transport, name)] for name in scenario.jobs}
     assert states["requeued"] == ["REQUEUED", "COMPLETED"]
     assert states["resized"] == ["RESIZING", "COMPLETED"]

@@ -100,7 +100,7 @@ def test_socket_without_a_listener_is_retried_with_one_message(tmp_path: Path) -
     )
 
 
-def test_a_token_that_cannot_be_sent_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_token_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JWT", "two words")
     told = ingest(tmp_path, FakeSlurm([], NOW), transport="rest", rest_url="http://127.0.0.1:1")
     (report,) = told.reports
@@ -118,7 +118,7 @@ def test_a_token_that_cannot_be_sent_is_said_at_once(tmp_path: Path, monkeypatch
         ("exec sleep 60", "sacct did not answer in time."),
     ],
 )
-def test_doctor_says_that_there_is_no_accounting(
+def test_doctor_reports_missing_accounting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], does: str, said: str
 ) -> None:
     (tmp_path / "sacct").write_text(f"#!/bin/sh\n{does}\n")

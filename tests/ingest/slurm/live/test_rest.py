@@ -130,7 +130,7 @@ def test_answer_with_errors_inside_loads_nothing_and_is_a_gap(tmp_path: Path) ->
         ({"rest_version": "v41"}, "slurm.rest_version"),
     ],
 )
-def test_mistakes_of_the_configuration_are_told(slurm: dict[str, object], said: str) -> None:
+def test_configuration_mistakes_are_reported(slurm: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         config.parse({"slurm": slurm}, origin="x")
 

@@ -69,7 +69,7 @@ def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> 
     assert [report.parsed.frames for report in told.reports if report.parsed] == [{}] * len(told.reports)
 
 
-def test_of_several_clusters_each_line_says_of_which(tmp_path: Path) -> None:
+def test_each_line_names_its_cluster_if_there_are_several(tmp_path: Path) -> None:
     told = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
     nodes = [report.line for report in told.reports if isinstance(report, Summary) and "show node" in report.line]
     assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 rows: 1 new" for name in ("c1", "c2")]
@@ -95,7 +95,7 @@ def test_unavailable_slurmdbd_is_one_message_with_all_unread(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("cluster", ["", "c1"])
-def test_one_failure_is_told_once(cluster: str) -> None:
+def test_one_failure_is_reported_once(cluster: str) -> None:
     for error in (InputError("nodes.txt: cannot be read"), SourceDownError(["sacct"], 1, "")):
         told = list(failures([Failed("first", error), Failed("other", error, needed=False)], cluster=cluster))
         (only,) = [str(report.error) for report in told]
@@ -131,7 +131,7 @@ def test_windows_that_failed_here_and_there_are_named_apart(tmp_path: Path) -> N
 # --- warnings
 
 
-def test_a_warning_is_said_once_and_then_only_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warning_is_reported_once_and_then_only_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(5))], NOW)
     slurm.columns.remove("Reservation")
     assert [each for each in ingest(tmp_path, slurm).warnings if "has no column Reservation" in each]

@@ -97,7 +97,7 @@ def test_states_of_nodes_lose_their_marks(text: str, state: str | None) -> None:
 @pytest.mark.parametrize(
     ("raw", "state"), [("2049", "down"), ("514", "drained"), ("1", "down"), ("0", "unknown"), ("2", None)]
 )
-def test_the_number_tells_where_there_is_no_word(raw: str, state: str | None) -> None:
+def test_numeric_state_is_used_where_there_is_no_word(raw: str, state: str | None) -> None:
     assert node_state("", raw) == state
 
 
@@ -152,9 +152,7 @@ def test_a_planned_reason_makes_it_maintenance(reason: str, planned: bool) -> No
         ("risk8s: none", "root", None),
     ],
 )
-def test_the_words_of_a_reason_tell_who_took_the_node_out(
-    reason: str | None, actor: str | None, who: str | None
-) -> None:
+def test_reason_text_names_who_took_the_node_out(reason: str | None, actor: str | None, who: str | None) -> None:
     assert driver(reason, actor) == who
 
 
@@ -303,12 +301,12 @@ def test_a_node_has_no_more_cpus_and_memory_than_a_node_can_have() -> None:
     assert (node["n_cpus"], node["memory_bytes"]) == (None, None)
 
 
-def test_a_node_told_twice_is_one_row() -> None:
+def test_repeated_node_is_one_row() -> None:
     parsed = nodes("NodeName=n1 BootTime=1795247658\nNodeName=n1 BootTime=1795247658\n")
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate) == (2, 1, 1)
 
 
-def test_a_node_says_itself_where_it_hangs_in_newer_versions() -> None:
+def test_newer_versions_give_the_topology_of_a_node() -> None:
     text = "NodeName=n1 BootTime=1795247658 Topology=topo-tree:spine:leaf1,topo-block:b1\n"
     assert nodes(text).frames["nodes"]["topology"].to_list() == [["spine", "leaf1"]]
 

@@ -66,7 +66,7 @@ def test_a_tree_is_the_same_from_the_command_and_from_the_file(text: str) -> Non
     assert parsed.covers_from == parsed.covers_until == NOW
 
 
-def test_three_levels_are_told_from_the_outside_in() -> None:
+def test_three_levels_are_listed_from_the_outside_in() -> None:
     text = "SwitchName=l Nodes=n1\nSwitchName=s Switches=l\nSwitchName=core Switches=s\n"
     assert places(read(text)) == {"n1": ("tree", "core > s > l")}
 
@@ -106,7 +106,7 @@ def test_a_broken_line_is_refused_alone(line: str, reason: str) -> None:
     assert len(places(parsed)) == 4
 
 
-def test_a_switch_told_twice_is_one() -> None:
+def test_repeated_switch_is_one() -> None:
     parsed = read(TREE + TREE)
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate) == (6, 3, 3)
 

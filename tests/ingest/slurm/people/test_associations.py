@@ -113,7 +113,7 @@ def test_qos_added_and_taken_away_keep_their_signs() -> None:
     assert only(parsed, "associations", user="alice")["qos"] == ["normal", "+high", "-capped"]
 
 
-def test_columns_that_are_not_there_are_not_told_and_not_empty() -> None:
+def test_absent_columns_are_unknown_and_not_empty() -> None:
     row = only(read(table("Cluster|Account|User|Share", "c|llm|alice|1")), "associations", user="alice")
     assert (row["qos"], row["limits"], row["association"]) == (None, None, None)
 
@@ -258,7 +258,7 @@ def test_qualities_of_service_are_read_with_all_that_is_set() -> None:
     assert only(parsed, "qos", name="normal")["limits"] == []
 
 
-def test_a_quality_of_service_names_no_cluster_so_somebody_must() -> None:
+def test_qos_without_a_cluster_needs_an_explicit_one() -> None:
     with pytest.raises(MissingColumnError, match="--cluster NAME"):
         sample("qos.sacctmgr.txt", cluster=None)
 
@@ -334,7 +334,7 @@ def test_a_condition_goes_on_to_its_closing_bracket() -> None:
     assert (row["subject"], row["detail"]) == ("(name='a' ||name='b')", "admin_level=2")
 
 
-def test_an_account_made_without_a_user_provisions_nobody() -> None:
+def test_account_made_without_a_user_provisions_none() -> None:
     data = table(HEADER, "1795281483|Add Associations|root|id_assoc=3|c|1|acct='research', user='', shares=10")
     assert read(data).frames["users"].is_empty()
 
@@ -352,7 +352,7 @@ def test_a_change_without_a_time_is_refused_and_kept() -> None:
 # --- live ----------------------------------------------------------------------------------------------
 
 
-def test_slurmdbd_down_is_said_as_such() -> None:
+def test_slurmdbd_down_is_reported_as_such() -> None:
     with pytest.raises(SourceDownError, match="slurmdbd"):
         fetch_associations(lambda *_: Completed(1, b"", b"sacctmgr: error: Problem talking to the database"))
 

@@ -128,13 +128,13 @@ def test_jobs_of_other_federated_clusters_are_not_listed() -> None:
     assert all("--local" not in command for command in named.asked if command[0] == "sacct")
 
 
-def test_where_others_jobs_are_hidden_nobody_is_called_lost() -> None:
+def test_no_job_is_lost_where_others_jobs_are_hidden() -> None:
     slurm = Slurm(known=("", ""), shown=OPEN, private="accounts,jobs", uid="1000")
     with pytest.raises(SourceError, match="PrivateData hides other users' jobs"):  # an empty list would say: none
         fetch_runaway(slurm)
     assert jobs(fetch_runaway(Slurm(known=("7 10 11 12", ""), shown=OPEN, private="jobs"))) == ["900"]
 
 
-def test_with_the_controller_down_nothing_is_told() -> None:
+def test_nothing_is_listed_while_the_controller_is_down() -> None:
     with pytest.raises(SourceDownError, match="slurmctld"):
         fetch_runaway(lambda *_: Completed(1, b"", b"slurm_load_jobs error: Unable to contact slurm controller"))

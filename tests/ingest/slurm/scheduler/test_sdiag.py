@@ -95,7 +95,7 @@ def test_a_number_without_end_is_kept_as_a_reject(digits: int) -> None:
     assert parsed.rows_loaded == 1
 
 
-def test_an_old_sdiag_told_local_time_only() -> None:
+def test_old_sdiag_has_local_time_only() -> None:
     old = "sdiag output at Sat Nov 21 17:35:47 2026\nJobs started:   1\n"
     parsed = read(old, timezone="Europe/Berlin")
     assert parsed.covers_from == datetime(2026, 11, 21, 16, 35, 47, tzinfo=UTC)
