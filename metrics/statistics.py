@@ -445,11 +445,13 @@ def _bca_levels(ratio: float, leave_one_out: FloatArray, resampled: FloatArray, 
 
 
 def verdict_of_interval(low: float | None, high: float | None, target: float, direction: Direction) -> Verdict:
-    """The verdict of a sampling interval on a capability claim ("the MTTF is at least 3.66 days").
+    """The verdict of an interval on a claim: a sampling interval, or the bounds of what was delivered.
 
-    Supported if the interval lies entirely on the claimed side (the target itself is on it), refuted if
-    entirely on the other, else undetermined: more exposure is needed. An infinite end is a value; a
-    missing one (None or nan) leaves the claim undetermined.
+    A capability claim ("the MTTF is at least 3.66 days") is judged by a sampling interval. A delivered one ("last
+    month's goodput was at least 96 %") is about a census, without sampling error: its ends count all unobserved time as
+    unproductive and as productive. Supported if the interval lies entirely on the claimed side (the target itself is on
+    it), refuted if entirely on the other, else undetermined: more exposure or evidence is needed. An infinite end is a
+    value; a missing one (None or nan) leaves the claim undetermined.
 
     >>> verdict_of_interval(8.13, math.inf, 3.66, "at_least")
     'supported'
@@ -464,19 +466,3 @@ def verdict_of_interval(low: float | None, high: float | None, target: float, di
     if meets == {True}:
         return "supported"
     return "refuted" if meets == {False} else "undetermined"
-
-
-def verdict_of_bounds(low: float | None, high: float | None, target: float, direction: Direction) -> Verdict:
-    """The verdict of bounds on a delivered claim ("last month's goodput was at least 96 %").
-
-    The past is a census: there is no sampling error, only what was unobserved. `low` counts all
-    unattributed time as unproductive and `high` counts it all as productive. Supported if even the worse
-    bound meets the target, refuted if even the better one misses it, else undetermined: evidence for the
-    unattributed time would decide. The rule is that of :func:`verdict_of_interval`; the ends are not.
-
-    >>> verdict_of_bounds(0.962, 0.971, 0.96, "at_least")
-    'supported'
-    >>> verdict_of_bounds(0.94, 0.98, 0.96, "at_least")
-    'undetermined'
-    """
-    return verdict_of_interval(low, high, target, direction)

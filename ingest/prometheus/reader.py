@@ -41,7 +41,18 @@ class ScrapeSpec:
 
 
 class Read(Protocol):
-    """How one source reads an interval on the grid; `names` are those of its metrics that the server has."""
+    """How one source reads an interval on the grid.
+
+    Args:
+        server: The server to query.
+        spec: What to read.
+        names: The metrics of the source that the server has.
+        since: Beginning, on the grid.
+        until: End, on the grid.
+
+    Raises:
+        ServerDownError: A part of it cannot be read; then none of it is.
+    """
 
     def __call__(  # noqa: D102 - see the class
         self, server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime

@@ -41,8 +41,8 @@ def judge(claim: Claim, measured: Measurement) -> Judged:
     >>> judge(claim, Measurement(low=0.2, high=0.99)).verdict
     'undetermined'
     """
-    decide = statistics.verdict_of_bounds if claim.kind == "delivered" else statistics.verdict_of_interval
-    return Judged(claim, measured, decide(measured.low, measured.high, claim.target, claim.direction))
+    verdict = statistics.verdict_of_interval(measured.low, measured.high, claim.target, claim.direction)
+    return Judged(claim, measured, verdict)
 
 
 def _verdict(claim: Claim, low: float | None, high: float | None) -> Verdict:

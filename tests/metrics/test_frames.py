@@ -6,6 +6,7 @@ import pytest
 
 from ingest.tables import columns_of
 from metrics import frames
+from metrics.failures import health_incidents
 
 TABLES = {
     "attempts": frames.ATTEMPTS,
@@ -20,6 +21,8 @@ TABLES = {
     "run_events": frames.RUN_EVENTS,
     "interruptions": frames.INTERRUPTIONS,
     "restarts": frames.RESTARTS,
+    "health_incidents": health_incidents.INCIDENTS,
+    "attempt_health": health_incidents.ATTEMPT_HEALTH,
 }
 """Frames with the columns of a table, or some of them, and the table."""
 
@@ -43,6 +46,11 @@ def test_gpus_in_thousandths_of_frames_are_decimals_in_tables() -> None:
     for table, column in columns.items():
         assert TABLES[table]["milli_gpus"] == frames.COUNT
         assert columns_of(table)[column] == frames.GPUS
+
+
+def test_health_events_of_incidents_are_columns_of_their_table() -> None:
+    declared = columns_of("health_events")
+    assert {name: declared[name] for name in health_incidents.HEALTH_EVENTS} == health_incidents.HEALTH_EVENTS
 
 
 def test_results_are_the_rows_of_cluster_metrics() -> None:

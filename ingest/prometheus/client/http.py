@@ -166,23 +166,20 @@ class HttpClient:
 
     def body(self, path: str, params: Mapping[str, Any]) -> bytes:
         """A whole answer in JSON, not looked into."""
-        return self._session.get(
-            self.url + path,
-            params=dict(params),
-            headers=UNCOMPRESSED,
-            verify=self._session.verify,
-            timeout=self._patience_s,
-        ).content
+        return self._get(path, params, stream=False).content
 
     def stream(self, path: str, params: Mapping[str, Any]) -> requests.Response:
         """An answer to be read in parts; an error is raised at once."""
+        return self._get(path, params, stream=True)
+
+    def _get(self, path: str, params: Mapping[str, Any], *, stream: bool) -> requests.Response:
         return self._session.get(
             self.url + path,
             params=dict(params),
             headers=UNCOMPRESSED,
             verify=self._session.verify,
             timeout=self._patience_s,
-            stream=True,
+            stream=stream,
         )
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> requests.Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,27 +17,6 @@ Answer = TypeVar("Answer")
 
 GONE_S: Final = 300
 """A series that was not read for longer than that was gone; Prometheus' own limit. That time is unobserved."""
-
-
-class RawReader(Protocol):
-    """Reads raw readings."""
-
-    def raw(
-        self,
-        names: Sequence[str],
-        *,
-        since: datetime,
-        until: datetime,
-        each: Callable[[Samples], Answer],
-    ) -> list[Answer]:
-        """What `each` makes of the readings after `since`, up to and with `until`, batch by batch.
-
-        The series are those with one of the `names`; `__name__` is among their labels. A series may be in several
-        batches, later readings in later ones; no reading comes twice.
-
-        Raises:
-            SourceError: The server does not give them.
-        """
 
 
 @dataclass
@@ -56,7 +35,14 @@ class ServerReader:
         until: datetime,
         each: Callable[[Samples], Answer],
     ) -> list[Answer]:
-        """See `RawReader.raw`."""
+        """What `each` makes of the readings after `since`, up to and with `until`, batch by batch.
+
+        The series are those with one of the `names`; `__name__` is among their labels. A series may be in several
+        batches, later readings in later ones; no reading comes twice.
+
+        Raises:
+            SourceError: The server does not give them.
+        """
         if not names:
             return []
         matchers = ",".join(filter(None, [f'__name__=~"{"|".join(names)}"', self.selector]))

@@ -228,20 +228,12 @@ def _frame(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> pl
 def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Telemetry of a segment of time on the grid: `gpu_samples` and `health_events`.
 
-    Args:
-        server: the server to query.
-        spec: what to read.
-        names: the metrics that it has.
-        since: beginning, on the grid.
-        until: end, on the grid.
+    See `ingest.prometheus.reader.Read`.
 
     Returns:
         Each point, and each reading of an XID that may have changed, is a row; a series that names no node or GPU is
         one that is refused. `covers_from` and `covers_until` are where the samples begin and end: without any, the
         answer covers no time, though it may have XIDs.
-
-    Raises:
-        ServerDownError: a part of it cannot be had; then none of it is.
     """
     reading = _Reading(server, spec, names, since, until)
     points, raw = reading.averages(), reading.xids()

@@ -30,19 +30,11 @@ if TYPE_CHECKING:
 def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Events that became known after `since`, up to and with `until`.
 
-    Args:
-        server: the server to query.
-        spec: what to read.
-        names: the metrics that it has.
-        since: beginning, on the grid.
-        until: end, on the grid.
+    See `ingest.prometheus.reader.Read`.
 
     Returns:
         Each reading of the segment is a row; a series without a location is a rejected one. `covers_from` and
         `covers_until` are its first and last reading's times, whether anything happened or not.
-
-    Raises:
-        ServerDownError: a part of it cannot be had; then none of it is.
     """
     gathering = Gathering(builtin(), since)
     if set(names) != {HOST_INFO}:

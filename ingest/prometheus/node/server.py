@@ -45,19 +45,11 @@ _GONE: Final = timedelta(seconds=GONE_S)
 def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Telemetry of nodes in an interval on the grid: `node_samples`.
 
-    Args:
-        server: the server to query.
-        spec: what to read.
-        names: the metrics that it has.
-        since: beginning, on the grid.
-        until: end, on the grid.
+    See `ingest.prometheus.reader.Read`.
 
     Returns:
         Each reading within that time is a row; readings up to `GONE_S` next to it are examined, and no rows. A series
         that names no node is a row that is refused. `covers_from` and `covers_until` are where samples begin and end.
-
-    Raises:
-        ServerDownError: a part of it cannot be had; then none of it is.
     """
     return read_table(server, spec, names, source=SOURCE, table="node_samples", since=since, until=until)
 

@@ -21,18 +21,10 @@ SOURCE: Final = "prometheus.slurm"
 def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Counts of a cluster in an interval on the grid: `cluster_samples`. They are of no node.
 
-    Args:
-        server: the server to query.
-        spec: what to read.
-        names: the metrics that it has.
-        since: beginning, on the grid.
-        until: end, on the grid.
+    See `ingest.prometheus.reader.Read`.
 
     Returns:
         As `ingest.prometheus.node.server.read`.
-
-    Raises:
-        ServerDownError: a part of it cannot be had; then none of it is.
     """
     return read_table(server, spec, names, source=SOURCE, table="cluster_samples", since=since, until=until)
 
