@@ -332,26 +332,37 @@ class Writer(Connection):
     def _handed_over(
         self, rows: pl.DataFrame | pa.RecordBatchReader, name: str = "handed_over", *, once: bool = True
     ) -> Iterator[str]:
-        """Have SQL read rows under a name; `once` if it does no more than join them."""
-        self._connection.register(name, _readable(rows, once=once))
-        try:
+        """Have SQL read rows under a name; `once` if it does no more than join them.
+
+        To read an Arrow table, DuckDB imports `pyarrow.dataset`, which costs more than to read a few rows. They are
+        handed over as a stream, which can be read once only, and on one core: as can all that is one row group.
+        """
+        import polars as pl  # noqa: PLC0415 - readers import this module, too
+
+        few = isinstance(rows, pl.DataFrame) and rows.height <= ROW_GROUP
+        readable = rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows
+        if few:
+            readable = readable.__arrow_c_stream__()  # type: ignore[no-untyped-call]
+        with self._copied(readable, name) if few and not once else self._registered(readable, name):
             yield name
+
+    @contextlib.contextmanager
+    def _registered(self, readable: object, name: str) -> Iterator[None]:
+        self._connection.register(name, readable)
+        try:
+            yield
         finally:
             self._connection.unregister(name)
 
-
-def _readable(rows: pl.DataFrame | pa.RecordBatchReader, *, once: bool) -> object:
-    """Rows as DuckDB reads them.
-
-    To read a table, DuckDB imports `pyarrow.dataset`, which costs more than to read a few rows. A stream can be read
-    once only, and on one core: so can a table that is no larger than a row group.
-    """
-    import polars as pl  # noqa: PLC0415 - readers import this module, too
-
-    if not isinstance(rows, pl.DataFrame):
-        return rows
-    table = rows.to_arrow()
-    return table.__arrow_c_stream__() if once and rows.height <= ROW_GROUP else table  # type: ignore[no-untyped-call]
+    @contextlib.contextmanager
+    def _copied(self, readable: object, name: str) -> Iterator[None]:
+        with self._registered(readable, "handed_over"):
+            self._connection.execute(f'CREATE TEMP TABLE "{name}" AS SELECT * FROM handed_over')  # noqa: S608 - our names
+        try:
+            yield
+        finally:
+            with contextlib.suppress(duckdb.Error):  # a failed transaction takes it back itself
+                self._connection.execute(f'DROP TABLE temp."{name}"')
 
 
 def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -36,6 +37,7 @@ with open_writer(Path(sys.argv[1]), verb="t", now=NOW) as writer, writer.transac
     assert writer.matching("node_aliases", aliases("b", "x"), keys=["name"])["name"].to_list() == ["b"]
     incoming = pl.DataFrame({"cluster": ["c"], "node": ["n"]})
     assert writer.query_with("known_nodes", {"incoming": incoming}, once=True).is_empty()
+    assert writer.query_with("known_nodes", {"incoming": incoming}).is_empty()
     assert sorted(writer.table("node_aliases")["name"]) == ["b", "c"]
 print("pyarrow.dataset" in sys.modules)
 """
@@ -63,5 +65,13 @@ def test_frames_of_any_height_are_read(most: int, tmp_path: Path, monkeypatch: p
 
 def test_a_query_may_read_a_frame_twice(tmp_path: Path) -> None:
     ids = {"cluster": "c", "scheduler": "slurm", "job_id": ["1", "2"], "second": NOW}
-    with open_writer(tmp_path, verb="t", now=NOW) as writer, writer.transaction():
-        assert writer.query_with("raw_ids", {"incoming": pl.DataFrame(ids)}).is_empty()
+    incoming = {"incoming": pl.DataFrame(ids)}
+    with open_writer(tmp_path, verb="t", now=NOW) as writer:
+        assert writer.query_with("raw_ids", incoming).is_empty()
+        with writer.transaction():
+            assert writer.query_with("raw_ids", incoming).is_empty()
+            assert writer.query_with("raw_ids", incoming).is_empty()
+        with pytest.raises(duckdb.Error, match="job_id"), writer.transaction():
+            writer.query_with("raw_ids", {"incoming": pl.DataFrame(ids).drop("job_id")})
+        with writer.transaction():
+            assert writer.query_with("raw_ids", incoming).is_empty()
