@@ -7,7 +7,7 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +45,9 @@ class Table:
         return self.name.rpartition(".")[2]
 
 
+_COMMENT: Final = re.compile(r"\s*--[^\n]*")
+
+
 @dataclass(frozen=True)
 class Step:
     """A numbered schema step: applied once, never edited after a release."""
@@ -55,8 +58,8 @@ class Step:
 
     @property
     def sha256(self) -> str:
-        """Digest of the text, stored in the warehouse so that an edited step is noticed."""
-        return hashlib.sha256(self.sql.encode()).hexdigest()
+        """Digest of the text without comments, stored in the warehouse so that an edited step is noticed."""
+        return hashlib.sha256(_COMMENT.sub("", self.sql).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

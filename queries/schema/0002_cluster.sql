@@ -40,10 +40,10 @@ CREATE TABLE node_states (
     source              VARCHAR NOT NULL,      -- slurm.events or slurm.nodes
     ended_at            TIMESTAMPTZ,           -- first moment out of it; null while it lasts
     state               VARCHAR NOT NULL,      -- down, drained, maintenance or unknown
-    state_raw           VARCHAR NOT NULL,      -- the scheduler's own words
+    state_raw           VARCHAR NOT NULL,      -- the scheduler's own text
     reason              VARCHAR,               -- reason given
     actor               VARCHAR,               -- who set it
-    planned             BOOLEAN NOT NULL       -- maintenance, by state or by the reason's words (config: planned_reasons)
+    planned             BOOLEAN NOT NULL       -- maintenance, by state or by the reason's text (config: planned_reasons)
 );
 
 -- One row is a node's place in the network, unchanged from valid_from to last_seen_at.
@@ -56,7 +56,7 @@ CREATE TABLE node_topology (
     path                VARCHAR[] NOT NULL     -- from the outermost switch (or aggregated block) to the innermost
 );
 
--- One row is a reservation: nodes set aside for a time, for maintenance or for somebody.
+-- One row is a reservation: nodes set aside for a time, for maintenance or for certain users.
 CREATE TABLE reservations (
     cluster             VARCHAR NOT NULL,      -- cluster
     name                VARCHAR NOT NULL,      -- name of the reservation
@@ -83,7 +83,7 @@ CREATE TABLE users (
     first_job_at        TIMESTAMPTZ            -- first submission seen
 );
 
--- One row is an association: a user (or nobody in particular) in an account, maybe of one partition, with its limits.
+-- One row is an association: a user in an account (or the account itself), maybe of one partition, with its limits.
 CREATE TABLE associations (
     cluster             VARCHAR NOT NULL,      -- cluster
     account             VARCHAR NOT NULL,      -- account (project)
@@ -92,7 +92,7 @@ CREATE TABLE associations (
     association         BIGINT,                -- Slurm's number for it
     parent              VARCHAR,               -- parent account
     fairshare           VARCHAR,               -- shares, or `parent`
-    default_qos         VARCHAR,               -- quality of service where none is asked for
+    default_qos         VARCHAR,               -- quality of service where none is requested
     qos                 VARCHAR[],             -- qualities of service allowed
     limits              VARCHAR[],             -- limits by Slurm's names: MaxTRES=gres/gpu=8, GrpJobs=100
     first_seen_at       TIMESTAMPTZ NOT NULL,  -- first observation
@@ -127,8 +127,8 @@ CREATE TABLE transactions (
 -- One row is a number of the scheduler about itself (sdiag) at one time.
 CREATE TABLE scheduler_stats (
     cluster             VARCHAR NOT NULL,      -- cluster
-    ts                  TIMESTAMPTZ NOT NULL,  -- when it was asked
+    ts                  TIMESTAMPTZ NOT NULL,  -- when it was read
     section             VARCHAR NOT NULL,      -- main, backfill, rpc, ... (sdiag's headings)
-    name                VARCHAR NOT NULL,      -- sdiag's own words
+    name                VARCHAR NOT NULL,      -- sdiag's own name
     value               DOUBLE NOT NULL        -- the number in base units
 );

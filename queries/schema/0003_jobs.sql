@@ -9,7 +9,7 @@ CREATE TABLE stored.attempts (
     scheduler           VARCHAR NOT NULL,      -- slurm, kubeflow, argo, determined, kubernetes or vm
     job_id              VARCHAR NOT NULL,      -- the scheduler's raw id (Slurm: JobIDRaw)
     submitted_at        TIMESTAMPTZ NOT NULL,  -- this row's Submit: for a requeue the time of the requeue. A second row of one id within one second is one microsecond later
-    display_id          VARCHAR,               -- the id as people see it where it is another one: 9_3 (array task), 11+1 (het component)
+    display_id          VARCHAR,               -- the id as users see it, where it differs: 9_3 (array task), 11+1 (het component)
     array_job_id        VARCHAR,               -- id of the array
     array_task_id       BIGINT,                -- index within the array
     het_job_id          VARCHAR,               -- id of the het job's leader
@@ -18,13 +18,13 @@ CREATE TABLE stored.attempts (
     eligible_at         TIMESTAMPTZ,           -- when it was allowed to start
     started_at          TIMESTAMPTZ,           -- when it got its nodes; null if it never did. After a resize: the time of the resize
     ended_at            TIMESTAMPTZ,           -- when it lost them; null while it runs or waits
-    end_guessed         BOOLEAN,               -- true where accounting told no end: Start + Elapsed was taken until it does; else null
+    end_guessed         BOOLEAN,               -- true where accounting has no end yet: Start + Elapsed is used until it has; else null
     state               VARCHAR NOT NULL,      -- Slurm's state without its tail: COMPLETED, NODE_FAIL, ...
-    cancelled_by        VARCHAR,               -- uid that cancelled it, from the first sight
+    cancelled_by        VARCHAR,               -- uid that cancelled it, as first observed
     exit_code           BIGINT,                -- exit status as accounting shows it
     exit_signal         BIGINT,                -- signal that ended it, 0 for none
     derived_exit_code   BIGINT,                -- highest exit status of its steps
-    derived_exit_signal BIGINT,                -- the signal beside it
+    derived_exit_signal BIGINT,                -- the signal that goes with it
     reason              VARCHAR,               -- the last reason for waiting
     "user"              VARCHAR,               -- login name
     uid                 BIGINT,                -- its number
@@ -40,23 +40,23 @@ CREATE TABLE stored.attempts (
     time_limit_s        DOUBLE,                -- time limit in seconds; null for none
     elapsed_s           DOUBLE,                -- the scheduler's run time in seconds, without suspension
     suspended_s         DOUBLE,                -- seconds suspended
-    req_nodes           BIGINT,                -- nodes asked for
+    req_nodes           BIGINT,                -- nodes requested
     n_nodes             BIGINT NOT NULL,       -- nodes held; 0 if it never got one
-    req_cpus            BIGINT,                -- CPUs asked for
+    req_cpus            BIGINT,                -- CPUs requested
     n_cpus              BIGINT,                -- CPUs held
-    req_gpus            DECIMAL(12,3),         -- GPUs asked for
+    req_gpus            DECIMAL(12,3),         -- GPUs requested
     n_gpus              DECIMAL(12,3),         -- GPUs held (gpus of the allocated TRES); 0 if it never got a node
     gpu_model           VARCHAR,               -- GPU type where the TRES names one
-    req_mem_bytes       BIGINT,                -- memory asked for
+    req_mem_bytes       BIGINT,                -- memory requested
     alloc_mem_bytes     BIGINT,                -- memory held
     req_tres            VARCHAR,               -- requested TRES as text
     alloc_tres          VARCHAR,               -- allocated TRES as text
     node_list           VARCHAR,               -- nodes held, in the scheduler's brackets; null if it never got one
-    sluid               VARCHAR,               -- Slurm's lasting id of the job (26.05 and later)
-    restarts            BIGINT,                -- how often Slurm had restarted the job, where accounting tells it
+    sluid               VARCHAR,               -- Slurm's permanent id of the job (26.05 and later)
+    restarts            BIGINT,                -- how often Slurm had restarted the job, where accounting records it
     flags               VARCHAR,               -- Slurm's flags: SchedBackfill, StartReceived, ...
     failed_node         VARCHAR,               -- node whose failure ended it, where accounting names it
-    constraints         VARCHAR,               -- features asked for
+    constraints         VARCHAR,               -- features requested
     wckey               VARCHAR,               -- workload characterisation key
     admin_comment       VARCHAR,               -- comment by administrators and their tools
     submit_line         VARCHAR,               -- command line it was submitted with; of NAME=value the values are left out, but of ...RUN_ID, ...RUN_NAME, WANDB_RUN_GROUP and WANDB_NAME
@@ -81,7 +81,7 @@ CREATE TABLE node_lists (
     nodes               VARCHAR[] NOT NULL     -- its nodes, in the order of the list
 );
 
--- One row is a job as slurmctld showed it while it knew it, with what that tells of its GPUs: for attempts of which accounting records none.
+-- One row is a job as slurmctld showed it while the job was in its memory, with its GPUs: for attempts whose GPUs accounting does not record.
 CREATE TABLE job_gpus (
     cluster             VARCHAR NOT NULL,      -- cluster
     job_id              VARCHAR NOT NULL,      -- raw id (JobId)
@@ -91,24 +91,24 @@ CREATE TABLE job_gpus (
     exclusive           BOOLEAN                -- true where no other job could use its nodes (OverSubscribe, shared); else null
 );
 
--- One row is a job that accounting takes for running (or waiting) while the controller does not know it any more.
+-- One row is a job that accounting shows as running (or waiting) while the controller has no such job any more.
 CREATE TABLE runaway_jobs (
     cluster             VARCHAR NOT NULL,      -- cluster
     job_id              VARCHAR NOT NULL,      -- raw id
     submitted_at        TIMESTAMPTZ NOT NULL,  -- Submit of the row that was never closed
     started_at          TIMESTAMPTZ,           -- its Start
     state               VARCHAR NOT NULL,      -- state that accounting still shows
-    first_seen_at       TIMESTAMPTZ NOT NULL,  -- when it was first found
-    last_seen_at        TIMESTAMPTZ NOT NULL   -- when it was last found
+    first_seen_at       TIMESTAMPTZ NOT NULL,  -- first observation
+    last_seen_at        TIMESTAMPTZ NOT NULL   -- last observation
 );
 
--- One row is an attempt without an end that was asked for by its job id, and whether accounting still knew it.
+-- One row is an attempt without an end that was requested by its job id, and whether accounting still had it.
 CREATE TABLE rechecks (
     cluster             VARCHAR NOT NULL,      -- cluster
     scheduler           VARCHAR NOT NULL,      -- as in attempts
     job_id              VARCHAR NOT NULL,      -- as in attempts
     submitted_at        TIMESTAMPTZ NOT NULL,  -- as in attempts
-    checked_at          TIMESTAMPTZ NOT NULL,  -- when it was last asked for
+    checked_at          TIMESTAMPTZ NOT NULL,  -- when it was last requested
     known               BOOLEAN NOT NULL       -- whether accounting then had a record of it
 );
 
@@ -130,7 +130,7 @@ CREATE TABLE runs (
     state               VARCHAR NOT NULL       -- state of its last attempt
 );
 
--- One row says which run an attempt belongs to, and by which rule. Computed.
+-- One row is the run that an attempt belongs to, and the rule that joined it. Computed.
 CREATE TABLE run_attempts (
     cluster             VARCHAR NOT NULL,      -- cluster
     run_id              VARCHAR NOT NULL,      -- run

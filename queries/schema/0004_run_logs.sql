@@ -8,14 +8,14 @@ CREATE TABLE run_sessions (
     cluster             VARCHAR NOT NULL,      -- cluster
     run_id              VARCHAR NOT NULL,      -- run, as the log names it
     scheduler           VARCHAR NOT NULL,      -- slurm, ...
-    job_id              VARCHAR,               -- the scheduler's raw id, as the process saw it; null outside a scheduler
+    job_id              VARCHAR,               -- the scheduler's raw id, as reported by the process; null outside a scheduler
     restart_count       BIGINT,                -- how often the scheduler had restarted the job (SLURM_RESTART_COUNT)
     rank                BIGINT NOT NULL,       -- rank of the process
     started_at          TIMESTAMPTZ NOT NULL,  -- time of the `run` line (the training node's clock)
     ended_at            TIMESTAMPTZ NOT NULL,  -- latest time the session logged
     world               BIGINT,                -- number of ranks
     node                VARCHAR,               -- host name of the process
-    gpu_model           VARCHAR,               -- GPU as the process saw it
+    gpu_model           VARCHAR,               -- GPU model as reported by the process
     n_gpus              BIGINT,                -- GPUs that train
     dtype               VARCHAR,               -- data type of the matrix products: bf16, fp8, ...
     params              DOUBLE,                -- parameters
@@ -27,7 +27,7 @@ CREATE TABLE run_sessions (
     flops_per_token     DOUBLE,                -- FLOP per token where the log states them itself
     flop_convention     VARCHAR,               -- how they are counted: palm_full, causal_half, ...
     origin              VARCHAR NOT NULL,      -- file it came from
-    read_at             TIMESTAMPTZ,           -- when what is here of it was last read (the loader's clock)
+    read_at             TIMESTAMPTZ,           -- when its log was last read (the loader's clock)
     hidden              BIGINT,                -- width of the model
     ffn_hidden          BIGINT,                -- width of the MLP, in layers without experts
     kv_heads            BIGINT,                -- attention heads of keys and values

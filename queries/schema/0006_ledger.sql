@@ -1,10 +1,10 @@
--- The one account everything else is read from. Computed.
+-- The ledger, from which all other numbers are derived. Computed.
 
 -- One row is a computation of the derived tables: the time they cover and the constants they used.
 CREATE TABLE computes (
     cluster             VARCHAR NOT NULL,      -- cluster
     since               TIMESTAMPTZ NOT NULL,  -- the ledger covers the time from here ...
-    until               TIMESTAMPTZ NOT NULL,  -- ... to here: the last moment the data speak for
+    until               TIMESTAMPTZ NOT NULL,  -- ... to here: the last moment that the data cover
     computed_at         TIMESTAMPTZ NOT NULL,  -- when (the computer's clock)
     data_version        BIGINT NOT NULL,       -- version of the raw data it was computed from
     constants           JSON NOT NULL          -- every constant that the numbers depend on
@@ -18,7 +18,7 @@ CREATE TABLE inventory (
     ended_at            TIMESTAMPTZ NOT NULL,  -- to
     gpus                DECIMAL(12,3) NOT NULL, -- GPUs it had
     gpu_model           VARCHAR,               -- their type
-    evidence            VARCHAR NOT NULL       -- accounting (inventory read), or assumed (inferred from sightings, or before the first inventory)
+    evidence            VARCHAR NOT NULL       -- accounting (inventory read), or assumed (inferred from observations, or before the first inventory)
 );
 
 -- One row is GPUs of a node in one category for an interval within one UTC day. Every GPU-second of capacity is in exactly one row.
@@ -32,7 +32,7 @@ CREATE TABLE gpu_time (
     ended_at            TIMESTAMPTZ NOT NULL,  -- to
     state               VARCHAR NOT NULL,      -- unavailable, idle or allocated
     category            VARCHAR NOT NULL,      -- maintenance, down, drained, unknown; no_demand, pending_demand; productive, lost, startup, checkpoint, stalled, teardown, other_work, unattributed
-    cause               VARCHAR,               -- why, where it can be told: node_down, suspended, ...
+    cause               VARCHAR,               -- why, where it is known: node_down, suspended, ...
     evidence            VARCHAR NOT NULL,      -- log, telemetry, accounting or assumed
     gpus                DECIMAL(12,3) NOT NULL, -- GPUs
     gpu_seconds         DECIMAL(18,9) NOT NULL, -- GPUs x seconds, exact

@@ -9,20 +9,20 @@ CREATE TABLE cluster_metrics (
     dimension           VARCHAR NOT NULL,      -- what the subject is: cluster, user, partition, node, ...
     subject             VARCHAR NOT NULL,      -- which one
     unit                VARCHAR NOT NULL,      -- ratio, s, d, gpu_s, 1/gpu_d, ...
-    value               DOUBLE,                -- the number; null means it cannot be told
-    numerator           DOUBLE,                -- above the line
-    denominator         DOUBLE,                -- below it
+    value               DOUBLE,                -- the number; null means that it is unknown
+    numerator           DOUBLE,                -- numerator of the value
+    denominator         DOUBLE,                -- denominator of the value
     n                   BIGINT,                -- how many events, runs or rows are behind it
-    bound_low           DOUBLE,                -- what happened, if all we could not see was unproductive
+    bound_low           DOUBLE,                -- the value if all unobserved time was unproductive
     bound_high          DOUBLE,                -- ... if it was all productive
-    ci_low              DOUBLE,                -- what the process would do again: lower end of the 95 % interval
+    ci_low              DOUBLE,                -- lower end of the 95 % confidence interval
     ci_high             DOUBLE,                -- upper end
     ci_method           VARCHAR,               -- how the interval was made
     evidence_log        DOUBLE,                -- share of the denominator known from run logs
     evidence_telemetry  DOUBLE,                -- ... from telemetry
     evidence_accounting DOUBLE,                -- ... from accounting
     evidence_assumed    DOUBLE,                -- ... assumed
-    note                VARCHAR                -- what a reader must know
+    note                VARCHAR                -- caveats for the reader
 );
 
 -- One row is one number about a run in a window. Columns as in cluster_metrics.
@@ -33,14 +33,14 @@ CREATE TABLE run_metrics (
     window_from         TIMESTAMPTZ NOT NULL,  -- from
     window_until        TIMESTAMPTZ NOT NULL,  -- to
     unit                VARCHAR NOT NULL,      -- unit
-    value               DOUBLE,                -- the number; null means it cannot be told
-    numerator           DOUBLE,                -- above the line
-    denominator         DOUBLE,                -- below it
+    value               DOUBLE,                -- the number; null means that it is unknown
+    numerator           DOUBLE,                -- numerator of the value
+    denominator         DOUBLE,                -- denominator of the value
     n                   BIGINT,                -- attempts
-    bound_low           DOUBLE,                -- all unseen time unproductive
-    bound_high          DOUBLE,                -- all unseen time productive
+    bound_low           DOUBLE,                -- the value if all unobserved time was unproductive
+    bound_high          DOUBLE,                -- ... if it was all productive
     evidence            VARCHAR NOT NULL,      -- weakest kind of evidence it rests on
-    note                VARCHAR                -- what a reader must know
+    note                VARCHAR                -- caveats for the reader
 );
 
 -- One row is an attempt that ended otherwise than by completing.
@@ -55,18 +55,18 @@ CREATE TABLE interruptions (
     state               VARCHAR NOT NULL,      -- final state of the attempt
     class               VARCHAR NOT NULL,      -- infrastructure, user, preemption, planned or timeout
     cause               VARCHAR NOT NULL,      -- node_fail, boot_fail, prolog, oom, failed, cancelled, ...
-    node                VARCHAR,               -- node that is to blame, where it can be told
+    node                VARCHAR,               -- node that caused it, where it is known
     n_nodes             BIGINT NOT NULL,       -- nodes held
     n_gpus              DECIMAL(12,3),         -- GPUs held
     runtime_s           DOUBLE NOT NULL,       -- seconds since its start
     incident            VARCHAR,               -- id shared by interruptions of one node within 15 minutes
     evidence            VARCHAR NOT NULL,      -- kind of evidence for the class
-    detail              VARCHAR,               -- the evidence in words
-    domains             VARCHAR,               -- where it can come from as far as evidence tells: user, software or hardware; several with commas
-    events              VARCHAR,               -- what its nodes told around its end, the worst first: xid 79 (n03 gpu 2), ...; null where nothing did
+    detail              VARCHAR,               -- the evidence as text
+    domains             VARCHAR,               -- possible origins by the evidence: user, software or hardware; several with commas
+    events              VARCHAR,               -- health events of its nodes around its end, the worst first: xid 79 (n03 gpu 2), ...; null without any
     made_room_for       VARCHAR,               -- of a preemption: run whose attempt started on its nodes right after
     made_room_for_attempt BIGINT,                -- number of that attempt
-    second_order        BOOLEAN,               -- of a preemption: that attempt came after an infrastructure interruption, whose cost this is, too; null where it cannot be told
+    second_order        BOOLEAN,               -- of a preemption: that attempt came after an infrastructure interruption, whose cost this is, too; null where that is unknown
     adjudication        VARCHAR                -- id of the person's correction that class, cause or node come from
 );
 
@@ -94,12 +94,12 @@ CREATE TABLE failure_rates (
     mttf_d              DOUBLE,                -- mean time to failure of a job of this size in days; pooled: of one GPU
     mttf_low_d          DOUBLE,                -- exact Poisson, 95 %
     mttf_high_d         DOUBLE,                -- exact Poisson, 95 %; null means no upper limit
-    note                VARCHAR,               -- what a reader must know
-    phi                 DOUBLE,                -- how much more the daily counts vary than by chance: 1 for independent failures; null where it cannot be told
+    note                VARCHAR,               -- caveats for the reader
+    phi                 DOUBLE,                -- how much more the daily counts vary than by chance: 1 for independent failures; null where that is unknown
     phi_p               DOUBLE                 -- probability of such a phi by chance; below 0.05 the intervals allow for it
 );
 
--- One row is a run getting going again after an interruption.
+-- One row is a restart of a run after an interruption.
 CREATE TABLE restarts (
     cluster             VARCHAR NOT NULL,      -- cluster
     run_id              VARCHAR NOT NULL,      -- run
@@ -124,8 +124,8 @@ CREATE TABLE restarts (
     warm_up_s           DOUBLE,                -- t6 to t7, from logs
     time_to_first_step_s DOUBLE,                -- t0 to t7, from logs
     time_to_recover_s   DOUBLE,                -- t0 to t8, catch-up included, from logs
-    detected_at         TIMESTAMPTZ,           -- t1: when anything first told of the failure
-    detected_by         VARCHAR                -- what told: kind of the health event or node state, or the attempt's end itself
+    detected_at         TIMESTAMPTZ,           -- t1: when the failure was first reported
+    detected_by         VARCHAR                -- what reported it: kind of the health event or node state, or the attempt's end itself
 );
 
 -- One row is the model FLOP utilisation of a run under one convention.
@@ -144,12 +144,12 @@ CREATE TABLE mfu (
     n                   BIGINT NOT NULL,       -- steps
     ci_low              DOUBLE,                -- 95 % block bootstrap
     ci_high             DOUBLE,                -- 95 % block bootstrap
-    note                VARCHAR,               -- what a reader must know
-    mean                DOUBLE,                -- mean over steps, one step one vote (value is the ratio of sums)
+    note                VARCHAR,               -- caveats for the reader
+    mean                DOUBLE,                -- unweighted mean over steps (value is the ratio of sums)
     measure             VARCHAR                -- mfu (FLOP that the model needs) or hfu (FLOP executed, recomputation included)
 );
 
--- One row is how far telemetry can stand in for logs in a workload: MFU by logs against what tensor activity suggests. Computed.
+-- One row is how well telemetry can replace logs for a workload: MFU by logs against the estimate from tensor activity. Computed.
 CREATE TABLE mfu_proxies (
     cluster             VARCHAR NOT NULL,      -- cluster
     run_id              VARCHAR NOT NULL,      -- run; empty: all of a GPU model and data type
@@ -163,12 +163,12 @@ CREATE TABLE mfu_proxies (
     mfu_log             DOUBLE,                -- MFU by the logs in these hours
     hfu_est             DOUBLE,                -- tensor activity x clock / peak clock in these hours
     slope               DOUBLE,                -- a of MFU = a x HFU, least squares through zero
-    residual            DOUBLE,                -- root mean square of what the fit leaves, as MFU
-    disagrees           BOOLEAN,               -- the logs say more than the tensor pipes can have done, or much less
-    note                VARCHAR                -- what a reader must know
+    residual            DOUBLE,                -- root mean square of the residuals, as MFU
+    disagrees           BOOLEAN,               -- the logs' FLOP are more than the tensor pipes can have done, or much less
+    note                VARCHAR                -- caveats for the reader
 );
 
--- One row is a node's failure record against what chance would give.
+-- One row is a node's failures against the number expected by chance.
 CREATE TABLE node_scores (
     cluster             VARCHAR NOT NULL,      -- cluster
     node                VARCHAR NOT NULL,      -- node
@@ -182,17 +182,17 @@ CREATE TABLE node_scores (
     families            VARCHAR[],             -- signal families that agree
     verdict             VARCHAR NOT NULL,      -- lemon, suspect or none
     exposure_gpu_days   DOUBLE,                -- GPU-days that attempts ran on it
-    charged             DOUBLE,                -- failures charged to it, those of several nodes without one to blame by 1/n: ranks only
+    charged             DOUBLE,                -- failures charged to it, those of several nodes without a known one by 1/n: for ranking only
     single_node_failures BIGINT,                -- attributed failures of attempts on this node alone
     multi_node_failures BIGINT,                -- attributed failures of attempts on several nodes
     hardware_kinds      BIGINT,                -- distinct critical kinds of health events (XIDs, ECC, links, ...)
     out_count           BIGINT,                -- times it left service unplanned
     excluded_by         BIGINT,                -- jobs whose users excluded it: shown, no evidence
     detectable_factor   DOUBLE,                -- how many times the cluster's rate a node must have to be flagged in 8 of 10 cases
-    note                VARCHAR                -- what a reader must know
+    note                VARCHAR                -- caveats for the reader
 );
 
--- One row is a run's checkpoint interval, as it was and as it would lose least. Computed.
+-- One row is a run's checkpoint interval: the actual one and the one with the least loss. Computed.
 CREATE TABLE checkpoint_advice (
     cluster             VARCHAR NOT NULL,      -- cluster
     run_id              VARCHAR NOT NULL,      -- run
@@ -209,24 +209,24 @@ CREATE TABLE checkpoint_advice (
     optimal_s           DOUBLE,                -- interval that loses least at that rate
     optimal_low_s       DOUBLE,                -- ... at the rate's worse end
     optimal_high_s      DOUBLE,                -- ... at its better end; null means no upper limit
-    loss_share          DOUBLE,                -- expected share of time lost to writes and to work done again, at the interval as it is
-    optimal_loss_share  DOUBLE,                -- ... at the one that loses least
+    loss_share          DOUBLE,                -- expected share of time lost to writes and to work done again, at the actual interval
+    optimal_loss_share  DOUBLE,                -- ... at the optimal interval
     gain_gpu_s          DOUBLE,                -- GPU-seconds that the change would have saved in the window
-    note                VARCHAR                -- what a reader must know
+    note                VARCHAR                -- caveats for the reader
 );
 
--- One row is an attempt of whose GPUs there are samples. A mean is a sum divided by its seconds; null: no sample told it.
+-- One row is an attempt with samples of its GPUs. A mean is a sum divided by its seconds; null: no sample has it.
 CREATE TABLE attempt_activity (
     cluster             VARCHAR NOT NULL,      -- cluster
     scheduler           VARCHAR NOT NULL,      -- attempt
     job_id              VARCHAR NOT NULL,      -- attempt
     submitted_at        TIMESTAMPTZ NOT NULL,  -- attempt
-    verification        BOOLEAN NOT NULL,      -- it checks nodes (config: rules.other_work), and is no utilisation
+    verification        BOOLEAN NOT NULL,      -- it is a check of nodes (config: rules.other_work), which is not counted as utilisation
     n_samples           BIGINT NOT NULL,       -- samples that begin while it held the GPU
-    observed_s          DOUBLE NOT NULL,       -- GPU-seconds of its GPUs that samples speak for
-    unattributed_s      DOUBLE NOT NULL,       -- GPU-seconds observed on nodes that it shared, or of parts of GPUs, or in hours known by their mean only within which somebody came or went: which of it is its own is not told
-    judged_s            DOUBLE NOT NULL,       -- of observed_s: whether the GPU was active is known
-    idle_s              DOUBLE,                -- of judged_s: it was not (config: rules.active_...)
+    observed_s          DOUBLE NOT NULL,       -- GPU-seconds of its GPUs that samples cover
+    unattributed_s      DOUBLE NOT NULL,       -- GPU-seconds observed on nodes that it shared, or of parts of GPUs, or in hours with only a mean in which another attempt started or ended: its own share is unknown
+    judged_s            DOUBLE NOT NULL,       -- of observed_s: seconds where it is known whether the GPU was active
+    idle_s              DOUBLE,                -- of judged_s: seconds where it was idle (config: rules.active_...)
     gpu_util_s          DOUBLE NOT NULL,       -- GPU-seconds with a utilisation
     gpu_util_sum        DOUBLE,                -- utilisation (0-1) x seconds
     gr_engine_active_s  DOUBLE NOT NULL,       -- GPU-seconds with an engine activity
@@ -250,13 +250,13 @@ CREATE TABLE attempt_node_activity (
     metric              VARCHAR NOT NULL,      -- metric of node_samples
     device              VARCHAR NOT NULL,      -- port, interface, disk or mount; empty for the whole node
     n_nodes             BIGINT NOT NULL,       -- nodes of which there are samples
-    observed_s          DOUBLE NOT NULL,       -- node-seconds of nodes that it had to itself, that samples speak for
+    observed_s          DOUBLE NOT NULL,       -- node-seconds that samples cover, of nodes that it did not share
     value_s             DOUBLE,                -- value x seconds of those: bytes or operations where the metric is a rate
-    shared_s            DOUBLE NOT NULL,       -- node-seconds of nodes that it shared, or in hours known by their mean only within which somebody came or went: whose value it was cannot be told
-    shared_value_s      DOUBLE                 -- value x seconds of those, of all that the node did
+    shared_s            DOUBLE NOT NULL,       -- node-seconds of nodes that it shared, or in hours with only a mean in which another attempt started or ended: its own share is unknown
+    shared_value_s      DOUBLE                 -- value x seconds of those, for the whole node
 );
 
--- One row is what health events of one node within 15 minutes of each other tell together. Computed.
+-- One row is an incident: health events of one node within 15 minutes of each other. Computed.
 CREATE TABLE health_incidents (
     cluster             VARCHAR NOT NULL,      -- cluster
     node                VARCHAR NOT NULL,      -- node
@@ -264,10 +264,10 @@ CREATE TABLE health_incidents (
     ended_at            TIMESTAMPTZ NOT NULL,  -- its last event
     severity            VARCHAR NOT NULL,      -- the worst of its events: critical, warning or info
     n_events            BIGINT NOT NULL,       -- how many events
-    kinds               VARCHAR NOT NULL,      -- what they were, the worst first: xid 79, ecc dbe, ...
+    kinds               VARCHAR NOT NULL,      -- their kinds, the worst first: xid 79, ecc dbe, ...
     gpus                VARCHAR NOT NULL,      -- GPUs that they name, with commas; empty: none
-    action              VARCHAR,               -- what is asked for by the worst of them
-    n_attempts          BIGINT NOT NULL        -- attempts that it touches (see attempt_health)
+    action              VARCHAR,               -- the action recommended for the worst of them
+    n_attempts          BIGINT NOT NULL        -- attempts that it affects (see attempt_health)
 );
 
 -- One row is an incident and an attempt that held the node when it happened, or up to 5 minutes before. Computed.
@@ -280,7 +280,7 @@ CREATE TABLE attempt_health (
     submitted_at        TIMESTAMPTZ NOT NULL,  -- attempt
     n_events            BIGINT NOT NULL,       -- its events while the attempt held the node, or up to 5 minutes after
     severity            VARCHAR NOT NULL,      -- the worst of those
-    at_end              BOOLEAN NOT NULL       -- one of them lies between 10 minutes before the attempt's end and 5 after it: it may be why
+    at_end              BOOLEAN NOT NULL       -- one of them lies between 10 minutes before the attempt's end and 5 after it: it may be the cause
 );
 
 -- One row is a verdict on a claim.
@@ -289,7 +289,7 @@ CREATE TABLE verdicts (
     claim               VARCHAR NOT NULL,      -- id of the claim
     window_from         TIMESTAMPTZ NOT NULL,  -- from
     window_until        TIMESTAMPTZ NOT NULL,  -- to
-    quoted              VARCHAR NOT NULL,      -- the words used
+    quoted              VARCHAR NOT NULL,      -- the quoted text
     read_as             VARCHAR NOT NULL,      -- what is tested
     kind                VARCHAR NOT NULL,      -- delivered (bounds decide) or capability (intervals decide)
     metric              VARCHAR NOT NULL,      -- definition id
@@ -317,7 +317,7 @@ CREATE TABLE adjudications (
     subject             VARCHAR NOT NULL,      -- what is corrected
     before              VARCHAR,               -- value before
     after               VARCHAR,               -- value after; null for a withdrawal
-    withdrawn_at        TIMESTAMPTZ,           -- when it was taken back
-    withdrawn_by        VARCHAR,               -- who took it back
+    withdrawn_at        TIMESTAMPTZ,           -- when it was withdrawn
+    withdrawn_by        VARCHAR,               -- who withdrew it
     withdrawn_reason    VARCHAR                -- why
 );

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,10 @@ def test_every_view_is_described_and_named_like_its_file(view: sql_files.Named) 
 @pytest.mark.parametrize("check", sql_files.checks(), ids=lambda check: check.name)
 def test_every_check_describes_its_findings(check: sql_files.Check) -> None:
     assert check.description
+
+
+def test_step_digest_ignores_comments_but_no_statement() -> None:
+    bare = sql_files.Step(1, "0001_a.sql", "CREATE TABLE t (\n    a BIGINT\n);\n")
+    commented = replace(bare, sql="CREATE TABLE t (  -- one row is a t\n    a BIGINT   -- a number\n);\n")
+    assert commented.sha256 == bare.sha256
+    assert commented.sha256 != replace(commented, sql=commented.sql.replace("BIGINT", "DOUBLE")).sha256
