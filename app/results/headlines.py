@@ -15,13 +15,14 @@ from app.results.failures.failure_rates import failure_rate_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.mfu import flop_convention, mfu_rows
 from app.results.registry import results
+from app.results.stored import IN_STANDARD_WINDOWS, stored_rows
 from app.results.windows import CLAIMED_GPUS
 from metrics.catalog import BY_NAME, METRICS
 from metrics.categories import EVIDENCE_KINDS
 from metrics.restarts.restarts import restart_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from app.window import Source, Window
     from metrics.catalog import Metric
@@ -132,7 +133,16 @@ def parts(
 def _made(maker: Callable[..., Any], source: Source, window: Window, gpus: float) -> tuple[Headline, ...]:
     if maker in _MAKERS.values():
         return (maker(source, window, gpus),)
-    return _ratios(maker(source, window))
+    metrics = sorted(name for name, function in results().items() if function is maker)
+    return _ratios(_stored_or(maker, source, window, metrics))
+
+
+def _stored_or(
+    maker: Callable[..., pl.DataFrame], source: Source, window: Window, metrics: Sequence[str]
+) -> pl.DataFrame:
+    """The result rows of metrics: as stored for a standard window, else as their function computes them."""
+    stored = stored_rows(source, window, metrics) if IN_STANDARD_WINDOWS.issuperset(metrics) else None
+    return maker(source, window) if stored is None else stored
 
 
 def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
@@ -142,7 +152,7 @@ def _ratios(rows: pl.DataFrame) -> tuple[Headline, ...]:
 def _mfu(source: Source, window: Window) -> Headline:
     """MFU under the configured convention; without a value where no log tells of steps."""
     none = Headline("mfu", BY_NAME["mfu"].title, "ratio", note=_NO_LOGS, show="trackside show mfu")
-    shown = next(iter(_ratios(mfu_rows(source, window))), none)
+    shown = next(iter(_ratios(_stored_or(mfu_rows, source, window, ("mfu", "hfu")))), none)
     return replace(shown, flop_convention=flop_convention(source, window.cluster))
 
 

@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 RESULTS: Final = "results"
 """Fact of a data version: a computation made it, so the results that it stored are those of its rows."""
 
+IN_STANDARD_WINDOWS: Final = frozenset(
+    {
+        *("goodput_allocated", "goodput_capacity", "occupancy", "availability", "goodput_job"),
+        *("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg", "mfu", "hfu"),
+        *("ettr", "ettr_without_initial_queue", "ettr_with_checkpoint_writes", "ettr_imputed", "ettr_mean_of_runs"),
+        *("ettr_without_initial_queue_mean_of_runs", "ettr_with_checkpoint_writes_mean_of_runs"),
+        *("ettr_expected", "ettr_expected_closed_form", "ettr_expected_with_queue", "ettr_expected_finite"),
+        *("ettr_expected_exact", "lost_imputed", "lost_imputed_first_order", "lost_imputed_second_order"),
+        *("second_order_share", "lost_first_order", "lost_second_order"),
+    }
+)
+"""Metrics whose rows `compute` stores for every standard window."""
+
 
 @dataclass(frozen=True)
 class Verdicts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -28,9 +28,33 @@ def failure_history(source: Source, window: Window) -> Histories:
     return histories(source.query("exposures", **asked), source.query("endings", **asked))
 
 
+FAILURE_RATES: Final = (
+    "class", "counted", "size", "gpus_low", "gpus_high", "n_failures", "n_attempts", "n_censored", "exposure_gpu_days",
+    "exposure_node_days", "exposure_job_days", "note", "rate_per_gpu_day", "mttf_d", "rate_low", "rate_high",
+    "jeffreys_low", "jeffreys_high", "mttf_low_d", "mttf_high_d", "phi", "phi_p", "window_from", "window_until",
+    "cluster",
+)  # fmt: skip
+"""Columns of the table `failure_rates`, in the order of `failure_rates_of`."""
+
+
 def failure_rate_rows(source: Source, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
-    """Failure rates and MTTF by class, way of counting and size."""
-    return failure_rates_of(failure_history(source, window), window, claimed_gpus=claimed_gpus)
+    """Failure rates and MTTF by class, way of counting and size; those of a standard window are read as stored."""
+    stored = stored_failure_rates(source, window) if claimed_gpus == CLAIMED_GPUS else None
+    if stored is None:
+        return failure_rates_of(failure_history(source, window), window, claimed_gpus=claimed_gpus)
+    return stored
+
+
+def stored_failure_rates(source: Source, window: Window) -> pl.DataFrame | None:
+    """The rows of `failure_rates_of` as `compute` stored them; None where none can be read."""
+    rows = source.query("stored_failure_rates", cluster=window.cluster, since=window.since, until=window.until)
+    if rows.is_empty():
+        return None
+    kind, counted = pl.Enum(list(CLASSES)), pl.Enum(["attempts", "incidents"])
+    first = pl.Enum([POOLED.label, OVER_128.label, "bucket", around(CLAIMED_GPUS).label])
+    of_bucket = pl.when(pl.col("size").is_in(first.categories)).then("size").otherwise(pl.lit("bucket"))
+    by = (pl.col("class").cast(kind), pl.col("counted").cast(counted), of_bucket.cast(first), pl.col("gpus_low"))
+    return rows.sort(by).select(FAILURE_RATES)
 
 
 def failure_rate_tables(source: Source, windows: Sequence[Window]) -> pl.DataFrame:

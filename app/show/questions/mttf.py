@@ -8,14 +8,14 @@ import polars as pl
 
 from app.results.failures.failure_rates import (
     failure_history,
-    failure_rates_of,
+    failure_rate_rows,
     hazard_rows,
     reference_rows,
     size_law_rows,
 )
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from metrics.failures.rates import law_in, rates_by, rates_by_cause
+from metrics.failures.rates import law_in_note, rates_by, rates_by_cause
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
@@ -59,13 +59,11 @@ _PARTS = {
 def mttf(source: Reader, window: Window, question: Question) -> Answer:
     """Failure rates and MTTF."""
     by = question.dimension
-    past = failure_history(source, window)
     if by != "size":
-        return _BY[by](source, past, window, question.at_gpus)
-    rows = _explained(failure_rates_of(past, window, claimed_gpus=question.at_gpus))
+        return _BY[by](source, failure_history(source, window), window, question.at_gpus)
+    rows = _explained(failure_rate_rows(source, window, claimed_gpus=question.at_gpus))
     chosen = (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
     pooled = rows.filter(chosen).row(0, named=True)
-    law = law_in(past, window.since, window.until, "infrastructure")
     return Answer(
         "MTTF by job size",
         rows,
@@ -86,7 +84,7 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("mttf", "failure_rate", "failure_phi"),
         queries=_QUERIES,
-        notes=(_scaled(pooled, question.at_gpus, law.words), _COUNTED, *_clustered(rows)),
+        notes=(_scaled(pooled, question.at_gpus, law_in_note(pooled["note"])), _COUNTED, *_clustered(rows)),
         worth_showing=(pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0),
         parts=_PARTS,
         when_empty=_NOTHING,

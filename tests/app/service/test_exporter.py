@@ -20,7 +20,7 @@ from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
 from app.config.settings import Config
 from app.explorer.pages import overview
-from app.results import goodput, headlines
+from app.results import headlines
 from app.results.cache import AnswerCache
 from app.service import exporter
 from app.service import server as service
@@ -284,7 +284,7 @@ def of_quiet(quiet: Path) -> list[Sample]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    [("goodput.ledger_sums", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
+    [("headlines.stored_rows", "goodput", KeyError), ("exporter.lost_rows", "gpu_time", PanicException),
      ("exporter.ettr_run_rows", "runs", QueryError), ("verifying.verify", "verdict on restart", ZeroDivisionError),
      ("exporter.windows", "all its numbers", OverflowError)],
 )  # fmt: skip
@@ -296,7 +296,7 @@ def test_failure_of_one_cluster_is_omitted_counted_and_reported(
 ) -> None:
     broken, part, kind = case
     module, _, name = broken.partition(".")
-    owner = {"goodput": goodput, "verifying": verifying, "exporter": exporter}[module]
+    owner = {"headlines": headlines, "verifying": verifying, "exporter": exporter}[module]
     real = getattr(owner, name)
 
     def fails(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - stands for any of them

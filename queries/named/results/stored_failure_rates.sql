@@ -1,0 +1,8 @@
+-- One row is a failure rate of a cluster in a standard window as it was stored; none unless the last computation is the newest change.
+SELECT f.*
+FROM failure_rates AS f
+WHERE
+    f.cluster = $cluster
+    AND f.window_from = $since
+    AND f.window_until = $until
+    AND (SELECT value FROM meta WHERE key = 'results_version') = (SELECT value FROM meta WHERE key = 'data_version');

@@ -1,0 +1,101 @@
+"""Numbers that are read as `compute` stored them are those that would be computed, in every standard window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from app.compute import pipeline as computing
+from app.compute.stored_results import standard_windows
+from app.config.settings import Config
+from app.results.failures.failure_rates import failure_rate_rows, stored_failure_rates
+from app.results.headlines import headlines
+from app.results.registry import results
+from app.results.stored import IN_STANDARD_WINDOWS, stored_rows
+from app.window import Window
+from queries.warehouse import open_reader, open_writer
+from tests.support.warehouses import NOW, from_everything
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import polars as pl
+
+    from app.window import Source
+    from queries.warehouse import Reader
+
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    root = from_everything(tmp_path_factory.mktemp("stored"))
+    with open_writer(root, verb="test", now=NOW) as writer:  # a copied warehouse has a data version of its own
+        computing.compute(writer, Config(), now=NOW)
+    with open_reader(root) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def windows(reader: Reader) -> list[Window]:
+    computed = reader.query("computed", cluster="demo").row(0, named=True)
+    return standard_windows(Window("demo", computed["since"], computed["until"]))
+
+
+class NothingStored:
+    """A source of which nothing stored can be read."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        rows = self._source.query(name, **params)
+        return rows.clear() if name.startswith("stored_") else rows
+
+    def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        return self._source.memo(key, make)
+
+
+def test_stored_result_rows_are_those_of_their_functions(reader: Reader, windows: list[Window]) -> None:
+    functions = {results()[name] for name in IN_STANDARD_WINDOWS if name in results()}
+    assert len(windows) > 3
+    for window in windows:
+        for function in functions:
+            rows = function(reader, window)
+            stored = stored_rows(reader, window, rows["metric"].to_list())
+            assert stored is not None
+            assert_frame_equal(stored, rows)
+            assert set(rows["metric"]) <= IN_STANDARD_WINDOWS
+
+
+def test_stored_failure_rates_are_those_of_their_function(reader: Reader, windows: list[Window]) -> None:
+    for window in windows:
+        stored = stored_failure_rates(reader, window)
+        assert stored is not None
+        assert_frame_equal(stored, failure_rate_rows(NothingStored(reader), window))
+        assert_frame_equal(failure_rate_rows(reader, window), stored)
+
+
+def test_headlines_of_standard_windows_need_no_ledger(reader: Reader, windows: list[Window]) -> None:
+    for window in windows:
+        assert headlines(Refusing(reader), window) == headlines(NothingStored(reader), window)
+
+
+class Refusing(NothingStored):
+    """A source that refuses to read what numbers are computed from."""
+
+    REFUSED: Final = {"ledger_sums", "attempts", "exposures", "endings", "steps", "runs", "interruptions"}
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:
+        assert name not in self.REFUSED
+        return self._source.query(name, **params)
+
+
+def test_other_windows_and_sizes_are_computed(reader: Reader, windows: list[Window]) -> None:
+    whole = windows[0]
+    half = Window(whole.cluster, whole.since, whole.since + (whole.until - whole.since) / 2)
+    assert stored_failure_rates(reader, half) is None
+    assert failure_rate_rows(reader, half)["n_attempts"].sum() < failure_rate_rows(reader, whole)["n_attempts"].sum()
+    assert "90-102" in failure_rate_rows(reader, whole, claimed_gpus=96)["size"].to_list()
