@@ -5,4 +5,4 @@ WHERE
     f.cluster = $cluster
     AND f.window_from = $since
     AND f.window_until = $until
-    AND (SELECT value FROM meta WHERE key = 'results_version') = (SELECT value FROM meta WHERE key = 'data_version');
+    AND (SELECT split_part(value, ' ', 1) FROM meta WHERE key = 'results') = (SELECT value FROM meta WHERE key = 'data_version');
