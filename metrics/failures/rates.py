@@ -192,7 +192,7 @@ _OF_ONE = "MTTF of one GPU: divide by a job's GPUs"
 
 
 def law_in_note(note: str) -> str:
-    """What the note of an MTTF of one GPU tells of the 1/N law: `SizeLaw.words` of its class and sizes.
+    """What the note of an MTTF of one GPU states about the 1/N law: `SizeLaw.words` of its class and sizes.
 
     >>> law_in_note("MTTF of one GPU: divide by a job's GPUs (assumes 1/N: the data cannot test it)")
     'assumes 1/N: the data cannot test it'

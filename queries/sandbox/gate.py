@@ -99,7 +99,7 @@ def check(serialised: str, relations: Collection[str], database: str = "") -> No
         database: name under which the published copy is open; relations may be named with it.
 
     Raises:
-        QueryError: Something else is in it; the message has what.
+        QueryError: it contains something else; the message names it.
     """
     tree = _parsed(serialised)
     known = {name.lower() for name in relations} | CATALOGUE | {name.lower() for name in _ctes(tree)}

@@ -45,7 +45,7 @@ DCGM: Final = "DCGM_"
 
 
 class RuleError(ValueError):
-    """An invalid rule; the message has which one, and what to write."""
+    """An invalid rule; the message names it, and what to write."""
 
 
 @dataclass(frozen=True)

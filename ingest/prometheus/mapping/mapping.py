@@ -47,7 +47,7 @@ _LONGEST_PATTERN: Final = 2_000
 
 
 class MappingError(ValueError):
-    """An invalid entry of a mapping; the message has which one, and what to write."""
+    """An invalid entry of a mapping; the message names it, and what to write."""
 
 
 @dataclass(frozen=True)

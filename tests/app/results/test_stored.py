@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pytest
 from polars.testing import assert_frame_equal
 
-from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
-from app.config.settings import Config
 from app.results.failures.failure_rates import failure_rate_rows, stored_failure_rates
 from app.results.headlines import headlines
 from app.results.registry import results
 from app.results.stored import IN_STANDARD_WINDOWS, stored_rows
 from app.window import Window
-from queries.warehouse import open_reader, open_writer
-from tests.support.warehouses import NOW, from_everything
+from queries.warehouse import open_reader
+from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +29,7 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    root = from_everything(tmp_path_factory.mktemp("stored"))
-    with open_writer(root, verb="test", now=NOW) as writer:  # a copied warehouse has a data version of its own
-        computing.compute(writer, Config(), now=NOW)
-    with open_reader(root) as opened:
+    with open_reader(from_everything(tmp_path_factory.mktemp("stored"))) as opened:
         yield opened
 
 
