@@ -22,10 +22,13 @@ import pytest
 from ingest.runlog.recorder import trackside_log
 from queries.warehouse import open_reader
 from tests.lab.dcgm_exporter import DcgmExporter
+from tests.lab.played import played
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.metrics.oracles.flops import flops_per_token
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.lab import SlurmLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
@@ -87,9 +90,13 @@ def busy(exporter: DcgmExporter, share: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def training(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Training:
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
     need_prometheus()
-    lab = own_slurm_lab
+    with played(lambda lab: _play(lab, tmp_path_factory)) as scenario:
+        yield scenario
+
+
+def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Training:
     work = lab.layout.base / "training"
     work.mkdir()
     work.chmod(0o777)

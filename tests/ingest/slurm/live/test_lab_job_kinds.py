@@ -20,14 +20,14 @@ from tests.lab.compare import assert_as_known, assert_first_submissions, steady,
 from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD, accounting_dumps
 from tests.lab.kinds import NEVER_ELIGIBLE, Kinds, run_kinds
 from tests.lab.known import UNKNOWABLE, Known, known
+from tests.lab.played import played
 from tests.lab.processes import now
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tests.lab import SlurmLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
 
@@ -64,8 +64,9 @@ def look(kinds: Kinds, warehouse: Path, asked: tuple[float, float]) -> Seen:
 
 
 @pytest.fixture(scope="module")
-def kinds(own_slurm_lab: SlurmLab) -> Kinds:
-    return run_kinds(own_slurm_lab)
+def kinds() -> Iterator[Kinds]:
+    with played(run_kinds) as scenario:
+        yield scenario
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,12 @@ import pytest
 
 from ingest.slurm.nodes.events import driver
 from queries.warehouse import open_reader
+from tests.lab.played import played
 from tests.lab.processes import now
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.lab import SlurmLab
@@ -49,8 +51,12 @@ class Scenario:
 
 
 @pytest.fixture(scope="module")
-def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
-    lab = own_slurm_lab
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    with played(lambda lab: _play(lab, tmp_path_factory)) as scenario:
+        yield scenario
+
+
+def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     did = Scenario(lab, tmp_path_factory.mktemp("nodes") / "w")
     time.sleep(2)  # so that something was before
     did.do("drained", "update", "nodename=n5", "state=drain", "reason=k8s: cordon: GPU fell off the bus")

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from queries.warehouse import open_reader
+from tests.lab.played import played
 from tests.lab.processes import now
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.lab import SlurmLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
@@ -88,8 +91,13 @@ def sql(lab: SlurmLab, statement: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
-    lab, did = own_slurm_lab, {}
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    with played(lambda lab: _play(lab, tmp_path_factory)) as scenario:
+        yield scenario
+
+
+def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    did = {}
     jobs = {"first": lab.sbatch("sleep 1", *QUICK), "second": lab.sbatch("sleep 1", *QUICK)}
     did["account"] = timed(
         lab, "add", "account", "robots", "parent=research", "Cluster=bench", "Description=a|b",

@@ -14,9 +14,11 @@ import polars as pl
 import pytest
 
 from queries.warehouse import open_reader
+from tests.lab.played import played
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.lab import SlurmLab
@@ -58,8 +60,12 @@ class Scenario:
 
 
 @pytest.fixture(scope="module")
-def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
-    lab = own_slurm_lab
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    with played(lambda lab: _play(lab, tmp_path_factory)) as scenario:
+        yield scenario
+
+
+def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     on_n3 = ("-p", "main", "-w", "n3", *ONE)
     jobs = {
         "node failure": lab.sbatch(

@@ -17,9 +17,11 @@ import pytest
 
 from app.cli.sources.slurm import DUMP_COMMANDS
 from queries.warehouse import open_reader
+from tests.lab.played import played
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.lab import SlurmLab
@@ -60,8 +62,12 @@ class Scenario:
 
 
 @pytest.fixture(scope="module")
-def scenario(own_slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
-    lab = own_slurm_lab
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
+    with played(lambda lab: _play(lab, tmp_path_factory)) as scenario:
+        yield scenario
+
+
+def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     jobs = {"timed out": lab.sbatch("sleep 300", *ONE_GPU, "-t", "1")}
     jobs["killed"] = lab.sbatch(
         'if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then sleep 300; else sleep 6; fi',
