@@ -1,0 +1,74 @@
+"""Texts by the columns that a terminal needs for them: wide letters need two, combining ones none."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def width(text: str) -> int:
+    r"""Columns of one line; sequences of `app.terminal.colour` need none.
+
+    >>> width("naïve"), width("東京"), width("e\u0301"), width("\x1b[31mred\x1b[0m")
+    (5, 4, 1, 3)
+    """
+    return cell_len(_ESCAPES.sub("", text) if "\x1b" in text else text)
+
+
+def fit(text: str, columns: int, *, right: bool = False) -> str:
+    """One line of exactly so many columns: filled with blanks, or cut with an ellipsis at its end.
+
+    >>> fit("gpu", 5), fit("gpu", 5, right=True), fit("gpu-node-17", 6), fit("東京都庁", 6)
+    ('gpu  ', '  gpu', 'gpu-n…', '東京 …')
+    """
+    cells = width(text)
+    if cells > columns:
+        return set_cell_size(text, columns - 1) + "…"
+    return " " * (columns - cells) + text if right else text + " " * (columns - cells)
+
+
+def wrap(text: str, columns: int | None, *, indent: str = "", first: str | None = None) -> list[str]:
+    """Lines of at most so many columns, broken between words; a word that is longer is broken within.
+
+    Args:
+        text: its own line breaks stay, and so does the indentation of a line.
+        columns: None: there is no limit.
+        indent: before each line.
+        first: before the first line instead.
+
+    >>> wrap("one two three", 9), wrap("abcdefgh", 4), wrap("a b", None, first="- ")
+    (['one two', 'three'], ['abcd', 'efgh'], ['- a b'])
+    >>> wrap("one two", 6, indent="  ", first="1 ")
+    ['1 one', '  two']
+    """
+    lines: list[str] = []
+    for line in text.split("\n"):
+        before = indent if lines or first is None else first
+        if columns is None or width(before + line) <= columns:
+            lines.append((before + line).rstrip())
+            continue
+        own = line[: len(line) - len(line.lstrip(" "))]
+        lines += _broken(line.split(), columns, before + own, indent + own)
+    return lines
+
+
+def _broken(words: list[str], columns: int, first: str, indent: str) -> list[str]:
+    """Words in lines."""
+    lines, current, filled = [], first, False
+    for word in words:
+        for piece in _pieces(word, max(1, columns - width(indent))):
+            needed = width(piece) + (1 if filled else 0)
+            if filled and width(current) + needed > columns:
+                lines.append(current)
+                current, filled = indent, False
+            current += f" {piece}" if filled else piece
+            filled = True
+    return [*lines, current]
+
+
+def _pieces(word: str, columns: int) -> list[str]:
+    return [word] if width(word) <= columns else chop_cells(word, columns)
