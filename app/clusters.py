@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
+from app.near_names import did_you_mean
 from ingest import cluster_names
 from ingest.errors import OptionError
 
@@ -38,7 +39,8 @@ def require_cluster(requested: str, names: list[str]) -> str:
     app.errors.UsageError: there is no cluster 'a'; there are: b, c
     """
     if requested not in names:
-        raise UsageError(f"there is no cluster {requested!r}; there are: {', '.join(names) or 'none'}")
+        hint = did_you_mean(requested, names) or f"; there are: {', '.join(names) or 'none'}"
+        raise UsageError(f"there is no cluster {requested!r}{hint}")
     return requested
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from app import terminal_text
 from app.errors import UsageError
 from app.formatting import NOTHING, display, measured
 from app.json_text import as_json
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from metrics.claims.verdict import Judged
+
+echo = terminal_text.echo
 
 FORMATS = ("table", "json", "csv", "parquet")
 
@@ -53,11 +56,6 @@ def _safe(text: str) -> str:
 def _in_line(text: str) -> str:
     """Text of any length in one line that leaves the terminal as it is."""
     return text.replace("\n", " ").translate(_CONTROLS)
-
-
-def echo(text: str = "", *, error: bool = False) -> None:
-    """Print lines as they are, but for what would control the terminal: names in files may hold escape sequences."""
-    print(text.translate(_CONTROLS_IN_LINES), file=sys.stderr if error else sys.stdout)
 
 
 def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]) -> None:

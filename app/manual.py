@@ -6,7 +6,6 @@ pages: a new file is a new page. A topic is searched in that list and never used
 
 from __future__ import annotations
 
-import difflib
 import functools
 import posixpath
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
+from app.near_names import near_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,7 +167,7 @@ def find(topic: str) -> Page:
     if len(matches) == 1:
         return all_pages[matches[0]]
     names = {each: name for name in all_pages for each in (name, posixpath.basename(name))}
-    near = matches or list(dict.fromkeys(names[each] for each in difflib.get_close_matches(requested, names, 3, 0.5)))
+    near = matches or list(dict.fromkeys(names[each] for each in near_names(requested, names, most=3)))
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise UsageError(f"the manual has no page {topic!r}{hint}\nAll pages: trackside docs")
 
@@ -185,7 +185,7 @@ def read(topic: str) -> tuple[Page, str]:
     text = page.part(section.lower())
     if text is None:
         slugs = [each.slug for each in page.sections if each.level > 1]
-        near = difflib.get_close_matches(section.lower(), slugs, 3, 0.5)
+        near = near_names(section, slugs, most=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise UsageError(
             f"the page {page.topic} has no section {section!r}{hint}\nThe page: trackside docs {page.topic}"

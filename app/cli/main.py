@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.cli import verbs
 from app.cli.files import modules_of
+from app.cli.parser import Parser
 from queries.pandas_block import block_pandas
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         block_pandas()
     arguments_ = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser(arguments_[0] if arguments_ else None)
-    options = parser.parse_args(arguments_)
+    options, unknown = parser.parse_known_args(arguments_)
+    if unknown:
+        parser.refuse_unknown(unknown, options)
     if options.version:
         return _guarded(_version, options)
     if options.verb is None:
@@ -140,13 +143,13 @@ def _complain(message: str) -> None:
     sys.stderr.write(f"trackside: {plain}\n")
 
 
-def build_parser(verb: str | None = None) -> argparse.ArgumentParser:
+def build_parser(verb: str | None = None) -> Parser:
     """The parser with this verb if it is one, so that no other is imported; else with all of them.
 
     `tests` walk the whole one to see that everything has help.
     """
     names = modules_of(verbs)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="trackside", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="store_true", help="print version and the versions of the engines")

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.cli.files import modules_of
+from app.show import questions
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 class Names:
-    """The accepted names. The metrics are only read for a name that is no question, so that `--help` stays quick."""
-
-    def __init__(self, questions: tuple[str, ...]) -> None:
-        self._questions = questions
+    """The accepted names. Nothing is read before a name is compared, so that `--help` of other verbs stays quick."""
 
     def __contains__(self, what: object) -> bool:
-        """Whether it is a question or a metric."""
-        if what in self._questions:
+        """Whether it is a question or a metric; the metrics are only read for a name that is no question."""
+        if what in modules_of(questions):
             return True
         from app.results.registry import results  # noqa: PLC0415 - slow to import, and few names need it
 
         return what in results()
 
     def __iter__(self) -> Iterator[str]:
-        """The questions: what an error message lists."""
-        return iter(self._questions)
+        """The questions in the order of all lists: what a refusal lists."""
+        from app.show.declared import declared  # noqa: PLC0415 - reads the files of the questions
+
+        return iter(declared())
+
+    def similar(self) -> list[str]:
+        """The names that a refusal may suggest: questions first, then metrics."""
+        from app.results.registry import results  # noqa: PLC0415 - as above
+
+        return [*self, *results()]

@@ -5,13 +5,13 @@ The command line's choices, options, help and refusals follow from the entries, 
 
 from __future__ import annotations
 
-import pkgutil
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from app.errors import UsageError
 from app.show import questions as package
+from app.show.declared import LAST, declared
 from app.show.selection import split_by
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Entry:
         takes: its options, next to cluster, period and --by.
         by_of_run: what it can be split by with --run; `by` if empty.
         default_of_run: what it is split by with --run and without --by.
+        position: questions are listed by it, then by name.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Entry:
     takes: tuple[Option, ...]
     by_of_run: tuple[str, ...]
     default_of_run: str
+    position: int = LAST
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -84,16 +86,18 @@ def question(
     takes: tuple[Option, ...] = (),
     by_of_run: tuple[str, ...] = (),
     default_of_run: str | None = None,
+    position: int = LAST,
 ) -> Callable[[Callable[[Reader, Window, Question], Answer]], Entry]:
     """Make a function a question of `trackside show`; the arguments are those of `Entry`.
 
     Without `default` it is split by the first of `by`; with --run by the first of `by_of_run`, else as without.
+    All arguments are literals, because `app.show.declared` reads them without the file's imports.
     """
 
     def register(function: Callable[[Reader, Window, Question], Answer]) -> Entry:
         usual = default or by[0]
         of_run = default_of_run or (by_of_run[0] if by_of_run else usual)
-        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run)
+        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run, position)
         if name in _entries and _entries[name].function.__module__ != function.__module__:
             raise ValueError(f"two files have a question {name!r}")
         _entries[name] = entry
@@ -103,12 +107,8 @@ def question(
 
 
 def questions() -> dict[str, Entry]:
-    """Every question by its name: the files of `app.show.questions` are imported."""
-    return {name: _imported(name) for name in _names()}
-
-
-def _names() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    """Every question by its name, in the order of all lists: the files of `app.show.questions` are imported."""
+    return {name: _imported(name) for name in declared()}
 
 
 def _imported(name: str) -> Entry:
@@ -118,7 +118,7 @@ def _imported(name: str) -> Entry:
 
 def question_of(what: str) -> Entry:
     """The question of that name, or the one about the metric of that name; only the file of a question is imported."""
-    if what in _names():
+    if what in declared():
         return _imported(what)
     from app.show import metric  # noqa: PLC0415 - the catalogue imports all that computes a metric
     from metrics.catalog import BY_NAME  # noqa: PLC0415 - as above

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.errors import UsageError
+from app.near_names import did_you_mean
 from app.results.runs.runs import resolve_run
 from metrics.runs.naming import APART
 
@@ -25,7 +26,8 @@ def split_by(requested: str | None, allowed: tuple[str, ...], default: str) -> s
     if requested is None:
         return default
     if requested not in allowed:
-        raise UsageError(f"--by {requested} is not for this question; it takes: {', '.join(allowed)}")
+        takes = f"it takes: {', '.join(allowed)}"
+        raise UsageError(f"--by {requested} is not for this question; {takes}{did_you_mean(requested, allowed)}")
     return requested
 
 

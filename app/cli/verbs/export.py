@@ -45,12 +45,10 @@ def _table(name: str, names: Collection[str]) -> str:
     Raises:
         QueryError: there is none of that name.
     """
-    import difflib
-
+    from app.near_names import did_you_mean
     from queries.errors import QueryError
 
     if name in names:
         return name
-    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    hint = did_you_mean(name, names, most=3)
     raise QueryError(f"there is no table {name!r}{hint}\nAll of them: trackside export tables")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.files import modules_of
 from app.cli.options import add_format, add_late_epilog, add_period, add_verb
 from app.cli.question_names import Names
-from app.show import questions
 
 if TYPE_CHECKING:
     import argparse
@@ -18,12 +16,17 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the verb and its options.
 
-    The names of the questions are those of their files. Their entries need their imports, so they are read only
-    for the help of this verb.
+    The names of the questions are those of their files. Their entries are read only for the help of this verb, and
+    for their list.
     """
-    names = tuple(modules_of(questions))
     parser = add_verb(subparsers, "show", "answer a question about the cluster", manual="how-to/questions")
-    parser.add_argument("what", choices=Names(names), metavar="WHAT", help=", ".join(names))
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=Names(),
+        metavar="QUESTION",
+        help="one of the questions below, or the name of a metric; without it, the list of questions",
+    )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     add_period(parser)
     parser.add_argument("--by", metavar="DIMENSION", help="split by: see below")
@@ -51,7 +54,18 @@ def _gpus(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer a question."""
+    """Answer a question, or list them."""
+    if options.what is not None:
+        return _answer(options)
+    from app.cli import question_list
+    from app.terminal_text import echo
+
+    question_list.refuse_options(options)
+    echo(question_list.text())
+    return 0
+
+
+def _answer(options: argparse.Namespace) -> int:
     from functools import partial
 
     from app import console

@@ -27,6 +27,7 @@ _FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_SHOWN
     help="how often runs save, how often would lose least, and the GPU-hours to be won; --run R: of one run",
     by=("run",),
     takes=("run",),
+    position=11,
 )
 def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
     """How often runs save checkpoints, against how often would lose least at the cluster's failure rate."""

@@ -39,6 +39,7 @@ _RUN_METRICS = (*FORMS, "ettr_imputed", "ettr_expected")
     by=("cluster", "run"),
     takes=("run",),
     by_of_run=("run", "stretch", "class"),
+    position=2,
 )
 def ettr(source: Reader, window: Window, question: Question) -> Answer:
     """ETTR in total, per run, or of one run with its arithmetic."""

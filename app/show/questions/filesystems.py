@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     help="operations, bytes and response time by mount, as nodes report them (needs telemetry of nodes)\n"
     "--by user, account, partition, run, attempt, node",
     by=("mount", "node", "user", "account", "partition", "run", "attempt"),
+    position=14,
 )
 def filesystems(source: Reader, window: Window, question: Question) -> Answer:
     """Operations, bytes and response time of filesystems: by mount, or by whose nodes they were."""

@@ -37,6 +37,7 @@ _NO_LOG = "No run log with steps of a known job in this window (trackside record
     "scheduling x runtime x program\n"
     "--by day, node, user, account, partition, run; bucket: where logged runs' wall time went",
     by=("cluster", "day", "node", "user", "account", "partition", "run", "bucket"),
+    position=1,
 )
 def goodput(source: Reader, window: Window, question: Question) -> Answer:
     """Goodput in each published meaning, side by side."""

@@ -30,6 +30,7 @@ EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo
     help="incidents of nodes (XID, ECC, links, mounts, conditions), the attempts they touch, and what to do\n"
     "--by node, attempt, kind",
     by=("incident", "node", "attempt", "kind"),
+    position=16,
 )
 def health(source: Reader, window: Window, question: Question) -> Answer:
     """Incidents of nodes: each, or by node, by the attempts that they touch, or by kind of event."""

@@ -29,6 +29,7 @@ _NONE = "No attempt ended otherwise than by completing in this window."
     "--by cause, class, node, order (preempted for a run that came back from a failure)",
     by=("event", "cause", "class", "node", "order"),
     takes=("run",),
+    position=7,
 )
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
     """Attempts that ended otherwise than by completing: each with what it cost, or summed up."""

@@ -30,6 +30,7 @@ QUERIES: Final = (
     "nodes that fail more often than chance gives",
     help="nodes that fail more often than chance gives (the last 28 days), and what could have been detected",
     by=("node",),
+    position=10,
 )
 def lemons(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes that fail more often than chance would have it, and what could have been seen."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "--by cause, category, day, node, user, account, partition, run",
     by=("cluster", "day", "node", "user", "account", "partition", "run", "cause", "category"),
     default="cause",
+    position=6,
 )
 def lost(source: Reader, window: Window, question: Question) -> Answer:
     """Where all GPU-time went."""

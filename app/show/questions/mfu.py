@@ -42,6 +42,7 @@ _QUERIES: Final = ("steps", "run_sessions", "run_events")
     by=("cluster", "run", "step", "gpu_model", "proxy", "estimate"),
     takes=("run", "convention"),
     default_of_run="run",
+    position=4,
 )
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and telemetry's estimate."""

@@ -55,6 +55,7 @@ _PARTS = {
     "--by size, law, hazard, reference, cause, partition, user",
     by=("size", "law", "hazard", "reference", "cause", "partition", "user"),
     takes=("at",),
+    position=3,
 )
 def mttf(source: Reader, window: Window, question: Question) -> Answer:
     """Failure rates and MTTF."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     "what InfiniBand ports carried",
     help="what InfiniBand ports carried (needs telemetry of nodes)\n--by user, account, partition, run, attempt, node",
     by=("port", "node", "user", "account", "partition", "run", "attempt"),
+    position=15,
 )
 def network(source: Reader, window: Window, question: Question) -> Answer:
     """What InfiniBand ports carried: by port, or by whose nodes they were."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "nodes, those whose failures cost most first",
     help="nodes, those whose failures cost most first, and what to do",
     by=("node",),
+    position=9,
 )
 def nodes(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""

@@ -34,6 +34,7 @@ _WHERE = pl.when("in_allocation").then(pl.lit("in allocation")).otherwise(pl.lit
     "--by stage (detection to recovery), event",
     by=("cause", "stage", "event"),
     takes=("run",),
+    position=5,
 )
 def restarts(source: Reader, window: Window, question: Question) -> Answer:
     """How runs got going again: time to job restart by class and cause, every stage of it, or each restart."""

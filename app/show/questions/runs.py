@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     help="training runs: attempts, how they were joined, bounds of their ETTR; --run R: one",
     by=("run",),
     takes=("run",),
+    position=8,
 )
 def runs(source: Reader, window: Window, question: Question) -> Answer:
     """Training runs with their attempts and bounds."""

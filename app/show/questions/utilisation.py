@@ -32,6 +32,7 @@ LITTLE: Final = 0.95
     help="what allocated GPUs did: utilisation, tensor activity, idle GPU-hours, power, energy (needs telemetry)\n"
     "--by user, account, partition, run, attempt",
     by=("cluster", "user", "account", "partition", "run", "attempt"),
+    position=13,
 )
 def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answer:
     """What allocated GPUs did, by whom they were allocated to."""

@@ -157,23 +157,21 @@ class Warehouse:
             QueryError: the text is not one SELECT, or it failed, or it took more time or memory than allowed.
         """
 
-    def checkpoints(
+    def goodput(
         self,
         *,
         cluster: str | None = None,
         since: Moment = None,
         until: Moment = None,
-        by: Literal["run"] | None = None,
-        run: str | None = None,
+        by: Literal["cluster", "day", "node", "user", "account", "partition", "run", "bucket"] | None = None,
     ) -> pl.DataFrame:
-        """How often runs save, and how often would lose least.
+        """Goodput in each published meaning, side by side.
 
         Args:
             cluster: only this cluster; by default every cluster.
             since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
             until: to this time (UTC), not included; by default the end of the data.
             by: what to split by.
-            run: only this run: a run id, a job id or a run's name.
 
         Raises:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
@@ -201,123 +199,23 @@ class Warehouse:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
-    def filesystems(
+    def mttf(
         self,
         *,
         cluster: str | None = None,
         since: Moment = None,
         until: Moment = None,
-        by: Literal["mount", "node", "user", "account", "partition", "run", "attempt"] | None = None,
+        by: Literal["size", "law", "hazard", "reference", "cause", "partition", "user"] | None = None,
+        at: float | None = None,
     ) -> pl.DataFrame:
-        """Operations, bytes and response time of filesystems.
+        """Mean time to failure, with exact intervals.
 
         Args:
             cluster: only this cluster; by default every cluster.
             since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
             until: to this time (UTC), not included; by default the end of the data.
             by: what to split by.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
-    def goodput(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["cluster", "day", "node", "user", "account", "partition", "run", "bucket"] | None = None,
-    ) -> pl.DataFrame:
-        """Goodput in each published meaning, side by side.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
-    def health(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["incident", "node", "attempt", "kind"] | None = None,
-    ) -> pl.DataFrame:
-        """Incidents of nodes and the attempts they touch.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
-    def interruptions(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["event", "cause", "class", "node", "order"] | None = None,
-        run: str | None = None,
-    ) -> pl.DataFrame:
-        """Every attempt that ended otherwise than by completing, why, and what it cost.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-            run: only this run: a run id, a job id or a run's name.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
-    def lemons(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["node"] | None = None,
-    ) -> pl.DataFrame:
-        """Nodes that fail more often than chance gives.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
-    def lost(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["cluster", "day", "node", "user", "account", "partition", "run", "cause", "category"] | None = None,
-    ) -> pl.DataFrame:
-        """Where all GPU-time went.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
+            at: the job size, in GPUs, for which the rate is scaled.
 
         Raises:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
@@ -347,68 +245,6 @@ class Warehouse:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
-    def mttf(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["size", "law", "hazard", "reference", "cause", "partition", "user"] | None = None,
-        at: float | None = None,
-    ) -> pl.DataFrame:
-        """Mean time to failure, with exact intervals.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-            at: the job size, in GPUs, for which the rate is scaled.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
-    def network(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["port", "node", "user", "account", "partition", "run", "attempt"] | None = None,
-    ) -> pl.DataFrame:
-        """What InfiniBand ports carried.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
-    def nodes(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["node"] | None = None,
-    ) -> pl.DataFrame:
-        """Nodes, those whose failures cost most first.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
     def restarts(
         self,
         *,
@@ -419,6 +255,48 @@ class Warehouse:
         run: str | None = None,
     ) -> pl.DataFrame:
         """From an interruption to the next start.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+            run: only this run: a run id, a job id or a run's name.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def lost(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["cluster", "day", "node", "user", "account", "partition", "run", "cause", "category"] | None = None,
+    ) -> pl.DataFrame:
+        """Where all GPU-time went.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def interruptions(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["event", "cause", "class", "node", "order"] | None = None,
+        run: str | None = None,
+    ) -> pl.DataFrame:
+        """Every attempt that ended otherwise than by completing, why, and what it cost.
 
         Args:
             cluster: only this cluster; by default every cluster.
@@ -453,6 +331,88 @@ class Warehouse:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
+    def nodes(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["node"] | None = None,
+    ) -> pl.DataFrame:
+        """Nodes, those whose failures cost most first.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def lemons(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["node"] | None = None,
+    ) -> pl.DataFrame:
+        """Nodes that fail more often than chance gives.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def checkpoints(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["run"] | None = None,
+        run: str | None = None,
+    ) -> pl.DataFrame:
+        """How often runs save, and how often would lose least.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+            run: only this run: a run id, a job id or a run's name.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def waste(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["kind", "state", "user", "account", "partition", "run"] | None = None,
+    ) -> pl.DataFrame:
+        """Allocated GPU-time that shows no work.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
     def utilisation(
         self,
         *,
@@ -473,15 +433,55 @@ class Warehouse:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
-    def waste(
+    def filesystems(
         self,
         *,
         cluster: str | None = None,
         since: Moment = None,
         until: Moment = None,
-        by: Literal["kind", "state", "user", "account", "partition", "run"] | None = None,
+        by: Literal["mount", "node", "user", "account", "partition", "run", "attempt"] | None = None,
     ) -> pl.DataFrame:
-        """Allocated GPU-time that shows no work.
+        """Operations, bytes and response time of filesystems.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def network(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["port", "node", "user", "account", "partition", "run", "attempt"] | None = None,
+    ) -> pl.DataFrame:
+        """What InfiniBand ports carried.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def health(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["incident", "node", "attempt", "kind"] | None = None,
+    ) -> pl.DataFrame:
+        """Incidents of nodes and the attempts they touch.
 
         Args:
             cluster: only this cluster; by default every cluster.

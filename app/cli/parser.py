@@ -1,0 +1,70 @@
+"""The parser of the command line: a refusal is one line that suggests the name that was probably meant."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NoReturn
+
+from app.near_names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+USAGE = 2
+"""Exit status of a command line that is refused, as of argparse."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse's parser, with suggestions. The parsers of verbs and sources are of this class, too."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is no choice; argparse calls it for verbs, positional arguments and options."""
+        if action.choices is None or value in action.choices:
+            return
+        similar = getattr(action.choices, "similar", None)
+        names = map(str, action.choices if similar is None else similar())
+        self.refuse(f"{_refusal(action, value)}{did_you_mean(str(value), names) or _list(action)}")
+
+    def refuse(self, message: str) -> NoReturn:
+        """Print one line and end with the status of a wrong command line."""
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+    def refuse_unknown(self, arguments: Sequence[str], options: argparse.Namespace) -> NoReturn:
+        """Refuse arguments that no parser accepted.
+
+        Args:
+            arguments: what was left over.
+            options: what was parsed; the verb in it is the one whose options are suggested.
+        """
+        parser = _used(self, options)
+        names = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001 - argparse has no list
+        first = next((each for each in arguments if each.startswith("-")), "").partition("=")[0]
+        hint = did_you_mean(first, names) if first else ""
+        more = hint or f"; its options: {parser.prog} --help"
+        parser.refuse(f"unrecognized arguments: {' '.join(map(_shown, arguments))}{more}")
+
+
+def _refusal(action: argparse.Action, value: object) -> str:
+    if action.option_strings:
+        return f"{action.option_strings[0]} cannot be {value!r}"
+    return f"there is no {str(action.metavar or action.dest).lower()} {value!r}"
+
+
+def _list(action: argparse.Action) -> str:
+    """The end of a refusal without a suggestion: all that is accepted."""
+    names: Iterable[object] = action.choices or ()
+    return f"; there are: {', '.join(map(str, names))}"
+
+
+def _shown(argument: str) -> str:
+    """An argument as typed, or as a literal where it holds what is not printable."""
+    return argument if argument.isprintable() else repr(argument)
+
+
+def _used(parser: Parser, options: argparse.Namespace) -> Parser:
+    """The parser of the verb, and of its source or action, that parsed the options."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list its subparsers
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            child = action.choices.get(getattr(options, action.dest, None) or "")
+            return parser if child is None else _used(child, options)
+    return parser
