@@ -3,6 +3,15 @@
 A dump without JobIDRaw has them only as people see them: 29_0, 11+1. Where another load has the raw id, they are
 under that one, all attempts of the job together, whichever load came first. Where an id that people see had several raw
 ones (ids are used again when a database is lost), the second of submission decides.
+
+Two things link the ids: a row with both, and DBIndex, where a row with JobID alone and a row with JobIDRaw alone have
+it. DBIndex is the key of slurmdbd's row; the cluster and the second of submission must agree, too, for a new database
+counts from 1 again. Both rows must have started: the record of a waiting array (raw id of the array) may hand its
+DBIndex to the first task that starts (another raw id).
+
+Nothing else links them. Submit, user, nodes, Start and End are often the same for several tasks of an array, and
+whether they are unique depends on what was loaded before: a link by them could join two tasks into one, and the result
+would depend on the order of the loads. Such jobs stay apart until a load has both ids, or DBIndex.
 """
 
 from __future__ import annotations
@@ -12,9 +21,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.slurm.accounting.merge import merge_attempts
-from ingest.tables import ATTEMPT_KEY, ATTEMPTS, conform
+from ingest.tables import ATTEMPT_KEY, ATTEMPTS, conform, empty
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from queries.warehouse import Writer
 
 _BY_DISPLAY: Final = pl.col("job_id").str.contains("[_+]") & (pl.col("scheduler") == "slurm")
@@ -28,6 +39,19 @@ class RawIds:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._any = bool(writer.query("any_under_display_id")["any"].item())
+
+    def linked(self, since: datetime, until: datetime) -> pl.DataFrame:
+        """Attempts stored under raw ids, with the display ids that DBIndex links them to, as `ATTEMPTS`.
+
+        To load them again moves what is stored under those display ids. All attempts of the input must be stored.
+
+        Args:
+            since: The first submission of the input's attempts.
+            until: Their last one.
+        """
+        if not self._any:
+            return empty(ATTEMPTS)
+        return conform(self._writer.query("linked_by_db_index", since=since, until=until), ATTEMPTS)
 
     def resolve(self, attempts: pl.DataFrame) -> pl.DataFrame:
         """The same attempts under raw ids where they are known; merged among themselves, as they came.

@@ -52,12 +52,15 @@ class AttemptWriter:
         self._counted = Counted()
         self._waiting: list[pl.DataFrame] = []
         self._steps: list[pl.DataFrame] = []
+        self._submitted: list[datetime] = []
 
     def add(self, attempts: pl.DataFrame) -> None:
         """Write a block of attempts that are merged among themselves."""
         if attempts.is_empty():
             return
         n_attempts = attempts.height
+        indexed = attempts.filter(pl.col("db_index").is_not_null())["submitted_at"]
+        self._submitted += [time for time in (indexed.min(), indexed.max()) if isinstance(time, datetime)]
         attempts = self._raw_ids.resolve(attempts)
         self._n_fetched += max(attempts.height - n_attempts, 0)
         self._note_several(attempts)
@@ -82,14 +85,29 @@ class AttemptWriter:
 
     def finish(self) -> int:
         """Write what is left; the number of different attempts in the input."""
-        self._merge_aside()
-        self._write_waiting(whole_groups=False)
+        self._write_rest()
+        n_attempts = self._counted.total() - self._n_fetched
+        self._link_ids()
         self._assign_steps()
         if self._several:
             jobs = pl.concat(self._several).unique()
             self._writer.delete("resubmissions", jobs)
             self._writer.run("add_resubmissions", {"jobs": jobs})
-        return self._counted.total() - self._n_fetched
+        return n_attempts
+
+    def _write_rest(self) -> None:
+        self._merge_aside()
+        self._write_waiting(whole_groups=False)
+
+    def _link_ids(self) -> None:
+        """Put attempts under their raw ids that only the db_index of this input, or of another, links to them."""
+        if not self._submitted:
+            return
+        first, last = min(self._submitted) - _SECOND, max(self._submitted) + _SECOND
+        linked = self._raw_ids.linked(first, last)
+        if linked.height:
+            self.add(linked)
+            self._write_rest()
 
     def _assign_steps(self) -> None:
         """Give the attempts in the warehouse the GPUs of steps that were read apart from them."""

@@ -4,7 +4,8 @@ Real captures are cut into dumps: random rows, random columns, random order, one
 out is what one dump makes that has every value that any of them has:
 
 - the same attempts, under the same keys. A job that every dump knows by one id only, some by JobID and some by
-  JobIDRaw, is two for want of a row with both;
+  JobIDRaw, is two unless a row has both, or DBIndex links a started attempt of one dump with that of another;
+- the id that people see, of each attempt that any dump with JobID has;
 - of an attempt that has ended, every value, whichever dump has its column. A column that no dump has is null;
 - of an attempt that has not ended, state, times and holdings: its other columns are those of the dump that shows it
   longest, and a dump without Elapsed does not tell how long.
@@ -122,17 +123,33 @@ def loaded(writer: Writer, texts: Sequence[bytes], cluster: str | None) -> pl.Da
     return writer.table("attempts").sort(ATTEMPT_KEY)
 
 
+def linked_rows(capture: Capture, made: Sequence[Dump]) -> set[int]:
+    """Rows of which a dump has both ids, or one dump JobID, another JobIDRaw, and both DBIndex of the started job."""
+    both = {number for dump in made if {*IDS} <= {*dump.columns} for number in dump.rows}
+    by_one = [
+        {number for dump in made if columns == {*IDS} & {*dump.columns} for number in dump.rows}
+        for columns in ({"JobID"}, {"JobIDRaw"})
+    ]
+    indexed = [
+        {number for dump in made if {one, "DBIndex"} <= {*dump.columns} for number in dump.rows} for one in IDS
+    ]
+    started = {number for number, row in enumerate(capture.rows) if row["Start"].isdigit()}
+    return both | (by_one[0] & by_one[1] & indexed[0] & indexed[1] & started)
+
+
 def everything(capture: Capture, made: Sequence[Dump]) -> bytes:
     """One dump with all that the others have."""
     job = [(row.get("Cluster"), row["JobIDRaw"]) for row in capture.rows]
-    linked = {job[number] for dump in made if {*IDS} <= {*dump.columns} for number in dump.rows}
+    linked = {job[number] for number in linked_rows(capture, made)}
+    by_job_id = {number for dump in made if "JobID" in dump.columns for number in dump.rows}
     rows: dict[tuple[int, str], Row] = {}
     for dump in made:
         for number in dump.rows:
             row = capture.rows[number]
             known = job[number] in linked or "JobIDRaw" in dump.columns
             key = row["JobIDRaw"] if known else row["JobID"]
-            shown = row["JobID"] if job[number] in linked or "JobID" in dump.columns else key
+            with_shown = "JobID" in dump.columns or (job[number] in linked and number in by_job_id)
+            shown = row["JobID"] if with_shown else key
             merged = rows.setdefault((number, key), {})
             merged |= {name: row[name] for name in dump.columns} | {"JobIDRaw": key, "JobID": shown}
     columns = dict.fromkeys((*IDS, *(name for dump in made for name in dump.columns)))
@@ -146,7 +163,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=100)
 @given(dumps())
 def test_dumps_in_any_order_overlap_and_columns_equal_one_whole(
     writer: Writer, asked: tuple[Capture, list[Dump]]

@@ -13,6 +13,7 @@ from ingest.slurm import load_files as ingesting
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import polars as pl
@@ -68,6 +69,84 @@ def test_displayed_ids_are_the_key_if_no_dump_has_raw_ids(tmp_path: Path) -> Non
     attempts, _ = loaded(tmp_path / "w", dumps(tmp_path)["plain"])
 
     assert attempts["job_id"].to_list() == ["11+0", "11+1", "29_0", "29_1", "29_2", "29_2", "40", "40"]
+
+
+DISPLAY, RAW = ("JobID",), ("JobIDRaw",)
+INDEXED = {"display": (*DISPLAY, "DBIndex"), "raw": (*RAW, "DBIndex")}
+DUMPS = INDEXED | {"bare display": DISPLAY, "bare raw": RAW, "both": (*DISPLAY, *RAW)}
+
+
+def dump_with(folder: Path, name: str, rows: Sequence[int] | None = None) -> Path:
+    """A dump of some of the attempts of `ROWS`, with the identifiers that the name stands for."""
+    lines = ["|".join([HEAD.removesuffix("|JobID"), *DUMPS[name]])]
+    for number in range(len(ROWS)) if rows is None else rows:
+        shown, own, rest = ROWS[number]
+        identifiers = {"JobID": shown, "JobIDRaw": own, "DBIndex": str(500 + number)}
+        lines.append("|".join(["c1", rest, *(identifiers[column] for column in DUMPS[name])]))
+    file = folder / f"{name}-{rows}.txt"
+    file.write_text("\n".join([*lines, ""]))
+    return file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "order", [*itertools.permutations(INDEXED), ("bare display", "bare raw", "display", "raw"), (*DUMPS, "display")]
+)
+def test_db_index_links_display_and_raw_ids(tmp_path: Path, order: tuple[str, ...]) -> None:
+    attempts, nodes = loaded(tmp_path / "w", *(dump_with(tmp_path, name) for name in order))
+    expected, expected_nodes = loaded(tmp_path / "one", dump_with(tmp_path, "both"))
+
+    assert attempts.drop("db_index").equals(expected.drop("db_index"))
+    assert attempts["db_index"].to_list() == [504, 505, 501, 500, 502, 503, 506, 507]
+    assert nodes.equals(expected_nodes)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_db_index_of_one_attempt_links_its_whole_job(tmp_path: Path, order: tuple[int, ...]) -> None:
+    files = [dump_with(tmp_path, name, rows) for name, rows in (("display", [3]), ("bare display", [2]), ("raw", [3]))]
+
+    attempts, _ = loaded(tmp_path / "w", *(files[number] for number in order))
+
+    assert attempts["job_id"].to_list() == ["33", "33"]
+    assert attempts["display_id"].to_list() == ["29_2", "29_2"]
+    assert attempts["first_submitted_at"].n_unique() == 1
+
+
+def test_equal_times_and_nodes_link_no_ids_without_db_index(tmp_path: Path) -> None:
+    files = [dump_with(tmp_path, name, [0]) for name in ("display", "bare raw")]
+
+    attempts, _ = loaded(tmp_path / "w", *files)
+
+    assert attempts["job_id"].to_list() == ["29_0", "32"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
+def test_db_index_of_a_waiting_array_links_no_task(tmp_path: Path, order: tuple[int, ...]) -> None:
+    head, rest = HEAD.removesuffix("|JobID"), "gres/gpu=8,node=1|amara"
+    waiting, task = tmp_path / "waiting.txt", tmp_path / "task.txt"
+    waiting.write_text(f"{head}|JobIDRaw|DBIndex\nc1|1795247000|Unknown|Unknown|PENDING||{rest}|9|10\n")
+    task.write_text(f"{head}|JobID|DBIndex\nc1|1795247000|1795247010|1795247110|COMPLETED|n1|{rest}|9_0|10\n")
+
+    attempts, _ = loaded(tmp_path / "w", *((waiting, task)[number] for number in order))
+
+    assert attempts["job_id"].to_list() == ["9", "9_0"]
+
+
+def test_db_index_of_another_submission_links_no_ids(tmp_path: Path) -> None:
+    display, raw = (dump_with(tmp_path, name, [0]) for name in INDEXED)
+    raw.write_text(raw.read_text().replace("|1795247000|", "|1795247001|"))
+
+    attempts, _ = loaded(tmp_path / "w", display, raw)
+
+    assert attempts["job_id"].to_list() == ["29_0", "32"]
+
+
+def test_linked_attempts_are_not_counted_as_new(tmp_path: Path) -> None:
+    loaded(tmp_path / "w", dump_with(tmp_path, "display"), dump_with(tmp_path, "raw"))
+
+    with open_reader(tmp_path / "w") as reader:
+        loads = reader.table("loads").sort("rows_new", descending=True)
+    assert loads.select("rows_read", "rows_loaded", "rows_new").rows() == [(8, 8, 8), (8, 8, 0)]
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
