@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import adjudicate as adjudicating
 from app import clock
 from app.cli import main as cli
 from app.cli.sources import slurm as slurm_source
+from app.corrections import make as corrections
 from app.service import server as service
 from app.service import worker
 from ingest.slurm.commands.runner import Completed
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["adjudicating"]  # imported before the fork
+__all__ = ["corrections"]  # imported before the fork
 
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 DUMP = tiny(40)

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from app.adjudicate import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
     from app.cli.options import Subparsers
+    from app.corrections.make import Done
+    from app.corrections.requests import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
 
 
 EPILOG = """\
@@ -138,8 +139,10 @@ def _add_signature(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write a person's correction and what it changed, or list the corrections."""
-    from app import adjudicate, clock
+    from app import clock
     from app.cli.run_context import progress, require_warehouse, settings_and_root
+    from app.corrections import make
+    from app.corrections.requests import Signature
     from queries.warehouse import open_writer
 
     settings, root = settings_and_root(options)
@@ -147,12 +150,12 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "list":
         return _list(options, root)
     now = clock.now()
-    signature = adjudicate.Signature(author=options.author, reason=options.reason)
+    signature = Signature(author=options.author, reason=options.reason)
     with (
         progress(quiet=options.quiet) as report,
         open_writer(root, verb="trackside adjudicate", now=now, group=settings.warehouse_group) as writer,
     ):
-        done = adjudicate.adjudicate(
+        done = make.adjudicate(
             writer,
             settings,
             _request(options),
@@ -162,12 +165,25 @@ def run(options: argparse.Namespace) -> int:
             claims_path=options.claims,
             progress=lambda what: report(what, 0, 1),
         )
-    adjudicate.print_changes(done, quiet=options.quiet)
+    _print_changes(done, quiet=options.quiet)
     return 0
 
 
+def _print_changes(done: Done, *, quiet: bool) -> None:
+    """Print what was done, and its effect."""
+    from app import console
+
+    console.echo(done.message)
+    for line in done.effect or ():
+        console.echo(f"  {line}")
+    if done.effect == ():
+        console.echo("  it changes no verdict, no GPU-time and no interruption")
+    if done.changed and done.effect is None and not quiet:
+        console.echo("Next: trackside compute", error=True)
+
+
 def _request(options: argparse.Namespace) -> CauseRequest | NodeStateRequest | RunJoinRequest | WithdrawRequest:
-    from app.adjudicate import CauseRequest, NodeStateRequest, RunJoinRequest, WhichAttempts, WithdrawRequest
+    from app.corrections.requests import CauseRequest, NodeStateRequest, RunJoinRequest, WhichAttempts, WithdrawRequest
 
     if options.action == "withdraw":
         return WithdrawRequest(options.id)

@@ -130,9 +130,7 @@ def linked_rows(capture: Capture, made: Sequence[Dump]) -> set[int]:
         {number for dump in made if columns == {*IDS} & {*dump.columns} for number in dump.rows}
         for columns in ({"JobID"}, {"JobIDRaw"})
     ]
-    indexed = [
-        {number for dump in made if {one, "DBIndex"} <= {*dump.columns} for number in dump.rows} for one in IDS
-    ]
+    indexed = [{number for dump in made if {one, "DBIndex"} <= {*dump.columns} for number in dump.rows} for one in IDS]
     started = {number for number, row in enumerate(capture.rows) if row["Start"].isdigit()}
     return both | (by_one[0] & by_one[1] & indexed[0] & indexed[1] & started)
 
