@@ -161,7 +161,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=16)
 @given(dumps())
 def test_dumps_in_any_order_overlap_and_columns_equal_one_whole(
     writer: Writer, asked: tuple[Capture, list[Dump]]
