@@ -19,9 +19,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app import clock
+from app.adjudicate import make as corrections
 from app.cli import main as cli
 from app.cli.sources import slurm as slurm_source
-from app.corrections import make as corrections
 from app.service import server as service
 from app.service import worker
 from ingest.slurm.commands.runner import Completed

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
+    from app.adjudicate.make import Done
+    from app.adjudicate.requests import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
     from app.cli.options import Subparsers
-    from app.corrections.make import Done
-    from app.corrections.requests import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
 
 
 EPILOG = """\
@@ -140,9 +140,9 @@ def _add_signature(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write a person's correction and what it changed, or list the corrections."""
     from app import clock
+    from app.adjudicate import make
+    from app.adjudicate.requests import Signature
     from app.cli.run_context import progress, require_warehouse, settings_and_root
-    from app.corrections import make
-    from app.corrections.requests import Signature
     from queries.warehouse import open_writer
 
     settings, root = settings_and_root(options)
@@ -183,7 +183,7 @@ def _print_changes(done: Done, *, quiet: bool) -> None:
 
 
 def _request(options: argparse.Namespace) -> CauseRequest | NodeStateRequest | RunJoinRequest | WithdrawRequest:
-    from app.corrections.requests import CauseRequest, NodeStateRequest, RunJoinRequest, WhichAttempts, WithdrawRequest
+    from app.adjudicate.requests import CauseRequest, NodeStateRequest, RunJoinRequest, WhichAttempts, WithdrawRequest
 
     if options.action == "withdraw":
         return WithdrawRequest(options.id)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from app.adjudicate.requests import CauseRequest, NodeStateRequest
 from app.clusters import clusters, select_cluster
 from app.corrections import records
 from app.corrections.describe import name_values, shortened
 from app.corrections.records import Correction, key_of, stamp
-from app.corrections.requests import CauseRequest, NodeStateRequest
 from app.errors import UsageError
 from app.results.runs.runs import resolve_run
 from app.times import iso, parse_time
 from app.window import Window
 
 if TYPE_CHECKING:
+    from app.adjudicate.requests import RunJoinRequest, WhichAttempts
     from app.corrections.records import Kind
-    from app.corrections.requests import RunJoinRequest, WhichAttempts
     from app.window import Source
 
 _CAUSE = re.compile(r"[a-z][a-z0-9_]{0,39}")

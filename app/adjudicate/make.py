@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.adjudicate.effect import differences, read_figures
+from app.adjudicate.requests import WithdrawRequest
+from app.adjudicate.resolve import resolve
 from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
 from app.compute import pipeline
 from app.compute.unchanged import inputs_digest
 from app.corrections import records
 from app.corrections.describe import describe, shortened
-from app.corrections.effect import differences, read_figures
 from app.corrections.records import Correction, stamp
-from app.corrections.requests import WithdrawRequest
-from app.corrections.resolve import resolve
 from app.errors import UsageError
 from app.times import iso
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from app.adjudicate.requests import CauseRequest, NodeStateRequest, RunJoinRequest, Signature
     from app.config.settings import Config
-    from app.corrections.requests import CauseRequest, NodeStateRequest, RunJoinRequest, Signature
     from app.window import Source
     from queries.warehouse import Writer
 

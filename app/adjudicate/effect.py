@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from app.adjudicate.resolve import computed_window
 from app.claims import verify as verify_claims
-from app.corrections.resolve import computed_window
 from app.formatting import CANNOT_TELL, NOTHING
 from app.results.goodput import lost_rows
 

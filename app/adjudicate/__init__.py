@@ -1,0 +1,1 @@
+"""Making corrections: requests, their check against the warehouse, storing them, and their effect."""
