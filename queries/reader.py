@@ -105,6 +105,16 @@ class Connection:
         named = sql_files.named_queries()[name]
         return self.frame(named.sql, {key: params[key] for key in named.parameters})
 
+    def rows(self, name: str, **params: object) -> list[tuple[Any, ...]]:
+        """Rows of a named query of tables (not of samples) as tuples: for verbs that do without polars.
+
+        Raises:
+            KeyError: as `query`.
+        """
+        named = sql_files.named_queries()[name]
+        with duckdb_errors(self.root, self._path):
+            return self._connection.execute(named.sql, {key: params[key] for key in named.parameters}).fetchall()
+
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - see `Reader`
         """What `make` returns: nothing is cached, since rows may change."""
         return make()

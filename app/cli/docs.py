@@ -1,10 +1,11 @@
-"""`trackside docs`: the manual in the terminal."""
+"""`trackside docs` and `trackside help`: the manual in the terminal."""
 
 from __future__ import annotations
 
 import sys
 
-from app import console, manual
+from app import manual
+from app.terminal_text import echo
 
 
 def show(topic: str | None) -> None:
@@ -19,10 +20,33 @@ def show(topic: str | None) -> None:
     if topic is None:
         _list()
         return
-    page, text = manual.read(topic)
+    _print(*manual.read(topic))
+
+
+def explain(topic: str) -> None:
+    """Print what the manual has on a topic, and where there is more.
+
+    Args:
+        topic: a verb, a question, a metric, a term, an exit status, a page or a section.
+
+    Raises:
+        UsageError: nothing.
+    """
+    from app.cli.help_topics import answers  # noqa: PLC0415 - only for `help`
+
+    for answer in answers(topic):
+        _print(answer.page, answer.text)
+        echo()
+    if answer.section or answer.text != answer.page.text:
+        echo(f"More: trackside docs {answer.page.topic}")
+
+
+def _print(page: manual.Page, text: str) -> None:
     if not sys.stdout.isatty():
-        console.echo(text.rstrip("\n"))
+        echo(text.rstrip("\n"))
         return
+    from app import console  # noqa: PLC0415 - heavy, and only a terminal needs it
+
     console.markdown(manual.linked(page, text, _command))
 
 
@@ -30,10 +54,10 @@ def _list() -> None:
     pages = manual.pages().values()
     width = max(len(page.topic) for page in pages)
     for page in pages:
-        console.echo(f"{page.topic:<{width}}  {page.title}")
-    console.echo()
-    console.echo("One page: trackside docs TOPIC, for example: trackside docs claims")
-    console.echo("One section: trackside docs TOPIC#SECTION, for example: trackside docs metrics#ettr")
+        echo(f"{page.topic:<{width}}  {page.title}")
+    echo()
+    echo("One page: trackside docs TOPIC, for example: trackside docs claims")
+    echo("One section: trackside docs TOPIC#SECTION, for example: trackside docs metrics#ettr")
 
 
 def _command(topic: str, section: str) -> str:

@@ -37,7 +37,7 @@ Your own cluster, on a machine where sacct works:
   trackside verify                judge a vendor's headline claims against your data
 
 Without Slurm on this machine, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
-Help of a verb: trackside VERB --help"""
+Help of a verb: trackside VERB --help. Of a topic: trackside help ettr"""
 
 
 _MEMORY = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # the process is ours
         block_pandas()
     arguments_ = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments_ == ["help"]:
+        arguments_ = ["--help"]
     parser = build_parser(arguments_[0] if arguments_ else None)
     options, unknown = parser.parse_known_args(arguments_)
     if unknown:
@@ -57,8 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.version:
         return _guarded(_version, options)
     if options.verb is None:
-        parser.print_help()
-        return 0
+        return _guarded(_overview, options)
     return _guarded(options.run, options)
 
 
@@ -69,6 +70,22 @@ def _version(_: argparse.Namespace) -> int:
 
     for name, number in versions().items():
         console.echo(f"{name} {number}")
+    return 0
+
+
+def _overview(_: argparse.Namespace) -> int:
+    """Print what the warehouse holds and what to do next."""
+    from app import clock  # noqa: PLC0415 - only here
+    from app.cli import overview  # noqa: PLC0415 - as above
+    from app.config.place import warehouse_directory  # noqa: PLC0415 - as above
+    from app.terminal_text import echo  # noqa: PLC0415 - as above
+
+    root = warehouse_directory()
+    if root is None:
+        from app.config import settings  # noqa: PLC0415 - heavy, and only for its error
+
+        root = settings.load().warehouse
+    echo(overview.text(root, now=clock.now().timestamp()))
     return 0
 
 

@@ -22,6 +22,7 @@ from pydantic import (
 
 from app.config import mistakes as config_mistakes
 from app.config import toml_file
+from app.config.place import DEFAULT_PATH, DEFAULT_WAREHOUSE
 from app.errors import ConfigError
 from ingest.context import PLANNED_REASONS
 from ingest.errors import InputError
@@ -32,7 +33,6 @@ from ingest.slurm.settings import Slurm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEFAULT_PATH = Path("trackside.toml")
 RENAMED = {"slurm.road": "transport"}
 """New names of settings that development versions had under another name."""
 CRITICAL_REASONS = (
@@ -224,7 +224,7 @@ class Sql(Section):
 class Config(Section):
     """All settings."""
 
-    warehouse: Path = Field(default=Path("trackside-data"), description="warehouse directory")
+    warehouse: Path = Field(default=DEFAULT_WAREHOUSE, description="warehouse directory")
     warehouse_group: str | None = Field(default=None, description="Unix group that may read it; else its owner alone")
     cluster: str | None = Field(default=None, description="cluster of inputs that do not name one")
     timezone: Zone | None = Field(default=None, description="zone of times that carry none")

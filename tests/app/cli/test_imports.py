@@ -59,7 +59,10 @@ def imported(*arguments: str) -> set[str]:
     [
         (["--help"], set()),
         (["show", "--help"], {*ENGINE, "scipy"}),
-        (["docs", "tutorial"], {"polars"}),
+        ([], set()),
+        (["show"], set()),
+        (["docs", "tutorial"], set()),
+        (["help", "ettr"], set()),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -83,3 +86,8 @@ def test_heavy_modules_imported_without_a_warehouse(command: list[str], expected
 )
 def test_heavy_modules_imported_by_a_verb(warehouse: Path, command: list[str], expected: set[str]) -> None:
     assert imported(*command, "--warehouse", str(warehouse)) == expected
+
+
+def test_overview_of_a_warehouse_imports_no_heavy_module(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKSIDE_WAREHOUSE", str(warehouse))
+    assert imported() == set()

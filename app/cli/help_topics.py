@@ -1,0 +1,104 @@
+"""`trackside help TOPIC`: what the manual has on a verb, a question, a metric, a term, an exit status or a page."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from app import manual
+from app.errors import UsageError
+from app.near_names import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CELLS = re.compile(r"(?<!\\)\|")
+_STATUS = "exit-codes"
+_TERMS = "glossary"
+_SECTIONS = ("reference/cli", "how-to/questions", "reference/metrics")
+"""Pages with a section for each verb, question and metric."""
+
+
+class Answer(NamedTuple):
+    """A part of the manual about a topic.
+
+    Attributes:
+        page: where it is.
+        section: of the page; empty for the whole page.
+        text: Markdown.
+    """
+
+    page: manual.Page
+    section: str
+    text: str
+
+
+def answers(topic: str) -> list[Answer]:
+    """What the manual has on a topic: its definition, then its verb, question and metric; else a page, or a section.
+
+    Args:
+        topic: `ingest slurm`, `ettr`, `goodput_allocated`, `lemon`, `34`, `claims`; case does not matter.
+
+    Raises:
+        UsageError: nothing; the message suggests near topics.
+    """
+    requested = " ".join(topic.split()).lower().removeprefix("trackside ")
+    direct = [*_rows(requested), *_sections(requested)]
+    if direct:
+        return direct
+    pages = [page for name, page in manual.pages().items() if requested in {name, name.rpartition("/")[2]}]
+    if len(pages) == 1:
+        return [Answer(pages[0], "", pages[0].text)]
+    if anywhere := list(_anywhere(requested)):
+        return anywhere[:1]
+    hint = did_you_mean(requested, topics())
+    raise UsageError(f"the manual has nothing on {topic!r}{hint}\nAll pages: trackside docs")
+
+
+def topics() -> list[str]:
+    """Every topic: terms, exit statuses, verbs, questions, metrics, pages."""
+    rows = [name for page in (_TERMS, _STATUS) for names, _ in _table(manual.find(page)) for name in names]
+    sections = [
+        each.slug.removeprefix("trackside-").replace("-", " ")
+        for name in _SECTIONS
+        for each in manual.find(name).sections
+        if each.level > 1
+    ]
+    return list(dict.fromkeys([*rows, *sections, *(name.rpartition("/")[2] for name in manual.pages())]))
+
+
+def _rows(requested: str) -> Iterator[Answer]:
+    """The row of a term in the glossary, and of an exit status in their list."""
+    for name, heading in ((_TERMS, ""), (_STATUS, "Exit status ")):
+        page = manual.find(name)
+        for names, meaning in _table(page):
+            if requested in {name.lower() for name in names}:
+                yield Answer(page, "", f"**{heading}{', '.join(names)}**: {meaning}")
+
+
+def _table(page: manual.Page) -> Iterator[tuple[list[str], str]]:
+    """The rows of a page's tables: the names in the first cell, and the second cell."""
+    for line in page.text.splitlines():
+        cells = [cell.strip() for cell in _CELLS.split(line)[1:-1]]
+        if len(cells) == 2 and not set(cells[0]) <= {"-", ":"} and cells[0] not in {"word", "status"}:
+            yield cells[0].split(", "), cells[1]
+
+
+def _sections(requested: str) -> Iterator[Answer]:
+    """The sections about a verb, a question and a metric of that name."""
+    slug = requested.replace(" ", "-")
+    for name in _SECTIONS:
+        section = f"trackside-{slug}" if name == "reference/cli" else slug
+        page = manual.find(name)
+        text = page.part(section)
+        if text is not None:
+            yield Answer(page, section, text)
+
+
+def _anywhere(requested: str) -> Iterator[Answer]:
+    """The sections of that name on any page."""
+    slug = manual.slug_of(requested)
+    for page in manual.pages().values():
+        text = page.part(slug)
+        if text is not None:
+            yield Answer(page, slug, text)

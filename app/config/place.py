@@ -1,0 +1,38 @@
+"""Where the warehouse is, for verbs that need no other setting: found without pydantic and polars."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+DEFAULT_PATH: Final = Path("trackside.toml")
+"""The configuration where no other is named."""
+
+DEFAULT_WAREHOUSE: Final = Path("trackside-data")
+"""The warehouse directory where none is named."""
+
+
+def warehouse_directory() -> Path | None:
+    """The directory that `app.config.settings.load` gives: $TRACKSIDE_WAREHOUSE, else the configuration's, else ours.
+
+    Only the key `warehouse` is read here; other mistakes in the configuration are not reported. None if the
+    configuration cannot be read or this key is not text: `load` raises an error that lists the mistakes.
+    """
+    if warehouse := os.environ.get("TRACKSIDE_WAREHOUSE"):
+        return Path(warehouse)
+    named = os.environ.get("TRACKSIDE_CONFIG")
+    if not named and not DEFAULT_PATH.exists():
+        return DEFAULT_WAREHOUSE
+    return _configured(Path(named) if named else DEFAULT_PATH)
+
+
+def _configured(file: Path) -> Path | None:
+    from app.config import toml_file  # noqa: PLC0415 - only where there is a configuration
+    from ingest.errors import InputError  # noqa: PLC0415 - as above
+
+    try:
+        value = toml_file.parse(toml_file.read(file)).get("warehouse", str(DEFAULT_WAREHOUSE))
+    except (FileNotFoundError, InputError, toml_file.NotTomlError):
+        value = None
+    return file.parent / value if isinstance(value, str) else None
