@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)  # read when polars is imported
     if arguments is None:  # the process is ours
         block_pandas()
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # else it reads the metadata of all packages for them
     arguments_ = list(sys.argv[1:] if arguments is None else arguments)
     if arguments_ == ["help"]:
         arguments_ = ["--help"]

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from app import console
-from app.config import settings as config
+from app.config import place
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
@@ -15,11 +15,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from app.config.settings import Config
 
-def settings_and_root(options: argparse.Namespace) -> tuple[config.Config, Path]:
+
+def settings_and_root(options: argparse.Namespace) -> tuple[Config, Path]:
     """The configuration and the warehouse directory that the common options name."""
-    settings = config.load(options.config)
-    return settings, options.warehouse or settings.warehouse
+    from app.config import settings  # noqa: PLC0415 - heavy
+
+    config = settings.load(options.config)
+    return config, options.warehouse or config.warehouse
+
+
+def warehouse_root(options: argparse.Namespace) -> Path:
+    """The warehouse directory alone. Without a configuration file no settings are imported.
+
+    Raises:
+        ConfigError: the configuration file has mistakes.
+    """
+    if place.config_file(options.config) is not None:
+        return settings_and_root(options)[1]
+    root: Path = options.warehouse or place.warehouse_of_environment() or place.DEFAULT_WAREHOUSE
+    return root
 
 
 def require_warehouse(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where the warehouse is, for verbs that need no other setting: found without pydantic and polars."""
+"""Where configuration and warehouse are, for verbs that need no other setting: found without pydantic and polars."""
 
 from __future__ import annotations
 
@@ -13,18 +13,30 @@ DEFAULT_WAREHOUSE: Final = Path("trackside-data")
 """The warehouse directory where none is named."""
 
 
+def config_file(path: Path | None = None) -> Path | None:
+    """The configuration file: this one, else $TRACKSIDE_CONFIG, else ./trackside.toml if it exists, else None."""
+    named = path or (Path(os.environ["TRACKSIDE_CONFIG"]) if os.environ.get("TRACKSIDE_CONFIG") else None)
+    if named is None and not DEFAULT_PATH.exists():
+        return None
+    return named or DEFAULT_PATH
+
+
+def warehouse_of_environment() -> Path | None:
+    """The warehouse directory that $TRACKSIDE_WAREHOUSE names, if it does."""
+    named = os.environ.get("TRACKSIDE_WAREHOUSE")
+    return Path(named) if named else None
+
+
 def warehouse_directory() -> Path | None:
     """The directory that `app.config.settings.load` gives: $TRACKSIDE_WAREHOUSE, else the configuration's, else ours.
 
     Only the key `warehouse` is read here; other mistakes in the configuration are not reported. None if the
     configuration cannot be read or this key is not text: `load` raises an error that lists the mistakes.
     """
-    if warehouse := os.environ.get("TRACKSIDE_WAREHOUSE"):
-        return Path(warehouse)
-    named = os.environ.get("TRACKSIDE_CONFIG")
-    if not named and not DEFAULT_PATH.exists():
-        return DEFAULT_WAREHOUSE
-    return _configured(Path(named) if named else DEFAULT_PATH)
+    if warehouse := warehouse_of_environment():
+        return warehouse
+    file = config_file()
+    return DEFAULT_WAREHOUSE if file is None else _configured(file)
 
 
 def _configured(file: Path) -> Path | None:

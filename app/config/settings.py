@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import glob
 import ipaddress
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,8 +20,7 @@ from pydantic import (
 )
 
 from app.config import mistakes as config_mistakes
-from app.config import toml_file
-from app.config.place import DEFAULT_PATH, DEFAULT_WAREHOUSE
+from app.config import place, toml_file
 from app.errors import ConfigError
 from ingest.context import PLANNED_REASONS
 from ingest.errors import InputError
@@ -224,7 +222,7 @@ class Sql(Section):
 class Config(Section):
     """All settings."""
 
-    warehouse: Path = Field(default=DEFAULT_WAREHOUSE, description="warehouse directory")
+    warehouse: Path = Field(default=place.DEFAULT_WAREHOUSE, description="warehouse directory")
     warehouse_group: str | None = Field(default=None, description="Unix group that may read it; else its owner alone")
     cluster: str | None = Field(default=None, description="cluster of inputs that do not name one")
     timezone: Zone | None = Field(default=None, description="zone of times that carry none")
@@ -246,14 +244,13 @@ def load(path: Path | None = None) -> Config:
     Raises:
         ConfigError: the named file does not exist, is not TOML, or has mistakes; all are listed.
     """
-    named = path or (Path(os.environ["TRACKSIDE_CONFIG"]) if os.environ.get("TRACKSIDE_CONFIG") else None)
-    if named is None and not DEFAULT_PATH.exists():
+    existing = place.config_file(path)
+    if existing is None:
         config = Config()
     else:
-        existing = named or DEFAULT_PATH
         config = _resolve_paths(parse(_read(existing), origin=str(existing)), existing.parent)
-    warehouse = os.environ.get("TRACKSIDE_WAREHOUSE")
-    return config.model_copy(update={"warehouse": Path(warehouse)}) if warehouse else config
+    warehouse = place.warehouse_of_environment()
+    return config.model_copy(update={"warehouse": warehouse}) if warehouse else config
 
 
 def parse(values: dict[str, Any], *, origin: str) -> Config:

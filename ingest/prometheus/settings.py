@@ -6,8 +6,6 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from ingest.prometheus.mapping.mapping import MappingError, builtin, parse_metric
-from ingest.prometheus.tables import GPUS
 from ingest.settings import Section
 
 THRESHOLDS = {
@@ -30,6 +28,8 @@ among the samples. That a GPU counts as active is another matter: `rules.active_
 
 def _thresholds(own: dict[str, float]) -> dict[str, float]:
     """Those that are built in, and these on top of them; each names a table of samples and one of its metrics."""
+    from ingest.prometheus.tables import GPUS  # noqa: PLC0415 - only where thresholds are configured
+
     for name in own:
         table, _, metric = name.partition(".")
         if table == "gpu_samples" and metric not in GPUS.values:
@@ -47,6 +47,8 @@ HeaderValue = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 def _metric(entry: dict[str, Any]) -> dict[str, Any]:
     """An entry of a mapping, in the words of `ingest/prometheus/mapping`."""
+    from ingest.prometheus.mapping.mapping import MappingError, parse_metric  # noqa: PLC0415 - only if one is configured
+
     try:
         parse_metric(entry, origin="this entry")
     except MappingError as error:
@@ -57,6 +59,8 @@ def _metric(entry: dict[str, Any]) -> dict[str, Any]:
 def _metrics(entries: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
     """Entries that agree with each other, and with those that are built in."""
     if entries:
+        from ingest.prometheus.mapping.mapping import MappingError, builtin  # noqa: PLC0415 - as above
+
         try:
             builtin().and_more(entries, origin="[[prometheus.metric]]")
         except MappingError as error:

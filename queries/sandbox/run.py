@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import pyarrow as pa
 
 from queries.errors import CorruptWarehouseError, QueryError
 from queries.sandbox.child import FAILED, MEMORY, UNEXPECTED
@@ -75,8 +74,8 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
         _raise_for(status, _text(messages), limits)
         answer.seek(0)
         more = answer.read(1) == b"1"
-        table = pa.ipc.open_stream(answer).read_all()
-    return pl.DataFrame(pl.from_arrow(table)), more
+        rows = pl.read_ipc_stream(answer)
+    return rows, more
 
 
 def _run(

@@ -93,7 +93,6 @@ def run(options: argparse.Namespace) -> int:
     from app.cli.run_context import note, progress, settings_and_root
     from app.times import iso, moment
     from ingest.slurm import load_files
-    from ingest.slurm.live.ingest import ingest_live
     from queries.warehouse import open_writer
 
     _refuse_mixed(options)
@@ -115,6 +114,8 @@ def run(options: argparse.Namespace) -> int:
         if options.files:
             reports = load_files.ingest_files(writer, settings, options.files, request, now=now, progress=report)
         else:
+            from ingest.slurm.live.ingest import ingest_live
+
             reports = ingest_live(
                 writer,
                 settings,

@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> int:
     """Write a whole table, or list the tables."""
     from app import console
     from app.cli.rows import RowFormat
-    from app.cli.run_context import settings_and_root
+    from app.cli.run_context import warehouse_root
     from queries.warehouse import open_reader
 
-    _, root = settings_and_root(options)
+    root = warehouse_root(options)
     with open_reader(root) as reader:
         if options.table == "tables":
             for name in sorted(reader.relations()):

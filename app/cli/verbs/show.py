@@ -70,7 +70,7 @@ def _answer(options: argparse.Namespace) -> int:
 
     from app import console
     from app.cli.rows import RowFormat
-    from app.cli.run_context import settings_and_root
+    from app.cli.run_context import warehouse_root
     from app.periods import Period, windows
     from app.show import registry
     from app.show.answer import Question, explain
@@ -78,7 +78,7 @@ def _answer(options: argparse.Namespace) -> int:
     from app.times import iso
     from queries.warehouse import open_reader
 
-    _, root = settings_and_root(options)
+    root = warehouse_root(options)
     entry = registry.question_of(options.what)
     question = Question(
         by=options.by,

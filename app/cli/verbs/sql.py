@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import argparse
 
     from app.cli.options import Subparsers
+    from queries.sandbox.run import Limits
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -30,13 +31,23 @@ def run(options: argparse.Namespace) -> int:
     """Run one SELECT, and print or write its rows."""
     from app import console
     from app.cli.rows import RowFormat
-    from app.cli.run_context import settings_and_root
-    from queries.sandbox.run import Limits, user_sql
+    from app.cli.run_context import warehouse_root
+    from queries.sandbox.run import user_sql
 
-    settings, root = settings_and_root(options)
-    limits = Limits(settings.sql.rows, settings.sql.seconds, settings.sql.memory_mb, settings.sql.result_mb)
-    rows, more = user_sql(root, options.sql, limits)
+    rows, more = user_sql(warehouse_root(options), options.sql, limits(options))
     RowFormat.of(options).put(rows)
     if more:
         console.echo(f"only the first {rows.height:,} rows are shown (config: sql.rows, sql.result_mb)", error=True)
     return 0
+
+
+def limits(options: argparse.Namespace) -> Limits:
+    """The limits of the configuration. Without a file they are the defaults, and no settings are imported."""
+    from app.cli.run_context import settings_and_root
+    from app.config.place import config_file
+    from queries.sandbox.run import Limits
+
+    if config_file(options.config) is None:
+        return Limits()
+    own = settings_and_root(options)[0].sql
+    return Limits(own.rows, own.seconds, own.memory_mb, own.result_mb)

@@ -44,11 +44,10 @@ def run(options: argparse.Namespace) -> int:
     """Show what was read and what was refused."""
     from app import clock, console
     from app.cli import status
-    from app.cli.run_context import settings_and_root
+    from app.cli.run_context import warehouse_root
     from queries.warehouse import open_reader
 
-    _, root = settings_and_root(options)
-    with open_reader(root) as reader:
+    with open_reader(warehouse_root(options)) as reader:
         if options.format == "json":
             console.document(status.document(reader, now=clock.now()))
         else:

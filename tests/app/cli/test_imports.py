@@ -26,6 +26,8 @@ HEAVY = (
     "plotly",
     "polars",
     "prometheus_api_client",
+    "pyarrow",
+    "pydantic",
     "requests",
     "scipy",
     "waitress",
@@ -36,7 +38,7 @@ PROGRAM = (
     "from trackside import main\n"
     "sys.exit(main())\n"
 )
-ENGINE = {"numpy", "polars"}
+ENGINE = {"numpy", "polars", "pyarrow"}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def imported(*arguments: str) -> set[str]:
     ("command", "expected"),
     [
         (["--help"], set()),
-        (["show", "--help"], {*ENGINE, "scipy"}),
+        (["show", "--help"], {*ENGINE, "pydantic", "scipy"}),
         ([], set()),
         (["show"], set()),
         (["docs", "tutorial"], set()),
@@ -73,14 +75,14 @@ def test_heavy_modules_imported_without_a_warehouse(command: list[str], expected
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        (["sql", "SELECT 1"], ENGINE),
+        (["sql", "SELECT 1"], {"polars"}),
         (["status"], ENGINE),
         (["status", "--format", "json"], ENGINE),
         (["export", "attempts"], ENGINE),
         (["show", "goodput"], ENGINE),
         (["show", "runs"], ENGINE),
         (["show", "mttf"], ENGINE),
-        (["verify"], {*ENGINE, "metrics.catalog"}),
+        (["verify"], {*ENGINE, "metrics.catalog", "pydantic"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -91,3 +93,10 @@ def test_heavy_modules_imported_by_a_verb(warehouse: Path, command: list[str], e
 def test_overview_of_a_warehouse_imports_no_heavy_module(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKSIDE_WAREHOUSE", str(warehouse))
     assert imported() == set()
+
+
+def test_settings_are_imported_where_a_configuration_names_some(warehouse: Path, tmp_path: Path) -> None:
+    config = tmp_path / "trackside.toml"
+    config.write_text("[sql]\nrows = 5\n", encoding="utf-8")
+    command = ("sql", "SELECT 1", "--warehouse", str(warehouse), "--config", str(config))
+    assert imported(*command) >= {"polars", "pydantic"}
