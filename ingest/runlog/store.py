@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ingest.files.input import Input
 from ingest.future import without_future
+from ingest.runlog.formats.registry import as_run_log
 from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
 from ingest.store.loads import account_row
 from ingest.store.report import FAULTS, Report, fault_of
@@ -17,7 +18,7 @@ from ingest.store.request import from_file
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
@@ -37,6 +38,7 @@ def ingest_files(
     cluster: str | None,
     now: datetime,
     progress: Callable[[str, int, int], None],
+    facts: Mapping[str, Any] | None = None,
 ) -> list[Report]:
     """Load run logs, each in a transaction of its own; a log that has grown since may be loaded again.
 
@@ -46,6 +48,7 @@ def ingest_files(
         cluster: of sessions that name none.
         now: stored as the time of loading; lines of later are refused.
         progress: called with which file is being read, its number, and how many there are.
+        facts: of the `run` line, for logs of other frameworks that do not record them.
 
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
@@ -56,7 +59,8 @@ def ingest_files(
         try:
             source = Input(name)
             data = b"".join(source.with_short_lines())
-            parsed = parse_runlog(data, origin=source.name, cluster=cluster, now=now)
+            text = as_run_log(data, source.name, facts or {})
+            parsed = parse_runlog(text, origin=source.name, cluster=cluster, now=now)
             reports.append(Report(name, load(writer, parsed, request=from_file(source.name), data=data, now=now)))
         except FAULTS as error:  # one user's log must not keep the others' out
             reports.append(Report(name, error=fault_of(name, error)))

@@ -1,0 +1,210 @@
+"""Logs of MLPerf Training: lines `:::MLLOG {json}` between other output (github.com/mlcommons/logging).
+
+What is read: `tracked_stats` with a `train_step_time` and a `reduced_train_loss` are steps, stamped when they end;
+means over a block of steps carry a `train_step_time` as well and are none. `init_start` to `init_stop` is the event
+`init`, `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which lies
+the official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
+benchmark's name, as the rules of MLPerf fix it; what no line records (GPUs, their model, the data type) is left to the
+caller.
+
+A second `cache_clear` or `init_start` after training has begun is a restart: a new session.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ingest.runlog.formats.translation import HEAD, Fields, LogFormat, Translation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARK: Final = b":::MLLOG "
+
+MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "llama31_405b": {
+        "params": 405_849_533_440,
+        "layers": 126,
+        "heads": 128,
+        "head_dim": 128,
+        "hidden": 16_384,
+        "ffn_hidden": 53_248,
+        "kv_heads": 8,
+        "vocab": 128_256,
+        "gated": True,
+        "tied": False,
+    },
+    "llama2_70b_lora": {},
+}
+"""Sizes of a benchmark's model, as the rules of MLPerf Training fix it (Llama 3.1: arXiv 2407.21783, table 3).
+
+A benchmark without sizes is known, and its MFU is not: a LoRA trains few of its parameters."""
+
+RUN_START: Final = "mlperf_run_start"
+RUN_STOP: Final = "mlperf_run_stop"
+"""Kinds of the events at which the official time begins and ends; the detail of the latter is the run's status."""
+
+_BEGINNINGS: Final = {"cache_clear", "init_start"}
+"""Keys that a program logs when it starts."""
+
+_KEY: Final = re.compile(r"(init|eval|run)_(start|stop)")
+
+
+class _Entry(msgspec.Struct):
+    """The JSON of a line."""
+
+    time_ms: float
+    key: str
+    value: Any = None
+    metadata: dict[str, Any] = {}
+
+
+@dataclass
+class _Session:
+    """From one start of the program to the next."""
+
+    at: int
+    began_ms: float
+    facts: Fields = field(default_factory=dict)
+    open: dict[str, float] = field(default_factory=dict)
+    trains: bool = False
+    steps: int = 0
+
+    @property
+    def batch(self) -> float | None:
+        """Samples of a step."""
+        return _number(self.facts.get("global_batch_size"))
+
+    def tokens(self) -> float | None:
+        """Tokens of a step."""
+        length = _number(self.facts.get("max_sequence_length"))
+        return None if self.batch is None or length is None else self.batch * length
+
+
+def translate(data: bytes, facts: Mapping[str, Any]) -> Translation:
+    """An MLPerf log as a run log."""
+    lines = data.split(b"\n")
+    log = _Log(Translation([b""] * (len(lines) + 1)))
+    for at, line in enumerate(lines):
+        start = line.find(MARK)
+        if start < 0:
+            continue
+        try:
+            log.take(at + 1, _entry(line[start + len(MARK) :]))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            log.out.lines[at + 1] = line
+    log.close(facts)
+    log.out.lines = log.out.lines[1:] if not log.out.lines[0] else log.out.lines
+    return log.out
+
+
+def _entry(text: bytes) -> _Entry:
+    """The entry of a line. Python's json module writes a loss of NaN, which is not JSON."""
+    try:
+        return msgspec.json.decode(text, type=_Entry)
+    except msgspec.DecodeError:
+        if b"NaN" not in text and b"Infinity" not in text:
+            raise
+        return msgspec.convert(json.loads(text), _Entry)
+
+
+@dataclass
+class _Log:
+    """What has been read so far. Line 0 is one before the first of the log."""
+
+    out: Translation
+    sessions: list[_Session] = field(default_factory=list)
+
+    def take(self, at: int, entry: _Entry) -> None:
+        """Read one entry."""
+        if not self.sessions or (entry.key in _BEGINNINGS and self.sessions[-1].trains):
+            earlier = dict(self.sessions[-1].facts) if self.sessions else {}
+            self.sessions.append(_Session(at - 1 if self._is_written(entry) else at, entry.time_ms, earlier))
+        session = self.sessions[-1]
+        if not session.trains:  # ranks report in any order
+            session.began_ms = min(session.began_ms, entry.time_ms)
+        if match := _KEY.fullmatch(entry.key):
+            self._interval(at, entry, session, *match.groups())
+        elif entry.key == "tracked_stats":
+            self._step(at, entry, session)
+        else:
+            session.facts[entry.key] = entry.value
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        """Write the `run` lines, now that all facts are known."""
+        for session in self.sessions:
+            model = MODELS.get(str(session.facts.get("submission_benchmark")), {})
+            recorded = {
+                "gpu_model": _gpu_model(session.facts.get("submission_platform")),
+                "seq_len": _number(session.facts.get("max_sequence_length")),
+                **model,
+            }
+            known = {name: value for name, value in recorded.items() if value is not None}
+            self.out.put(session.at, {"type": "run", "v": 1, "t": session.began_ms / 1000, **facts, **known})
+
+    @staticmethod
+    def _is_written(entry: _Entry) -> bool:
+        """Whether the entry may become a line itself, which leaves no place for that of the session."""
+        return entry.key in {"tracked_stats", "run_start"} or entry.key.endswith("_stop")
+
+    def _interval(self, at: int, entry: _Entry, session: _Session, name: str, edge: str) -> None:
+        if name == "run":
+            session.trains = True
+            status = entry.metadata.get("status")
+            detail = status if isinstance(status, str) else None
+            kind = RUN_START if edge == "start" else RUN_STOP
+            self.out.put(at, {"type": "event", "kind": kind, "begin": entry.time_ms / 1000, "detail": detail})
+        elif edge == "start":
+            session.open.setdefault(name, entry.time_ms)  # each rank reports init_start: the first counts
+        elif name in session.open:
+            begin, end = session.open.pop(name) / 1000, entry.time_ms / 1000
+            self.out.put(at, {"type": "event", "kind": name, "begin": begin, "end": end})
+
+    def _step(self, at: int, entry: _Entry, session: _Session) -> None:
+        values = entry.value
+        if not isinstance(values, dict) or not {"train_step_time", "reduced_train_loss"} <= values.keys():
+            return
+        duration = _number(values["train_step_time"])
+        if duration is None:
+            return
+        session.trains, session.steps = True, session.steps + 1
+        samples = _number(entry.metadata.get("step", entry.metadata.get("samples_count")))
+        step = round(samples / session.batch) if samples and session.batch else session.steps
+        line = {
+            "type": "step",
+            "step": step,
+            "t": entry.time_ms / 1000 - duration,
+            "duration_s": duration,
+            "tokens": session.tokens(),
+            "loss": _loss(values["reduced_train_loss"]),
+        }
+        self.out.put(at, line)
+
+
+def _number(value: object) -> float | None:
+    """A number above zero; None for anything else."""
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if plain and 0 < value < math.inf else None  # type: ignore[operator, return-value]
+
+
+def _loss(value: object) -> float | None:
+    return value if isinstance(value, float) and math.isfinite(value) else None
+
+
+def _gpu_model(platform: object) -> str | None:
+    """The GPU that a platform names.
+
+    >>> _gpu_model("128xNVIDIA GB200")
+    'NVIDIA GB200'
+    """
+    match = re.fullmatch(r"\d+\s*x\s*(.+)", platform) if isinstance(platform, str) else None
+    return match[1] if match else None
+
+
+FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], translate)

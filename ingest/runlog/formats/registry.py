@@ -1,0 +1,43 @@
+"""The formats that are installed: every module of this package with a `FORMAT`."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import ingest.runlog.formats as package
+from ingest.runlog.formats.translation import HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ingest.runlog.formats.translation import LogFormat
+
+
+@cache
+def formats() -> tuple[LogFormat, ...]:
+    """All formats, by name."""
+    modules = (import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__))
+    return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))
+
+
+def recognised(head: bytes) -> LogFormat | None:
+    """The format of a log that begins like this; None where it is a run log, or nothing known."""
+    return next((one for one in formats() if one.recognise(head)), None)
+
+
+def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
+    """A log of any format as a run log.
+
+    Args:
+        data: the log.
+        name: of its file; a log that names no run gets it, without its endings, as run id.
+        facts: of the `run` line, where the log does not record them.
+    """
+    form = recognised(data[:HEAD])
+    return (
+        data if form is None else form.translate(data, {"run_id": PurePath(name).name.partition(".")[0], **facts}).data
+    )

@@ -1,0 +1,60 @@
+"""What a format of logs is: how it is recognised, and how its lines become those of a run log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HEAD: Final = 1 << 16
+"""Bytes at the beginning of a log in which its format must show."""
+
+Fields = dict[str, Any]
+
+
+@dataclass
+class Translation:
+    """Lines of a run log, each in the place of the line that it was made of, so that line numbers stay true.
+
+    A line that says nothing about training is left empty. One that cannot be read is kept as it is: the parser of run
+    logs refuses it, with its number and its text.
+
+    Attributes:
+        lines: of the run log.
+        warnings: what a person should know.
+    """
+
+    lines: list[bytes]
+    warnings: list[str] = field(default_factory=list)
+
+    def put(self, at: int, fields: Fields) -> None:
+        """Write a line of the run log in the place of line `at`, counted from 0; unknown values are left out."""
+        known = {name: value for name, value in fields.items() if value is not None}
+        self.lines[at] = msgspec.json.encode(known)
+
+    @property
+    def data(self) -> bytes:
+        """The run log."""
+        return b"\n".join(self.lines)
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """A format of logs.
+
+    Attributes:
+        name: in messages.
+        title: a few words for people.
+        recognise: whether the first `HEAD` bytes are of this format.
+        translate: the log as a run log. The second argument has the facts of the `run` line that a log of this format
+            does not record, by the names of `ingest.runlog.lines.Run`; what the log records goes before them.
+    """
+
+    name: str
+    title: str
+    recognise: Callable[[bytes], bool]
+    translate: Callable[[bytes, Mapping[str, Any]], Translation]

@@ -1,0 +1,103 @@
+"""MLPerf Training's logs: steps, start-up, evaluation and restarts as they were written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.runlog.formats.registry import as_run_log, recognised
+from ingest.runlog.parse import parse_runlog
+from tests.support.mlperf import BEGIN_MS, MlperfRun
+
+if TYPE_CHECKING:
+    from ingest.tables import Parsed
+
+FACTS = {"cluster": "c", "run_id": "r", "n_gpus": 16, "dtype": "fp8+bf16"}
+
+
+def parsed(text: str, **facts: object) -> Parsed:
+    return parse_runlog(as_run_log(text.encode(), "result_0.txt", FACTS | facts))
+
+
+def test_steps_have_their_numbers_times_and_tokens() -> None:
+    steps = parsed(MlperfRun().text()).frames["steps"]
+    begins = [(moment.timestamp() * 1000 - BEGIN_MS) / 1000 for moment in steps["ts"]]
+    assert begins == [300, 320, 340, 400, 420, 440]
+    assert steps["step"].to_list() == [1, 2, 3, 4, 5, 6]
+    assert set(steps["tokens"]) == {12 * 8192}
+    assert set(steps["duration_s"]) == {20.0}
+    assert steps["loss"].to_list() == [pytest.approx(7.0 - step / 10) for step in range(1, 7)]
+
+
+def test_start_up_evaluation_and_the_official_time_are_events() -> None:
+    events = parsed(MlperfRun().text()).frames["run_events"].sort("ts")
+    spans = [
+        (
+            row["kind"],
+            row["ts"].timestamp() - BEGIN_MS / 1000,
+            row["ended_at"] and (row["ended_at"] - row["ts"]).seconds,
+        )
+        for row in events.iter_rows(named=True)
+    ]
+    assert [(kind, round(begin), length) for kind, begin, length in spans] == [
+        ("init", 0, 299),
+        ("mlperf_run_start", 300, None),
+        ("eval", 360, 40),
+        ("eval", 460, 40),
+        ("mlperf_run_stop", 500, None),
+    ]
+
+
+def test_facts_come_from_the_log_before_the_caller() -> None:
+    session = parsed(MlperfRun().text(), gpu_model="H200", seq_len=1).frames["run_sessions"].row(0, named=True)
+    assert (session["gpu_model"], session["seq_len"], session["n_gpus"]) == ("NVIDIA H100", 8192, 16)
+    assert (session["params"], session["layers"], session["dtype"]) == (405_849_533_440, 126, "fp8+bf16")
+
+
+def test_a_log_without_a_run_id_gets_the_name_of_its_file() -> None:
+    log = as_run_log(MlperfRun().text().encode(), "there/result_0.txt.gz", {"cluster": "c"})
+    assert parse_runlog(log).frames["run_sessions"]["run_id"].to_list() == ["result_0"]
+
+
+def test_a_cut_line_is_refused_and_the_rest_is_read() -> None:
+    text = MlperfRun().text()
+    lines = text.split("\n")
+    at = next(number for number, line in enumerate(lines) if "reduced_train_loss" in line)
+    lines[at] = lines[at][:80]
+    result = parsed("\n".join(lines))
+    assert result.rejects["line"].to_list() == [at + 1]
+    assert result.rejects["raw"].to_list() == [lines[at]]
+    assert result.frames["steps"].height == 5
+
+
+def test_a_log_written_twice_is_the_log_once() -> None:
+    text = MlperfRun().text()
+    once, twice = parsed(text), parsed(text + text)
+    for name in ("run_sessions", "steps", "run_events"):
+        assert twice.frames[name].equals(once.frames[name]), name
+
+
+def test_a_restart_in_one_log_is_a_second_session() -> None:
+    first, second = MlperfRun(steps=2), MlperfRun(steps=4, begin_ms=BEGIN_MS + 3_600_000)
+    result = parsed(first.text() + second.text())
+    starts = [moment.timestamp() * 1000 - BEGIN_MS for moment in result.frames["run_sessions"]["started_at"]]
+    assert starts == [0, 3_600_000]
+    assert result.frames["steps"]["step"].to_list() == [1, 2, 1, 2, 3, 4]
+
+
+def test_a_loss_that_is_not_a_number_leaves_the_step() -> None:
+    text = MlperfRun(steps=1).text().replace('"reduced_train_loss": 6.9', '"reduced_train_loss": NaN')
+    steps = parsed(text).frames["steps"]
+    assert steps.height == 1
+    assert steps["loss"].to_list() == [None]
+
+
+def test_lines_with_other_output_before_the_mark_are_read() -> None:
+    text = "\n".join(f"17: {line}" for line in MlperfRun().text().splitlines())
+    assert parsed(text).frames["steps"].height == 6
+
+
+@pytest.mark.parametrize("head", [b'{"type":"run","v":1}\n', b"", b"JobID|State\n"])
+def test_other_files_are_no_mlperf_log(head: bytes) -> None:
+    assert recognised(head) is None
