@@ -8,6 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,6 +28,7 @@ from metrics.catalog import BY_NAME, CLAIMABLE
 from metrics.categories import ALLOCATED, CATEGORIES
 from metrics.claims.verdict import Claim, Exclusion, Scope
 from metrics.mfu.mfu import Convention
+from metrics.mfu.peaks import DTYPES, columns_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +113,17 @@ def pattern_items(text: str) -> list[str]:
     return [item.strip() for item in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text) if item.strip()]
 
 
+def _data_type(value: str) -> str:
+    """The column of the table of peaks that a data type means: `bf16`, `fp8`, `fp4` or `nvfp4`."""
+    columns = columns_of(value)
+    if len(columns) != 1:
+        raise ValueError(
+            f"{value!r} is no data type with a dense peak; there are: {', '.join(sorted(set(DTYPES.values())))}"
+        )
+    return columns[0]
+
+
+DataType = Annotated[str, AfterValidator(_data_type)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 Size = Annotated[float, Field(ge=SMALLEST_JOB, lt=LARGEST_JOB)]
@@ -211,6 +224,7 @@ class ClaimEntry(BaseModel):
     gpus: Size | None = Field(default=None, validate_default=True)
     min_run_hours: float | None = Field(default=None, ge=0, lt=LONGEST_RUN_H)
     flop_convention: Convention | None = None
+    dtype: DataType | None = None
     failure_class: Literal["infrastructure", "unplanned"] | None = None
     population: Literal["pooled", "bucket"] | None = None
     window: Text | None = None
@@ -254,7 +268,7 @@ class ClaimEntry(BaseModel):
             raise ValueError(f"the target of {metric} is a ratio between 0 and 1, not {value:g}")
         return value
 
-    @field_validator("gpus", "min_run_hours", "flop_convention", "failure_class", "population")
+    @field_validator("gpus", "min_run_hours", "flop_convention", "dtype", "failure_class", "population")
     @classmethod
     def _applies(cls, value: object, info: ValidationInfo) -> object:
         field, metric = cast("str", info.field_name), info.data.get("metric")
@@ -291,6 +305,7 @@ class ClaimEntry(BaseModel):
             gpus=self.gpus,
             min_run_s=(self.min_run_hours or 0.0) * 3600,
             flop_convention=self.flop_convention,
+            dtype=self.dtype,
             failure_class=self.failure_class or "infrastructure",
             population=self.population or "pooled",
             scope=Scope(**self.scope.model_dump()),

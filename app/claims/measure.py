@@ -313,10 +313,12 @@ def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None
 def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     convention = cast("Convention | None", claim.flop_convention) or flop_convention(source, window.cluster)
     if scoped is None:
-        fleet = mfu_rows(source, window, convention)
-        unseen = steps_without_mfu(source, window, convention)
+        fleet = mfu_rows(source, window, convention, claim.dtype)
+        unseen = steps_without_mfu(source, window, convention, claim.dtype)
     else:
-        steps = step_mfu_rows(source, window, convention).join(scoped.runs(), on="run_id", how="semi")
+        steps = step_mfu_rows(source, window, convention, dtype=claim.dtype).join(
+            scoped.runs(), on="run_id", how="semi"
+        )
         steps = scoped.events_in_scope(steps, "ts")
         fleet = steps if steps.is_empty() else fleet_row(steps, window, convention, "mfu")
         time = pl.col("wall_s") * pl.col("n_gpus").fill_null(1)

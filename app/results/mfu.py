@@ -23,16 +23,22 @@ if TYPE_CHECKING:
 
 
 def step_mfu_rows(
-    source: Source, window: Window, convention: Convention | None = None, measure: Measure | None = None
+    source: Source,
+    window: Window,
+    convention: Convention | None = None,
+    measure: Measure | None = None,
+    dtype: str | None = None,
 ) -> pl.DataFrame:
     """MFU of every kept step that began in the window, under a convention (by default the configured one).
+
+    It is over the peak of a data type: of `dtype`, by default of the fastest one that the log names.
 
     Returns:
         As `metrics.mfu.mfu.step_mfu`, with `run_id` as the runs are joined; a step's time is `wall_s` of the step log:
         data loading is in it, checkpoints, evaluation and hangs are not. `n_gpus` are the GPUs allocated to it.
     """
     used = convention or flop_convention(source, window.cluster)
-    return step_mfu(kept_steps(source, window), convention=used, measure=measure)
+    return step_mfu(kept_steps(source, window), convention=used, measure=measure, peak_dtype=dtype)
 
 
 def kept_steps(source: Source, window: Window) -> pl.DataFrame:
@@ -69,14 +75,16 @@ def flop_convention(source: Source, cluster: str) -> Convention:
 
 
 @result("mfu")
-def mfu_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+def mfu_rows(
+    source: Source, window: Window, convention: Convention | None = None, dtype: str | None = None
+) -> pl.DataFrame:
     """MFU of the cluster over kept steps, as one result row; none if nothing was logged in the window.
 
     `value` is the model FLOP of all steps over the peak FLOP of their GPUs in that time; the interval is a bootstrap
     of blocks of consecutive steps.
     """
     used = convention or flop_convention(source, window.cluster)
-    steps = step_mfu_rows(source, window, used)
+    steps = step_mfu_rows(source, window, used, dtype=dtype)
     if steps.is_empty():
         return frames.empty(frames.RESULT)
     return fleet_row(steps, window, used, "hfu" if used == "executed" else "mfu")
@@ -147,9 +155,11 @@ def mfu_wall_rows(source: Source, window: Window, convention: Convention | None 
     return as_results(row, window, "cluster")
 
 
-def steps_without_mfu(source: Source, window: Window, convention: Convention | None = None) -> float:
+def steps_without_mfu(
+    source: Source, window: Window, convention: Convention | None = None, dtype: str | None = None
+) -> float:
     """Share of the kept steps' GPU-time of which the log does not tell an MFU."""
-    steps = step_mfu_rows(source, window, convention)
+    steps = step_mfu_rows(source, window, convention, dtype=dtype)
     time = pl.col("wall_s") * pl.col("n_gpus").fill_null(1)
     whole, unknown = steps.select(time.sum(), time.filter(pl.col("mfu").is_null()).sum().alias("unknown")).row(0)
     return float(unknown / whole) if whole else 0.0

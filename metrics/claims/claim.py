@@ -83,7 +83,9 @@ class Claim:
     `quoted` are the words used. `read_as` is what is tested instead, since words such as "up to 96 %" cannot be
     refuted as they stand. `failure_class` and `population` are of an MTTF: which interruptions count, and whether jobs
     of all sizes are evidence for the claimed one (pooled, by the number of GPUs) or only those within 6.25 % of it
-    (bucket). `window` is the claim's own period, in the words of the claims file.
+    (bucket). `flop_convention` and `dtype` are of an MFU: how FLOP are counted, and whose dense peak they are put over
+    (None: the configured convention, and the fastest data type that the run's log names). `window` is the claim's own
+    period, in the words of the claims file.
     """
 
     id: str
@@ -97,6 +99,7 @@ class Claim:
     gpus: float | None = None
     min_run_s: float = 0.0
     flop_convention: str | None = None
+    dtype: str | None = None
     failure_class: Literal["infrastructure", "unplanned"] = "infrastructure"
     population: Literal["pooled", "bucket"] = "pooled"
     scope: Scope = Scope()
@@ -108,6 +111,7 @@ class Claim:
         """What makes it a claim on another number than the cluster's headline of the period, in words."""
         parts = [self.scope.words()]
         parts += [f"in {self.window}" if self.window else None]
+        parts += [f"over the dense {self.dtype.upper()} peak" if self.dtype else None]
         parts += [f"without {len(self.exclusions)} exclusion(s)" if self.exclusions else None]
         if self.metric == "mttf":
             parts += ["all unplanned failures" if self.failure_class == "unplanned" else None]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +48,7 @@ def step_mfu(
     measure: Measure | None = None,
     lower_peak: bool = False,
     peak_flops: float | None = None,
+    peak_dtype: str | None = None,
 ) -> pl.DataFrame:
     """FLOP, peak FLOP and MFU (or HFU) of each step.
 
@@ -67,6 +69,8 @@ def step_mfu(
         lower_peak: of a run that multiplies in several data types, over the peak of the slowest rather than the
             fastest.
         peak_flops: dense peak of one GPU in FLOP/s, instead of the table's.
+        peak_dtype: over the GPU's peak for this data type, whatever the steps multiplied in; an MFU over the peak of a
+            slower type than theirs may be above 1.
 
     Returns:
         The same rows with these three columns, `peak_dtype` (the data type of the peak), `implausible` (more than
@@ -84,7 +88,7 @@ def step_mfu(
     complete = steps.with_columns(
         pl.lit(None, dtype=kind).alias(name) for name, kind in frames.MODEL.items() if name not in steps.columns
     )
-    kinds = _peaks(steps, peak_flops, lower=lower_peak)
+    kinds = _peaks(steps, peak_flops, peak_dtype, lower=lower_peak)
     needed = flops_per_token_expr(convention, measure or default_measure(convention))
     flop = pl.col("tokens") * needed
     whole = _positive("n_gpus") * pl.col("_peak") * _positive("wall_s")
@@ -134,21 +138,28 @@ def _positive(name: str) -> pl.Expr:
     return pl.when(pl.col(name) > 0).then(pl.col(name))
 
 
-def _peaks(steps: pl.DataFrame, stated: float | None, *, lower: bool) -> pl.DataFrame:
+def _peaks(steps: pl.DataFrame, stated: float | None, chosen: str | None, *, lower: bool) -> pl.DataFrame:
     """The peak of one GPU for each kind and data type among the steps, and the MFU that it cannot exceed."""
     pairs = steps.select("gpu_model", "dtype").unique(maintain_order=True)
-    found_peaks = [_peak_of(model, dtype, lower=lower) for model, dtype in pairs.iter_rows()]
-    flops = [None if each is None else each.flops for each in found_peaks]
+    chosen_peaks = [_peak_of(model, chosen or dtype, lower=lower) for model, dtype in pairs.iter_rows()]
+    flops = [None if each is None else each.flops for each in chosen_peaks]
     if stated is not None:
         flops = [check_peak(stated, model, dtype) for model, dtype in pairs.iter_rows()]
+    fastest = [_fastest(model, dtype) for model, dtype in pairs.iter_rows()]
     return pairs.with_columns(
         pl.Series("_peak", flops, dtype=pl.Float64),
-        pl.Series("_fastest", [_fastest(model, dtype) for model, dtype in pairs.iter_rows()], dtype=pl.Float64),
-        pl.Series("peak_dtype", [None if each is None else each.dtype for each in found_peaks], dtype=pl.String),
-        pl.Series(
-            "_most", [1.0 if peak is None else peak.gpu.implausible_above for peak in found_peaks], dtype=pl.Float64
-        ),
+        pl.Series("_fastest", fastest, dtype=pl.Float64),
+        pl.Series("peak_dtype", [None if each is None else each.dtype for each in chosen_peaks], dtype=pl.String),
+        pl.Series("_most", list(map(_most, chosen_peaks, fastest, repeat(chosen is not None))), dtype=pl.Float64),
     )
+
+
+def _most(peak: Peak | None, fastest: float | None, chosen: bool) -> float:  # noqa: FBT001 - private
+    """The MFU above which something does not fit: over the peak of a slower type it is that much higher."""
+    if peak is None:
+        return 1.0
+    slower = max(fastest or 0.0, peak.flops) / peak.flops if chosen else 1.0
+    return peak.gpu.implausible_above * slower
 
 
 def _fastest(model: str | None, dtype: str | None) -> float | None:
@@ -359,7 +370,7 @@ METRICS = (
             "Model FLOP utilisation over kept steps, of the dense peak of the data type; "
             "lower and upper: its 95 % interval.",
         ),
-        claim=Claimable("mfu", of="runs", fields=("flop_convention",), categories=False),
+        claim=Claimable("mfu", of="runs", fields=("flop_convention", "dtype"), categories=False),
         title="MFU",
         show="mfu",
         parts=Parts("flop", "model FLOP", "peak FLOP"),

@@ -237,6 +237,7 @@ def _objective(judged: Judged, behind: dict[str, Any]) -> Document:
         "gpus": claim.gpus,
         "min_run_s": claim.min_run_s,
         "flop_convention": claim.flop_convention,
+        "dtype": claim.dtype,
         "value": measured.value,
         "low": _finite(measured.low),
         "high": _finite(measured.high),

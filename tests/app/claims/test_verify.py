@@ -15,6 +15,7 @@ from app.claims import verify as verifying
 from app.claims.file import read_claims
 from app.claims.stored import StoredClaims
 from app.claims.targets import targets_of
+from app.claims.verify import verify
 from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
@@ -276,6 +277,12 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
             {"metric": "mfu", "exclusions": [{"reason": "x", "category": "lost"}]},
             "claim 1.exclusions.1.category: mfu is ",
         ),
+        ({"metric": "ettr", "dtype": "bf16"}, "claim 1.dtype: it applies to claims on mfu"),
+        ({"metric": "mfu", "dtype": "fp8+bf16"}, "claim 1.dtype: 'fp8+bf16' is no data type with a dense peak"),
+        (
+            {"metric": "mfu", "dtype": "int4"},
+            "claim 1.dtype: 'int4' is no data type with a dense peak; there are: bf16",
+        ),
     ],
 )
 def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -290,6 +297,7 @@ def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str
         {"metric": "mttf", "gpus": 0.5, "target": 3.66},
         {"metric": "ettr_without_initial_queue", "min_run_hours": 24.0},
         {"metric": "mfu", "flop_convention": "causal_half"},
+        {"metric": "mfu", "dtype": "FP8"},
         {"metric": "time_to_job_restart", "target": 90.0, "direction": "at_most"},
         {"metric": "availability", "target": 1.0},
         {"metric": "mttf", "gpus": 8.0, "failure_class": "unplanned", "population": "bucket"},
@@ -375,6 +383,27 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert first_error(reports) is None
         computing.compute(writer, Config(), now=NOW)
     return root
+
+
+def test_an_mfu_is_judged_over_the_peak_that_the_claim_names(logged: Path, tmp_path: Path) -> None:
+    path = tmp_path / "claims.toml"
+    scope = {"gpus_min": 8}
+    path.write_text(
+        "\n".join(
+            [
+                entry(id="of the log", metric="mfu"),
+                *(entry(id=dtype, metric="mfu", dtype=dtype) for dtype in ("bf16", "fp8")),
+                *(entry(id=f"{dtype} in a scope", metric="mfu", dtype=dtype, scope=scope) for dtype in ("bf16", "fp8")),
+            ]
+        )
+    )
+    with open_reader(logged) as reader:
+        window = filters.resolve(filters.situation(reader), {}).window
+        values = [each.measured.value or 0.0 for each in verify(reader, window, read_claims(path))]
+    of_log, bf16, fp8, *scoped = values
+    assert of_log == bf16 > 0
+    assert fp8 / bf16 == pytest.approx(989 / 1979)
+    assert scoped == [bf16, fp8]
 
 
 @pytest.mark.slow

@@ -213,6 +213,16 @@ def test_a_run_in_several_data_types_has_a_peak_for_each(dtype: str) -> None:
     assert over == [989, 1979]
 
 
+def test_a_chosen_peak_replaces_that_of_the_type_in_use() -> None:
+    steps = frame(row(dtype="fp8"), row(dtype=None))
+    over = step_mfu(steps, peak_dtype="bf16")
+    assert (over["peak_flop"] / T).to_list() == [989, 989]
+    assert over["peak_dtype"].to_list() == ["bf16", "bf16"]
+    of_fp8 = step_mfu(steps)["mfu"]
+    assert over["mfu"][0] == pytest.approx(of_fp8[0] * 1979 / 989)
+    assert of_fp8[1] is None
+
+
 @pytest.mark.parametrize("dtype", ["bf16", "bf16-mixed", "amp", "fp16"])
 def test_mixed_precision_in_bf16_is_no_second_data_type(dtype: str) -> None:
     assert [found.flops / T for found in peaks("h100", dtype)] == [989]
