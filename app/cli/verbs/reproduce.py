@@ -1,0 +1,138 @@
+"""`trackside reproduce`: published measurements, read as they are, and the published numbers beside ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.cli.options import add_format, add_verb, path_of
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    import polars as pl
+
+    from app.cli.options import Subparsers
+    from app.reproduce.publication import Comparison, Publication, Sources
+
+EPILOG = """\
+Publications (without NAME they are listed):
+
+  mlperf-v5.0   MLPerf Training 5.0, Llama 3.1 405B: time to train, scaling and MFU from the submitters' own logs, and
+                the claim of more than 50 % MFU judged over both peaks that people use
+  elasticflow   GPU-hours of ten clusters of Microsoft, from 69,351 jobs
+
+Nothing is downloaded. PATH is what you have downloaded yourself, unchanged: a checkout or a folder of it. The result
+is a warehouse like any other: every verb works on it with --warehouse."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the verb and its options."""
+    parser = add_verb(
+        subparsers,
+        "reproduce",
+        "published measurements, and the published numbers beside Trackside's",
+        epilog=EPILOG,
+        manual="proof",
+        warehouse=False,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of the publication")
+    parser.add_argument("path", nargs="?", type=path_of, metavar="PATH", help="file or folder of the published files")
+    parser.add_argument(
+        "--dir", type=path_of, metavar="D", help="folder for warehouse and report (default: trackside-NAME)"
+    )
+    add_format(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read the publication, compute, and compare; list the publications where none is named.
+
+    Raises:
+        UsageError: there is no such publication, or nothing of it below the path.
+    """
+    from pathlib import Path
+
+    from app import clock, console
+    from app.cli.run_context import note, progress
+    from app.config.settings import load
+    from app.errors import UsageError
+    from app.reproduce.build import build
+    from app.reproduce.registry import publication, publications
+
+    if options.name is None:
+        for each in publications().values():
+            console.echo(f"{each.name:<13} {each.title}\n{'':<13} files: {each.origin}")
+        return 0
+    chosen = publication(options.name)
+    if options.path is None:
+        raise UsageError(
+            f"name the published files: trackside reproduce {chosen.name} PATH\nThey are at {chosen.origin}"
+        )
+    if not options.path.exists():
+        raise UsageError(f"there is no {options.path}\nThe published files are at {chosen.origin}")
+    folder: Path = options.dir or Path(f"trackside-{chosen.name}")
+    settings = load(options.config)
+    sources = chosen.read(options.path)
+    for line in sources.left_out:
+        note(f"not read: {line}", quiet=options.quiet)
+    with progress(quiet=options.quiet) as report:
+        build(sources, folder, settings, now=clock.now(), progress=report)
+    _put(options, chosen, sources, folder)
+    return 0
+
+
+def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, folder: Path) -> None:
+    """Print the comparison, and the verdicts on the publication's claims; write the reports."""
+    from app import console
+    from app.cli.rows import RowFormat
+    from app.reproduce.reports import judged_claims, write_reports
+    from queries.warehouse import open_reader
+
+    form = RowFormat.of(options)
+    with open_reader(folder / "warehouse") as reader:
+        rows = chosen.compare(reader, sources)
+        if form.form != "table":
+            form.write(_frame(rows))
+            return
+        form.put(_shown(rows), title=chosen.title)
+        for where, judged in judged_claims(reader, chosen, folder):
+            console.echo()
+            console.verdicts(judged, where)
+        written = write_reports(reader, chosen, folder)
+    console.echo()
+    console.echo(f"The warehouse: trackside show mfu --by run --warehouse {folder / 'warehouse'}")
+    for path in written:
+        console.echo(f"The report: {path}")
+
+
+def _frame(rows: list[Comparison]) -> pl.DataFrame:
+    import polars as pl
+
+    schema = {
+        **dict.fromkeys(("quantity", "unit"), pl.String()),
+        **dict.fromkeys(("published", "computed", "difference"), pl.Float64()),
+        "explanation": pl.String(),
+    }
+    cells = [(*row[:4], row.difference, row.explanation) for row in rows]
+    return pl.DataFrame(cells, schema=schema, orient="row")
+
+
+def _shown(rows: list[Comparison]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame(
+        {
+            "quantity": [row.quantity for row in rows],
+            "unit": ["%" if row.unit == "ratio" else row.unit for row in rows],
+            "published": [_cell(row.published, row.unit) for row in rows],
+            "computed": [_cell(row.computed, row.unit) for row in rows],
+            "difference": [_cell(row.difference, row.unit) for row in rows],
+            "how": [row.explanation for row in rows],
+        }
+    )
+
+
+def _cell(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return f"{value * 100:.2f}" if unit == "ratio" else f"{value:,.2f}"

@@ -1,0 +1,32 @@
+"""The publications that can be reproduced: every module of this package with a `PUBLICATION`."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import app.reproduce as package
+from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.reproduce.publication import Publication
+
+
+def publications() -> dict[str, Publication]:
+    """All of them, by name."""
+    modules = (import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__))
+    every = [module.PUBLICATION for module in modules if hasattr(module, "PUBLICATION")]
+    return {one.name: one for one in sorted(every, key=lambda each: each.name)}
+
+
+def publication(name: str) -> Publication:
+    """The publication of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    every = publications()
+    if name not in every:
+        raise UsageError(f"there is no publication {name!r}; there are: {', '.join(every)}")
+    return every[name]

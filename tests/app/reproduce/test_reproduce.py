@@ -1,0 +1,163 @@
+"""`trackside reproduce` on publications in the published layout whose answers are known."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import trackside
+from tests.support.mlperf import BEGIN_MS, MlperfRun, publish
+
+PUBLIC = [Path(__file__).parents[4] / "shared" / "public", Path(os.environ.get("TRACKSIDE_PUBLIC_DATA", "."))]
+MLPERF = "mlperf-training-v5.0"
+TRACES = "elasticflow"
+
+
+def rows_of(name: str, path: Path, folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    done = trackside("reproduce", name, str(path), "--dir", str(folder), "--format", "json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    return {(row["quantity"], row["explanation"].split(";")[0]): row for row in json.loads(done.stdout)}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Two sizes of one submitter, 4 and 8 GPUs a node, whose runs are numbered from 0 and from 1."""
+    root = tmp_path / "results"
+    hour = 3_600_000
+    small = {number: MlperfRun(begin_ms=BEGIN_MS + number * hour) for number in (0, 1)}
+    folder = publish(root, "Acme + Co", "small", small, nodes=4, gpus=4)
+    (folder / "scaling.json").write_text('{"scaling_factor": 1.5}')
+    large = {1: MlperfRun(step_s=10.0, begin_ms=BEGIN_MS + 5 * hour)}
+    publish(root, "Acme + Co", "large", large, nodes=4, gpus=8)
+    return root
+
+
+def test_time_to_train_and_scaling_are_as_written(results: Path, tmp_path: Path) -> None:
+    rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
+    time = "mean of the runs x scaling factor"
+    assert rows["time to train, 16 GPUs", time]["computed"] == pytest.approx(200 * 1.5 / 60)
+    assert rows["time to train, 32 GPUs", time]["computed"] == pytest.approx(140 / 60)
+    scaling = rows["strong scaling, 16 to 32 GPUs", "by official time"]["computed"]
+    assert scaling == pytest.approx((300 * 16) / (140 * 32))
+
+
+def test_mfu_is_that_of_the_written_steps(results: Path, tmp_path: Path) -> None:
+    rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
+    flop = 6 * 405_849_533_440 + 12 * 126 * 128 * 128 * 8192  # PaLM, appendix B
+    mfu = 12 * 8192 * flop / (20.0 * 16 * 1979e12)
+    assert rows["MFU, 16 GPUs", "palm_full, dense FP8 peak"]["computed"] == pytest.approx(mfu, rel=1e-6)
+    assert rows["tokens/s/GPU, 16 GPUs", "kept steps"]["computed"] == pytest.approx(12 * 8192 / 20 / 16)
+
+
+def test_what_is_not_read_is_named(results: Path, tmp_path: Path) -> None:
+    other = results / "Acme + Co" / "results" / "small" / "bert"
+    other.mkdir()
+    (other / "result_0.txt").write_text(MlperfRun().text())
+    publish(results, "Bare", "lonely", {0: MlperfRun()}, nodes=1, gpus=8)
+    (results / "Bare" / "systems" / "lonely.json").unlink()
+    done = trackside("reproduce", "mlperf-v5.0", str(results), "--dir", str(tmp_path / "out"))
+    assert done.returncode == 0
+    assert "bert is not read" in done.stderr
+    assert "lonely.json: the system's description cannot be used" in done.stderr
+
+
+def test_twice_is_once_and_other_files_need_another_folder(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    first = rows_of("mlperf-v5.0", results, folder)
+    assert rows_of("mlperf-v5.0", results, folder) == first
+    shutil.rmtree(results / "Acme + Co" / "results" / "large")
+    done = trackside("reproduce", "mlperf-v5.0", str(results), "--dir", str(folder))
+    assert done.returncode == 2
+    assert "--dir" in done.stderr
+
+
+def test_verdicts_and_reports_are_written(tmp_path: Path) -> None:
+    run = MlperfRun(steps=450, batch=76, step_s=2.0)
+    publish(tmp_path / "in", "Acme", "large", {0: run}, nodes=128, gpus=8)
+    done = trackside("reproduce", "mlperf-v5.0", str(tmp_path / "in"), "--dir", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "mfu_fp8" in done.stdout
+    assert "mfu_bf16" in done.stdout
+    assert (tmp_path / "out" / "sla-Acme.html").exists()
+
+
+def test_gpu_hours_of_traces_are_as_written(tmp_path: Path) -> None:
+    texts = {
+        "cluster02.csv": "job_id,submission_time,duration,num_gpu\na-1,100,3600,8\na-2,200,1800,4\n",
+        "cluster01.csv": "job_id,submission_time,duration,num_gpu\nb-1,0,7200,1",
+        "notes.csv": "what,ever\n1,2\n",
+    }
+    archive = tmp_path / "raw-traces.tar.gz"
+    with tarfile.open(archive, "w:gz") as opened:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            opened.addfile(member, io.BytesIO(text.encode()))
+    rows = rows_of("elasticflow", archive, tmp_path / "out")
+    assert rows["GPU-hours of cluster-01", ""]["computed"] == pytest.approx(2.0)
+    assert rows["GPU-hours of cluster-02", ""]["computed"] == pytest.approx(10.0)
+    assert rows["GPU-hours of all", ""]["computed"] == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense", "."], "there is no publication 'nonsense'; there are: elasticflow, mlperf-v5.0"),
+        (["mlperf-v5.0"], "name the published files"),
+        (["mlperf-v5.0", "nowhere"], "there is no nowhere"),
+        (["mlperf-v5.0", "."], "no result of MLPerf Training"),
+        (["elasticflow", "."], "no trace of ElasticFlow"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = trackside("reproduce", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_publications_are_listed_without_a_name() -> None:
+    done = trackside("reproduce")
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines() if line[0] != " "] == ["elasticflow", "mlperf-v5.0"]
+
+
+def public(name: str) -> Path:
+    """The published files, where this machine has them."""
+    for folder in PUBLIC:
+        if (folder / name).is_dir():
+            return folder / name
+    pytest.skip(f"published files {name}; put them into $TRACKSIDE_PUBLIC_DATA (app/docs/proof.md says from where)")
+
+
+def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
+    flat = public(MLPERF)
+    root = tmp_path / "IBM+CoreWeave+NVIDIA"
+    for log in flat.glob("carina_*.txt.gz"):
+        _, gpus, number = log.name.partition(".")[0].split("_")
+        folder = root / "results" / f"carina_ngpu{gpus}_ngc25.04_nemo" / "llama31_405b"
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(log, folder / f"result_{number}.txt.gz")
+        shutil.copy(flat / f"carina_{gpus}_scaling.json", folder / "scaling.json")
+        (root / "systems").mkdir(exist_ok=True)
+        shutil.copy(flat / f"carina_{gpus}_system.json", root / "systems" / f"{folder.parent.name}.json")
+    rows = rows_of("mlperf-v5.0", tmp_path, tmp_path / "out")
+    times = [row for (quantity, _), row in rows.items() if quantity.startswith("time to train")]
+    assert [round(row["computed"], 2) for row in times] == [row["published"] for row in times]
+    assert [row["published"] for row in times] == [121.28, 62.06, 44.32, 32.65, 27.32]
+    assert round(rows["strong scaling, 512 to 2,496 GPUs", "by official time"]["computed"], 4) == 0.9105
+    assert round(rows["MFU, 1,024 GPUs and more", "palm_full, dense FP8 peak"]["computed"], 4) == 0.3750
+
+
+@pytest.mark.slow
+def test_published_gpu_hours_of_ten_clusters_come_out(tmp_path: Path) -> None:
+    rows = rows_of("elasticflow", public(TRACES), tmp_path / "out")
+    assert len(rows) == 11
+    for (quantity, _), row in rows.items():
+        assert row["computed"] == pytest.approx(row["published"], abs=0.051), quantity
