@@ -51,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         block_pandas()
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # else it reads the metadata of all packages for them
     arguments_ = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments_[:1] == ["_complete"]:
+        from app.cli.completion.answer import answer  # noqa: PLC0415 - only for a shell
+
+        return answer(arguments_[1:], build_parser)
     if arguments_ == ["help"]:
         arguments_ = ["--help"]
     parser = build_parser(arguments_[0] if arguments_ else None)

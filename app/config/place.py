@@ -27,15 +27,18 @@ def warehouse_of_environment() -> Path | None:
     return Path(named) if named else None
 
 
-def warehouse_directory() -> Path | None:
+def warehouse_directory(config: Path | None = None) -> Path | None:
     """The directory that `app.config.settings.load` gives: $TRACKSIDE_WAREHOUSE, else the configuration's, else ours.
 
     Only the key `warehouse` is read here; other mistakes in the configuration are not reported. None if the
     configuration cannot be read or this key is not text: `load` raises an error that lists the mistakes.
+
+    Args:
+        config: the configuration; by default that of $TRACKSIDE_CONFIG, else ./trackside.toml.
     """
     if warehouse := warehouse_of_environment():
         return warehouse
-    file = config_file()
+    file = config_file(config)
     return DEFAULT_WAREHOUSE if file is None else _configured(file)
 
 

@@ -7,7 +7,7 @@ packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
     slurm-wlm-basic-plugins slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin
     munge mariadb-server jq
-    prometheus victoria-metrics chromium chromium-driver fonts-dejavu-core python3
+    prometheus victoria-metrics chromium chromium-driver fonts-dejavu-core python3 zsh fish
 )
 
 fail() {
