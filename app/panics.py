@@ -1,4 +1,10 @@
-"""Panics of libraries written in Rust (polars): they pass `except Exception`, for they are no `Exception`."""
+"""Panics of libraries written in Rust (polars): they pass `except Exception`, for they are no `Exception`.
+
+Rust prints its own lines (`thread ... panicked at ...`) on file descriptor 2 before the exception is raised. They stay
+above our message of one line. Only code written in Rust can replace the hook that prints them, and polars offers no
+setting for it. To redirect the descriptor would hide more than these lines: what the allocator, DuckDB or the kernel's
+loader print before they end the process would be lost with it, and those are the only traces of such an end.
+"""
 
 from __future__ import annotations
 

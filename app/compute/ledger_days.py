@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.compute.outcome import Days
-from metrics import frames
+from ingest.tables import columns_of
 from metrics.ledger.inputs import day_of
 from metrics.ledger.sweep import named, pieces
 
@@ -54,16 +54,8 @@ def write_days(
         (cluster, _date(number), said, now if number in changed else before[_date(number)][1])
         for number, said in sorted(prints.items())
     ]
-    writer.append("ledger_days", pl.DataFrame(account, schema=_ACCOUNT, orient="row"))
+    writer.append("ledger_days", pl.DataFrame(account, schema=columns_of("ledger_days"), orient="row"))
     return Days(len(changed), len(prints))
-
-
-_ACCOUNT: frames.Schema = {
-    "cluster": frames.TEXT,
-    "day": pl.Date(),
-    "inputs": frames.TEXT,
-    "computed_at": frames.TIME,
-}
 
 
 def _known(writer: Writer, cluster: str) -> dict[date, tuple[str, datetime]]:
