@@ -58,7 +58,7 @@ def which_cluster(subject: str, names: Collection[str], option: str = "--cluster
     return f"{subject} is about one cluster, and {candidates}.\nSay which: {option}"
 
 
-def foreign(cluster: str | None, clusters: Iterable[str]) -> list[str]:
+def foreign(cluster: str | None, clusters: Iterable[str]) -> list[LoadWarning]:
     """A warning where a text is of other clusters than the one passed.
 
     >>> foreign("alpha", {"alpha", "beta"}), foreign(None, {"beta"})

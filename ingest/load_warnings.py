@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 MESSAGES: Final[Mapping[str, str]] = {
     # Texts of all kinds
     "text": "{detail}",
+    "changed_since_earlier_loads": "{detail}",
+    "not_read": "{detail}",
     "characters_replaced": "{count} damaged characters (not UTF-8) were replaced",
     "delimiter_in_text": (
         "{count} rows: which text holds the delimiter cannot be decided; what may be part of it is left out ({detail})"
@@ -101,69 +104,65 @@ MESSAGES: Final[Mapping[str, str]] = {
 versions' loads. A message that is `{detail}` alone has more particulars than these two."""
 
 
-class LoadWarning(str):
-    """One warning: its message, which knows the record that it was made of.
+@dataclass(frozen=True, slots=True)
+class LoadWarning:
+    """One warning about a load.
 
     Attributes:
         code: which warning, a key of `MESSAGES`.
-        number: the count: how many rows, values or things it concerns; None where they are not counted.
+        count: how many rows, values or things it concerns; None where they are not counted.
         detail: its particulars: names, or the message of another program.
-
-    >>> LoadWarning("state_unknown", 3, "SLEEPY")
-    'unknown state SLEEPY: 3 rows'
     """
-
-    __slots__ = ("code", "detail", "number")
 
     code: str
-    number: int | None
-    detail: str
+    count: int | None = None
+    detail: str = ""
 
-    def __new__(cls, code: str, count: int | None = None, detail: str = "") -> LoadWarning:
-        """The message of a record."""
-        made = super().__new__(cls, MESSAGES[code].format(count=count, detail=detail))
-        made.code, made.number, made.detail = code, count, detail
-        return made
+    @property
+    def message(self) -> str:
+        """The warning as people read it. A code of a newer version has no message here: the particulars stand for it.
 
-    def __getnewargs__(self) -> tuple[str, int | None, str]:  # type: ignore[override]  # a text's own is the text
-        """The record, for copies."""
-        return self.code, self.number, self.detail
+        >>> LoadWarning("state_unknown", 3, "SLEEPY").message
+        'unknown state SLEEPY: 3 rows'
+        """
+        return MESSAGES.get(self.code, "{detail}").format(count=self.count, detail=self.detail)
+
+    def record(self) -> dict[str, str | int | None]:
+        """The warning as the column `warnings` of `loads` keeps it.
+
+        >>> LoadWarning("no_known_metric").record()
+        {'code': 'no_known_metric', 'count': None, 'detail': ''}
+        """
+        return {"code": self.code, "count": self.count, "detail": self.detail}
 
 
-def record(warning: str) -> dict[str, str | int | None]:
-    """A warning as the column `warnings` of `loads` keeps it.
+def from_records(records: Iterable[Mapping[str, object]] | None) -> list[LoadWarning]:
+    """Warnings as a query returns them: structures of `code`, `count` and `detail`; None where there are none.
 
-    >>> record("slurmdbd was late")
-    {'code': 'text', 'count': None, 'detail': 'slurmdbd was late'}
+    >>> from_records([{"code": "file_cut", "count": None, "detail": ""}])
+    [LoadWarning(code='file_cut', count=None, detail='')]
     """
-    if isinstance(warning, LoadWarning):
-        return {"code": warning.code, "count": warning.number, "detail": warning.detail}
-    return {"code": "text", "count": None, "detail": warning}
+    return [_from_record(record) for record in records or ()]
 
 
-def messages(records: Iterable[Mapping[str, object]] | None) -> list[str]:
-    """The messages of warnings as a query returns them: structures of `code`, `count` and `detail`.
-
-    A code of a newer version has no message here: its particulars stand for it.
-    """
-    return [_message(each) for each in records or ()]
+def _from_record(record: Mapping[str, object]) -> LoadWarning:
+    count = record["count"]
+    return LoadWarning(str(record["code"]), count if isinstance(count, int) else None, str(record["detail"] or ""))
 
 
-def _message(record: Mapping[str, object]) -> str:
-    code, count, detail = (record[name] for name in ("code", "count", "detail"))
-    code_or_text = str(code) if code in MESSAGES else "text"
-    return LoadWarning(code_or_text, count if isinstance(count, int) else None, str(detail or ""))
+def messages(warnings: Iterable[LoadWarning]) -> list[str]:
+    """The messages of warnings, in their order."""
+    return [warning.message for warning in warnings]
 
 
-def summed(warnings: Iterable[str]) -> list[str]:
+def summed(warnings: Iterable[LoadWarning]) -> list[LoadWarning]:
     """Warnings of several blocks: those that differ in their count only become one, with the sum.
 
-    >>> summed([LoadWarning("state_unknown", 3, "SLEEPY"), "slow", LoadWarning("state_unknown", 4, "SLEEPY"), "slow"])
-    ['unknown state SLEEPY: 7 rows', 'slow']
+    >>> summed([LoadWarning("state_unknown", 3, "SLEEPY"), LoadWarning("state_unknown", 4, "SLEEPY")])
+    [LoadWarning(code='state_unknown', count=7, detail='SLEEPY')]
     """
     sums: dict[tuple[str, str], int | None] = {}
     for warning in warnings:
-        warning_ = LoadWarning("text", None, warning) if not isinstance(warning, LoadWarning) else warning
-        before = sums.get((warning_.code, warning_.detail))
-        sums[warning_.code, warning_.detail] = warning_.number if before is None else before + (warning_.number or 0)
+        before = sums.get((warning.code, warning.detail))
+        sums[warning.code, warning.detail] = warning.count if before is None else before + (warning.count or 0)
     return [LoadWarning(code, count, detail) for (code, detail), count in sums.items()]

@@ -12,6 +12,8 @@ from queries import sql_files
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from ingest.load_warnings import LoadWarning
+
 Schema: TypeAlias = dict[str, pl.DataType]
 SourceName: TypeAlias = str
 """`FOLDER.KIND` of a source in `ingest.registry`."""
@@ -134,7 +136,7 @@ class Parsed:
     rows_rejected: int = 0
     rows_new: int | None = None
     columns: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[LoadWarning] = field(default_factory=list)
     covers_from: datetime | None = None
     covers_until: datetime | None = None
 

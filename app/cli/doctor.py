@@ -20,7 +20,7 @@ from ingest import registry
 from ingest.errors import SourceError
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.connect import connect
-from ingest.prometheus.gpu.server import READER, no_metrics_message
+from ingest.prometheus.gpu.server import READER, no_metrics
 from ingest.prometheus.load_live import READERS, names_of, scrape_spec
 from ingest.prometheus.series.labels import COLUMNS, XID_COUNTS, XID_GAUGES
 from ingest.registry import SOURCES
@@ -199,7 +199,7 @@ def _slurmrestd(settings: Config) -> int:
             _line("fail", line)
         return exit_status(error) or 1
     _line("ok", f"slurmrestd {client.client.shown} responds for slurmdbd and slurmctld")
-    _line("-", LoadWarning("no_events_by_rest"))
+    _line("-", LoadWarning("no_events_by_rest").message)
     return 0
 
 
@@ -225,7 +225,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
         exported = names_of(server, scrape, since=since, until=now)
         names = exported.get(READER.source, [])
         if not names:
-            _line("warn", no_metrics_message(server.url, scrape, server.names(since=since, until=now)))
+            _line("warn", no_metrics(server.url, scrape, server.names(since=since, until=now)).message)
             _others(exported)
             return 0
         transport_name = server.describe_transport()

@@ -21,7 +21,7 @@ def print_report(reports: Sequence[Report], *, files: bool) -> None:
         line = f"{report.parsed.source}  {report.origin}\n  {counts(report.parsed)}"
         console.echo(report.line if isinstance(report, Summary) else line, error=True)
         for warning in report.fresh:
-            console.echo(f"  warning: {warning}", error=True)
+            console.echo(f"  warning: {warning.message}", error=True)
         if report.parsed.rows_rejected:
             console.echo("  refused rows are stored with their reasons: trackside status", error=True)
     if files and len({report.origin for report in reports}) > 1:

@@ -8,7 +8,7 @@ import polars as pl
 
 from app import console
 from app.times import iso
-from ingest.load_warnings import messages
+from ingest.load_warnings import from_records, messages
 from ingest.registry import source
 from ingest.row_counts import row_counts
 
@@ -148,7 +148,7 @@ def _listed(rows: list[dict[str, Any]]) -> str:
 
 def _messages(records: pl.Series) -> list[str]:
     """The messages of warnings, each once, sorted."""
-    return sorted(set(messages(records.to_list())))
+    return sorted(set(messages(from_records(records.to_list()))))
 
 
 def _warnings(reader: Reader, sources: pl.DataFrame) -> None:

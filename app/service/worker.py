@@ -207,7 +207,7 @@ class Worker:
                 _log(logging.INFO, "loaded", source=name, origin=report.origin, rows=report.parsed.rows_loaded,
                     rejected=report.parsed.rows_rejected)  # fmt: skip
                 for warning in report.parsed.warnings:
-                    self._warn(name, warning, fresh=warning in report.fresh)
+                    self._warn(name, warning.message, fresh=warning in report.fresh)
         failed = [report.error for report in reports if report.error is not None]
         for each in reversed(failed):  # `/healthz` shows the first one
             self._failed(name, each, now)

@@ -73,7 +73,7 @@ class Rows:
     doubts: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     @property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[LoadWarning]:
         """Remarks about the text itself, which is sacctmgr's: for sacct's see `row_counts`."""
         return [*damaged(self.n_damaged), *doubted(self.doubts, of_sacct=False)]
 
@@ -243,7 +243,7 @@ def _bytes_of(data: bytes, text: _Text, lines: int) -> int:
     return stop + longer * int(text.counts[:lines].sum()) if len(data) != len(text.data) else stop
 
 
-def clean(data: bytes, origin: str) -> tuple[bytes, list[str]]:
+def clean(data: bytes, origin: str) -> tuple[bytes, list[LoadWarning]]:
     """UTF-8 with plain line ends: no byte order mark, no CRLF, damaged characters replaced and warned of."""
     data = _plain_ends(b"".join(_decoded([data])).removeprefix(codecs.BOM_UTF8))
     if not data or data.isspace():
@@ -270,7 +270,7 @@ def _utf8(data: bytes) -> tuple[bytes, int]:
     return data, 0
 
 
-def damaged(count: int) -> list[str]:
+def damaged(count: int) -> list[LoadWarning]:
     """The warning about characters that were replaced, if any were."""
     return [LoadWarning("characters_replaced", count)] if count else []
 

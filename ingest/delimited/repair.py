@@ -54,7 +54,7 @@ class Refused(NamedTuple):
     cut: bool = False
 
 
-def doubted(doubts: Counter[tuple[str, ...]], *, of_sacct: bool = True) -> list[str]:
+def doubted(doubts: Counter[tuple[str, ...]], *, of_sacct: bool = True) -> list[LoadWarning]:
     """The warning about texts that are left out, if any are; `doubts` counts rows by the columns in doubt.
 
     Only sacct can use another delimiter.

@@ -11,7 +11,7 @@ import polars as pl
 from ingest.errors import OptionError, ServerDownError, SourceError
 from ingest.files.prefetch import prefetch_one
 from ingest.iso_time import iso
-from ingest.load_warnings import messages
+from ingest.load_warnings import from_records
 from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu import server as prometheus
 from ingest.prometheus.health import server as prometheus_health
@@ -30,6 +30,7 @@ from ingest.store.windows import Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from ingest.load_warnings import LoadWarning
     from ingest.prometheus.client.server import Server
     from ingest.prometheus.settings import TelemetrySettings
     from ingest.store.report import Report
@@ -160,12 +161,14 @@ class _Live:
     spec: ScrapeSpec
     now: datetime
     progress: Callable[[str, int, int], None]
-    warned: dict[str, Collection[str]] = field(default_factory=dict)
+    warned: dict[str, Collection[LoadWarning]] = field(default_factory=dict)
 
     def ingest(self) -> list[Report]:
         """Read every source as far as possible, and report it."""
         last = self.writer.query("last_loads").filter(pl.col("cluster") == self.spec.cluster)
-        self.warned = {source: messages(records) for source, records in last.select("source", "warnings").iter_rows()}
+        self.warned = {
+            source: from_records(records) for source, records in last.select("source", "warnings").iter_rows()
+        }
         windows = {reader.source: self._window(reader.source) for reader in READERS}
         span = Window(min(each.since for each in windows.values()), max(each.until for each in windows.values()))
         self.progress(f"querying {self.server.url}", 0, 1)
@@ -189,7 +192,7 @@ class _Live:
         reports = [*self._summaries(loaded), *self._failures(failed)]
         with_outcome = {each.parsed.source for each in loaded} | {each.source for each in failed}
         if gpus not in with_outcome:
-            warning = prometheus.no_metrics_message(self.server.url, self.spec, others)
+            warning = prometheus.no_metrics(self.server.url, self.spec, others)
             reports.insert(0, Summary(self.server.url, live_summary.nothing(gpus, warning)))
         return reports
 

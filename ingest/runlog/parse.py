@@ -138,7 +138,7 @@ class _Log:
     step_lines: list[int] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     refused: list[tuple[int, str, str, str | None]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[LoadWarning] = field(default_factory=list)
     open: bool = False
     lost_at: int | None = None
     n_read: int = 0
@@ -325,7 +325,7 @@ def _moment(us: int) -> datetime:
     return datetime.fromtimestamp(us / US, tz=UTC)
 
 
-def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnings: list[str]) -> _Session:
+def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnings: list[LoadWarning]) -> _Session:
     """The contents of a `run` line."""
     if run.v != VERSION:
         raise RefusedLineError(
@@ -375,7 +375,7 @@ def _routes(run: Run) -> bool:
     return run.experts is not None and run.experts > 1
 
 
-def _recomputed(run: Run, run_id: str, warnings: list[str]) -> str | None:
+def _recomputed(run: Run, run_id: str, warnings: list[LoadWarning]) -> str | None:
     recompute = (text_or_none(run.recompute) or "").lower() or None
     if recompute is None or recompute in RECOMPUTED:
         return recompute
@@ -472,7 +472,7 @@ def _if_plausible(table: pl.DataFrame, name: str, log: _Log) -> pl.Series:
     return table[name].set(wrong, None)
 
 
-def _backwards(steps: pl.DataFrame) -> list[str]:
+def _backwards(steps: pl.DataFrame) -> list[LoadWarning]:
     """Steps that begin before the step that was logged before them: the clock was set."""
     back = steps.select((pl.col("ts").diff().over("session") < 0).sum()).item()
     if not back:
@@ -480,8 +480,8 @@ def _backwards(steps: pl.DataFrame) -> list[str]:
     return [LoadWarning("steps_backwards", back)]
 
 
-def _warnings(log: _Log, steps: pl.DataFrame) -> list[str]:
-    warnings: list[str] = []
+def _warnings(log: _Log, steps: pl.DataFrame) -> list[LoadWarning]:
+    warnings: list[LoadWarning] = []
     if log.n_losses:
         warnings.append(LoadWarning("losses_not_numbers", log.n_losses))
     if steps.is_empty() and log.n_skipped and all(session.rank for session in log.sessions):

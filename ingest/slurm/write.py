@@ -60,7 +60,7 @@ def with_cluster(parsed: Parsed, cluster: str | None) -> Parsed:
     return _under_clusters(replace(parsed, warnings=[*parsed.warnings, *empty_warnings(parsed)]), cluster)
 
 
-def empty_warnings(parsed: Parsed) -> list[str]:
+def empty_warnings(parsed: Parsed) -> list[LoadWarning]:
     """A warning for a dump that has no rows. A quiet window is no mistake, but a wrong one looks the same."""
     question = source_named(parsed.source).when_empty
     if parsed.rows_read or not question:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.load_warnings import record
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _account(parsed: Parsed, cluster: str, *, request: LoadRequest, digest: str,
             "covers_until": [parsed.covers_until],
             **{name: [count if first else 0] for name, count in counts.items()},
             "columns": [parsed.columns],
-            "warnings": [[record(warning) for warning in parsed.warnings] if first else []],
+            "warnings": [[warning.record() for warning in parsed.warnings] if first else []],
         },
         schema_overrides=LOADS,
     )

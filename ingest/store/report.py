@@ -13,6 +13,7 @@ from ingest.iso_time import iso
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from ingest.load_warnings import LoadWarning
     from ingest.tables import Parsed
 
 
@@ -46,10 +47,10 @@ class Report:
     origin: str
     parsed: Parsed | None = None
     error: Exception | None = None
-    reported_before: Collection[str] = ()
+    reported_before: Collection[LoadWarning] = ()
 
     @property
-    def fresh(self) -> list[str]:
+    def fresh(self) -> list[LoadWarning]:
         """The warnings that the last load did not give."""
         return [each for each in self.parsed.warnings if each not in self.reported_before] if self.parsed else []
 

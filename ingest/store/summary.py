@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.errors import ServerDownError, SourceDownError
+from ingest.load_warnings import LoadWarning
 from ingest.store.report import Note, Report, Summary
 from ingest.store.windows import Window, together
 from ingest.tables import REJECTS, Parsed, empty
@@ -53,7 +54,9 @@ def without_rows(parsed: Parsed) -> Parsed:
 # --- what was loaded
 
 
-def summaries(loads: Sequence[Loaded], *, cluster: str, before: Mapping[str, Collection[str]]) -> Iterator[Summary]:
+def summaries(
+    loads: Sequence[Loaded], *, cluster: str, before: Mapping[str, Collection[LoadWarning]]
+) -> Iterator[Summary]:
     """One report for each source, in the order in which they were first read.
 
     Args:
@@ -102,7 +105,7 @@ def _added(answers: Sequence[Parsed]) -> Parsed:
     )
 
 
-def nothing(source: SourceName, warning: str) -> Parsed:
+def nothing(source: SourceName, warning: LoadWarning) -> Parsed:
     """No rows, but a warning."""
     return Parsed(source, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0, warnings=[warning])
 
@@ -128,7 +131,8 @@ def failures(failed: Sequence[Failed], *, cluster: str) -> Iterator[Report]:
         reasons = dict.fromkeys(_reason(each.error) for each in left)
         message = "; ".join(f"{_names([e for e in left if _reason(e.error) == why])} ({why})" for why in reasons)
         prefix = f"{cluster}: " if cluster else ""
-        yield Note("left out", nothing(left[0].source, f"{prefix}not read, and not needed: {message}"))
+        warning = LoadWarning("not_read", None, f"{prefix}not read, and not needed: {message}")
+        yield Note("left out", nothing(left[0].source, warning))
 
 
 def cause(error: Exception) -> str:

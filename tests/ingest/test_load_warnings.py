@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.config import settings as config
-from ingest.load_warnings import MESSAGES, LoadWarning, messages, record, summed
+from ingest.load_warnings import MESSAGES, LoadWarning, from_records, messages, summed
 from ingest.slurm.load_files import Options, ingest_files
 from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
@@ -40,25 +40,22 @@ def test_each_code_has_a_message_and_each_message_a_code() -> None:
 @pytest.mark.parametrize("code", MESSAGES)
 def test_stored_warning_gives_its_message_again(code: str) -> None:
     warning = LoadWarning(code, 1234, "a {name}")
-    assert messages([record(warning)]) == [warning]
-    assert "a {name}" in warning or "{detail}" not in MESSAGES[code]
-    assert re.search("1,?234", warning) or "{count" not in MESSAGES[code]
+    assert from_records([warning.record()]) == [warning]
+    assert "a {name}" in warning.message or "{detail}" not in MESSAGES[code]
+    assert re.search("1,?234", warning.message) or "{count" not in MESSAGES[code]
 
 
 def test_copy_of_a_warning_is_the_same_record() -> None:
     warning = LoadWarning("values_unread", 2, "reqmem")
     for made in (copy.deepcopy(warning), pickle.loads(pickle.dumps(warning))):
         assert made == warning
-        assert record(made) == record(warning)
-
-
-def test_plain_text_is_stored_whole() -> None:
-    assert messages([record("something: 3 rows")]) == ["something: 3 rows"]
+        assert made.message == warning.message
 
 
 def test_unknown_code_shows_its_detail() -> None:
-    assert messages([{"code": "of_a_newer_version", "count": 3, "detail": "something"}]) == ["something"]
-    assert messages(None) == []
+    newer = from_records([{"code": "of_a_newer_version", "count": 3, "detail": "something"}])
+    assert messages(newer) == ["something"]
+    assert from_records(None) == []
 
 
 def test_summed_adds_counts_of_one_code_and_detail_only() -> None:
@@ -70,7 +67,7 @@ def test_summed_adds_counts_of_one_code_and_detail_only() -> None:
         LoadWarning("other_clusters", None, "a: b"),
         LoadWarning("other_clusters", None, "a: b"),
     ]
-    assert [record(warning) for warning in summed(given)] == [
+    assert [warning.record() for warning in summed(given)] == [
         {"code": "values_unread", "count": 6, "detail": "reqmem"},
         {"code": "values_unread", "count": 3, "detail": "elapsed"},
         {"code": "gpu_parts", "count": 5, "detail": ""},
@@ -93,7 +90,7 @@ def test_load_keeps_code_count_and_detail_of_its_warnings(tmp_path: Path) -> Non
     with open_reader(tmp_path / "w") as reader:
         assert {"code": "state_unknown", "count": 1, "detail": "SLEEPY"} in kept(reader)
         assert report.parsed is not None
-        assert messages(kept(reader)) == report.parsed.warnings
+        assert from_records(kept(reader)) == report.parsed.warnings
         assert reader.table("loads")["origin"].to_list() == [from_file(str(dump)).origin]
 
 

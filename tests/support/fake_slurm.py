@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from ingest.load_warnings import LoadWarning
     from ingest.store.report import Report
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -164,8 +165,8 @@ class Told:
     waits: list[float]
 
     @property
-    def warnings(self) -> list[str]:
-        """What all reports warn of that was not said before."""
+    def warnings(self) -> list[LoadWarning]:
+        """The warnings of all reports that the load before did not give."""
         return [warning for report in self.reports for warning in report.fresh]
 
     @property

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 import pytest
 
+from ingest.load_warnings import messages
 from tests.support.parsing import parse, refusals, text
 from tests.support.row_accounts import on_nodes
 
@@ -46,8 +47,8 @@ def spring(trap: Trap, **options: object) -> None:
     got = attempts.row(0, named=True)
     assert {name: got[name] for name in trap.want} == trap.want
     if trap.warned:
-        assert [warning for warning in parsed.warnings if trap.warned not in warning] == []
-    assert bool(parsed.warnings) == bool(trap.warned)
+        assert [warning for warning in messages(parsed.warnings) if trap.warned not in warning] == []
+    assert bool(messages(parsed.warnings)) == bool(trap.warned)
     agree(parsed)
 
 

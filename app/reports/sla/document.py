@@ -35,7 +35,7 @@ from app.results.windows import ledger_sums
 from app.times import iso, parse_period
 from app.window import Window
 from dashboards.palette import SWATCHES, Swatch
-from ingest.load_warnings import messages
+from ingest.load_warnings import from_records, messages
 from ingest.slurm.parsers import SNAPSHOTS
 from metrics import catalog
 from metrics.categories import EVIDENCE_KINDS
@@ -485,7 +485,7 @@ def _source(source: Reader, row: dict[str, Any], period: Window, gap_s: float) -
             for low, high, by in sorted(listed, key=itemgetter(0))
             if (high - low).total_seconds() > gap_s
         ],
-        "warnings": messages(row["last_warnings"]),
+        "warnings": messages(from_records(row["last_warnings"])),
     }
 
 

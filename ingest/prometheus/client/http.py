@@ -107,7 +107,7 @@ class HttpClient:
             digests, self._seen = b"".join(sorted(self._seen)), []
         return hashlib.sha256(digests).hexdigest()
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[LoadWarning]:
         """What the server warned of since the last call, each once, without secrets."""
         with self._lock:
             messages, self._warnings = list(self._warnings), {}

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.errors import ServerDownError
+    from ingest.load_warnings import LoadWarning
     from ingest.prometheus.client.remote_read import Samples
     from ingest.prometheus.client.responses import Series
     from ingest.store.request import Transport
@@ -99,7 +100,7 @@ class Server:
         """SHA-256 of all answers since the last call."""
         return self._client.digest()
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[LoadWarning]:
         """What the server warned of in answers that are whole, since the last call."""
         return self._client.warnings()
 

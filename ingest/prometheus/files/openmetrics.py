@@ -89,7 +89,7 @@ def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
     )
 
 
-def _nothing(text: Text) -> list[str]:
+def _nothing(text: Text) -> list[LoadWarning]:
     names = {*text.gathered.outside, *(labels["__name__"] for labels in text.gathered.samples.labels)}
     nothing = names <= {HOST_INFO}
     return [LoadWarning("no_known_metric")] if nothing else []

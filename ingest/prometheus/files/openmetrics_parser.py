@@ -69,7 +69,7 @@ class Text(NamedTuple):
     n_lines: int
     refused: pl.DataFrame
     n_skipped: int
-    warnings: list[str]
+    warnings: list[LoadWarning]
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Reading:
             )
         return Text(gathered, self._n_lines, refused, self._n_skipped, self._warnings(gathered))
 
-    def _warnings(self, gathered: Gathered) -> list[str]:
+    def _warnings(self, gathered: Gathered) -> list[LoadWarning]:
         cut = [LoadWarning("file_cut")] if self._cut else []
         return [*cut, *conflicts(gathered)]
 
@@ -240,7 +240,7 @@ def time_reasons(at: pl.Expr, latest_s: float) -> tuple[tuple[pl.Expr, str], ...
     )
 
 
-def conflicts(gathered: Gathered) -> list[str]:
+def conflicts(gathered: Gathered) -> list[LoadWarning]:
     """The warning about series with several values for one time."""
     count = gathered.n_conflicts
     return [LoadWarning("values_conflict", count)] if count else []

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from ingest.load_warnings import LoadWarning
     from ingest.prometheus.mapping.mapping import Mapping
     from ingest.prometheus.series.gather import Gathered, Real
 
@@ -87,7 +88,7 @@ class _Averaging:
     means: list[tuple[str, Samples]] = field(default_factory=list)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     moments: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={"number": pl.Int32, "at": WHOLE}))
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[LoadWarning] = field(default_factory=list)
 
     def add(self, samples: Samples) -> _Counts:
         """Readings of one metric that are not blank."""

@@ -44,7 +44,7 @@ class Usable(NamedTuple):
 
     values: pl.DataFrame
     n_left_out: int
-    warnings: list[str]
+    warnings: list[LoadWarning]
 
 
 def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
@@ -59,13 +59,13 @@ def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
     values = in_base_units(exported.filter(~is_percent), mapping)
     good = values.drop_nulls("value").select(LONG.keys())
     strange = values.filter(pl.col("value").is_null())["name"].value_counts().sort("name").rows()
-    warnings: list[str] = [LoadWarning("values_implausible", count, name) for name, count in strange]
+    warnings: list[LoadWarning] = [LoadWarning("values_implausible", count, name) for name, count in strange]
     if percents:
         warnings.append(_of_percents(percents, exported.height - values.height))
     return Usable(good, exported.height - good.height, warnings)
 
 
-def _of_percents(names: list[str], count: int) -> str:
+def _of_percents(names: list[str], count: int) -> LoadWarning:
     detail = (
         f"{', '.join(names)}: read as a ratio, but there are values above 1, so some exporter counts it in percent "
         "(DCGM 4.5 and 4.6 do with DCGM_FI_DEV_GPU_UTIL_RATIO; export DCGM_FI_DEV_GPU_UTIL there). Which of the values "
@@ -174,7 +174,7 @@ def usual_step(samples: pl.DataFrame) -> float | None:
     return None if median is None else float(median) / 1000
 
 
-def too_sparse(samples: pl.DataFrame, *, interval_s: int) -> list[str]:
+def too_sparse(samples: pl.DataFrame, *, interval_s: int) -> list[LoadWarning]:
     """The warning where values come less often than the interval: most of the time is unobserved."""
     step = usual_step(samples)
     if step is None or step <= interval_s:

@@ -289,7 +289,7 @@ def _xid_readings(raw: pl.DataFrame, samples: pl.DataFrame, watched: pl.DataFram
     return xid.XidReadings(raw.filter(gauges), raw.filter(counts), present)
 
 
-def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
+def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[LoadWarning]:
     if samples.height or health.is_empty():
         return []
     detail = (
@@ -299,8 +299,8 @@ def _only_xids(samples: pl.DataFrame, health: pl.DataFrame) -> list[str]:
     return [LoadWarning("no_samples", health.height, detail)]
 
 
-def no_metrics_message(url: str, spec: ScrapeSpec, others: Sequence[str]) -> str:
-    """The message for a server that has no usable series; `others` are the metrics that it has."""
+def no_metrics(url: str, spec: ScrapeSpec, others: Sequence[str]) -> LoadWarning:
+    """The warning about a server that has no usable series; `others` are the metrics that it has."""
     more = ", ..." if len(others) > _NAMES_SHOWN else ""
     has = (
         f"it has {len(others):,} metrics ({', '.join(others[:_NAMES_SHOWN])}{more})" if others else "it has none at all"

@@ -108,7 +108,7 @@ class Made(NamedTuple):
 
     frame: pl.DataFrame
     refused: dict[str, str]
-    warnings: list[str]
+    warnings: list[LoadWarning]
     counts: Counts
     latest_ms: int
     last_ms: Whole
@@ -378,7 +378,7 @@ class NodeReadings:
 
     # --- warnings
 
-    def _of_strange(self) -> list[str]:
+    def _of_strange(self) -> list[LoadWarning]:
         joined = np.flatnonzero(self._n_strange)
         if not joined.size:
             return []
@@ -388,14 +388,14 @@ class NodeReadings:
         detail = f"{', '.join(names[:_NAMES_SHOWN])}{more}"
         return [LoadWarning("node_values_implausible", count, detail)]
 
-    def _of_jumps(self) -> list[str]:
+    def _of_jumps(self) -> list[LoadWarning]:
         if not self._jumped:
             return []
         names = sorted(self._jumps)
         more = ", ..." if len(names) > _NAMES_SHOWN else ""
         return [LoadWarning("counter_jumps", self._jumped, f"{', '.join(names[:_NAMES_SHOWN])}{more}")]
 
-    def _of_sparse(self, frame: pl.DataFrame) -> list[str]:
+    def _of_sparse(self, frame: pl.DataFrame) -> list[LoadWarning]:
         """Where gauges are read less often than the interval, most of the time is unobserved."""
         columns = [metric.column for metric in self.metrics if not metric.counter]
         gauges = frame.filter(pl.col("metric").is_in(columns))
@@ -409,7 +409,7 @@ class NodeReadings:
         )
         return [LoadWarning("readings_sparse", None, detail)]
 
-    def _of_silent(self) -> list[str]:
+    def _of_silent(self) -> list[LoadWarning]:
         counters = [use for use, limits in enumerate(self._limits) if limits[0]]
         read = _room(self._n_read, len(self._known))[[self._uses[use].series for use in counters]]
         if self._n_rates or not np.any(read > 1):

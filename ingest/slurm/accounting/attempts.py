@@ -52,7 +52,7 @@ class Facts:
 
     attempts: pl.DataFrame
     refused: pl.DataFrame
-    warnings: list[str]
+    warnings: list[LoadWarning]
     until: pl.Series
     lists: pl.DataFrame
     gpus: pl.DataFrame
@@ -342,7 +342,7 @@ def _labels(columns: Columns) -> pl.DataFrame:
     )
 
 
-def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
+def _warnings(columns: Columns, good: pl.DataFrame) -> list[LoadWarning]:
     """What a person should know about these rows."""
     unread = sorted((name, count) for name, count in columns.unreadable.items() if count)
     novel = good.filter(~pl.col("known"))["state"].value_counts().sort("state").rows()
@@ -362,7 +362,7 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[str]:
     ]
 
 
-def _counted(good: pl.DataFrame, column: str, code: str) -> list[str]:
+def _counted(good: pl.DataFrame, column: str, code: str) -> list[LoadWarning]:
     count = int(good[column].fill_null(value=False).sum())
     return [LoadWarning(code, count)] if count else []
 
@@ -373,7 +373,7 @@ def _gpus_seen(good: pl.DataFrame) -> pl.DataFrame:
     return conform(good.filter("held").group_by("cluster").agg(most), GPUS_SEEN)
 
 
-def no_gpus(seen: pl.DataFrame) -> list[str]:
+def no_gpus(seen: pl.DataFrame) -> list[LoadWarning]:
     """Without gres/gpu in AccountingStorageTRES accounting does not record GPUs: they are unknown, not 0."""
     return [
         LoadWarning("no_gpus_accounted", None, cluster)

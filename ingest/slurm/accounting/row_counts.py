@@ -56,7 +56,7 @@ class RowCounts:
     clusters: set[str] = field(default_factory=set)
     columns: list[str] = field(default_factory=list)
     _rejects: list[pl.DataFrame] = field(default_factory=list)
-    _warnings: list[str] = field(default_factory=list)
+    _warnings: list[LoadWarning] = field(default_factory=list)
     _n_damaged: int = 0
     _doubts: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _gpus: pl.DataFrame = field(default_factory=lambda: empty(GPUS_SEEN))
@@ -113,7 +113,7 @@ class RowCounts:
             covers_until=self.until or self._last,
         )
 
-    def _steps_only(self) -> list[str]:
+    def _steps_only(self) -> list[LoadWarning]:
         """A dump of steps holds no allocation: the rows of the jobs were left out."""
         if not self.steps or self.rows_believed or any(each.height for each in self._rejects):
             return []

@@ -263,7 +263,7 @@ def fetch_accounting(
     return fetched._replace(warnings=(*lacking, *fetched.warnings))
 
 
-def columns_of(runner: Runner) -> tuple[list[str], list[str]]:
+def columns_of(runner: Runner) -> tuple[list[str], list[LoadWarning]]:
     """The columns to request from this sacct, and a warning where it lacks one that every Slurm has had for years.
 
     Raises:

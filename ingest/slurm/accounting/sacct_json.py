@@ -122,10 +122,10 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
     )
 
 
-def _of_list(warning: str) -> str:
+def _of_list(warning: LoadWarning) -> LoadWarning:
     """A warning of accounting, worded for a list from slurmrestd: sacct was not run."""
-    if isinstance(warning, LoadWarning) and warning.code == "times_truncated":
-        return LoadWarning("times_truncated_in_list", warning.number)
+    if warning.code == "times_truncated":
+        return LoadWarning("times_truncated_in_list", warning.count)
     return warning
 
 
@@ -175,7 +175,7 @@ def _names_gpus(items: list[Tres]) -> bool:
     return any(item.type == "gres" and (item.name or "").partition(":")[0] == "gpu" for item in items)
 
 
-def _lost_codes(rows: Rows) -> list[str]:
+def _lost_codes(rows: Rows) -> list[LoadWarning]:
     """For readers of the warnings only: the codes that matter most."""
     if rows.form.version >= EXIT_CODES_FROM or not rows.n_read:
         return []

@@ -45,7 +45,7 @@ class Fetched(NamedTuple):
 
     data: bytes
     origin: str
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[LoadWarning, ...] = ()
 
 
 def subprocess_runner(command: list[str], environment: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Completed:

@@ -109,7 +109,7 @@ class Form(NamedTuple):
     version: str
     cluster: str | None
     release: str | None
-    warnings: list[str]
+    warnings: list[LoadWarning]
 
 
 class Rows(NamedTuple):
@@ -123,7 +123,7 @@ class Rows(NamedTuple):
     rows: list[tuple[int, Any]]
     refused: list[tuple[int, str, str]]
     n_read: int
-    warnings: list[str]
+    warnings: list[LoadWarning]
     names: list[str]
     as_they_came: Callable[[], list[bytes]]
 
@@ -253,7 +253,7 @@ def _names(data: bytes, name: str) -> list[str]:
     return sorted(first) if isinstance(first, dict) else []
 
 
-def _row_by_row(data: bytes, name: str, row: type[Row], origin: str, warnings: list[str]) -> Rows:
+def _row_by_row(data: bytes, name: str, row: type[Row], origin: str, warnings: list[LoadWarning]) -> Rows:
     try:
         answer: Any = msgspec.json.decode(data, type=_answer_of(name, msgspec.Raw))
     except msgspec.ValidationError:
@@ -266,7 +266,7 @@ def _row_by_row(data: bytes, name: str, row: type[Row], origin: str, warnings: l
     return _each(parts, row, form, warnings, _names(data, name))
 
 
-def _each(parts: list[bytes], row: type[Row], form: Form, warnings: list[str], names: list[str]) -> Rows:
+def _each(parts: list[bytes], row: type[Row], form: Form, warnings: list[LoadWarning], names: list[str]) -> Rows:
     decoder = msgspec.json.Decoder(row)
     good: list[tuple[int, Row]] = []
     bad: list[tuple[int, str, str]] = []
@@ -291,7 +291,7 @@ def _plain(error: msgspec.DecodeError) -> str:
     return f"{path}: {plain}" if path else plain
 
 
-def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings: list[str]) -> Rows:
+def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings: list[LoadWarning]) -> Rows:
     """The rows before the place where the JSON is cut off."""
     text = data.decode()
     beginning = re.search(rf'"{name}"\s*:\s*\[', text)
@@ -344,7 +344,7 @@ def _form(answer: Envelope, origin: str) -> Form:
     return Form(version, cluster, release, warnings)
 
 
-def judged(version_text: str) -> tuple[str, list[str]]:
+def judged(version_text: str) -> tuple[str, list[LoadWarning]]:
     """By which rules to read a version, and the warnings about that.
 
     >>> judged("data_parser/v0.0.38")
@@ -370,7 +370,7 @@ def judged(version_text: str) -> tuple[str, list[str]]:
     ]
 
 
-def _unverified(message: str) -> str:
+def _unverified(message: str) -> LoadWarning:
     return LoadWarning("json_version_unverified", None, message)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.errors import InputError, OptionError, SourceError
-from ingest.load_warnings import LoadWarning, messages
+from ingest.load_warnings import LoadWarning, from_records
 from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
 from ingest.slurm.live import recheck, transport
 from ingest.slurm.live.preflight import probe
@@ -165,7 +165,7 @@ class _Live:
         """The reports of all parts; with `several` clusters each names its cluster."""
         named = self.cluster or "" if several else ""
         warned = self.before.filter(pl.col("cluster") == (self.cluster or ""))
-        before = {source: messages(records) for source, records in warned.select("source", "warnings").iter_rows()}
+        before = {source: from_records(records) for source, records in warned.select("source", "warnings").iter_rows()}
         yield from live_summary.summaries(self.loads, cluster=named, before=before)
         yield from self.others
         yield from live_summary.failures(self.failed, cluster=named)
@@ -403,7 +403,8 @@ class _Live:
         warnings = self.writer.query("source_warnings").filter(cluster=self.cluster or "")
         for source, kind, text in warnings.select("source", "kind", "says").iter_rows():
             if kind != "stale" and any(each.parsed.source == source for each in self.loads):
-                self.others.append(Note(f"{source} compared with earlier loads", live_summary.nothing(source, text)))
+                changed = LoadWarning("changed_since_earlier_loads", None, text)
+                self.others.append(Note(f"{source} compared with earlier loads", live_summary.nothing(source, changed)))
 
 
 def _in_part(accounting: Parsed) -> Parsed:

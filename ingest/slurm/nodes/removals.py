@@ -15,7 +15,7 @@ SHOWN: Final = 8
 """Names of nodes that a warning shows."""
 
 
-def removed(writer: Writer, parsed: Parsed) -> list[str]:
+def removed(writer: Writer, parsed: Parsed) -> list[LoadWarning]:
     """A warning for each cluster whose inventory lacks some of the nodes of before, before that is written.
 
     An inventory of which records were refused removes no node.
@@ -23,7 +23,7 @@ def removed(writer: Writer, parsed: Parsed) -> list[str]:
     seen, moment = parsed.frames.get("nodes"), parsed.covers_until
     if seen is None or moment is None or parsed.rows_rejected:
         return []
-    warnings: list[str] = []
+    warnings: list[LoadWarning] = []
     for (cluster,), nodes in seen.group_by("cluster", maintain_order=True):
         listed = set(nodes["node"])
         counted = writer.query("nodes_counted", cluster=cluster, moment=moment).rows()

@@ -149,7 +149,7 @@ def _parse_entry(number: int, line: str) -> _Entry:
     return _Entry(number, line, "block", fields[first], nodes, size=int(size) if re.fullmatch(r"\d{1,9}", size) else 0)
 
 
-def _tree_paths(switches: list[_Entry], origin: str, warnings: list[str]) -> dict[str, tuple[str, list[str]]]:
+def _tree_paths(switches: list[_Entry], origin: str, warnings: list[LoadWarning]) -> dict[str, tuple[str, list[str]]]:
     above: dict[str, str] = {}
     hung = [(child, switch.name) for switch in switches for child in switch.children]
     twice = sorted({child for child, parent in hung if above.setdefault(child, parent) != parent})

@@ -31,6 +31,7 @@ from app.service import server as service
 from app.service import worker as worker_module
 from app.service.worker import Worker
 from ingest.errors import SourceError
+from ingest.load_warnings import LoadWarning
 from ingest.prometheus.settings import Prometheus
 from ingest.runlog import store as runlogs
 from ingest.slurm.commands.runner import Completed
@@ -201,8 +202,9 @@ def test_lasting_warning_is_logged_once_and_errors_every_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The source's status shows the warning as long as it lasts."""
-    lasting = live_telling.nothing("slurm.accounting", "knows no column Reservation")
-    reports: list[Report] = [Summary("sacct", lasting, reported_before=["knows no column Reservation"])]
+    warning = LoadWarning("not_read", None, "knows no column Reservation")
+    lasting = live_telling.nothing("slurm.accounting", warning)
+    reports: list[Report] = [Summary("sacct", lasting, reported_before=[warning])]
     monkeypatch.setattr(live_ingest, "ingest_live", lambda *_args, **_more: reports)
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)

@@ -5,6 +5,7 @@ import pytest
 from ingest.context import ParseContext
 from ingest.delimited.reader import read_blocks
 from ingest.errors import DelimiterError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
+from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct import ACCOUNTING, DOCUMENTED_ORDER, parse_accounting
 from tests.support.parsing import DATA, NEVER_RAN, ROW, parse, refusals, text
 
@@ -134,7 +135,7 @@ def test_names_may_be_in_any_script() -> None:
 def test_damaged_characters_cost_no_row() -> None:
     parsed = parse(jobs("caf\u00e9").replace("\u00e9".encode(), b"\xe9"))
     assert parsed.rows_loaded == 1
-    assert any("not UTF-8" in warning for warning in parsed.warnings)
+    assert any("not UTF-8" in warning for warning in messages(parsed.warnings))
 
 
 def test_quotes_and_backslashes_are_text() -> None:
@@ -195,7 +196,7 @@ def test_adjacent_texts_with_a_delimiter_in_doubt_are_left_out() -> None:
     parsed = parse(text({"JobName": "c", "Comment": "a|b"}, {"JobID": "8"}, columns=columns))
     attempts = parsed.frames["attempts"].sort("job_id")
     assert attempts.select("comment", "name").rows() == [(None, None), (None, "train")]
-    assert parsed.warnings == [
+    assert messages(parsed.warnings) == [
         "1 rows: which text holds the delimiter cannot be decided; what may be part of it is left out "
         "(Comment, JobName). "
         r"Export again with a delimiter that no text holds: --delimiter=$'\x1f'"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError
 from ingest.files.input import Input
+from ingest.load_warnings import messages
 from ingest.plausible import RUN_LOG
 from ingest.runlog.parse import CUT, parse_runlog
 from ingest.tables import RUN_SESSIONS
@@ -166,7 +167,7 @@ def test_what_is_a_number_as_text_counts() -> None:
 def test_a_loss_that_is_nan_costs_the_loss_not_the_step() -> None:
     parsed = parse(log(step(0, T + 1, loss=float("nan")), step(1, T + 3, loss=float("inf")), step(2, T + 5)))
     assert parsed.frames["steps"]["loss"].to_list() == [None, None, 2.0]
-    assert parsed.warnings == ["2 steps have a loss that is not a number; they count, without it"]
+    assert messages(parsed.warnings) == ["2 steps have a loss that is not a number; they count, without it"]
 
 
 def test_unknown_fields_are_ignored_whatever_they_hold() -> None:
@@ -242,7 +243,7 @@ def test_other_ranks_keep_their_session_and_have_lines_skipped() -> None:
 def test_log_of_another_rank_alone_names_the_next_step() -> None:
     parsed = parse(log(step(0, T + 1), run=RUN | {"rank": 15}))
     assert parsed.frames["steps"].is_empty()
-    assert "pass rank=0" in parsed.warnings[0]
+    assert "pass rank=0" in messages(parsed.warnings)[0]
 
 
 def test_the_cluster_of_the_log_counts_and_the_argument_fills_in() -> None:
@@ -271,7 +272,7 @@ def test_a_step_with_an_implausible_value_counts_without_it(name: str, value: fl
     parsed = parse(log(step(0, T + 1), step(1, T + 3, **{name: value}), step(2, T + 5, **{name: value})))
     assert parsed.frames["steps"]["step"].to_list() == [0, 1, 2]
     assert parsed.frames["steps"][name].is_null().to_list() == [False, True, True]
-    (said,) = parsed.warnings
+    (said,) = messages(parsed.warnings)
     assert f"2 steps have {name} that cannot be (the first in line 3: {value:g}; at most" in said
 
 
@@ -280,7 +281,7 @@ def test_a_run_with_an_implausible_size_counts_without_it(name: str) -> None:
     most = RUN_LOG[name].most
     parsed = parse(log(step(0, T + 1), run=RUN | {name: 10 * most}))
     assert parsed.frames["run_sessions"][name].to_list() == [None]
-    assert parsed.warnings[0].startswith(f"run llama: {name} is {10 * most:g}, which cannot be (at most")
+    assert messages(parsed.warnings)[0].startswith(f"run llama: {name} is {10 * most:g}, which cannot be (at most")
     assert parse(log(run=RUN | {name: most})).frames["run_sessions"][name].to_list() == [most]
 
 
@@ -301,7 +302,7 @@ def test_impossible_sizes_are_null() -> None:
     parsed = parse(log(run=RUN | {"n_gpus": 0, "params": 8e9, "layers": -1}))
     (session,) = parsed.frames["run_sessions"].rows(named=True)
     assert (session["n_gpus"], session["layers"], session["params_active"]) == (None, None, 8e9)
-    assert len(parsed.warnings) == 2
+    assert len(messages(parsed.warnings)) == 2
 
 
 MIXTURE: dict[str, Any] = {
@@ -335,13 +336,13 @@ def test_a_log_of_before_tells_nothing_of_what_came_later() -> None:
 def test_how_much_is_recomputed_is_one_of_three_words(said: str, kept: str | None) -> None:
     parsed = parse(log(run=RUN | {"recompute": said}))
     assert parsed.frames["run_sessions"]["recompute"].item() == kept
-    assert parsed.warnings == []
+    assert messages(parsed.warnings) == []
 
 
 def test_unknown_word_for_recomputation_is_reported_and_left_out() -> None:
     parsed = parse(log(run=RUN | {"recompute": "every second layer"}))
     assert parsed.frames["run_sessions"]["recompute"].item() is None
-    assert "recompute is 'every second layer'" in parsed.warnings[0]
+    assert "recompute is 'every second layer'" in messages(parsed.warnings)[0]
 
 
 def test_repeated_lines_are_duplicates() -> None:
@@ -367,7 +368,9 @@ def test_unconfirmed_checkpoint_is_not_durable(*, durable: bool | None) -> None:
 def test_clock_set_back_is_reported_and_its_rows_are_kept() -> None:
     parsed = parse(log(step(0, T + 10), step(1, T + 12), step(2, T + 5), step(3, T + 7)))
     assert parsed.frames["steps"].height == 4
-    assert parsed.warnings == ["1 steps begin before the step logged before them: the node's clock was set back"]
+    assert messages(parsed.warnings) == [
+        "1 steps begin before the step logged before them: the node's clock was set back"
+    ]
 
 
 def test_line_ends_marks_and_blank_lines_do_no_harm() -> None:

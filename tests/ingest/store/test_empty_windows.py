@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest.load_warnings import messages
 from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
@@ -159,7 +160,7 @@ def test_restricted_user_is_warned_and_leaves_the_time_to_others(tmp_path: Path,
     slurm.failing = (lambda _: None) if born else no_events
     others, slurm.jobs = slurm.jobs, [Job(2, BORN + days(20), BORN + days(20))]
     told = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
-    assert [each for each in told.warnings if "hides other users' jobs" in each]
+    assert [each for each in messages(told.warnings) if "hides other users' jobs" in each]
     loads = table(tmp_path, "loads").filter(source="slurm.accounting")
     assert loads["covers_from"].null_count() == loads["covers_until"].null_count() == loads.height == 8
     assert loads["partial"].all()
@@ -190,4 +191,6 @@ def test_accounting_covers_its_time_if_none_hides_or_none_tells(tmp_path: Path, 
     slurm.failing = lambda command: DENIED if " ".join(command).startswith(say) else None
     told = ingest(tmp_path, slurm)
     assert table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].null_count() == 0
-    assert any("who may see which jobs (Access/permission denied)" in each for each in told.warnings) == (say != "uid")
+    assert any("who may see which jobs (Access/permission denied)" in each for each in messages(told.warnings)) == (
+        say != "uid"
+    )

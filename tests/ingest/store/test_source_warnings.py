@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest.load_warnings import messages
 from ingest.slurm.commands.runner import Completed
 from ingest.store.loads import write_account
 from ingest.store.request import LoadRequest
@@ -50,7 +51,7 @@ def silences(root: Path, slurm: FakeSlurm, *, until: datetime) -> list[str]:
     """The days at whose noon an ingest says that accounting is silent, from the fake's time on."""
     found = []
     while slurm.now <= until:
-        if any(" are usual" in warning for warning in ingest(root, slurm).warnings):
+        if any(" are usual" in warning for warning in messages(ingest(root, slurm).warnings)):
             found.append(f"{slurm.now:%a %d}")
         slurm.now += days(1)
     return found
@@ -163,7 +164,7 @@ def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> Non
     slurm = FakeSlurm([Job(1, MONDAY - days(1), MONDAY - days(1))], MONDAY, people)
     for _ in range(3):
         told = ingest(tmp_path, slurm)
-        assert not any("columns" in warning for warning in told.warnings)
+        assert not any("columns" in warning for warning in messages(told.warnings))
         slurm.now += hours(2)
     slurm.failing = lambda command: AWAY if "user" in command else people(command)
     ingest(tmp_path, slurm, retries=0)

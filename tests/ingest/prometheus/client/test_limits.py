@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import ServerDownError
+from ingest.load_warnings import messages
 from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.client.responses import AnsweredError
 from ingest.prometheus.client.server import BOTH_ENDS, Server
@@ -302,7 +303,7 @@ def test_warnings_of_a_whole_answer_are_reported_once() -> None:
         asked = server(there.url)
         for _ in range(2):
             asked.points("x", first=at(T), last=at(T), step=MINUTE)
-        assert asked.warnings() == [said, "No StoreAPIs matched for this query"]
+        assert messages(asked.warnings()) == [said, "No StoreAPIs matched for this query"]
         assert asked.warnings() == []
 
 

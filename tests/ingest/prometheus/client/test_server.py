@@ -20,12 +20,13 @@ import pytest
 
 from ingest.errors import ServerDownError
 from ingest.http_address import is_address, without_secrets
+from ingest.load_warnings import messages
 from ingest.prometheus.client import http as prometheus_http
 from ingest.prometheus.client.auth import Login
 from ingest.prometheus.client.http import LONGEST_WAIT_S
 from ingest.prometheus.client.server import BOTH_ENDS, Server
 from ingest.prometheus.files.openmetrics import parse_openmetrics
-from ingest.prometheus.gpu.server import READER, no_metrics_message, read
+from ingest.prometheus.gpu.server import READER, no_metrics, read
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.reader import ScrapeSpec
 from tests.support.parsing import at
@@ -200,7 +201,7 @@ def test_a_ratio_in_percent_is_left_out_whole() -> None:
         parsed = read(server(there.url), WANTED, [name], since=at(T), until=at(T + 180))
     assert parsed.frames["gpu_samples"].is_empty()
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped) == (3, 0, 3)
-    (warning,) = parsed.warnings
+    (warning,) = messages(parsed.warnings)
     assert "all 3 were left out" in warning
 
 
@@ -596,7 +597,7 @@ def test_the_digest_is_of_the_answers_since_it_was_last_asked() -> None:
 
 
 def test_server_with_other_metrics_differs_from_an_empty_one() -> None:
-    said = no_metrics_message("http://p", WANTED, ["up", "node_load1"])
+    said = no_metrics("http://p", WANTED, ["up", "node_load1"]).message
     assert 'no DCGM series that match {env="prod"}' in said
     assert "2 metrics (up, node_load1)" in said
-    assert "none at all" in no_metrics_message("http://p", WANTED, [])
+    assert "none at all" in no_metrics("http://p", WANTED, []).message

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError
 from ingest.files.input import LONGEST_LINE
+from ingest.load_warnings import messages
 from ingest.prometheus.files import by_source
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.mapping.mapping import builtin
@@ -125,7 +126,7 @@ def test_every_row_is_accounted_for() -> None:
     counts = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
     assert counts == (1, 2, 5, 1)
     assert only_values(parsed) == [("0", 0.5, None)]
-    assert any("1 values are outside" in warning for warning in parsed.warnings)
+    assert any("1 values are outside" in warning for warning in messages(parsed.warnings))
 
 
 def only_values(parsed: Parsed) -> list[tuple[object, ...]]:
@@ -141,7 +142,7 @@ def test_ratio_given_in_percent_is_left_out_as_a_whole() -> None:
     parsed = parse(*util, f'DCGM_FI_DEV_POWER_USAGE{{gpu="0",Hostname="n1"}} 700 {T + 60}')
     assert only_values(parsed) == [("0", None, 700.0)]
     assert (parsed.rows_loaded, parsed.rows_skipped) == (1, 3)
-    (warning,) = parsed.warnings
+    (warning,) = messages(parsed.warnings)
     assert "DCGM_FI_DEV_GPU_UTIL_RATIO" in warning
     assert "all 3 were left out" in warning
 
@@ -174,7 +175,7 @@ def test_truncated_last_line_is_refused() -> None:
     parsed = parse(GOOD, GOOD[:-3].replace('gpu="0"', 'gpu="1"'), end="")
     assert refusals(parsed) == [(2, "the file ends in the middle of this line")]
     assert parsed.rows_loaded == 1
-    assert any("ends in the middle" in warning for warning in parsed.warnings)
+    assert any("ends in the middle" in warning for warning in messages(parsed.warnings))
 
 
 def test_a_file_may_end_with_its_end_mark_and_no_newline() -> None:
@@ -191,13 +192,13 @@ def test_a_window_leaves_out_what_speaks_for_other_times() -> None:
 
 def test_readings_rarer_than_the_interval_are_warned_of() -> None:
     lines = [f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="n1"}} 50 {T + second}' for second in range(0, 3600, 300)]
-    assert any("prometheus.interval_s to 300" in warning for warning in parse(*lines).warnings)
+    assert any("prometheus.interval_s to 300" in warning for warning in messages(parse(*lines).warnings))
 
 
 def test_text_without_a_known_metric_is_reported() -> None:
     parsed = parse(f"up 1 {T}")
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.covers_until) == (0, 1, None)
-    assert any("it has no known metric" in warning for warning in parsed.warnings)
+    assert any("it has no known metric" in warning for warning in messages(parsed.warnings))
 
 
 @pytest.mark.parametrize(
@@ -305,7 +306,7 @@ def test_wanted_metric_is_counted_whatever_else_the_file_has(name: str) -> None:
 def test_file_with_host_names_only_has_nothing_to_load() -> None:
     parsed = parse(f'node_uname_info{{{NODE},nodename="n1"}} 1 {T}')
     assert (parsed.rows_read, parsed.rows_skipped) == (1, 1)
-    assert any("nothing to load" in warning for warning in parsed.warnings)
+    assert any("nothing to load" in warning for warning in messages(parsed.warnings))
 
 
 def same(one: dict[str, Parsed], other: dict[str, Parsed]) -> None:
@@ -347,7 +348,7 @@ def test_larger_of_two_values_of_one_time_counts_with_a_warning() -> None:
     parsed = parse(GOOD, GOOD.replace(" 50 ", " 70 "), GOOD.replace(" 50 ", " NaN "))
     assert only_values(parsed) == [("0", pytest.approx(0.7), None)]
     assert (parsed.rows_loaded, parsed.rows_duplicate) == (1, 2)
-    assert [said for said in parsed.warnings if "the larger counts" in said] == [
+    assert [said for said in messages(parsed.warnings) if "the larger counts" in said] == [
         "1 readings have another value than one of the same series and time: the larger counts"
     ]
 

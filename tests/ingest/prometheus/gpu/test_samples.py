@@ -8,6 +8,7 @@ import random
 import polars as pl
 import pytest
 
+from ingest.load_warnings import messages
 from ingest.prometheus.gpu.samples import LONG, averaged, end, of_whole_gpus, too_sparse, usable, usual_step, wide
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.labels import SAMPLES
@@ -232,7 +233,7 @@ def test_what_cannot_be_is_left_out_and_counted() -> None:
     found = usable(pl.DataFrame(rows, schema=SAMPLES, orient="row"))
     assert found.values.select("column", "value").rows() == [("sm_active", 0.5)]
     assert found.n_left_out == 2
-    strange, percents = found.warnings
+    strange, percents = messages(found.warnings)
     assert strange == "DCGM_FI_DEV_GPU_UTIL: 1 values are outside what it can be, and were left out"
     assert percents.startswith("DCGM_FI_DEV_GPU_UTIL_RATIO: read as a ratio")
     assert usable(pl.DataFrame(schema=SAMPLES)).values.is_empty()
@@ -249,7 +250,7 @@ def test_believed_values_are_those_of_the_mapping() -> None:
 
 def test_values_sparser_than_the_interval_are_reported() -> None:
     rare = pl.concat([sample(300 * n, 60, tensor_active=0.5) for n in range(5)])
-    (said,) = too_sparse(rare, interval_s=60)
+    (said,) = messages(too_sparse(rare, interval_s=60))
     assert "set prometheus.interval_s to 300 or more" in said
     assert too_sparse(rare, interval_s=300) == []
     assert too_sparse(sample(0, 60), interval_s=60) == []

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ingest.load_warnings import messages
 from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.mapping.mapping import Mapping, Metric, builtin
 from ingest.prometheus.node.samples import Made, NodeReadings, from_raw
@@ -239,7 +240,7 @@ def test_series_without_a_second_in_common_make_no_sum() -> None:
 def test_counters_that_are_read_too_seldom_are_a_warning() -> None:
     found = made(series("rx_total", *every(GONE_S + 1, 1000, start=1, rate=5), node="n1"))
     assert found.frame.is_empty()
-    assert found.warnings == ["counters are read less often than every 300 s, so they give no rows"]
+    assert messages(found.warnings) == ["counters are read less often than every 300 s, so they give no rows"]
 
 
 # --- gauges
@@ -254,14 +255,18 @@ def test_values_that_cannot_be_are_left_out_with_a_warning() -> None:
     found = made(series("used_percent", (10, 50), (20, -1), (30, math.nan), (40, 101), (50, 100.05), node="n1"))
     assert rows(found, "value") == [(0.75025,)]
     assert (found.counts.loaded, found.counts.left_out) == (2, 3)
-    assert found.warnings == ["3 values of used_percent are outside what their metric can be, and were left out"]
+    assert messages(found.warnings) == [
+        "3 values of used_percent are outside what their metric can be, and were left out"
+    ]
 
 
 @pytest.mark.parametrize("value", [1e308, 1e31, 2e9])
 def test_a_gauge_that_no_cluster_can_reach_is_left_out(value: float) -> None:
     found = made(series("slurm_gpus_alloc", (10, 64), (70, value)), table="cluster_samples")
     assert rows(found, "ts", "value") == [(0, 64)]
-    assert found.warnings == ["1 values of slurm_gpus_alloc are outside what their metric can be, and were left out"]
+    assert messages(found.warnings) == [
+        "1 values of slurm_gpus_alloc are outside what their metric can be, and were left out"
+    ]
 
 
 JUMPED = "1 intervals of rx_bytes_per_s are left out: their counters jumped by more than can be"
@@ -273,7 +278,7 @@ def test_impossible_counter_jump_leaves_its_time_empty(value: float, said: str) 
     steady = every(15, 61, rate=5)
     found = made(series("rx_total", *steady, (75, value), (90, value), (120, value), node="n1", device="ib0"))
     assert found.frame["value"].max() == 5
-    assert found.warnings == [said]
+    assert messages(found.warnings) == [said]
 
 
 def test_a_value_that_is_a_trifle_too_high_is_the_highest() -> None:
@@ -303,7 +308,7 @@ def test_there_is_no_sum_where_a_part_of_it_has_no_value() -> None:
 
 def test_gauges_sparser_than_the_interval_are_a_warning() -> None:
     found = made(series("used_percent", *every(120, 3600, start=60, steady=5), node="n1"))
-    assert found.warnings == [
+    assert messages(found.warnings) == [
         "gauges come only every 120 s, so of the 60 s intervals many are empty; "
         "set prometheus.interval_s to 120 or more"
     ]
@@ -405,7 +410,7 @@ def test_nothing_read_is_an_empty_frame() -> None:
     tables: dict[Table, Schema] = {"node_samples": NODE_SAMPLES, "cluster_samples": CLUSTER_SAMPLES}
     for table, schema in tables.items():
         found = from_raw([], MAPPING, table, cluster="c", interval_s=60)
-        assert (found.frame.height, dict(found.frame.schema), found.warnings) == (0, schema, [])
+        assert (found.frame.height, dict(found.frame.schema), messages(found.warnings)) == (0, schema, [])
 
 
 def test_the_mapping_that_comes_with_it_can_be_read_by() -> None:

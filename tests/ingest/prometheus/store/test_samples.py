@@ -19,6 +19,7 @@ from app.config.settings import Config, Rules
 from app.results.telemetry.gpu_activity import gpu_activity
 from app.window import Window
 from ingest.errors import OptionError
+from ingest.load_warnings import messages
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.load_live import ingest_live
 from ingest.prometheus.store.samples import ALIASES
@@ -507,8 +508,8 @@ def test_a_server_without_dcgm_is_a_warning_and_no_coverage(tmp_path: Path) -> N
     with web(other) as there:
         (report,) = ingest(tmp_path / "w", settings(there.url, selector='env="prod"'))
     assert report.parsed is not None
-    assert 'no DCGM series that match {env="prod"}' in report.parsed.warnings[0]
-    assert "node_load1" in report.parsed.warnings[0]
+    assert 'no DCGM series that match {env="prod"}' in messages(report.parsed.warnings)[0]
+    assert "node_load1" in messages(report.parsed.warnings)[0]
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("loads").is_empty()
 
@@ -517,7 +518,7 @@ def test_names_without_series_are_a_warning_and_no_coverage(tmp_path: Path) -> N
     with web(lambda path, _: told(["DCGM_FI_DEV_GPU_UTIL"]) if path.endswith("/values") else matrix()) as there:
         (report,) = ingest(tmp_path / "w", settings(there.url))
     assert report.parsed is not None
-    assert report.parsed.warnings
+    assert messages(report.parsed.warnings)
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("loads").is_empty()
 
@@ -543,7 +544,7 @@ def xids_only(*edges: tuple[int, int]) -> Callable[[str, dict[str, str]], Answer
 def test_xids_without_samples_are_kept_and_cover_no_time(tmp_path: Path) -> None:
     with web(xids_only((1800, 79))) as there:
         reports = ingest(tmp_path / "w", settings(there.url), now=START + timedelta(hours=1))
-    warnings = [warning for report in reports if report.parsed for warning in report.parsed.warnings]
+    warnings = [warning for report in reports if report.parsed for warning in messages(report.parsed.warnings)]
     assert len(warnings) == 1
     assert warnings[0].startswith("XIDs, but no samples")
     with open_reader(tmp_path / "w") as reader:

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from ingest.load_warnings import messages
 from ingest.tables import ATTEMPTS, NODE_LISTS
 from tests.support.parsing import DATA, NEVER_RAN, at, attempt, parse, refusals, text
 from tests.support.row_accounts import on_nodes
@@ -188,7 +189,7 @@ def test_state_loses_its_tail_which_names_the_canceller() -> None:
 def test_unknown_states_are_kept_and_warned_of() -> None:
     parsed = parse(text({"State": "QUANTUM"}))
     assert parsed.frames["attempts"]["state"].to_list() == ["QUANTUM"]
-    assert parsed.warnings == ["unknown state QUANTUM: 1 rows"]
+    assert messages(parsed.warnings) == ["unknown state QUANTUM: 1 rows"]
 
 
 # --- attempts -----------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ def test_after_a_resize_the_time_is_not_counted_twice() -> None:
 
 def test_every_state_that_real_slurm_wrote_is_read() -> None:
     parsed = parse((DATA / "states.sacct.txt").read_bytes(), cluster="bench")
-    assert (parsed.rows_read, parsed.rows_loaded, parsed.rejects.height, parsed.warnings) == (33, 33, 0, [])
+    assert (parsed.rows_read, parsed.rows_loaded, parsed.rejects.height, messages(parsed.warnings)) == (33, 33, 0, [])
     attempts = parsed.frames["attempts"]
     assert set(attempts["state"]) == {
         *("COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL", "CANCELLED", "PENDING", "PREEMPTED", "OUT_OF_MEMORY"),
@@ -246,11 +247,11 @@ def test_dump_with_steps_only_is_reported_to_have_no_job_rows(skipped: int) -> N
     data = text({"JobID": "7.batch", "JobIDRaw": "7.batch"}, {"JobID": "7.0", "JobIDRaw": "7.0"})
     parsed = parse(data + data.splitlines(keepends=True)[0] * skipped)
     assert (parsed.rows_read, parsed.rows_skipped) == (2 + skipped, 2 + skipped)
-    assert "no job rows: all 2 rows are job steps" in "\n".join(parsed.warnings)
+    assert "no job rows: all 2 rows are job steps" in "\n".join(messages(parsed.warnings))
     both = parse(text({}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
-    assert not any("no job rows" in said for said in both.warnings)
+    assert not any("no job rows" in said for said in messages(both.warnings))
     refused = parse(text({"End": "soon"}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
-    assert not any("no job rows" in said for said in refused.warnings)
+    assert not any("no job rows" in said for said in messages(refused.warnings))
 
 
 def test_end_given_by_truncate_is_not_the_end_of_a_running_job() -> None:
@@ -287,7 +288,7 @@ def test_a_job_that_asked_for_gpus_and_got_none_is_believed() -> None:
 def test_the_node_list_is_believed_over_the_count() -> None:
     parsed = parse(text({"NNodes": "5"}))
     assert parsed.frames["attempts"]["n_nodes"].to_list() == [2]
-    assert "another number of nodes" in parsed.warnings[0]
+    assert "another number of nodes" in messages(parsed.warnings)[0]
 
 
 def test_gpus_of_old_slurm_come_from_gres() -> None:
@@ -319,7 +320,7 @@ def test_a_job_without_gpus_still_has_its_nodes() -> None:
 
 def test_a_cluster_without_gpus_in_its_tres_is_warned_of() -> None:
     cpu = {"AllocTRES": "cpu=2", "ReqTRES": "cpu=2"}
-    assert "AccountingStorageTRES" in parse(text(cpu)).warnings[0]
+    assert "AccountingStorageTRES" in parse(text(cpu)).warnings[0].message
     assert parse(text(cpu, {"JobIDRaw": "8"})).warnings == []
     assert len(parse(text({}, {**cpu, "Cluster": "c2"})).warnings) == 1
 
@@ -354,7 +355,7 @@ def test_final_state_without_an_end_ends_after_its_elapsed_time() -> None:
     parsed = parse(text({"End": "Unknown"}))
     (got,) = parsed.frames["attempts"].to_dicts()
     assert (got["ended_at"] - got["started_at"]).total_seconds() == got["elapsed_s"] == 100
-    assert "1 rows have ended but have no End; Start + Elapsed was taken for it" in parsed.warnings
+    assert "1 rows have ended but have no End; Start + Elapsed was taken for it" in messages(parsed.warnings)
 
 
 def test_a_bad_node_list_of_a_job_that_never_ran_is_no_reason() -> None:
@@ -367,14 +368,14 @@ def test_unreadable_optional_values_are_null_and_counted() -> None:
     got = parsed.frames["attempts"].row(0, named=True)
     names = ("req_mem_bytes", "exit_code", "time_limit_s", "uid", "elapsed_s", "req_gpus", "eligible_at")
     assert [got[name] for name in names] == [None] * 7
-    assert len(parsed.warnings) == 7
-    assert "reqmem: 1 values could not be read" in parsed.warnings
+    assert len(messages(parsed.warnings)) == 7
+    assert "reqmem: 1 values could not be read" in messages(parsed.warnings)
 
 
 def test_the_marks_for_not_set_are_no_reason_to_warn() -> None:
     more = {"ReqMem": "2147486448Mn", "TimelimitRaw": "Partition_Limit", "Priority": "4294967295", "UID": ""}
     parsed = parse(text(more))
-    assert parsed.warnings == []
+    assert messages(parsed.warnings) == []
 
 
 # --- duplicates and windows ---------------------------------------------------------------------------
@@ -403,4 +404,4 @@ def test_a_planned_start_in_the_future_does_not_move_the_window() -> None:
 
 
 def test_rows_of_another_cluster_than_the_named_one_are_warned() -> None:
-    assert "other clusters than c2: c1" in parse(text({}), cluster="c2").warnings[0]
+    assert "other clusters than c2: c1" in parse(text({}), cluster="c2").warnings[0].message

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ingest.context import ParseContext
 from ingest.errors import InputError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
+from ingest.load_warnings import messages
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.accounting.sacct_json import LOST, parse_accounting_json
@@ -177,7 +178,7 @@ def test_a_job_that_never_started_holds_nothing(start: int | None, nodes: str | 
 def test_of_several_state_words_the_one_shown_in_text_is_taken(words: object, state: str) -> None:
     found = read(job(state={"current": words}))
     assert found.frames["attempts"]["state"].to_list() == [state]
-    assert any("unknown state NOVEL_STATE" in said for said in found.warnings) == (state == "NOVEL_STATE")
+    assert any("unknown state NOVEL_STATE" in said for said in messages(found.warnings)) == (state == "NOVEL_STATE")
 
 
 @pytest.mark.parametrize(
@@ -247,14 +248,14 @@ def test_untried_or_unknown_version_is_read_with_a_warning(version: str, said: s
     data = json.dumps({"jobs": [job(shape)], "meta": about, "errors": []}).encode()
     found = parse_accounting_json(data, ParseContext(origin="x"))
     assert found.rows_loaded == 1
-    assert said in "\n".join(found.warnings)
+    assert said in "\n".join(messages(found.warnings))
 
 
 @pytest.mark.parametrize("about", [{}, None, [], {"plugin": "x"}, {"plugin": {"type": None}}, {"slurm": 7}])
 def test_an_answer_that_names_no_version_is_read_as_the_newest(about: object) -> None:
     found = parse_accounting_json(json.dumps({"jobs": [job()], "meta": about}).encode(), ParseContext(origin="x"))
     assert found.rows_loaded == 1
-    assert "names no version" in found.warnings[0]
+    assert "names no version" in messages(found.warnings)[0]
 
 
 def test_captured_answer_with_another_version_in_meta_is_read() -> None:
@@ -263,7 +264,7 @@ def test_captured_answer_with_another_version_in_meta_is_read() -> None:
     told["meta"]["plugin"] = {"type": "openapi/dbv0.0.99", "name": "x"}
     found = parse_accounting_json(json.dumps(told).encode(), ParseContext(origin="x"))
     assert found.rows_loaded == plain.rows_loaded
-    assert "JSON v0.0.99 is not supported" in found.warnings[0]
+    assert "JSON v0.0.99 is not supported" in messages(found.warnings)[0]
 
 
 # --- answers that are none -----------------------------------------------------------------------------
@@ -339,7 +340,7 @@ def test_damaged_characters_cost_no_job() -> None:
     data = answer(jobs=[job(name="caf\u00e9")]).replace(rb"caf\u00e9", b"caf\xe9")
     found = parse_accounting_json(data, ParseContext(origin="x"))
     assert found.frames["attempts"]["name"].to_list() == ["caf\ufffd"]
-    assert any("damaged characters" in said for said in found.warnings)
+    assert any("damaged characters" in said for said in messages(found.warnings))
 
 
 def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
@@ -354,7 +355,7 @@ def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
 
 def test_a_list_that_was_cut_to_its_window_does_not_blame_sacct() -> None:
     found = read(job(state={"current": ["RUNNING"]}))
-    [said] = [each for each in found.warnings if "run and have an End" in each]
+    [said] = [each for each in messages(found.warnings) if "run and have an End" in each]
     assert said.startswith("1 jobs run and have an End")
     assert "disable_truncate_usage_time=true" in said
     assert "sacct" not in said
@@ -415,7 +416,7 @@ def test_job_without_a_cluster_gets_the_given_or_answering_one() -> None:
     )
     assert refused.rejects["reason"].to_list() == ["no cluster name"]
     foreign = parse_accounting_json(answer(jobs=[job()]), ParseContext(origin="x", cluster="c7"))
-    assert "rows name other clusters than c7: bench" in foreign.warnings
+    assert "rows name other clusters than c7: bench" in messages(foreign.warnings)
 
 
 ANY_JSON = st.recursive(

@@ -19,6 +19,7 @@ from ingest.context import ParseContext
 from ingest.errors import InputError, TruncatedInputError
 from ingest.files.input import Input
 from ingest.files.prefetch import prefetch_one
+from ingest.load_warnings import messages
 from ingest.slurm import load_files as ingesting
 from ingest.slurm import stream as streaming
 from ingest.slurm.accounting.sacct import accounting_blocks
@@ -76,7 +77,14 @@ def told(report: Report) -> tuple[object, ...]:
     assert parsed is not None
     counts = (parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
     refused = parsed.rejects.select("cluster", "line", "reason", "raw").rows()
-    return (*counts, refused, sorted(parsed.warnings), parsed.covers_from, parsed.covers_until, parsed.clusters)
+    return (
+        *counts,
+        refused,
+        sorted(messages(parsed.warnings)),
+        parsed.covers_from,
+        parsed.covers_until,
+        parsed.clusters,
+    )
 
 
 @pytest.mark.slow

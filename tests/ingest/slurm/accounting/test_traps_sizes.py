@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from ingest.load_warnings import messages
 from tests.support.parsing import NEVER_RAN, parse, text
 from tests.support.traps import Trap, refused, spring, traps
 
@@ -67,7 +68,7 @@ def test_parts_of_gpus_are_not_gpus_and_are_reported(part: str) -> None:
     # how many shards make a GPU is a matter of each node's gres.conf, which accounting does not tell
     parsed = parse(text({**BARE, "AllocTRES": part}, {"JobIDRaw": "8"}))
     assert parsed.frames["attempts"].sort("job_id")["n_gpus"].to_list() == [None, 16]
-    assert parsed.warnings == ["1 rows hold only parts of GPUs (shard or mps), which count as no GPU here"]
+    assert messages(parsed.warnings) == ["1 rows hold only parts of GPUs (shard or mps), which count as no GPU here"]
 
 
 def test_parts_beside_whole_gpus_are_those_gpus() -> None:
@@ -154,7 +155,7 @@ def test_a_request_counts_where_only_the_request_was_recorded() -> None:
 
 def test_cluster_without_gpus_in_accounting_is_reported_once() -> None:
     rows = [{**BARE, "JobIDRaw": str(job), "AllocTRES": "cpu=2,mem=1G,node=2"} for job in (1, 2, 3)]
-    assert [NO_GPUS in warning for warning in parse(text(*rows)).warnings] == [True]
+    assert [NO_GPUS in warning for warning in messages(parse(text(*rows)).warnings)] == [True]
 
 
 # --- GRES of older Slurm ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 
 from ingest.delimited.realign import MAX_SURPLUS, Columns
 from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
+from ingest.load_warnings import messages
 from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.sacct import REQUESTED_COLUMNS, SENTINEL, accounting_blocks
 from tests.support.parsing import ROW, parse, refusals, text
@@ -146,7 +147,7 @@ def torn(**values: str) -> tuple[dict[str, object], list[str]]:
     parsed = parse(text(FIRST, {**SUBMITTED, **values}, LAST, columns=OURS))
     assert (parsed.rows_loaded, refusals(parsed)) == (3, [])
     agree(parsed)
-    return parsed.frames["attempts"].sort("job_id").row(1, named=True), parsed.warnings
+    return parsed.frames["attempts"].sort("job_id").row(1, named=True), messages(parsed.warnings)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +201,8 @@ def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
     blocks = list(accounting_blocks([data[at : at + 100] for at in range(0, len(data), 100)], tally, block=1_000))
     whole = parse(data)
     assert len(blocks) > 1
-    assert tally.parsed({}, rows_loaded=150).warnings == whole.warnings
-    assert whole.warnings[0].startswith("30 rows: which text holds the delimiter")
+    assert messages(tally.parsed({}, rows_loaded=150).warnings) == messages(whole.warnings)
+    assert messages(whole.warnings)[0].startswith("30 rows: which text holds the delimiter")
 
 
 def test_a_hostile_row_is_asked_few_questions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +252,9 @@ def test_one_damaged_name_does_not_cost_the_rest(damage: bytes) -> None:
     got = parsed.frames["attempts"].sort("job_id")["name"].to_list()
     assert (got[0], got[2]) == ("train", "train")
     assert set(str(got[1])) == set("caf\ufffd")
-    assert [warning for warning in parsed.warnings if "not UTF-8" in warning] == parsed.warnings != []
+    assert (
+        [warning for warning in messages(parsed.warnings) if "not UTF-8" in warning] == messages(parsed.warnings) != []
+    )
 
 
 WRITTEN: list[tuple[str, Callable[[bytes], bytes]]] = [
@@ -316,7 +319,7 @@ def test_only_errors_of_the_command_are_no_accounting() -> None:
 
 def test_a_header_and_no_rows_is_an_empty_window() -> None:
     parsed = parse(text({}).split(b"\n")[0] + b"\n")
-    assert (parsed.rows_read, parsed.rows_loaded, parsed.warnings) == (0, 0, [])
+    assert (parsed.rows_read, parsed.rows_loaded, messages(parsed.warnings)) == (0, 0, [])
 
 
 def test_a_repeated_header_is_skipped_in_any_case() -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ingest.errors import TimeZoneError
+from ingest.load_warnings import messages
 from tests.support.parsing import at, attempt, parse, text
 from tests.support.traps import Trap, refused, spring, traps
 
@@ -304,7 +305,7 @@ def test_end_slightly_before_the_start_is_a_length_of_0(seconds: int) -> None:
     assert parsed.rejects.is_empty()
     found = parsed.frames["attempts"].sort("job_id").row(0, named=True)
     assert (found["started_at"], found["ended_at"], found["n_gpus"]) == (at(START), at(START), 16)
-    assert [said for said in parsed.warnings if "before their Start" in said] == [
+    assert [said for said in messages(parsed.warnings) if "before their Start" in said] == [
         "1 rows have an End up to a minute before their Start (a clock was set back); they are taken to end when they "
         "start"
     ]
@@ -312,4 +313,4 @@ def test_end_slightly_before_the_start_is_a_length_of_0(seconds: int) -> None:
 
 def test_end_well_before_the_start_is_refused() -> None:
     assert refused({"End": str(START - 61)}) == "End is before Start"
-    assert not any("before their Start" in said for said in parse(text({})).warnings)
+    assert not any("before their Start" in said for said in messages(parse(text({})).warnings))

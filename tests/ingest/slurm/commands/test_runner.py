@@ -8,6 +8,7 @@ import pytest
 
 from ingest.context import ParseContext
 from ingest.errors import InputError, SourceDownError, SourceError, SourceMissingError
+from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
 from ingest.slurm.accounting.sacct_by_id import fetch_jobs
 from ingest.slurm.commands.runner import Completed, Runner, subprocess_runner
@@ -86,7 +87,7 @@ def test_a_failed_command_is_down_even_if_it_printed_rows() -> None:
 
 def test_text_on_stderr_with_success_is_a_warning() -> None:
     fetched = fetch_accounting(Fake(sacct=Completed(0, b"x", b"sacct: late\n\n")), since=SINCE, until=UNTIL)
-    assert fetched.warnings == ("sacct: late",)
+    assert messages(fetched.warnings) == ["sacct: late"]
 
 
 def test_an_empty_window_is_not_sent_to_slurm() -> None:
@@ -152,7 +153,7 @@ def test_the_window_is_utc_whatever_zone_it_is_given_in() -> None:
 def test_a_column_that_every_slurm_has_is_missed() -> None:
     names = (DATA / "columns.sacct-e.txt").read_text(encoding="utf-8").replace("AllocTRES", "")
     runner = Fake(sacct_e=Completed(0, names.encode(), b""), sacct=Completed(0, b"x", b""))
-    (warning,) = fetch_accounting(runner, since=SINCE, until=UNTIL).warnings
+    (warning,) = messages(fetch_accounting(runner, since=SINCE, until=UNTIL).warnings)
     assert "no column AllocTRES (" in warning
     assert fetch_accounting(Fake(sacct=Completed(0, b"x", b"")), since=SINCE, until=UNTIL).warnings == ()
 

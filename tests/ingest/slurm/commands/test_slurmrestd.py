@@ -12,6 +12,7 @@ import pytest
 
 from ingest.context import ParseContext
 from ingest.errors import InputError, ServerDownError
+from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.commands.slurmrestd import Client, RestTransport, fetch_accounting_rest, fetch_nodes_rest
 from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS
@@ -112,7 +113,7 @@ def test_server_of_unknown_versions_is_queried_in_its_newest() -> None:
         fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
         assert server.questions[-1][1]["show_duplicates"] == "true"
     assert "/slurmdb/v0.0.100/jobs" in fetched.origin
-    assert "not supported" in parse_accounting_json(fetched.data, ParseContext(origin="x")).warnings[0]
+    assert "not supported" in parse_accounting_json(fetched.data, ParseContext(origin="x")).warnings[0].message
 
 
 def test_a_version_that_is_named_is_the_only_one_asked_for() -> None:
@@ -139,7 +140,7 @@ def test_single_jobs_are_asked_for_one_by_one_and_told_together(version: str) ->
         fetched = RestTransport(Client(server.url)).jobs(["7", "9", "8"])
     found = parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin))
     assert found.frames["attempts"]["job_id"].sort().to_list() == ["7", "8"]
-    assert ("exit codes" in str(found.warnings)) == (version == "0.0.38")
+    assert ("exit codes" in str(messages(found.warnings))) == (version == "0.0.38")
     assert fetched.origin.endswith("/slurmdb/job: 3 open jobs, 7 to 8")
 
 

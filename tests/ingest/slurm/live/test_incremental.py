@@ -12,6 +12,7 @@ import pytest
 
 from app.cli.status import status
 from ingest.errors import SourceDownError
+from ingest.load_warnings import messages
 from ingest.slurm.commands import slurmrestd
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.live import recheck
@@ -473,7 +474,7 @@ def test_what_a_site_forbids_is_a_warning(tmp_path: Path) -> None:
     told = ingest(tmp_path, FakeSlurm([], NOW))
     assert told.error is None
     assert told.waits == []
-    (warning,) = told.warnings
+    (warning,) = messages(told.warnings)
     assert "sdiag, squeue and sacct: runaway jobs (Access/permission denied)" in warning
 
 
@@ -578,7 +579,7 @@ def daily(root: Path, slurm: FakeSlurm, number: int) -> list[str]:
     for _ in range(number):
         told = ingest(root, slurm)
         slurm.now += days(1)
-    return [] if told is None else told.warnings
+    return [] if told is None else messages(told.warnings)
 
 
 @pytest.mark.slow
@@ -624,12 +625,12 @@ def test_columns_that_appear_and_vanish_are_reported(tmp_path: Path) -> None:
     slurm.now += days(1)
     slurm.columns = [name for name in slurm.columns if name not in {"AdminComment", "Flags"}] + ["FailedNode"]
     told = ingest(tmp_path, slurm)
-    assert any("gone: AdminComment, Flags. new: FailedNode." in warning for warning in told.warnings)
-    assert any("has no column Flags" in warning for warning in told.warnings)
+    assert any("gone: AdminComment, Flags. new: FailedNode." in warning for warning in messages(told.warnings))
+    assert any("has no column Flags" in warning for warning in messages(told.warnings))
     assert warned(tmp_path) == {("slurm.accounting", "columns")}
     assert "source_columns_changed" in checked(tmp_path)
     slurm.now += days(3)
-    assert any("gone: AdminComment" in warning for warning in ingest(tmp_path, slurm).warnings)
+    assert any("gone: AdminComment" in warning for warning in messages(ingest(tmp_path, slurm).warnings))
     slurm.now += days(8)
     ingest(tmp_path, slurm)
     assert warned(tmp_path) == set()

@@ -19,6 +19,7 @@ import pytest
 
 from ingest.context import ParseContext
 from ingest.errors import ServerDownError
+from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
 from ingest.slurm.accounting.sacct_json import LOST, parse_accounting_json
 from ingest.slurm.commands.runner import Completed
@@ -189,7 +190,7 @@ def test_an_exit_code_that_the_road_loses_is_never_0(scenario: Scenario, transpo
     assert step["derived_exit_code"] is None
     (signalled,) = scenario.one(transport, "signalled")
     assert (signalled["exit_code"], signalled["exit_signal"]) == (0, 11)
-    assert any("has no plain exit codes" in said for said in scenario.transports[transport].warnings)
+    assert any("has no plain exit codes" in said for said in messages(scenario.transports[transport].warnings))
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

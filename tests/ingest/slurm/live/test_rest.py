@@ -11,6 +11,7 @@ import pytest
 from app.config import settings as config
 from app.errors import ConfigError
 from ingest.errors import ServerDownError
+from ingest.load_warnings import messages
 from ingest.slurm.live.ingest import ingest_live
 from ingest.slurm.load_files import Options
 from queries.warehouse import open_reader, open_writer
@@ -81,7 +82,7 @@ def test_accounting_inventory_and_name_come_from_slurmrestd(tmp_path: Path, vers
     assert (attempt["cluster"], attempt["job_id"], attempt["n_gpus"]) == ("bench", "700", 16)
     assert [one["node"] for one in rows(tmp_path, "nodes")] == ["n1"]
     assert {"SLURM_VERSION", "ClusterName"} == {one["name"] for one in rows(tmp_path, "cluster_settings")}
-    said = "\n".join(warning for report in reports if report.parsed for warning in report.parsed.warnings)
+    said = "\n".join(warning for report in reports if report.parsed for warning in messages(report.parsed.warnings))
     assert "slurmrestd has no node events" in said
     assert ("not tried on a real Slurm" in said) == (version != "0.0.38")
     loads = {load["request"]: load for load in rows(tmp_path, "loads")}

@@ -10,6 +10,7 @@ import pytest
 from app.cli import load_report
 from app.cli.status import status
 from ingest.errors import InputError, SourceDownError
+from ingest.load_warnings import messages
 from ingest.slurm.commands.runner import Completed
 from ingest.store.report import Note, Summary
 from ingest.store.summary import Failed, failures
@@ -89,7 +90,7 @@ def test_unavailable_slurmdbd_is_one_message_with_all_unread(tmp_path: Path) -> 
         "Not read: sacctmgr show event, sacctmgr show reservation, sacctmgr show assoc, sacctmgr show user, "
         "sacctmgr show qos, sacctmgr show transactions, sacct 2026-10-21 12:00 to 2026-11-20 12:00."
     )
-    (left,) = told.warnings
+    (left,) = messages(told.warnings)
     assert "sdiag" in left
     assert "failed to open connection" not in left
 
@@ -134,12 +135,18 @@ def test_windows_that_failed_here_and_there_are_named_apart(tmp_path: Path) -> N
 def test_warning_is_reported_once_and_then_only_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(5))], NOW)
     slurm.columns.remove("Reservation")
-    assert [each for each in ingest(tmp_path, slurm).warnings if "has no column Reservation" in each]
+    assert [each for each in messages(ingest(tmp_path, slurm).warnings) if "has no column Reservation" in each]
     slurm.now += hours(1)
     told = ingest(tmp_path, slurm)
-    assert not [each for each in told.warnings if "has no column" in each]
+    assert not [each for each in messages(told.warnings) if "has no column" in each]
     assert lines(told)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
-    assert [each for report in told.reports if report.parsed for each in report.parsed.warnings if "no column" in each]
+    assert [
+        each
+        for report in told.reports
+        if report.parsed
+        for each in messages(report.parsed.warnings)
+        if "no column" in each
+    ]
     load_report.print_report(told.reports, files=False)
     assert "has no column" not in capsys.readouterr().err
     with open_reader(tmp_path) as reader:
@@ -147,7 +154,7 @@ def test_warning_is_reported_once_and_then_only_counted(tmp_path: Path, capsys: 
     assert "this sacct has no column Reservation" in capsys.readouterr().out
     slurm.now += hours(1)
     slurm.columns.remove("Comment")
-    assert [each for each in ingest(tmp_path, slurm).warnings if "has no column Reservation, Comment" in each]
+    assert [each for each in messages(ingest(tmp_path, slurm).warnings) if "has no column Reservation, Comment" in each]
 
 
 def test_sources_slurmrestd_lacks_are_not_reported_every_time(tmp_path: Path) -> None:
@@ -163,7 +170,7 @@ def test_sources_slurmrestd_lacks_are_not_reported_every_time(tmp_path: Path) ->
     slurm, said = FakeSlurm([], datetime(2026, 9, 22, tzinfo=UTC)), []
     with web(say) as server:
         for _ in range(2):
-            said.append(ingest(tmp_path, slurm, transport="rest", rest_url=server.url).warnings)
+            said.append(messages(ingest(tmp_path, slurm, transport="rest", rest_url=server.url).warnings))
             slurm.now += hours(1)
     lost = ("has no plain exit codes", "slurmrestd has no node events")
     assert [[any(words in warning for warning in each) for words in lost] for each in said] == [[True] * 2, [False] * 2]
@@ -182,7 +189,7 @@ def test_runaway_jobs_are_counted_with_the_command_to_list_them(
 
     slurm.failing = failing
     told = ingest(tmp_path, slurm)
-    (warning,) = [each for each in told.warnings if "runaway" in each and "not read" not in each]
+    (warning,) = [each for each in messages(told.warnings) if "runaway" in each and "not read" not in each]
     assert warning.startswith("1 runaway job(s)")
     assert "trackside export runaway_jobs" in warning
     assert table(tmp_path, "runaway_jobs")["job_id"].to_list() == ["1"]
@@ -190,4 +197,4 @@ def test_runaway_jobs_are_counted_with_the_command_to_list_them(
         status(reader, now=slurm.now)
     assert "warning: c1 slurm.runaway: 1 runaway job(s)" in capsys.readouterr().out
     row, slurm.now = b"", slurm.now + hours(2)
-    assert not [each for each in ingest(tmp_path, slurm).warnings if "runaway" in each]
+    assert not [each for each in messages(ingest(tmp_path, slurm).warnings) if "runaway" in each]

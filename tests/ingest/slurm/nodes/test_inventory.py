@@ -9,6 +9,7 @@ import pytest
 from ingest.context import ParseContext
 from ingest.delimited.repair import doubted
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
+from ingest.load_warnings import messages
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.nodes.events import driver, node_state
 from ingest.slurm.nodes.inventory import (
@@ -373,7 +374,7 @@ def test_the_network_and_the_reservations_are_asked_for() -> None:
 
 def test_sacctmgr_text_in_doubt_gets_no_advice_for_sacct_only() -> None:
     doubts: Counter[tuple[str, ...]] = Counter({("Info", "Where"): 2})
-    assert "--delimiter" in doubted(doubts)[0]
-    [said] = doubted(doubts, of_sacct=False)
+    assert "--delimiter" in doubted(doubts)[0].message
+    [said] = messages(doubted(doubts, of_sacct=False))
     assert said.startswith("2 rows: which text holds the delimiter cannot be decided")
     assert "--delimiter" not in said

@@ -9,6 +9,7 @@ import pytest
 
 from app.cli import main as cli
 from ingest.context import ParseContext
+from ingest.load_warnings import messages
 from ingest.slurm.parsers import parse
 from ingest.slurm.write import write_input
 from ingest.store.request import from_file
@@ -37,14 +38,16 @@ def load(root: Path, inputs: Sequence[tuple[int, bytes]]) -> list[list[str]]:
     """Load inventories of some seconds after T; what each load warned of."""
     with open_writer(root, verb="test", now=at(T + 86_400)) as writer:
         return [
-            write_input(
-                writer,
-                parse("slurm.nodes", data, ParseContext(origin="nodes.txt", cluster="c", until=at(T + seconds))),
-                request=from_file("nodes.txt"),
-                data=data,
-                now=at(T + 86_400),
-                cluster="c",
-            ).warnings
+            messages(
+                write_input(
+                    writer,
+                    parse("slurm.nodes", data, ParseContext(origin="nodes.txt", cluster="c", until=at(T + seconds))),
+                    request=from_file("nodes.txt"),
+                    data=data,
+                    now=at(T + 86_400),
+                    cluster="c",
+                ).warnings
+            )
             for seconds, data in inputs
         ]
 
