@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.cli import main as cli
-from ingest.load_warnings import messages
+from ingest.load_warnings import from_records, messages
 from queries.warehouse import open_reader
 from tests.support.dumps import HEADER, START, rows_of, tiny, with_rows
 from tests.support.parsing import DATA, at
@@ -61,7 +61,8 @@ class Shell:
     def warnings(self, name: str) -> list[str]:
         with open_reader(self.root) as reader:
             rows = reader.table("loads").select("origin", "warnings").rows()
-        return [message for origin, warnings in rows if origin.endswith(name) for message in messages(warnings)]
+        of_file = [warnings for origin, warnings in rows if origin.endswith(name)]
+        return [message for warnings in of_file for message in messages(from_records(warnings))]
 
 
 @pytest.fixture
