@@ -39,7 +39,7 @@ class CauseFix:
 
     id: str
     attempts: tuple[AttemptKey, ...]
-    said: str
+    reason: str
     kind: str | None = None
     cause: str | None = None
     node: str | None = None
@@ -56,7 +56,7 @@ class StateFix:
     until: datetime
     state: str
     author: str
-    said: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
     if not latest:
         return interrupted
     fixed = pl.DataFrame(
-        [(*key, fix.id, fix.kind, fix.cause, fix.node, fix.said) for key, fix in latest.items()],
+        [(*key, fix.id, fix.kind, fix.cause, fix.node, fix.reason) for key, fix in latest.items()],
         schema={
             "scheduler": frames.TEXT,
             "job_id": frames.TEXT,
@@ -103,7 +103,7 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
             "fix_class": frames.TEXT,
             "fix_cause": frames.TEXT,
             "fix_node": frames.TEXT,
-            "fix_said": frames.TEXT,
+            "fix_reason": frames.TEXT,
         },
         orient="row",
     )
@@ -116,7 +116,7 @@ def corrected_causes(interrupted: pl.DataFrame, fixes: Sequence[CauseFix]) -> pl
         .then("fix_node")
         .otherwise(pl.coalesce("fix_node", "node"))
         .alias("node"),
-        pl.when(overruled).then(pl.format("{} ({})", "fix_said", pl.col("detail").fill_null("-")))
+        pl.when(overruled).then(pl.format("{} ({})", "fix_reason", pl.col("detail").fill_null("-")))
         .otherwise("detail")
         .alias("detail"),
         pl.coalesce("fix_id", "adjudication").alias("adjudication"),
@@ -172,7 +172,7 @@ def _state_row(fix: StateFix) -> dict[str, Any]:
         "started_at": fix.since,
         "ended_at": fix.until,
         "state": fix.state,
-        "reason": fix.said,
+        "reason": fix.reason,
         "actor": fix.author,
         "planned": fix.state == "maintenance",
     }

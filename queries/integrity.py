@@ -124,9 +124,9 @@ def require(root: Path, files: Sequence[File]) -> None:
     Raises:
         CorruptWarehouseError: some are not; the message names them and how to repair them.
     """
-    found = damaged(root, files)
-    if found:
-        raise CorruptWarehouseError(message(root, found))
+    broken = damaged(root, files)
+    if broken:
+        raise CorruptWarehouseError(message(root, broken))
 
 
 def message(root: Path, damage: Sequence[Damage]) -> str:

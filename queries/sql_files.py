@@ -179,14 +179,14 @@ def tables() -> dict[str, Table]:
 @functools.cache
 def _declared(steps: tuple[Step, ...]) -> dict[str, Table]:
     """The tables that steps declare, with the changes that later ones make to those of earlier ones."""
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     for step in steps:
         for name in _DROPPED.findall(step.sql):
-            del found[name]
-        found.update({table.name: table for table in tables_of(step)})
+            del tables[name]
+        tables.update({table.name: table for table in tables_of(step)})
         for name, column in added_by(step):
-            found[name] = replace(found[name], columns=(*found[name].columns, column))
-    return {table.shown: table for table in found.values()}
+            tables[name] = replace(tables[name], columns=(*tables[name].columns, column))
+    return {table.shown: table for table in tables.values()}
 
 
 def table(name: str) -> Table:

@@ -119,7 +119,7 @@ _TIMELINE: frames.Schema = {
     "evidence": frames.TEXT,
 }
 
-_TOLD = ("started_at", "ended_at", *_WHAT, "milli_gpus")
+_INTERVALS = ("started_at", "ended_at", *_WHAT, "milli_gpus")
 
 
 def _waiting(waits: pl.DataFrame) -> pl.DataFrame:
@@ -127,7 +127,7 @@ def _waiting(waits: pl.DataFrame) -> pl.DataFrame:
         pl.when("initial").then(pl.lit("queue_initial")).otherwise(pl.lit("queue_requeue")).alias("class"),
         cause=pl.lit(None, dtype=pl.String),
         evidence=pl.lit("accounting"),
-    ).select(_TOLD)  # fmt: skip
+    ).select(_INTERVALS)  # fmt: skip
 
 
 def _held(spent: pl.DataFrame) -> pl.DataFrame:
@@ -135,4 +135,4 @@ def _held(spent: pl.DataFrame) -> pl.DataFrame:
     return spent.with_columns(
         pl.when(part).then("cause").otherwise("category").alias("class"),
         cause=pl.when(~part).then("cause"),
-    ).select(_TOLD)  # fmt: skip
+    ).select(_INTERVALS)  # fmt: skip

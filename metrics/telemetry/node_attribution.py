@@ -1,14 +1,14 @@
-"""Whose time the samples of nodes tell of: attempts, or groups of attempts, or nobody that can be told.
+"""Whose time the samples of nodes cover: an attempt's, that of a group of attempts, or nobody's that is known.
 
-A node's traffic is not told by who caused it. So the samples of a node are those of an owner (an attempt, or all
+A node's traffic does not name who caused it. So the samples of a node are those of an owner (an attempt, or all
 attempts of a user, an account, a partition) while nobody else is on the node, with GPUs or without. While several
-owners are there, what each of them did cannot be told: that time and what was seen in it are counted beside each of
+owners are on it, what each of them did is unknown: that time and what was measured in it are counted beside each of
 them, and once for the node. So is an hour that only its mean is known of (a roll-up) if an owner came or went within
-it: what went on in which part of it is not known, so none of it is told to be anybody's, nor the node's own. Jobs that
+it: what went on in which part of it is unknown, so none of it is attributed to anybody, nor to the node. Jobs that
 check nodes are owners like others, and kept apart in the account of nodes.
 
 Worked day by day, like `metrics.telemetry.gpu_attribution`: a sample belongs to the day it begins in, with all the time
-it speaks for, up to the series' next one. A sample across the beginning or end of a stay is split by time. What is
+it covers, up to the series' next one. A sample across the beginning or end of a stay is split by time. What is
 summed is value x time: of a rate, how much there was of it.
 
 Time is whole milliseconds. Values may be anything from a share to terabytes per second, so those of each series (of a
@@ -44,7 +44,7 @@ SERIES: Final = ("node", "metric", "device")
 """Columns that name a series of samples of nodes."""
 
 WHAT: Final = ("metric", "device")
-"""What of a series is left once it is told whose it is."""
+"""What of a series is left once its owner is known."""
 
 _BITS: Final = 62
 """Sums of a series and day have as many bits."""
@@ -61,7 +61,7 @@ class Day:
             with other owners, or in hours within which one came or went; all of the node's), and `n_nodes`, of which no
             later day told yet.
         nodes: by `node`, `metric`, `device`: `observed`, `value`, and what of these was `attributed` to owners, of
-            `checks` of nodes, `shared` by several, and `outside`, with nobody there: `attributed_value`, ...
+            `checks` of nodes, `shared` by several, and `outside`, with no owner: `attributed_value`, ...
     """
 
     owners: pl.DataFrame
@@ -70,7 +70,7 @@ class Day:
 
 def node_activities(
     days: Iterable[pl.DataFrame],
-    there: Occupants,
+    occupants: Occupants,
     *,
     step_s: float = 60.0,
     hour_s: float = LONGEST_S,
@@ -82,19 +82,19 @@ def node_activities(
         days: samples of the same cluster, from the last day to the first; of a day all, or those of some nodes after
             those of others. `node`, `metric`, `device`, `ts`, `interval_s` if known, `value`; in any order, fastest
             sorted by the first four, as they are stored.
-        there: who was where.
+        occupants: who was where.
         step_s: usual seconds from one sample to the next, for those that have no `interval_s`.
         hour_s: what an hour is (see `metrics.telemetry.sample_grid.torn`).
         at_once: how many days are worked on at the same time.
     """
     following: pl.DataFrame | None = None
-    seen = _Seen(there)
-    waiting: deque[Future[_Told]] = deque()
+    seen = _Seen(occupants)
+    waiting: deque[Future[_DayParts]] = deque()
     with ThreadPoolExecutor(at_once) as pool:
         for samples in days:
-            found = series(samples.filter(pl.col("value").is_finite()), following, by=SERIES)
-            following = _next(following, found.firsts)
-            waiting.append(pool.submit(_told, found, there, step_s, hour_s))
+            ordered = series(samples.filter(pl.col("value").is_finite()), following, by=SERIES)
+            following = _next(following, ordered.firsts)
+            waiting.append(pool.submit(_attribute_day, ordered, occupants, step_s, hour_s))
             if len(waiting) > at_once:
                 yield seen.day(waiting.popleft().result())
         while waiting:
@@ -109,7 +109,7 @@ def _next(following: pl.DataFrame | None, firsts: pl.DataFrame) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _DayParts:
     """A day before it is known which nodes are new to their owners.
 
     Attributes:
@@ -124,41 +124,41 @@ class _Told:
 
 
 class _Seen:
-    """Which nodes of which owners the days so far told of, as far as earlier days may tell of them again."""
+    """The nodes of owners that the days so far had, as far as earlier days may have them again."""
 
-    def __init__(self, there: Occupants) -> None:
-        self._came = there.stays.group_by("owner", "place").agg(pl.col("started").min())
+    def __init__(self, occupants: Occupants) -> None:
+        self._came = occupants.stays.group_by("owner", "place").agg(pl.col("started").min())
         self._seen: pl.DataFrame | None = None
 
-    def day(self, told: _Told) -> Day:
-        """The day, each node of an owner counted on the last day that tells of it."""
+    def day(self, parts: _DayParts) -> Day:
+        """The day, each node of an owner counted on the last day that has it."""
         key = ["owner", "place", *WHAT]
-        now = told.pieces.select(key)
+        now = parts.pieces.select(key)
         fresh = now if self._seen is None else now.join(self._seen, on=key, how="anti")
         new = fresh.join(self._came, on=["owner", "place"])
         every = new if self._seen is None else pl.concat([self._seen, new])
-        # Earlier samples of a series speak at most up to its first one.
-        again = every.join(told.firsts, on=["place", *WHAT], how="left")
+        # Earlier samples of a series cover at most the time up to its first one.
+        again = every.join(parts.firsts, on=["place", *WHAT], how="left")
         again = again.filter(pl.col("first").is_null() | (pl.col("started") < pl.col("first")))
         self._seen = again.drop("first")
         counts = fresh.group_by("owner", *WHAT).agg(pl.len().cast(pl.Int64).alias("n_nodes"))
-        owners = added_up([told.pieces.drop("place")], ["owner", *WHAT]).join(
+        owners = added_up([parts.pieces.drop("place")], ["owner", *WHAT]).join(
             counts, on=["owner", *WHAT], how="left", maintain_order="left"
         )
-        return Day(owners.with_columns(pl.col("n_nodes").fill_null(0)), told.nodes)
+        return Day(owners.with_columns(pl.col("n_nodes").fill_null(0)), parts.nodes)
 
 
-def _told(found: Series, there: Occupants, step_s: float, hour_s: float) -> _Told:
+def _attribute_day(ordered: Series, occupants: Occupants, step_s: float, hour_s: float) -> _DayParts:
     """Attribute some samples; see `node_activities`."""
-    lanes = found.lanes.join(there.places, on="node", how="left", maintain_order="left").with_columns(
+    lanes = ordered.lanes.join(occupants.places, on="node", how="left", maintain_order="left").with_columns(
         pl.col("place").fill_null(-1), lane=pl.int_range(pl.len(), dtype=pl.Int64)
     )
-    of = _Lanes.read(found, lanes["place"].to_numpy(), step_s).without_torn(there, hour_s)
+    of = _Lanes.read(ordered, lanes["place"].to_numpy(), step_s).without_torn(occupants, hour_s)
     if lanes.is_empty():
         low = high = 0
     else:
         low, high = int(of.grid.ts.min()), int((of.grid.ts + of.grid.span).max())
-    near = there.stays.filter((pl.col("started") < high) & (pl.col("ended") > low)).join(
+    near = occupants.stays.filter((pl.col("started") < high) & (pl.col("ended") > low)).join(
         lanes.select("place").unique(), on="place", how="semi"
     )
     pieces = _summed(alone_or_not(near), of)
@@ -180,8 +180,8 @@ def _told(found: Series, there: Occupants, step_s: float, hour_s: float) -> _Tol
         )
         .sort("owner", "place", *WHAT)  # floats are added in the same order each time
     )
-    firsts = found.firsts.select(lanes["place"], *WHAT, pl.col("first") // _MS).filter(pl.col("place") >= 0)
-    return _Told(parts, firsts, _of_nodes(lanes, of, alone, several, there))
+    firsts = ordered.firsts.select(lanes["place"], *WHAT, pl.col("first") // _MS).filter(pl.col("place") >= 0)
+    return _DayParts(parts, firsts, _of_nodes(lanes, of, alone, several, occupants))
 
 
 @dataclass(frozen=True)
@@ -193,15 +193,15 @@ class _Lanes:
     parts: pl.Series
 
     @classmethod
-    def read(cls, found: Series, place: Ints, step_s: float) -> _Lanes:
+    def read(cls, ordered: Series, place: Ints, step_s: float) -> _Lanes:
         """The samples of a day; `place` is the node's number by lane, or -1."""
-        offset = found.offset.astype(np.int64)
-        ts = found.moments // _MS
+        offset = ordered.offset.astype(np.int64)
+        ts = ordered.moments // _MS
         limit = np.empty_like(ts)
         np.subtract(ts[1:], ts[:-1], out=limit[:-1])
-        limit[offset[1:] - 1] = found.following // _MS - ts[offset[1:] - 1]
-        span = np.maximum(np.minimum(_interval(found.samples, step_s), limit), 0)
-        value = found.samples["value"].cast(pl.Float64).to_numpy()
+        limit[offset[1:] - 1] = ordered.following // _MS - ts[offset[1:] - 1]
+        span = np.maximum(np.minimum(_interval(ordered.samples, step_s), limit), 0)
+        value = ordered.samples["value"].cast(pl.Float64).to_numpy()
         most = np.maximum.reduceat(np.abs(value), offset[:-1]) if len(value) else value
         lasts = np.add.reduceat(span, offset[:-1]) if len(span) else span
         # The greatest value for all of the time still fits.
@@ -212,13 +212,13 @@ class _Lanes:
         grid = Grid(lane, place, np.ones_like(lane), offset, ts, span, {"value": whole})
         return cls(grid, Integrals(grid), pl.Series(np.ldexp(np.full(len(place), float(_MS)), shift)))
 
-    def without_torn(self, there: Occupants, hour_s: float) -> _Lanes:
-        """With `torn` and `torn_value` beside, of samples of which it cannot be told whose they are, if any."""
-        found = torn(self.grid, there.changes, hour_s)
-        if found is None:
+    def without_torn(self, occupants: Occupants, hour_s: float) -> _Lanes:
+        """With `torn` and `torn_value` beside, of samples whose owner is unknown, if any."""
+        split = torn(self.grid, occupants.changes, hour_s)
+        if split is None:
             return self
         values = self.grid.values | {
-            "torn": found.astype(np.int64), "torn_value": np.where(found, self.grid.values["value"], 0)}  # fmt: skip
+            "torn": split.astype(np.int64), "torn_value": np.where(split, self.grid.values["value"], 0)}  # fmt: skip
         grid = replace(self.grid, values=values)
         return _Lanes(grid, Integrals(grid), self.parts)
 
@@ -242,12 +242,12 @@ class _Lanes:
 
 
 def _interval(samples: pl.DataFrame, step_s: float) -> Ints:
-    """Milliseconds that samples say they speak for, else the longest that they may."""
+    """Milliseconds that samples cover by their own `interval_s`, else the most that they may."""
     longest = round(step_s * HOLD_STEPS * 1000)
     if "interval_s" not in samples.columns:
         return np.full(samples.height, longest, dtype=np.int64)
-    told = pl.col("interval_s").cast(pl.Float64) * 1000
-    known = pl.when(told.is_finite() & (told < float(1 << 53))).then(told.round().cast(pl.Int64, strict=False))
+    own = pl.col("interval_s").cast(pl.Float64) * 1000
+    known = pl.when(own.is_finite() & (own < float(1 << 53))).then(own.round().cast(pl.Int64, strict=False))
     return samples.select(known.fill_null(longest).alias("interval"))["interval"].to_numpy()
 
 
@@ -286,13 +286,13 @@ def _with_lanes(place: Ints, of_lane: Ints) -> tuple[Ints, Ints]:
 
 
 def _of_nodes(
-    lanes: pl.DataFrame, of: _Lanes, alone: pl.DataFrame, several: pl.DataFrame, there: Occupants
+    lanes: pl.DataFrame, of: _Lanes, alone: pl.DataFrame, several: pl.DataFrame, occupants: Occupants
 ) -> pl.DataFrame:
     """`Day.nodes`."""
-    check = pl.col("owner").is_in(there.checks.implode())
+    check = pl.col("owner").is_in(occupants.checks.implode())
     lane = of.grid.lane
-    whole = of.between(lane, *(np.full_like(lane, moment) for moment in (there.since, there.until)))
-    found = (
+    whole = of.between(lane, *(np.full_like(lane, moment) for moment in (occupants.since, occupants.until)))
+    nodes = (
         lanes.select("lane", *SERIES)
         .with_columns(pl.Series(name, sums) for name, sums in whole.items())
         .filter(pl.col("observed") > 0)
@@ -300,16 +300,16 @@ def _of_nodes(
     kinds = {"attributed": alone.filter(~check), "checks": alone.filter(check), "shared": several}
     for name, pieces in kinds.items():
         sums = _by_lane(pieces).rename({"observed": name, "value": f"{name}_value"})
-        found = found.join(sums, on="lane", how="left", maintain_order="left")
+        nodes = nodes.join(sums, on="lane", how="left", maintain_order="left")
     values = [f"{name}_value" for name in kinds]
-    found = found.with_columns(pl.col(*kinds, *values).fill_null(0))
-    found = found.with_columns(
+    nodes = nodes.with_columns(pl.col(*kinds, *values).fill_null(0))
+    nodes = nodes.with_columns(
         pl.col("shared") + pl.col("torn"), pl.col("shared_value") + pl.col("torn_value")
     ).with_columns(
         outside=pl.col("observed") - pl.sum_horizontal(list(kinds)),
         outside_value=pl.col("value") - pl.sum_horizontal(values),
     )
-    return found.with_columns(of.in_units(name).alias(name) for name in ("value", *values, "outside_value")).drop(
+    return nodes.with_columns(of.in_units(name).alias(name) for name in ("value", *values, "outside_value")).drop(
         "lane", "torn", "torn_value"
     )
 

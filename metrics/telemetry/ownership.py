@@ -102,12 +102,12 @@ def attempt_hours(hours: pl.DataFrame, held: Holders) -> pl.DataFrame:
         return hours.with_columns(attempt=pl.lit(None, dtype=pl.Int64))
     day = series(hours)
     begin = day.moments // 1000
-    found = ownership(day, held, int(begin.min()), int(begin.max()) + HOUR_MS)
-    mine = found.segments.filter(pl.col("kind") == WHOLE, pl.col("owner") >= 0)
+    owned = ownership(day, held, int(begin.min()), int(begin.max()) + HOUR_MS)
+    mine = owned.segments.filter(pl.col("kind") == WHOLE, pl.col("owner") >= 0)
     # An inventory that was read again cuts a segment, and changes nobody.
     merged = merge_equal(mine.select(pl.col("place").alias("lane"), "started", "ended", "owner"))
     starts = (merged["lane"] * FAR + merged["started"]).to_numpy()
-    wanted = np.repeat(found.place, np.diff(day.offset)) * FAR + begin
+    wanted = np.repeat(owned.place, np.diff(day.offset)) * FAR + begin
     row = np.searchsorted(starts, wanted, side="right") - 1
     ends = (merged["lane"] * FAR + merged["ended"]).to_numpy()
     within = row >= 0

@@ -50,9 +50,9 @@ def _whole_hours(samples: pl.DataFrame, by: tuple[str, ...]) -> pl.DataFrame:
     heads = np.union1d(np.concatenate(runs), np.zeros(1, dtype=np.int64))[:-1]
     milliseconds = np.rint(samples["interval_s"].cast(pl.Float64).fill_null(0).to_numpy() * 1000).astype(np.int64)
     known = np.add.reduceat(milliseconds, heads)
-    found = samples.select(by)[heads].with_columns(hour[heads].alias("ts"), known_ms=pl.Series(known))
+    hours = samples.select(by)[heads].with_columns(hour[heads].alias("ts"), known_ms=pl.Series(known))
     return (
-        found.group_by(*by, "ts")
+        hours.group_by(*by, "ts")
         .agg(pl.col("known_ms").sum())
         .filter(pl.col("known_ms") >= WHOLE_S * 1000)
         .drop("known_ms")

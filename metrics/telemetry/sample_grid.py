@@ -1,6 +1,6 @@
 """Samples of one day as integrals over time that can be read off at any moment.
 
-A sample speaks for a span of time. Everything that is asked of samples is a sum of value x time, so for each GPU and
+A sample covers a span of time. Every quantity of samples is a sum of value x time, so for each GPU and
 quantity the running sum over its samples is kept, and the sum over any interval is the difference of two look-ups.
 There are far fewer ends of intervals than samples: the ends are looked up, not the samples. A gap is time of which
 nothing is known: it adds nothing to any sum, the seconds among them.
@@ -55,10 +55,10 @@ class Reading:
     """What is read from samples.
 
     Attributes:
-        resolution: columns, and how many parts of their unit are told apart: 1,000 of `power_w` are milliwatts.
+        resolution: columns, and how many parts of their unit are distinguished: 1,000 of `power_w` are milliwatts.
         idle: a Boolean expression over a sample: the GPU was idle. Null where the sample does not tell.
         step_s: usual seconds from one sample to the next, for those that have no `interval_s`.
-        idle_parts: 1; or `idle` is a share of the time, of which so many parts are told apart.
+        idle_parts: 1; or `idle` is a share of the time, of which so many parts are distinguished.
         hour_s: what an hour is (see `torn`).
     """
 
@@ -112,13 +112,13 @@ class Series:
         return self.lanes.with_columns(first=self.moments[self.offset[:-1]])
 
     def reach(self, reading: Reading) -> tuple[int, int]:
-        """From when to when samples may speak, milliseconds since 1970."""
+        """The first and last moment that samples may cover, milliseconds since 1970."""
         if not len(self.moments):
             return 0, 0
         longest = reading.step_s * HOLD_STEPS
         if "interval_s" in self.samples.columns:
-            told = self.samples["interval_s"].cast(pl.Float64).max()
-            longest = max(longest, told if isinstance(told, float) and isfinite(told) else 0)
+            longest_own = self.samples["interval_s"].cast(pl.Float64).max()
+            longest = max(longest, longest_own if isinstance(longest_own, float) and isfinite(longest_own) else 0)
         return int(self.moments.min()) // _MS, int(self.moments.max()) // _MS + round(longest * 1000) + 1
 
 
@@ -134,13 +134,13 @@ def series(samples: pl.DataFrame, following: pl.DataFrame | None = None, *, by: 
         following: `Series.firsts` of the samples after these, where known.
         by: columns that name a lane.
     """
-    found = _in_order(samples, following, by)
-    if found is None:
+    ordered = _in_order(samples, following, by)
+    if ordered is None:
         once = samples.group_by(*by, "ts").agg(pl.all().max()).sort(*by, "ts")
-        found = _in_order(once.select(samples.columns), following, by)
-    if found is None:
+        ordered = _in_order(once.select(samples.columns), following, by)
+    if ordered is None:
         raise AssertionError("sorted samples are not in order")
-    return found
+    return ordered
 
 
 def _in_order(samples: pl.DataFrame, following: pl.DataFrame | None, by: tuple[str, ...]) -> Series | None:
@@ -161,8 +161,8 @@ def _following(lanes: pl.DataFrame, following: pl.DataFrame | None) -> Ints:
     """When the next sample of each lane begins, as far as known; else never."""
     if following is None:
         return np.full(lanes.height, _NEVER, dtype=np.int64)
-    found = lanes.join(following, on=lanes.columns, how="left", maintain_order="left")
-    return found["first"].fill_null(_NEVER).to_numpy()
+    joined = lanes.join(following, on=lanes.columns, how="left", maintain_order="left")
+    return joined["first"].fill_null(_NEVER).to_numpy()
 
 
 # --- from samples to a grid
@@ -197,33 +197,35 @@ class Grid:
         return np.diff(self.offset)
 
 
-def grid(found: Series, place: Ints, apart: NDArray[np.bool_], reading: Reading) -> Grid:
-    """What is asked of samples, with all GPUs of a node put together where they have samples at the same times.
+def grid(ordered: Series, place: Ints, apart: NDArray[np.bool_], reading: Reading) -> Grid:
+    """The quantities of samples, with all GPUs of a node put together where they have samples at the same times.
 
     Args:
-        found: the samples.
+        ordered: the samples.
         place: number of the node, by lane.
         apart: by place, whether its GPUs have to stay apart.
         reading: what to read.
     """
-    parts = [part for lanes in _blocks(found, place) for part in _folded(_block(found, lanes, place, reading), apart)]
-    return _joined(parts) if parts else _block(found, slice(0, 0), place, reading)
+    parts = [
+        part for lanes in _blocks(ordered, place) for part in _folded(_block(ordered, lanes, place, reading), apart)
+    ]
+    return _joined(parts) if parts else _block(ordered, slice(0, 0), place, reading)
 
 
-def _blocks(found: Series, place: Ints) -> Iterator[slice]:
+def _blocks(ordered: Series, place: Ints) -> Iterator[slice]:
     """Lanes in blocks of whole nodes."""
     heads = np.append(np.flatnonzero(np.diff(place, prepend=-1)), len(place))
     begin = 0
     for end in heads[1:].tolist():
-        if found.offset[end] - found.offset[begin] >= _BLOCK or end == len(place):
+        if ordered.offset[end] - ordered.offset[begin] >= _BLOCK or end == len(place):
             yield slice(begin, end)
             begin = end
 
 
-def _block(found: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
-    offset = found.offset[lanes.start : lanes.stop + 1]
+def _block(ordered: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
+    offset = ordered.offset[lanes.start : lanes.stop + 1]
     rows = slice(int(offset[0]), int(offset[-1]))
-    samples = found.samples[rows]
+    samples = ordered.samples[rows]
     values: dict[str, Any] = {}
     if reading.idle_parts == 1:
         idle = samples.select(reading.idle.cast(pl.Int8).fill_null(-1).alias("idle"))["idle"].to_numpy()
@@ -236,11 +238,11 @@ def _block(found: Series, lanes: slice, place: Ints, reading: Reading) -> Grid:
     numbers = np.arange(lanes.start, lanes.stop)
     width = np.ones(len(numbers), dtype=np.int64)
     offset = offset - offset[0]
-    ts = found.moments[rows] // _MS
+    ts = ordered.moments[rows] // _MS
     limit = np.empty_like(ts)
     np.subtract(ts[1:], ts[:-1], out=limit[:-1])
-    limit[offset[1:] - 1] = found.following[lanes] // _MS - ts[offset[1:] - 1]
-    span = np.maximum(np.minimum(_told(samples, reading), limit), 0)
+    limit[offset[1:] - 1] = ordered.following[lanes] // _MS - ts[offset[1:] - 1]
+    span = np.maximum(np.minimum(_covered_ms(samples, reading), limit), 0)
     return Grid(numbers, place[lanes], width, offset, ts, span, values)
 
 
@@ -254,14 +256,14 @@ def _whole(column: pl.Series, parts: int) -> tuple[NDArray[np.bool_], Floats]:
     return known, value
 
 
-def _told(samples: pl.DataFrame, reading: Reading) -> Ints | np.int64:
-    """Milliseconds that samples say they speak for, else the longest that they may; one number if all say the same."""
+def _covered_ms(samples: pl.DataFrame, reading: Reading) -> Ints | np.int64:
+    """Milliseconds that samples cover by their own `interval_s`, else the most that they may; one number if equal."""
     longest = round(reading.step_s * HOLD_STEPS * 1000)
     if "interval_s" not in samples.columns:
         return np.int64(longest)
-    told = samples["interval_s"]
-    same = not told.null_count() and told.min() == told.max()
-    known, value = _whole(told[:1] if same else told, 1000)
+    own = samples["interval_s"]
+    same = not own.null_count() and own.min() == own.max()
+    known, value = _whole(own[:1] if same else own, 1000)
     whole = np.where(known, value, longest).astype(np.int64)
     return whole[0] if len(whole) and same else whole
 
@@ -340,11 +342,11 @@ def _joined(parts: list[Grid]) -> Grid:
 
 
 def torn(of: Grid, changes: pl.Series, hour_s: float) -> NDArray[np.bool_] | None:
-    """Samples that speak for an hour within which who is there changes; None where there are none.
+    """Samples that cover an hour within which the occupants change; None where no sample does.
 
-    Such a sample is the mean over all who were there, and does not tell which of it was whose. That goes for roll-ups,
-    and for samples that are as coarse: those that speak for nearly an hour (`hour_fill.WHOLE_S` of it) or longer. Which
-    part of its hour one does not know is not known either, so it is the whole hour that counts.
+    Such a sample is the mean over all occupants, and whose share was which is unknown. That goes for roll-ups,
+    and for samples that are as coarse: those that cover nearly an hour (`hour_fill.WHOLE_S` of it) or longer. Which
+    part of its hour a sample leaves out is unknown, too, so it is the whole hour that counts.
 
     Args:
         of: samples.
@@ -359,9 +361,9 @@ def torn(of: Grid, changes: pl.Series, hour_s: float) -> NDArray[np.bool_] | Non
     moments = changes.to_numpy()
     first = np.searchsorted(moments, begin, side="right")
     changed = np.searchsorted(moments, begin + np.maximum(of.span[coarse], hour), side="left") > first
-    found = np.zeros(len(of.ts), dtype=np.bool_)
-    found[coarse[changed]] = True
-    return found if changed.any() else None
+    is_torn = np.zeros(len(of.ts), dtype=np.bool_)
+    is_torn[coarse[changed]] = True
+    return is_torn if changed.any() else None
 
 
 # --- sums over time

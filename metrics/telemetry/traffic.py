@@ -1,7 +1,7 @@
 """What went through filesystems and networks, by whom: rates of nodes made amounts, side by side.
 
 An amount is a rate x the time of which samples tell it, so it is what was seen, and no estimate of the rest. On nodes
-that several share it cannot be told whose it was: that stands beside, for each of them in full.
+that several share its owner is unknown: that stands beside, for each of them in full.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
     mine = pl.col("amount")
     main = mine == of.main
     parts = [name for name in sums.columns if name.endswith("_value_s")]
-    found = known.group_by(key).agg(
+    rows = known.group_by(key).agg(
         pl.col("n_nodes").max(),
         pl.coalesce(pl.col("observed_s").filter(main).sum(), 0.0).alias("observed_s"),
         pl.coalesce(pl.col("shared_s").filter(main).sum(), 0.0).alias("shared_s"),
@@ -100,13 +100,13 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
         ),
     )
     rates = [_ratio(pl.col(name), pl.col(f"{name}_seconds")).alias(f"{name}_per_s") for name in of.amounts.values()]
-    found = found.with_columns(rates)
+    rows = rows.with_columns(rates)
     means = [
         _ratio(pl.col(f"{above}_per_s"), pl.col(f"{below}_per_s")).alias(name)
         for name, (above, below) in of.means.items()
     ]
     return (
-        found.with_columns(means)
+        rows.with_columns(means)
         .drop(f"{name}_seconds" for name in of.amounts.values())
         .sort(pl.col(of.main).fill_null(0.0), *key, descending=[True, *(False for _ in key)])
     )
