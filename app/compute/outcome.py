@@ -19,6 +19,14 @@ class Days:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """How many standard windows have stored results, and how many of them were computed now."""
+
+    changed: int
+    known: int
+
+
+@dataclass(frozen=True)
 class Computed:
     """What a computation did."""
 

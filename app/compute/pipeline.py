@@ -11,7 +11,7 @@ from app.compute.inputs import Facts, spoken_for, with_gpus
 from app.compute.ledger import write_ledger
 from app.compute.outcome import Computed
 from app.compute.restarts import events_at_nodes, restart_table
-from app.compute.stored_results import write_results
+from app.compute.stored_results import forget_results, write_results
 from app.compute.unchanged import FACT
 from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
@@ -55,11 +55,8 @@ DERIVED = (
     "attempt_health",
     "restarts",
     "mfu",
-    "node_scores",
     "checkpoint_advice",
     "mfu_proxies",
-    "failure_rates",
-    "cluster_metrics",
     "run_metrics",
     "verdicts",
     "computes",
@@ -67,7 +64,8 @@ DERIVED = (
 """Tables that a computation replaces, cluster by cluster."""
 
 BY_DAY = ("gpu_time", "ledger_days")
-"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`."""
+"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`. Those of which it replaces the
+windows that changed are in `app.compute.stored_results`."""
 
 
 def compute(
@@ -90,7 +88,8 @@ def compute(
         now: kept as `computed_at`.
         since: leave out the time before; the data's own beginning if None.
         until: leave out the time after; the last moment the data speak for if None.
-        full: compute every day of the ledger, not only those of which the inputs changed. The result is the same.
+        full: compute every day of the ledger and every standard window, not only those of which the inputs changed.
+            The result is the same.
         inputs: stored with the new data version, so that a computation of the same can be left out
             (`app.compute.unchanged`); nothing is stored if None.
         verdicts: makes the verdicts of a cluster from its new numbers
@@ -144,6 +143,7 @@ def _compute_cluster(
     for table in (*DERIVED, *BY_DAY) if covered.is_empty() else DERIVED:
         writer.delete(table, key)
     if covered.is_empty():
+        forget_results(writer, cluster)
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
     progress(f"{cluster}: runs and interruptions")
@@ -174,7 +174,8 @@ def _compute_cluster(
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
     source = CachedSource(WindowedSource(writer, window), only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
-    write_results(writer, source, window)
+    windows = write_results(writer, source, window, rules=rules, now=now, full=full)
+    progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed")
     if verdicts is not None:
         judged = verdicts(source, window)
         writer.append("verdicts", judged.rows)

@@ -1,17 +1,20 @@
-"""The numbers of a cluster for the standard windows, into the warehouse."""
+"""The numbers of a cluster for the standard windows, into the warehouse: those of a window whose inputs changed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.compute.outcome import Windows
+from app.compute.window_inputs import WindowInputs
 from app.results.checkpoints import stored_checkpoint_advice
 from app.results.ettr import ettr_rows, ettr_run_rows, expected_rows, expected_run_rows
-from app.results.failures.failure_rates import failure_rate_tables
+from app.results.failures.failure_rates import failure_history, failure_rate_tables
 from app.results.failures.interruptions import second_order_rows
-from app.results.failures.lemons import stored_node_scores
+from app.results.failures.lemons import judged, stored_node_scores
 from app.results.goodput import goodput_rows, lost_imputed_rows, mpg_rows
 from app.results.mfu import mfu_rows, mfu_run_rows, mfu_wall_rows
 from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
@@ -20,26 +23,117 @@ from app.results.runs.run_metrics import run_metric_rows
 from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window
+from metrics import frames
 from metrics.mfu.flops import MEASURES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from app.config.settings import Rules
     from app.window import Source
+    from metrics.failures.exposure import Histories
     from queries.warehouse import Writer
 
+BY_WINDOW: Final = ("cluster_metrics", "failure_rates", "node_scores")
+"""Tables whose rows of a window are kept as long as the window's inputs are the same."""
 
-def write_results(writer: Writer, source: Source, window: Window) -> None:
-    """Write what is stored of a cluster's numbers.
+_INPUTS: Final = "result_windows"
+_PERIOD: Final = ("cluster", "window_from", "window_until")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which windows are computed, and what is stored of the others.
+
+    Attributes:
+        computed: windows to compute, the whole first.
+        account: rows of the table `result_windows`.
+        kept: rows of other windows, by table.
+    """
+
+    computed: list[Window]
+    account: pl.DataFrame
+    kept: dict[str, pl.DataFrame]
+
+
+def write_results(
+    writer: Writer, source: Source, window: Window, *, rules: Rules, now: datetime, full: bool
+) -> Windows:
+    """Write what is stored of a cluster's numbers; a window whose inputs are the same keeps its rows.
 
     Args:
         writer: the warehouse.
         source: the same with a cache for queries of all windows and of `window` (`app.results.source`). Those of each
             other window are kept no longer than it takes to compute it.
         window: all of the cluster's data.
+        rules: that the numbers depend on.
+        now: stored as `computed_at` of the windows that are computed.
+        full: compute every window. The result is the same.
     """
-    rates = failure_rate_tables(source, standard_windows(window))
+    past = failure_history(source, window)
+    plan = _plan(writer, WindowInputs(source, window, rules, past), standard_windows(window), now=now, full=full)
+    for table in (*BY_WINDOW, _INPUTS):
+        writer.delete(table, pl.DataFrame({"cluster": [window.cluster]}))
+    for table, rows in plan.kept.items():
+        writer.append(table, rows)
+    writer.append(_INPUTS, plan.account)
+    _write_windows(writer, source, window, past, plan.computed)
+    return Windows(len(plan.computed), plan.account.height)
+
+
+def forget_results(writer: Writer, cluster: str) -> None:
+    """Delete what is stored of the windows of a cluster that has no data any more."""
+    for table in (*BY_WINDOW, _INPUTS):
+        writer.delete(table, pl.DataFrame({"cluster": [cluster]}))
+
+
+def _plan(writer: Writer, inputs: WindowInputs, windows: Sequence[Window], *, now: datetime, full: bool) -> _Plan:
+    whole = windows[0]
+    stored = writer.query(_INPUTS, cluster=whole.cluster).iter_rows()
+    before = {} if full else {(since, until): (digest, at) for since, until, digest, at in stored}
+    account: list[tuple[object, ...]] = []
+    computed: list[Window] = []
+    kept: list[Window] = []
+    for each in windows:
+        digest = inputs.digest(each)
+        known, at = before.get((each.since, each.until), (None, now))
+        same = known == digest and each != whole
+        (kept if same else computed).append(each)
+        account.append((each.cluster, each.since, each.until, digest, at if same else now))
+    return _Plan(computed, pl.DataFrame(account, schema=_ACCOUNT, orient="row"), _kept_rows(writer, kept, computed))
+
+
+_ACCOUNT: Final[frames.Schema] = {
+    "cluster": frames.TEXT,
+    "window_from": frames.TIME,
+    "window_until": frames.TIME,
+    "inputs": frames.TEXT,
+    "computed_at": frames.TIME,
+}
+
+
+def _kept_rows(writer: Writer, kept: Sequence[Window], computed: Sequence[Window]) -> dict[str, pl.DataFrame]:
+    """The stored rows of windows, by table. Nodes are scored for a part of a window, which windows may share."""
+    judged_anew = {judged(window) for window in computed}
+    parts = [part for part in dict.fromkeys(map(judged, kept)) if part not in judged_anew]
+    of_table = {table: parts if table == "node_scores" else kept for table in BY_WINDOW}
+    return {
+        table: writer.matching(table, _periods(windows), keys=_PERIOD) for table, windows in of_table.items() if windows
+    }
+
+
+def _periods(windows: Collection[Window]) -> pl.DataFrame:
+    rows = [(window.cluster, window.since, window.until) for window in windows]
+    return pl.DataFrame(rows, schema={name: _ACCOUNT[name] for name in _PERIOD}, orient="row")
+
+
+def _write_windows(writer: Writer, source: Source, window: Window, past: Histories, windows: Sequence[Window]) -> None:
+    """Compute the numbers of windows, `window` among them, and those that are stored of `window` only."""
+    rates = failure_rate_tables(past, windows)
     writer.append("failure_rates", rates)
     of_cluster: list[pl.DataFrame] = []
-    for standard in standard_windows(window):
+    for standard in windows:
         once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
         by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
@@ -63,12 +157,13 @@ def write_results(writer: Writer, source: Source, window: Window) -> None:
     writer.append("mfu_proxies", proxy.fitted)
     of_cluster += [mfu_wall_rows(source, window), mfu_estimated_rows(proxy, window)]
     writer.append("cluster_metrics", pl.concat(of_cluster))
-    _write_advice(writer, source, window, rates)
+    _write_advice(writer, source, windows, rates)
 
 
-def _write_advice(writer: Writer, source: Source, window: Window, rates: pl.DataFrame) -> None:
+def _write_advice(writer: Writer, source: Source, windows: Sequence[Window], rates: pl.DataFrame) -> None:
     """Write which nodes are lemons, of the windows that they may be judged by, and how often runs should save."""
-    writer.append("node_scores", stored_node_scores(source, standard_windows(window)))
+    writer.append("node_scores", stored_node_scores(source, windows))
+    window = windows[0]
     of_all = rates.filter(pl.col("window_from") == window.since, pl.col("window_until") == window.until)
     writer.append("checkpoint_advice", stored_checkpoint_advice(source, window, rates=of_all))
 

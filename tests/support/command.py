@@ -31,6 +31,7 @@ CLOCKS = {
     "run_sessions": ["read_at"],
     "computes": ["computed_at", "data_version"],
     "ledger_days": ["computed_at"],
+    "result_windows": ["computed_at"],
     "meta": None,
     "schema_steps": None,
     "partitions": None,

@@ -19,7 +19,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_period(parser)
     parser.add_argument(
-        "--full", action="store_true", help="compute every day of the ledger, also where nothing changed"
+        "--full",
+        action="store_true",
+        help="compute every day of the ledger and every window, also where nothing changed",
     )
 
 

@@ -57,20 +57,19 @@ def stored_failure_rates(source: Source, window: Window) -> pl.DataFrame | None:
     return rows.sort(by).select(FAILURE_RATES)
 
 
-def failure_rate_tables(source: Source, windows: Sequence[Window]) -> pl.DataFrame:
-    """Failure rates of several windows of one cluster; what they are cut out of is read once."""
-    whole = Window(windows[0].cluster, min(w.since for w in windows), max(w.until for w in windows))
-    past = failure_history(source, whole)
+def failure_rate_tables(past: Histories, windows: Sequence[Window]) -> pl.DataFrame:
+    """Failure rates of several windows of one cluster, out of a history that holds them."""
     return pl.concat([failure_rates_of(past, window) for window in windows])
 
 
 def failure_rates_of(past: Histories, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
     """Failure rates and MTTF of a window, out of a history that holds it."""
-    found = rates_in(past, window.since, window.until, [*_sizes(past), around(claimed_gpus)])
+    found = rates_in(past, window.since, window.until, [*sizes_of(past), around(claimed_gpus)])
     return found.with_columns(cluster=pl.lit(window.cluster))
 
 
-def _sizes(past: Histories) -> list[Size]:
+def sizes_of(past: Histories) -> list[Size]:
+    """The job sizes that rates are computed for: all, large ones, and powers of two up to the largest of a history."""
     largest = past.ran["gpus"].max()
     return [POOLED, OVER_128, *buckets(largest if isinstance(largest, float) else 0.0)]
 
@@ -126,7 +125,7 @@ _LAW: dict[str, pl.DataType] = {
 
 def hazard_rows(past: Histories, window: Window) -> pl.DataFrame:
     """How interruptions depend on an attempt's age: a row for each class and size, then the points of its curves."""
-    sizes = _sizes(past)
+    sizes = sizes_of(past)
     told = hazards(past, window.since, window.until, sizes).with_columns(curve=pl.lit("summary"))
     return pl.concat([told, hazard_curves(past, window.since, window.until, sizes)], how="diagonal")
 

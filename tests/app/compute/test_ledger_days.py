@@ -150,7 +150,7 @@ def test_compute_cut_off_leaves_ledger_rows_and_days_unchanged(
     root, _, _ = told_late
     rows, known = ledger(root), days(root)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **_named: object) -> None:
         raise KeyboardInterrupt
 
     with open_writer(root, verb="test", now=NOW) as writer:

@@ -103,7 +103,7 @@ def test_impossible_question_is_refused_with_the_reason(warehouse: Path) -> None
 
 def test_windows_together_are_what_each_is_alone(reader: Reader, window: Window) -> None:
     shown = failure_rate_rows(reader, window)
-    again = failure_rate_tables(reader, [window, window])
+    again = failure_rate_tables(failure_history(reader, window), [window, window])
     assert again.height == 2 * shown.height
     assert again.head(shown.height).equals(shown)
 

@@ -1,0 +1,273 @@
+"""A computation does again the windows whose inputs changed, and no other; the result is that of doing them all."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from app.adjudicate import CauseRequest, Signature, WhichAttempts, WithdrawRequest, adjudicate
+from app.compute import pipeline as computing
+from app.compute.stored_results import BY_WINDOW
+from app.compute.window_inputs import Rows
+from app.config.settings import Config, parse
+from app.demo import simulate
+from ingest.runlog import store as runlogs
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
+from metrics import frames
+from queries.warehouse import open_writer
+from tests.support.dumps import tiny
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ingest.store.report import Report
+    from queries.warehouse import Writer
+
+NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+BEGIN = datetime(2026, 9, 1, tzinfo=UTC)
+NEW_MONTH = datetime(2026, 10, 1, 6, tzinfo=UTC)
+END = datetime(2026, 10, 3, tzinfo=UTC)
+LATE = "4140"
+RULES = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, origin="test")
+
+ALL_RESULTS: Final = (*BY_WINDOW, "result_windows", "run_metrics", "mfu", "checkpoint_advice")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("simulated")
+    simulate.simulate(simulate.Settings(gpus=64, days=32, seed=2026), folder)
+    return folder / "sources"
+
+
+def silent(*_: object) -> None:
+    pass
+
+
+def accounting_until(text: str, until: datetime, *, without: str = "") -> str:
+    """What accounting reported at a moment; one job's rows may be late."""
+    lines, moment = text.splitlines(), round(until.timestamp())
+    at = {name: place for place, name in enumerate(lines[0].split("|"))}
+    kept = [lines[0]]
+    for line in lines[1:]:
+        cells = line.split("|")
+        if int(cells[at["Submit"]]) >= moment or cells[at["JobIDRaw"]] == without:
+            continue
+        if cells[at["Start"]].isdigit() and int(cells[at["Start"]]) >= moment:
+            changed = {"Start": "Unknown", "End": "Unknown", "State": "PENDING", "NodeList": "None assigned"}
+        elif cells[at["End"]].isdigit() and int(cells[at["End"]]) > moment:
+            changed = {"End": "Unknown", "State": "RUNNING", "ExitCode": "0:0"}
+        else:
+            changed = {}
+        for name, value in changed.items():
+            cells[at[name]] = value
+        if changed.get("State") == "PENDING":
+            cells[at["AllocTRES"]] = ""
+        kept.append("|".join(cells))
+    return "\n".join(kept) + "\n"
+
+
+def events_until(text: str, until: datetime) -> str:
+    lines, moment = text.splitlines(), round(until.timestamp())
+    kept = lines[:2]
+    for line in lines[2:]:
+        cells = line.split("|")
+        if int(cells[2]) < moment:
+            cells[3] = cells[3] if cells[3].isdigit() and int(cells[3]) <= moment else "Unknown"
+            kept.append("|".join(cells))
+    return "\n".join(kept) + "\n"
+
+
+def log_until(text: str, until: datetime) -> str:
+    kept = []
+    for line in text.splitlines():
+        record = json.loads(line)
+        if max(record.get(name) or 0 for name in ("t", "end", "begin")) <= until.timestamp():
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept)
+
+
+@dataclass
+class Cluster:
+    """A simulated cluster whose sources are read as time goes on."""
+
+    writer: Writer
+    sources: Path
+    folder: Path
+    until: datetime = NEW_MONTH
+    logs: bool = False
+    late: str = ""
+    settings: Config = field(default_factory=Config)
+    since: datetime | None = None
+    corrections: list[str] = field(default_factory=list)
+
+    def load(self) -> None:
+        """Read what the sources report by now."""
+        texts = {
+            "sacct.txt": accounting_until(self.text("sacct.txt"), self.until, without=self.late),
+            "events.txt": events_until(self.text("events.txt"), self.until),
+            "nodes-start.txt": self.text("nodes-start.txt"),
+        }
+        options = ingesting.Options(cluster="demo", since=BEGIN, until=self.until)
+        reports = ingesting.ingest_files(self.writer, Config(), self.files(texts), options, now=NOW, progress=silent)
+        assert first_error(reports) is None
+        if self.logs:
+            texts = {
+                file.name: log for file in (self.sources / "runs").glob("*.jsonl")
+                if (log := log_until(file.read_text(), self.until))
+            }  # fmt: skip
+            read: list[Report] = runlogs.ingest_files(
+                self.writer, self.files(texts), cluster="demo", now=NOW, progress=silent
+            )
+            assert first_error(read) is None
+
+    def text(self, name: str) -> str:
+        return (self.sources / name).read_text()
+
+    def files(self, texts: dict[str, str]) -> list[str]:
+        for name, text in texts.items():
+            (self.folder / name).write_text(text)
+        return [str(self.folder / name) for name in texts]
+
+    def compute(self, *, full: bool = False) -> list[str]:
+        """Compute; returns how many windows of each cluster changed, as it was reported."""
+        said: list[str] = []
+        computing.compute(
+            self.writer, self.settings, now=LATER if full else NOW, since=self.since, full=full, progress=said.append
+        )
+        return [each.partition("results: ")[2] for each in said if "windows changed" in each]
+
+    def results(self) -> dict[str, pl.DataFrame]:
+        tables = {name: self.writer.table(name) for name in ALL_RESULTS}
+        return {
+            name: rows.drop("computed_at", strict=False).sort(pl.all().exclude("families"), nulls_last=True)
+            for name, rows in tables.items()
+        }
+
+
+# What happens to a cluster ------------------------------------------------------------------------------------------
+
+
+def hours_pass(cluster: Cluster) -> None:
+    cluster.until = min(cluster.until + timedelta(hours=17), END)
+    cluster.load()
+
+
+def a_late_job_arrives(cluster: Cluster) -> None:
+    cluster.late = ""
+    cluster.load()
+
+
+def a_cause_is_corrected(cluster: Cluster) -> None:
+    failed = cluster.writer.table("interruptions").filter(pl.col("state") == "FAILED").sort("ended_at")
+    if failed.is_empty() or cluster.corrections:
+        return
+    row = failed.row(failed.height // 2, named=True)
+    which = WhichAttempts(job=row["job_id"], submitted=f"{row['submitted_at']:%Y-%m-%dT%H:%M:%S}")
+    request = CauseRequest(cluster="demo", which=which, kind="infrastructure", cause="nvlink")
+    signature = Signature("A. Person", "agreed")
+    done = adjudicate(cluster.writer, cluster.settings, request, signature, now=NOW, compute=False, progress=silent)
+    cluster.corrections.append(done.correction.id)
+
+
+def the_correction_is_withdrawn(cluster: Cluster) -> None:
+    if cluster.corrections:
+        request, signature = WithdrawRequest(cluster.corrections.pop()), Signature("A. Person", "a mistake")
+        adjudicate(cluster.writer, cluster.settings, request, signature, now=NOW, compute=False, progress=silent)
+
+
+def rules_change(cluster: Cluster) -> None:
+    cluster.settings = RULES if cluster.settings is not RULES else Config()
+
+
+def first_days_leave_or_return(cluster: Cluster) -> None:
+    cluster.since = None if cluster.since else BEGIN + timedelta(days=4, hours=5)
+
+
+def another_cluster_is_read(cluster: Cluster) -> None:
+    other = cluster.folder / "tiny"
+    other.mkdir(exist_ok=True)
+    reports = ingesting.ingest_files(
+        cluster.writer, Config(), tiny(20).write(other), ingesting.Options(), now=NOW, progress=silent
+    )
+    assert first_error(reports) is None
+
+
+STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
+    hours_pass,
+    a_late_job_arrives,
+    a_cause_is_corrected,
+    the_correction_is_withdrawn,
+    rules_change,
+    first_days_leave_or_return,
+    another_cluster_is_read,
+)
+
+
+def assert_same_as_full(cluster: Cluster) -> None:
+    kept = cluster.results()
+    cluster.compute(full=True)
+    for name, rows in cluster.results().items():
+        assert_frame_equal(kept[name], rows, check_exact=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None)
+@given(steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=4))
+def test_results_equal_those_of_a_full_computation_whatever_changed(
+    sources: Path, steps: list[Callable[[Cluster], None]]
+) -> None:
+    with tempfile.TemporaryDirectory() as name, open_writer(Path(name) / "w", verb="test", now=NOW) as writer:
+        cluster = Cluster(writer, sources, Path(name), late=LATE)
+        cluster.load()
+        cluster.compute()
+        for step in steps:
+            step(cluster)
+            cluster.compute()
+            assert_same_as_full(cluster)
+
+
+@pytest.mark.slow
+def test_a_new_day_and_its_logs_keep_the_month_before(sources: Path, tmp_path: Path) -> None:
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        cluster = Cluster(writer, sources, tmp_path, logs=True)
+        cluster.load()
+        assert cluster.compute() == ["5 of 5 windows changed"]
+        assert cluster.compute() == ["1 of 5 windows changed"]  # the whole is always computed
+        cluster.until = NEW_MONTH + timedelta(hours=9)
+        cluster.load()
+        changed = cluster.compute()
+        assert_same_as_full(cluster)
+        assert changed == ["4 of 5 windows changed"]
+
+
+@given(
+    ends=st.lists(st.tuples(st.integers(0, 9), st.one_of(st.none(), st.integers(0, 9))), max_size=8),
+    window=st.tuples(st.integers(0, 9), st.integers(1, 9)),
+)
+def test_rows_that_overlap_a_window_decide_its_digest(
+    ends: list[tuple[int, int | None]], window: tuple[int, int]
+) -> None:
+    def moment(number: int) -> datetime:
+        return BEGIN + timedelta(days=number)
+
+    rows = [(moment(low), None if long is None else moment(low + long), low) for low, long in ends]
+    schema = {"begin": frames.TIME, "end": frames.TIME, "value": pl.Int64()}
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    since, until = moment(window[0]), moment(sum(window))
+    inside = table.filter((pl.col("begin") < until) & (pl.col("end").is_null() | (pl.col("end") >= since)))
+    whole = (BEGIN - timedelta(days=1), BEGIN + timedelta(days=99))
+    assert Rows(table, 7).within(since, until) == Rows(inside, 7).within(*whole)
+    assert Rows(table.reverse(), 7).within(since, until) == Rows(table, 7).within(since, until)
