@@ -9,6 +9,7 @@ effect does; where that is not known, to the end of the data.
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,7 +27,6 @@ from metrics.units import DAY_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     import numpy.typing as npt
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     _Moments = npt.NDArray[np.int64]
     _Sums = npt.NDArray[np.uint64]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _FAR: Final = 2**62
 """Microseconds of a time that has no end."""
@@ -77,7 +79,7 @@ def _running(moments: _Moments, digests: _Sums) -> tuple[_Moments, _Sums]:
 def _before(running: tuple[_Moments, _Sums], moment: datetime) -> tuple[int, int]:
     """How many moments lie before another, and the sum of their digests."""
     moments, sums = running
-    count = int(np.searchsorted(moments, pl.Series([moment], dtype=frames.TIME).to_physical()[0], side="left"))
+    count = int(np.searchsorted(moments, (moment - _EPOCH) // timedelta(microseconds=1), side="left"))
     return count, int(sums[count - 1]) if count else 0
 
 

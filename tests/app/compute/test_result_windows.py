@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from app.adjudicate import CauseRequest, Signature, WhichAttempts, WithdrawRequest, adjudicate
+from app.adjudicate.make import adjudicate
+from app.adjudicate.requests import CauseRequest, Signature, WhichAttempts, WithdrawRequest
 from app.compute import pipeline as computing
 from app.compute.stored_results import BY_WINDOW
 from app.compute.window_inputs import Rows
