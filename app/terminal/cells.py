@@ -8,6 +8,10 @@ from typing import Final
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+_UNITS: Final = re.compile(r"(?<=\d) (?=%|GPU-h|[a-zµ]{1,3}\b)")
+"""Blanks between a number and its unit, where no line ends."""
+
+_JOINED: Final = "\N{NO-BREAK SPACE}"
 
 
 def width(text: str) -> int:
@@ -52,8 +56,27 @@ def wrap(text: str, columns: int | None, *, indent: str = "", first: str | None 
             lines.append((before + line).rstrip())
             continue
         own = line[: len(line) - len(line.lstrip(" "))]
-        lines += _broken(line.split(), columns, before + own, indent + own)
+        words = _UNITS.sub(_JOINED, line).split(" ")
+        broken = _broken([word for word in words if word], columns, before + own, indent + own)
+        lines += [each.replace(_JOINED, " ") for each in broken]
     return lines
+
+
+def wrap_command(text: str, columns: int | None) -> list[str]:
+    r"""A command in lines that a shell takes as one: broken between its words, with a backslash before each break.
+
+    >>> wrap_command("  scontrol update Reason='two words' State=DRAIN", 36)
+    ['  scontrol update \\', "    Reason='two words' State=DRAIN"]
+    """
+    if columns is None or width(text) <= columns:
+        return [text]
+    own = text[: len(text) - len(text.lstrip(" "))]
+    lines = _broken(_WORDS_OF_COMMANDS.findall(text), columns - 2, own, f"{own}  ")
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+_WORDS_OF_COMMANDS: Final = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"])+""")
+"""Words of a shell, each with its quotes."""
 
 
 def _broken(words: list[str], columns: int, first: str, indent: str) -> list[str]:

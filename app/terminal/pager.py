@@ -19,17 +19,25 @@ _LESS: Final = "FRX"
 """Options of `less` where the user has set none, as git does: quit if it fits, keep colours, keep the screen."""
 
 
-def page(text: str, terminal: Terminal, environment: Mapping[str, str] | None = None) -> None:
+def page(text: str, terminal: Terminal, environment: Mapping[str, str] | None = None, *, wide: bool = False) -> None:
     """Write a text to standard output: through the pager where it is longer than the terminal's screen.
 
     The pager is `$PAGER`, else `less`; an empty one, or `cat`, means none. Without a terminal there is none.
+
+    Args:
+        text: lines.
+        terminal: of standard output.
+        environment: the process's by default.
+        wide: whether lines may be longer than the terminal is wide: `less` does not fold them.
     """
     values = dict(os.environ if environment is None else environment)
     command = _command(values.get("PAGER", "less"))
     if terminal.moves and command and command != ["cat"] and lines(text, terminal) >= (terminal.height or 0):
         sys.stdout.flush()
         try:
-            subprocess.run(command, input=text.encode(), env={"LESS": _LESS, **values}, check=False)
+            subprocess.run(
+                command, input=text.encode(), env={"LESS": _LESS + ("S" if wide else ""), **values}, check=False
+            )
         except OSError:
             pass  # there is no such program: as without one
         else:

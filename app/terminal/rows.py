@@ -1,0 +1,107 @@
+"""Rows and columns as a person requests them: `--sort`, `--limit`, `--columns`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+
+Headings = dict[str, tuple[str, str]]
+"""Column -> heading and display unit."""
+
+USUAL_ROWS: Final = 20
+"""Rows that a terminal shows without --limit and --all."""
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """What of a table is requested.
+
+    Attributes:
+        limit: rows; None means the usual number in a terminal, and all elsewhere.
+        every: all rows, in a terminal too.
+        columns: names in order; empty means those that fit.
+        sort: a column's name, with `:asc` or `:desc` behind it; empty means as the answer has them.
+        wide: all columns, however long the lines become.
+    """
+
+    limit: int | None = None
+    every: bool = False
+    columns: tuple[str, ...] = ()
+    sort: str = ""
+    wide: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether data for machines are to be another selection, too."""
+        return bool(self.limit is not None or self.columns or self.sort)
+
+
+USUAL: Final = RowOptions()
+
+
+def selected(rows: pl.DataFrame, options: RowOptions, headings: Mapping[str, tuple[str, str]]) -> pl.DataFrame:
+    """Rows for machines: sorted, limited and with the columns that were requested.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    chosen = sort_rows(rows, options.sort, headings)
+    if options.limit is not None and not options.every:
+        chosen = chosen.head(options.limit)
+    return chosen.select(column(name, rows, headings) for name in options.columns) if options.columns else chosen
+
+
+def sort_rows(rows: pl.DataFrame, sort: str, headings: Mapping[str, tuple[str, str]]) -> pl.DataFrame:
+    """Rows in the requested order: numbers from the largest, all else from the first; unknown ones last.
+
+    Raises:
+        UsageError: there is no such column or direction.
+    """
+    if not sort:
+        return rows
+    name, _, direction = sort.rpartition(":") if sort.endswith((":asc", ":desc")) else (sort, "", "")
+    key = column(name, rows, headings)
+    falling = direction == "desc" if direction else rows.schema[key].is_numeric()
+    if rows.schema[key].is_nested():
+        raise UsageError(f"--sort {name}: its cells are lists, which have no order")
+    return rows.sort(key, descending=falling, nulls_last=True, maintain_order=True)
+
+
+def columns(requested: tuple[str, ...], rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]) -> Headings:
+    """The requested columns with their headings; those that only machines get are headed by their name.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    names = [column(name, rows, headings) for name in requested]
+    return {name: headings.get(name, (name, _unit(rows.schema[name]))) for name in names}
+
+
+def column(name: str, rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]) -> str:
+    """The column of that name, or with that heading.
+
+    Raises:
+        UsageError: there is none; the message lists all.
+    """
+    wanted = name.strip()
+    if name in rows.columns or wanted in rows.columns:
+        return name if name in rows.columns else wanted
+    headed = [key for key, (heading, _) in headings.items() if heading.lower() == wanted.lower()]
+    if len(headed) == 1:
+        return headed[0]
+    problem = f"several columns are headed {wanted!r}" if headed else f"there is no column {wanted!r}"
+    raise UsageError(f"{problem}; the columns are {', '.join(rows.columns)}")
+
+
+def _unit(kind: pl.DataType) -> str:
+    """How a column is displayed that no answer has a heading for."""
+    if kind.is_float() or kind.is_decimal():
+        return "number"
+    return "count" if kind.is_integer() else "time" if kind.is_temporal() else "text"
