@@ -131,6 +131,25 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """--limit, --all, --columns, --sort and --wide: what of a table is shown; see `app.cli.rows.row_options`."""
+    group = parser.add_argument_group("rows and columns")
+    group.add_argument("--limit", type=_count, metavar="N", help="only the first N rows (a terminal: 20; else all)")
+    group.add_argument("--all", action="store_true", help="all rows, in a terminal too")
+    group.add_argument("--columns", metavar="NAME,...", help="these columns, by their names in CSV or their headings")
+    group.add_argument(
+        "--sort", metavar="NAME[:asc|desc]", help="sort by a column; numbers from the largest, unless :asc says so"
+    )
+    group.add_argument("--wide", action="store_true", help="all columns, in lines longer than the terminal is wide")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("a number of rows, at least 1")
+    return number
+
+
 def add_address(parser: argparse.ArgumentParser) -> None:
     """--host and --port."""
     parser.add_argument(

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import argparse
 
 OF_QUESTIONS = {"cluster": None, "since": None, "until": None, "by": None, "run_id": None, "at": None,
-                "convention": None, "explain": False, "format": "table", "output": None}  # fmt: skip
+                "convention": None, "explain": False, "format": "table", "output": None, "limit": None, "all": False,
+                "columns": None, "sort": None, "wide": False}  # fmt: skip
 """Options that only a question can use, and their values where they are not given."""
 
 

@@ -17,15 +17,8 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-MOST_SHOWN: Final = 40
-"""Rows that a table shows of what a cluster has many of; machines get all."""
-
-
-def cut_note(rows: pl.DataFrame, what: str = "") -> tuple[str, ...]:
-    """A note where a table shows the first `MOST_SHOWN` rows only; `what` names the rows."""
-    if rows.height <= MOST_SHOWN:
-        return ()
-    return (f"A table shows {MOST_SHOWN} of {f'{rows.height:,} {what}'.rstrip()}; --format csv has all.",)
+MOST_EXPLAINED: Final = 40
+"""Rows of what a cluster has many of, of which `--explain` lists the parts of a number."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +81,23 @@ class Details:
 
 
 @dataclass(frozen=True)
+class Brief:
+    """A shorter form of an answer's rows: small shares put together, or a row for each subject.
+
+    Attributes:
+        rows: what a terminal shows.
+        columns: column -> heading and display unit.
+        below: what was put together, and how to see it; empty if nothing was.
+        notes: what a reader must know of these; None: what is to be known of all rows.
+    """
+
+    rows: pl.DataFrame
+    columns: dict[str, tuple[str, str]]
+    below: str = ""
+    notes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Answer:
     """Rows, how to read them, and what they rest on.
 
@@ -101,6 +111,12 @@ class Answer:
         when_empty: what it means, and what to do, if there are no rows.
         parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
+        worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
+        headline: the answer in a sentence: a table begins with it.
+        ranked: columns that a terminal shows first where not all fit, next to the first one.
+        explained: columns that a terminal shows with `--explain` only, or where they are requested.
+        order: how a terminal sorts the rows, as `--sort` has it; empty: as they stand.
+        brief: a shorter form of the rows for terminals, with its own columns; None: there is none.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
     """
@@ -114,8 +130,14 @@ class Answer:
     when_empty: str = "Nothing in this window."
     parameters: dict[str, Any] = field(default_factory=dict)
     worth_showing: pl.Expr | None = None
+    worth_explaining: pl.Expr | None = None
     parts: dict[str, str] = field(default_factory=lambda: {name: name for name in PARTS})
     details: tuple[Details, ...] = ()
+    headline: str = ""
+    ranked: tuple[str, ...] = ()
+    explained: tuple[str, ...] = ()
+    order: str = ""
+    brief: Brief | None = None
 
     @property
     def shown(self) -> pl.DataFrame:
@@ -133,24 +155,41 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
     first = answers[0]
     if len(answers) == 1:
         return first
-    rows = [
-        a.rows if "cluster" in a.rows.columns else a.rows.select(pl.lit(w.cluster).alias("cluster"), pl.all())
-        for w, a in zip(windows, answers, strict=True)
-    ]
-    named = {heading for heading, _ in first.columns.values()}
-    notes = tuple(f"{w.cluster}: {note}" for w, a in zip(windows, answers, strict=True) for note in a.notes)
-    return Answer(
-        first.title,
-        pl.concat(rows, how="diagonal_relaxed"),
-        first.columns if "cluster" in named else {"cluster": ("cluster", "text")} | first.columns,
-        first.metrics,
-        first.queries,
-        tuple(dict.fromkeys(notes)),
-        first.when_empty,
-        first.parameters,
-        first.worth_showing,
-        first.parts,
-        tuple(details for a in answers for details in a.details),
+    clusters = [window.cluster for window in windows]
+    pairs = list(zip(clusters, answers, strict=True))
+    return replace(
+        first,
+        rows=_side_by_side([(cluster, each.rows) for cluster, each in pairs]),
+        columns=_with_cluster(first.columns),
+        notes=tuple(dict.fromkeys(f"{cluster}: {note}" for cluster, each in pairs for note in each.notes)),
+        details=tuple(details for each in answers for details in each.details),
+        headline="\n".join(f"{cluster}: {each.headline}" for cluster, each in pairs if each.headline),
+        brief=_briefs_together(pairs),
+    )
+
+
+def _side_by_side(rows: list[tuple[str, pl.DataFrame]]) -> pl.DataFrame:
+    """Rows of several clusters, each with its cluster."""
+    named = (
+        each if "cluster" in each.columns else each.select(pl.lit(cluster).alias("cluster"), pl.all())
+        for cluster, each in rows
+    )
+    return pl.concat(list(named), how="diagonal_relaxed")
+
+
+def _with_cluster(columns: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    named = {heading for heading, _ in columns.values()}
+    return columns if "cluster" in named else {"cluster": ("cluster", "text")} | columns
+
+
+def _briefs_together(pairs: list[tuple[str, Answer]]) -> Brief | None:
+    briefs = [(cluster, each.brief) for cluster, each in pairs if each.brief is not None]
+    if not briefs:
+        return None
+    return Brief(
+        _side_by_side([(cluster, each.rows) for cluster, each in briefs]),
+        _with_cluster(briefs[0][1].columns),
+        briefs[0][1].below,
     )
 
 
@@ -183,4 +222,5 @@ def explain(source: Reader, answer: Answer, windows: list[Window]) -> dict[str, 
 def _numbers(answer: Answer) -> list[dict[str, Any]]:
     """The parts of each number: numerator, denominator, n, bounds, interval, evidence."""
     parts = {name: column for name, column in answer.parts.items() if column in answer.rows.columns}
-    return answer.shown.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()
+    rows = answer.shown if answer.worth_explaining is None else answer.rows.filter(answer.worth_explaining)
+    return rows.select(pl.col(column).alias(name) for name, column in parts.items()).to_dicts()

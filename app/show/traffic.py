@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.formatting import display
 from app.results.telemetry.gpu_activity import VERIFICATION
 from app.results.telemetry.node_activity import NodeActivity, node_activity
 from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
-from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
+from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.sentences import percent
 from app.show.telemetry import hourly_notes, none_left
 from metrics import frames
 from metrics.telemetry.node_attribution import WHAT
@@ -106,12 +108,14 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
         subject.title,
         rows.select(pl.lit(window.cluster).alias("cluster"), pl.all()),
         {**key, **heading, **columns_with_values, **columns},
+        headline=_headline(rows, subject, by),
+        ranked=("device", subject.of.main, *list(columns_with_values)[1:4]),
         metrics=subject.metrics if "mean_response_s" in columns_with_values else (),
         queries=("attempt_node_activity",) if _stored(request) else ("node_samples_between", "node_hours_between"),
-        notes=(subject.note, *notes, *cut_note(rows, "rows"), *_by_the_hour(request)) if rows.height else (),
+        notes=(subject.note, *notes, *_by_the_hour(request)) if rows.height else (),
         when_empty=_nothing(source, window, subject),
         parameters={"dimension": by},
-        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={
             "subject": "subject",
             "device": "device",
@@ -122,6 +126,19 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
             "response_s": "response_s",
         },
     )
+
+
+def _headline(rows: pl.DataFrame, subject: Subject, by: str) -> str:
+    """What carried most, and how much of all."""
+    main = subject.of.main
+    heading, unit = subject.columns[main]
+    whole = float(rows[main].sum() or 0) if rows.height else 0.0
+    if not whole:
+        return ""
+    first = rows.row(0, named=True)
+    name = first["device"] if by == subject.device else f"{first['subject']} ({first['device']})"
+    share = "" if rows.height == 1 else f", {percent(first[main] / whole)} of all"
+    return f"Most {heading} on {name}: {display(first[main], unit)}{share}."
 
 
 def _by_the_hour(request: _TrafficRequest) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.options import add_format, add_late_epilog, add_period, add_verb
+from app.cli.options import add_format, add_late_epilog, add_period, add_table, add_verb
 from app.cli.question_names import Names
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--convention", metavar="NAME", help="FLOP convention for mfu: palm_full, causal_half, ...")
     parser.add_argument("--explain", action="store_true", help="also print definition, SQL, parts and evidence")
     add_format(parser)
+    add_table(parser)
     add_late_epilog(parser, _epilog)
 
 
@@ -69,13 +70,16 @@ def _answer(options: argparse.Namespace) -> int:
     from functools import partial
 
     from app import console
-    from app.cli.rows import RowFormat
+    from app.cli.rows import RowFormat, row_options
     from app.cli.run_context import warehouse_root
     from app.periods import Period, windows
     from app.show import registry
     from app.show.answer import Question, explain
+    from app.show.page import answer_lines
     from app.show.run_question import run_question
-    from app.times import iso
+    from app.terminal.pager import page
+    from app.terminal.rows import selected
+    from app.terminal.terminal import Terminal
     from queries.warehouse import open_reader
 
     root = warehouse_root(options)
@@ -93,19 +97,12 @@ def _answer(options: argparse.Namespace) -> int:
         refuse = partial(console.echo, error=True)
         answer, shown = run_question(reader, requested, entry, question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None
-    rows_as = RowFormat.of(options)
+    rows_as, wanted = RowFormat.of(options), row_options(options)
     if rows_as.form != "table":
-        rows_as.write(answer.rows, extra=explained and {"explain": explained})
+        rows = selected(answer.rows, wanted, answer.columns) if wanted.changes else answer.rows
+        rows_as.write(rows, extra=explained and {"explain": explained})
         return 0
-    if answer.shown.is_empty():
-        console.echo(answer.when_empty)
-    else:
-        spans = ", ".join(f"{w.cluster} {iso(w.since)} to {iso(w.until)}" for w in shown)
-        console.table(f"{answer.title}: {spans}", answer.shown, answer.columns)
-    for each in answer.notes:
-        console.echo(each)
-    if explained is not None:
-        for details in answer.details:
-            console.table(details.title, details.rows, details.columns)
-        console.explanation(explained)
+    terminal = Terminal.of()
+    lines = answer_lines(answer, shown, terminal, wanted, explained=explained)
+    page("\n".join(lines) + "\n", terminal, wide=wanted.wide)
     return 0

@@ -10,15 +10,16 @@ from app.results.checkpoints import checkpoint_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
+from app.show.sentences import counted
 
 if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-MOST_SHOWN: Final = 20
-"""Runs with checkpoints, and runs without, that a table shows; machines get all."""
+MOST_EXPLAINED: Final = 20
+"""Runs with checkpoints, and runs without, of which `--explain` lists the parts of a number."""
 
-_FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_SHOWN
+_FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_EXPLAINED
 
 
 @question(
@@ -52,10 +53,12 @@ def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
             "advice": ("advice", "text"),
             "note": ("note", "text"),
         },
+        headline=_headline(rows),
+        ranked=("n_gpus", "interval_s", "optimal_s", "gain_gpu_s", "advice", "n_checkpoints", "loss_share"),
         metrics=("checkpoint_interval", "checkpoint_loss"),
         queries=("run_events", "run_sessions", "steps", "attempts", "interruptions", "runs", "run_attempts"),
-        notes=(*notes, *_notes(rows), *(_hidden(rows) if question.run is None else ())),
-        worth_showing=_FIRST if question.run is None else None,
+        notes=(*notes, *_notes(rows)),
+        worth_explaining=_FIRST if question.run is None else None,
         parts={
             "subject": "run_id",
             "value": "interval_s",
@@ -86,6 +89,11 @@ def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
     )
 
 
+def _headline(rows: pl.DataFrame) -> str:
+    saved = rows.filter(pl.col("n_checkpoints") > 0)
+    return " ".join(_to_win(saved)) if saved.height else "No run logged a checkpoint." if rows.height else ""
+
+
 def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
     saved, without = rows.filter(pl.col("n_checkpoints") > 0), rows.filter(pl.col("n_checkpoints") == 0)
     notes = []
@@ -99,7 +107,6 @@ def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
             "Preemptions and failures of a job's own lose work, too, unless it saves before it goes: they are not "
             "in this rate, so where they are many, save more often than that."
         )
-        notes += _to_win(saved)
     if without.height:
         hours = without["held_gpu_s"].sum() / 3600
         notes.append(
@@ -109,13 +116,6 @@ def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _hidden(rows: pl.DataFrame) -> tuple[str, ...]:
-    more = rows.height - rows.filter(_FIRST).height
-    if not more:
-        return ()
-    return (f"A table shows {MOST_SHOWN} runs with checkpoints and as many without; {more:,} more: --format csv.",)
-
-
 def _to_win(saved: pl.DataFrame) -> list[str]:
     """What all changes together would have won; those whose gain may as well be a loss apart."""
     change = saved.filter(pl.col("advice").is_in(["save less often", "save more often"]))
@@ -123,5 +123,6 @@ def _to_win(saved: pl.DataFrame) -> list[str]:
         return ["No run's interval lies outside of what the failure rate's interval leaves open."]
     amount = change["gain_gpu_s"].sum() / 3600
     return [
-        f"{change.height:,} run(s) outside of that range would have won {amount:,.1f} GPU-h in this window together."
+        f"{counted(change.height, 'run')} would have won {amount:,.1f} GPU-h in this window "
+        "by saving at the best interval."
     ]

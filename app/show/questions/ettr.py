@@ -9,9 +9,10 @@ import polars as pl
 from app.errors import UsageError
 from app.formatting import CANNOT_TELL
 from app.results.ettr import MEAN, ettr_rows, ettr_run_rows, expected_rows, expected_run_rows, run_stretches
-from app.show.answer import Answer, Details, Question
+from app.show.answer import Answer, Brief, Details, Question
 from app.show.registry import question
 from app.show.selection import only, runs_meant, several
+from app.show.sentences import bounded, no_interval, percent, row_of
 from metrics.ettr import ettr as measured
 from metrics.ettr import expected
 from metrics.ettr.ettr import FORMS
@@ -47,7 +48,16 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
         return _of_run(source, window, question.run, question.dimension)
     if question.dimension == "run":
         rows = _with_expected(ettr_run_rows(source, window), source, window)
-        return Answer("ETTR by run", rows, _COLUMNS, metrics=_RUN_METRICS, queries=_QUERIES, parts=_PARTS)
+        return Answer(
+            "ETTR by run",
+            rows,
+            _COLUMNS,
+            metrics=_RUN_METRICS,
+            queries=_QUERIES,
+            parts=_PARTS,
+            ranked=_RANKS,
+            order="allocated:desc",
+        )
     return _in_total(source, window)
 
 
@@ -69,25 +79,45 @@ def _in_total(source: Reader, window: Window) -> Answer:
     return Answer(
         "ETTR over runs, GPU-time weighted, and the mean of the runs' own beside it",
         rows,
-        {
-            "metric": ("metric", "text"),
-            "value": ("value", "ratio"),
-            "bound_low": ("at least", "ratio"),
-            "bound_high": ("at most", "ratio"),
-            "ci_low": ("95 % from", "ratio"),
-            "ci_high": ("to", "ratio"),
-            "mean_of_runs": ("mean of runs", "ratio"),
-            "n": ("runs", "count"),
-            "numerator": ("numerator GPU-h", "gpu_h"),
-            "denominator": ("denominator GPU-h", "gpu_h"),
-            "note": ("note", "text"),
-        },
+        _TOTAL_COLUMNS,
+        headline=_headline(rows),
+        brief=_in_plain_words(rows),
+        ranked=("value", "bound_low", "bound_high", "n", "ci_low", "ci_high", "numerator"),
         metrics=METRICS,
         queries=_QUERIES,
         notes=_few_runs(rows, by_run),
         when_empty="No run is known to have held GPUs in this window.",
         worth_showing=~pl.col("metric").str.contains(MEAN, literal=True),
     )
+
+
+def _headline(rows: pl.DataFrame) -> str:
+    """The ETTR of all runs, of the long ones, and the expected one."""
+    row, long, expected = (row_of(rows, "metric", name) for name in ("ettr", f"ettr{_LONG}", "ettr_expected"))
+    if row is None:
+        return ""
+    value = bounded(row["value"], row["bound_low"], row["bound_high"])
+    text = f"Runs spent {value} of their queued and scheduled GPU-time productively"
+    if long is not None and long["bound_low"] is not None:
+        text += f"; runs of at least 24 h {bounded(long['value'], long['bound_low'], long['bound_high'])}"
+    if expected is not None and expected["value"] is not None:
+        text += f"; expected at this failure rate: {percent(expected['value'])}"
+    return f"{text}."
+
+
+def _in_plain_words(rows: pl.DataFrame) -> Brief:
+    """Without the forms of the expected ETTR, and with what it rests on in words; `--explain` has the arithmetic."""
+    is_expected = pl.col("metric") == "ettr_expected"
+    is_shown = ~pl.col("metric").str.starts_with("ettr_expected_") & ~pl.col("metric").str.contains(MEAN, literal=True)
+    plain = rows.filter(is_shown)
+    return Brief(
+        plain.with_columns(pl.when(is_expected).then(pl.lit(_EXPECTED)).otherwise("note").alias("note")),
+        _TOTAL_COLUMNS,
+        "also: the forms of the expected ETTR (--wide)",
+    )
+
+
+_EXPECTED: Final = "by this cluster's rates of failures, restarts, checkpoints and queues: --explain"
 
 
 def _side_by_side(rows: pl.DataFrame) -> pl.DataFrame:
@@ -111,11 +141,26 @@ def _few_runs(rows: pl.DataFrame, by_run: pl.DataFrame) -> tuple[str, ...]:
         for row in heaviest.iter_rows(named=True)
     ]
     more = f"; and {by_run.height - len(named):,} more (--by run)" if by_run.height > len(named) else ""
-    return (f"{made[0]}. So these are the runs: {'; '.join(named)}{more}.",)
+    return (f"{no_interval(made[0])}. The runs that weigh most: {'; '.join(named)}{more}.",)
 
 
 def _percent(value: float | None) -> str:
     return CANNOT_TELL if value is None else f"{value:.1%}"
+
+
+_TOTAL_COLUMNS: Final = {
+    "metric": ("metric", "text"),
+    "value": ("value", "ratio"),
+    "bound_low": ("at least", "ratio"),
+    "bound_high": ("at most", "ratio"),
+    "ci_low": ("95 % from", "ratio"),
+    "ci_high": ("to", "ratio"),
+    "mean_of_runs": ("mean of runs", "ratio"),
+    "n": ("runs", "count"),
+    "numerator": ("numerator GPU-h", "gpu_h"),
+    "denominator": ("denominator GPU-h", "gpu_h"),
+    "note": ("note", "text"),
+}
 
 
 # --- by run ------------------------------------------------------------------------------------------
@@ -136,6 +181,8 @@ _COLUMNS = {
     "unseen": ("unseen GPU-h", "gpu_h"),
     "beside_idle": ("active beside idle GPU-h", "gpu_h"),
 }
+
+_RANKS = ("ettr", "ettr_low", "ettr_high", "allocated", "ettr_expected", "n_attempts", "queued_initial")
 
 _PARTS = {
     "subject": "run_id",
@@ -220,6 +267,7 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
         (*_QUERIES, "run_ledger"),
         (*several(run, meant), *arithmetic),
         parts=_PARTS,
+        ranked=_RANKS,
         details=tuple(
             Details(f"Run {run_id}: {title}", table, columns)
             for run_id, mine in timelines.items()
@@ -299,7 +347,7 @@ def _expectation(row: dict[str, Any]) -> tuple[str, ...]:
     )
     regime = row["expected_regime"].replace("_", " ")
     return (
-        f"  expected {row['ettr_expected']:.4f}{interval} from: {lasts}, restart u0 {row['expected_restart_s']:,.0f} s "
+        f"  expected {row['ettr_expected']:.4f}{interval} from: {lasts}, restart {row['expected_restart_s']:,.0f} s "
         f"({row['expected_restart_from']}), a checkpoint every {row['expected_interval_s']:,.0f} s that takes "
         f"{row['expected_write_s']:,.1f} s ({row['expected_interval_from']}), queue {row['expected_queue_s']:,.0f} s",
         f"  forms: {forms}; lost share {row['expected_lost_share']:.3f}, so the {regime} form applies",

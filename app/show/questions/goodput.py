@@ -10,8 +10,10 @@ from app.results.capacity import nodes_by_accounting
 from app.results.goodput import goodput_rows, mpg_rows
 from app.results.runs.job_goodput import JobAccounts, bucket_rows, job_accounts, job_goodput_rows, job_goodput_run_rows
 from app.results.stored import stored_rows
-from app.show.answer import Answer, Details, Question
+from app.show.answer import Answer, Brief, Details, Question
 from app.show.registry import question
+from app.show.sentences import bounded, row_of
+from app.terminal.columns import neat
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -48,6 +50,7 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
     rows, names, queries, details = (
         _computed(source, window, dimension) if stored is None else (stored, _STORED, ("stored_cluster_metrics",), ())
     )
+    capacity = capacity_notes(source, window)
     return Answer(
         "Goodput",
         rows,
@@ -61,13 +64,98 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
             "denominator": ("denominator", "amount"),
             "note": ("note", "text"),
         },
+        headline=_headline(rows, dimension),
+        ranked=("metric", "value", "bound_low", "bound_high", "note"),
+        brief=_side_by_side(rows, dimension, (_BOUNDS, *capacity)),
         metrics=names,
         queries=queries,
-        notes=(_BOUNDS, *(_UNITS if dimension in {"cluster", "run"} else ()), *capacity_notes(source, window)),
+        notes=(_BOUNDS, *(_UNITS if dimension in {"cluster", "run"} else ()), *capacity),
         parameters={"dimension": dimension},
         when_empty=NO_TIME,
         details=details,
     )
+
+
+def _headline(rows: pl.DataFrame, dimension: str) -> str:
+    """The productive shares of allocated and of all GPU-time."""
+    if dimension != "cluster":
+        return ""
+    held, whole = (row_of(rows, "metric", name) for name in ("goodput_allocated", "goodput_capacity"))
+    if held is None:
+        return ""
+    text = f"Productive: {bounded(held['value'], held['bound_low'], held['bound_high'])} of the allocated GPU-time"
+    if whole is None:
+        return f"{text}."
+    return f"{text}; {bounded(whole['value'], whole['bound_low'], whole['bound_high'])} of all GPU-time."
+
+
+def _side_by_side(rows: pl.DataFrame, dimension: str, notes: tuple[str, ...]) -> Brief | None:
+    """A row for each subject, with a column for each metric; the cluster's rows in the order in which they are read."""
+    if rows.is_empty():
+        return None
+    if dimension == "cluster":
+        return _in_reading_order(rows, notes)
+    named = {"subject": (dimension, "text")}
+    key = ["cluster", "subject"]
+    brief = rows.select(key).unique(maintain_order=True)
+    for metric, headings in _SIDE_BY_SIDE.items():
+        of_metric = rows.filter(pl.col("metric") == metric)
+        names = {column: f"{metric}.{column}" for column in headings}
+        chosen = of_metric.select(*key, *(pl.col(column).alias(name) for column, name in names.items()))
+        brief = brief.join(chosen, on=key, how="left", maintain_order="left")
+        named |= {name: headings[column] for column, name in names.items()}
+    if dimension != "day":
+        brief = brief.sort("goodput_allocated.denominator", descending=True, nulls_last=True, maintain_order=True)
+    return Brief(brief, named, "also: numerators, notes, a row for each metric (--wide)", notes)
+
+
+_SIDE_BY_SIDE: Final = {
+    "goodput_allocated": {
+        "denominator": ("allocated GPU-h", "gpu_h"),
+        "value": ("productive of it", "ratio"),
+        "bound_low": ("at least", "ratio"),
+        "bound_high": ("at most", "ratio"),
+    },
+    "goodput_job": {"value": ("of wall time (logs)", "ratio")},
+    "goodput_capacity": {"value": ("productive of all", "ratio")},
+    "occupancy": {"value": ("allocated of all", "ratio")},
+    "availability": {"value": ("available", "ratio")},
+}
+"""Metrics of a subject next to each other: columns with their headings and units."""
+
+
+def _in_reading_order(rows: pl.DataFrame, notes: tuple[str, ...]) -> Brief:
+    order = pl.DataFrame({"metric": list(_READING_ORDER)}).with_row_index("_order")
+    amounts = [
+        f"{_amount(row['numerator'], unit)} of {_amount(row['denominator'], unit)}" if row["denominator"] else None
+        for row, unit in ((row, _PARTS_UNITS.get(row["metric"], "gpu_h")) for row in rows.iter_rows(named=True))
+    ]
+    ordered = (
+        rows.with_columns(pl.Series("of", amounts, pl.String))
+        .join(order, on="metric", how="left", maintain_order="left")
+        .sort("_order", nulls_last=True, maintain_order=True)
+    )
+    return Brief(
+        ordered,
+        {
+            "metric": ("metric", "text"),
+            "value": ("value", "ratio"),
+            "bound_low": ("at least", "ratio"),
+            "bound_high": ("at most", "ratio"),
+            "of": ("numerator of denominator", "text"),
+            "note": ("note", "text"),
+        },
+        notes=notes,
+    )
+
+
+def _amount(value: float | None, unit: str) -> str:
+    return "-" if value is None else neat([value], unit)[0] + (" GPU-h" if unit == "gpu_h" else "")
+
+
+_READING_ORDER: Final = ("goodput_allocated", "goodput_capacity", "goodput_job", "occupancy", "availability")
+_PARTS_UNITS: Final = {"goodput_job": "seconds", "program_goodput": "flop"}
+"""Units of the numerators and denominators that are no GPU-seconds."""
 
 
 _STORED: Final = (*sorted(_OF_LEDGER), "goodput_job", *_OF_PRODUCT)

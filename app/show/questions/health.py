@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.formatting import display
-from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
+from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
+from app.show.sentences import counted
 from app.times import iso
 from metrics import frames
 from metrics.failures.health_incidents import SEVERITIES
@@ -104,12 +105,12 @@ def _by_incident(source: Reader, window: Window) -> Answer:
             "n_ended": ("ended of it?", "count"),
             "action": ("action", "text"),
         },
+        headline=_headline(rows),
+        ranked=("node", "severity", "kinds", "n_attempts", "n_ended", "action"),
         queries=("incidents_in",),
-        notes=(*_worst(rows), *_coverage_note(source, window), _INCIDENT, *cut_note(rows, "rows"))
-        if rows.height
-        else (),
+        notes=(*_worst(rows), *_coverage_note(source, window), _INCIDENT) if rows.height else (),
         when_empty=_empty(source, window),
-        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={"subject": "node", "started_at": "started_at", "value": "n_events", "attempts": "n_attempts"},
     )
 
@@ -132,12 +133,12 @@ def _by_node(source: Reader, window: Window) -> Answer:
             "last_at": ("last", "time"),
             "action": ("action", "text"),
         },
+        headline=_headline(incidents),
+        ranked=("critical", "warning", "n_attempts", "n_ended", "kinds", "action"),
         queries=("incidents_in",),
-        notes=(*_worst(incidents), *_coverage_note(source, window), _INCIDENT, *cut_note(rows, "rows"))
-        if rows.height
-        else (),
+        notes=(*_worst(incidents), *_coverage_note(source, window), _INCIDENT) if rows.height else (),
         when_empty=_empty(source, window),
-        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={"subject": "node", "value": "critical", "attempts": "n_attempts", "ended": "n_ended"},
     )
 
@@ -189,14 +190,15 @@ def _by_attempt(source: Reader, window: Window) -> Answer:
             "ended_at": ("ended", "time"),
             "ended_of_it": ("may be why", "text"),
         },
+        ranked=("job_id", "node", "kinds", "state", "ended_of_it", "severity", "user"),
         queries=("incident_attempts_in",),
-        notes=(_INCIDENT, *cut_note(rows, "rows")) if rows.height else (),
+        notes=(_INCIDENT,) if rows.height else (),
         when_empty=(
             _empty(source, window)
             if _incidents(source, window).is_empty()
             else "No incident of this window touched an attempt."
         ),
-        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={
             "subject": "job_id",
             "node": "node",
@@ -231,22 +233,29 @@ def _by_kind(source: Reader, window: Window) -> Answer:
     )
 
 
+def _headline(incidents: pl.DataFrame) -> str:
+    """How many there are, how severe, and what they ended."""
+    if incidents.is_empty():
+        return ""
+    critical = incidents.filter(pl.col("severity") == "critical").height
+    ended = int(incidents["n_ended"].sum())
+    nodes = counted(incidents["node"].n_unique(), "node")
+    effect = f"; {counted(ended, 'attempt')} may have ended of them" if ended else ""
+    return f"{counted(incidents.height, 'incident')} on {nodes}, {critical:,} critical{effect}."
+
+
 def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:
     """What a person may do about the node with the most critical incidents. Trackside does nothing itself."""
     worst = by_node(incidents).head(1).to_dicts()
     if not worst or not worst[0]["critical"]:
         return ()
     node, times, ended = worst[0]["node"], worst[0]["critical"], worst[0]["n_ended"]
-    text = f"{node} had {_counted(times, 'critical incident')} ({worst[0]['kinds']})"
+    text = f"{node} had {counted(times, 'critical incident')} ({worst[0]['kinds']})"
     if ended:
-        text += f", of which {_counted(ended, 'attempt')} may have ended"
+        text += f", of which {counted(ended, 'attempt')} may have ended"
     action = f" The catalogue recommends: {worst[0]['action']}." if worst[0]["action"] else ""
     reason = shlex.quote(f"trackside: {worst[0]['kinds']}")
     return (
         f"{text}.{action} To take it out for a check (Trackside only prints it):",
         f"  scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

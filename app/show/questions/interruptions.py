@@ -11,6 +11,7 @@ from app.results.failures.interruptions import interruptions_by, priced_interrup
 from app.show.answer import Answer, Details, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
+from app.show.sentences import counted, gpu_hours
 from metrics import frames
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
 
@@ -63,12 +64,27 @@ def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answe
         },
         ("interruption_cost",),
         ("interruptions", "interruption_costs"),
+        headline=_headline(rows),
+        ranked=("run_id", "class", "cause", "n_gpus", "cost_gpu_s", "node", "state", "runtime_s"),
         notes=(*notes, _COST, _FROM, *_unpriced(rows["cost_gpu_s"].null_count())),
         parameters={} if run is None else {"run": run},
         when_empty=_NONE,
         parts={"metric": "cause", "subject": "run_id", "attempt": "attempt_no", "value": "cost_gpu_s",
                "evidence": "evidence", "domains": "domains", "events": "events"},
     )  # fmt: skip
+
+
+def _headline(rows: pl.DataFrame) -> str:
+    """How many there were, how many of them by infrastructure, and what these cost as far as known."""
+    if rows.is_empty():
+        return ""
+    own = rows.filter(pl.col("class") == "infrastructure")
+    cost, unknown = float(own["cost_gpu_s"].sum() or 0), own["cost_gpu_s"].null_count()
+    text = f"{counted(rows.height, 'attempt')} ended otherwise than by completing, {own.height:,} by infrastructure"
+    if own.is_empty():
+        return f"{text}."
+    apart = f", and {unknown:,} of unknown cost" if unknown else ""
+    return f"{text}, which cost {gpu_hours(cost)}{apart}." if unknown < own.height else f"{text}; the cost is unknown."
 
 
 _FROM = (
@@ -99,6 +115,7 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
         },
         (*metrics, *of_orders) if ordered else metrics,
         ("interruptions", "interruption_costs"),
+        ranked=("cause", "n", "cost_gpu_s", "share", "n_unpriced"),
         notes=(
             _COST,
             "assumed: min(runtime, 30 min) x GPUs, as Meta imputes what is lost.",

@@ -58,9 +58,12 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
             "detectable_factor": ("detectable x", "number"),
             "note": ("note", "text"),
         },
+        headline=" ".join(_outcome(flagged)),
+        ranked=("verdict", "failures", "expected", "families", "out_count", "hardware_kinds", "exposure_gpu_days"),
+        explained=("p_value", "q_value", "rate_eb"),
         metrics=("lemon_q", "node_failure_rate_eb"),
         queries=QUERIES,
-        notes=(*_outcome(flagged), *_judged(scored, window), *_detectable(ran), *_missing(rows), *_orders(flagged)),
+        notes=(*_judged(scored, window), *_detectable(ran), *_missing(rows), *_orders(flagged)),
         parameters={"since": scored.since, "until": scored.until},
         worth_showing=(pl.col("verdict") != "none") | ((pl.col("rank") <= MOST_SHOWN) & (pl.col("failures") > 0)),
         parts={

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from app.results.failures.interruptions import second_order_rows
 from app.results.goodput import lost_imputed_rows, lost_rows
-from app.show.answer import Answer, Question
+from app.show.answer import Answer, Brief, Question
 from app.show.questions.goodput import NO_TIME, capacity_notes
 from app.show.questions.interruptions import second_order_notes
 from app.show.registry import question
+from app.show.sentences import percent
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -47,14 +48,10 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     return Answer(
         "Where the GPU-time went",
         rows,
-        shown
-        | {"state": ("state", "text"), "category": ("category", "text")}
-        | why
-        | {
-            "gpu_hours": ("GPU-h", "number"),
-            "share": ("of all", "ratio"),
-            "share_allocated": ("of allocated", "ratio"),
-        },
+        shown | _columns(why),
+        headline=_headline(rows, subject),
+        ranked=("category", "gpu_hours", "share", "cause"),
+        brief=_brief(rows, shown, why),
         metrics=("lost_imputed", "second_order_share"),
         queries=("ledger_sums", "interruptions", "nodes_by_accounting"),
         notes=notes,
@@ -70,6 +67,59 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
             "share_allocated": "share_allocated",
         },
         when_empty=NO_TIME,
+    )
+
+
+SMALL: Final = 0.001
+"""Shares below this are one row in a terminal: other."""
+
+LARGEST: Final = 3
+"""Categories that the headline names."""
+
+
+def _headline(rows: pl.DataFrame, subject: str) -> str:
+    """The productive share of all GPU-time, and the largest of the rest."""
+    if rows.is_empty() or subject != "cluster":
+        return ""
+    sums = (
+        rows.group_by("category").agg(pl.col("gpu_hours").sum()).sort("gpu_hours", "category", descending=[True, False])
+    )
+    whole = float(sums["gpu_hours"].sum())
+    rest = sums.filter(pl.col("category") != "productive")
+    productive = float(sums.filter(pl.col("category") == "productive")["gpu_hours"].sum())
+    largest = ", ".join(
+        f"{row['category'].replace('_', ' ')} {percent(row['gpu_hours'] / whole)}"
+        for row in rest.head(LARGEST).iter_rows(named=True)
+    )
+    return f"{percent(productive / whole)} of {whole:,.0f} GPU-h was productive; the largest other parts: {largest}."
+
+
+def _brief(rows: pl.DataFrame, shown: dict[str, tuple[str, str]], why: dict[str, tuple[str, str]]) -> Brief | None:
+    """The rows with shares below `SMALL` put together; None where that saves no row."""
+    small = rows.filter(pl.col("share") < SMALL)
+    if small.height < 2 or shown:
+        return None
+    named = {name: how for name, how in _columns(why).items() if name != "evidence"}
+    other = small.select(pl.lit(f"other ({small.height})").alias("category"), pl.col("gpu_hours", "share").sum())
+    large = rows.filter(pl.col("share") >= SMALL)
+    sums = large.group_by([name for name in named if large.schema[name] == pl.String], maintain_order=True).agg(
+        pl.col("gpu_hours", "share").sum(),
+        pl.when(pl.col("share_allocated").count() > 0).then(pl.col("share_allocated").sum()).alias("share_allocated"),
+    )
+    ordered = sums.sort("gpu_hours", descending=True, maintain_order=True)
+    below = f"other: {small.height} rows of less than {SMALL:.1%} each: --all; by evidence: --wide"
+    return Brief(pl.concat([ordered, other], how="diagonal_relaxed"), named, below)
+
+
+def _columns(why: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    return (
+        {"state": ("state", "text"), "category": ("category", "text")}
+        | why
+        | {
+            "gpu_hours": ("GPU-h", "number"),
+            "share": ("of all", "ratio"),
+            "share_allocated": ("of allocated", "ratio"),
+        }
     )
 
 

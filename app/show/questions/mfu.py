@@ -16,10 +16,11 @@ from app.results.mfu import (
     mfu_wall_run_rows,
     step_mfu_rows,
 )
-from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
+from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
 from app.show.selection import only, requested_runs, runs_meant, several
+from app.show.sentences import percent, row_of
 from metrics.mfu.flops import CONVENTIONS, MEASURES
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of
@@ -77,16 +78,28 @@ def _conventions(requested: str | None) -> tuple[Convention, ...]:
 
 def _whole(source: Reader, window: Window, conventions: tuple[Convention, ...]) -> Answer:
     """Of all logged runs together."""
+    rows = _fleets(source, window, kept_steps(source, window), conventions)
     return Answer(
         "MFU over the kept steps of all logged runs, by FLOP convention",
-        _fleets(source, window, kept_steps(source, window), conventions),
+        rows,
         {"metric": ("measure", "text"), **_MFU_COLUMNS, **_WALL_COLUMNS, "note": ("note", "text")},
+        headline=_headline(rows),
+        ranked=("convention", "value", "ci_low", "ci_high", "mfu_wall", "n"),
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
         parts={"metric": "metric", "subject": "convention", **_MFU_PARTS},
         when_empty=_NO_STEPS,
         notes=(*_ABOUT, *disagreements(source, window)),
     )
+
+
+def _headline(rows: pl.DataFrame) -> str:
+    """The MFU by the first convention, over steps and over all time."""
+    row = row_of(rows, "metric", "mfu") if rows.height else None
+    if row is None:
+        return ""
+    wall = "" if row["mfu_wall"] is None else f"; {percent(row['mfu_wall'])} over all time that the runs held GPUs"
+    return f"MFU {percent(row['value'])} over {row['n']:,} kept steps ({row['convention']}){wall}."
 
 
 def _fleets(source: Reader, window: Window, steps: pl.DataFrame, conventions: tuple[Convention, ...]) -> pl.DataFrame:
@@ -135,6 +148,7 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
             **_WALL_COLUMNS,
             "note": ("note", "text"),
         },
+        ranked=("measure", "convention", "value", "mfu_wall", "n", "ci_low", "ci_high"),
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
         notes=(*notes, *_ABOUT, *disagreements(source, window, rows["run_id"].unique(maintain_order=True))),
@@ -170,9 +184,9 @@ def _by_step(source: Reader, window: Window, question: Question, conventions: Co
         },
         metrics=("mfu",),
         queries=_QUERIES,
-        notes=(*notes, *cut_note(rows, "steps")),
+        notes=notes,
         parameters={"convention": convention},
-        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={"subject": "step", "value": "mfu", "numerator": "flop", "denominator": "peak_flop", "at": "ts"},
         when_empty=_NO_STEPS,
     )

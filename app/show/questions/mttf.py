@@ -85,7 +85,10 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("mttf", "failure_rate", "failure_phi"),
         queries=_QUERIES,
-        notes=(_scaled(pooled, question.at_gpus, law_in_note(pooled["note"])), _COUNTED, *_clustered(rows)),
+        headline=_scaled(pooled, question.at_gpus, _law(pooled["note"], question)),
+        ranked=("size", "counted", "n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "n_attempts"),
+        explained=("phi", "note"),
+        notes=(_COUNTED, *_clustered(rows, question)),
         worth_showing=(pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0),
         parts=_PARTS,
         when_empty=_NOTHING,
@@ -115,14 +118,21 @@ def _explained(rates: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _clustered(rows: pl.DataFrame) -> tuple[str, ...]:
-    """That failures came in bursts, and where the intervals allow for it."""
+def _clustered(rows: pl.DataFrame, question: Question) -> tuple[str, ...]:
+    """That failures came in bursts, and where the intervals allow for it; the statistics with `--explain`."""
     overdispersed = rows.filter((pl.col("phi_p") < OVERDISPERSION_P) & (pl.col("size") == "pooled"))
     return tuple(
-        f"{row['class']} ({row['counted']}) came in bursts: phi {row['phi']:.2f} (p {row['phi_p']:.2g}) of the daily "
-        "counts; the interval allows for it."
+        f"{row['class']} ({row['counted']}) came in bursts: the daily counts vary more than by chance"
+        + (f" (phi {row['phi']:.2f}, p {row['phi_p']:.2g})" if question.details else "")
+        + "; the interval allows for it."
         for row in overdispersed.iter_rows(named=True)
     )
+
+
+def _law(note: str, question: Question) -> str:
+    """What is known of the 1/N law: in words, with the fitted slope for `--explain`."""
+    words = law_in_note(note)
+    return words if question.details else words.partition(": b ")[0]
 
 
 def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
@@ -159,6 +169,8 @@ def _by_law(_: Reader, past: Histories, window: Window, gpus: float) -> Answer:
             "mttf_by_1_n_d": ("by 1/N", "number"),
             "note": ("says", "text"),
         },
+        ranked=("n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "mttf_by_1_n_d", "note"),
+        explained=("b", "b_low", "b_high", "p_value", "phi"),
         metrics=("size_law",),
         queries=_QUERIES,
         notes=(
@@ -207,6 +219,8 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: float) -> Answer:
             "p_value": ("p of shape 1", "number"),
             "note": ("says", "text"),
         },
+        ranked=("size", "n_failures", "survival_24h", "survival_24h_low", "median_s", "note"),
+        explained=("shape", "shape_low", "shape_high", "scale_s", "p_value"),
         metrics=("survival", "cumulative_incidence", "hazard_shape"),
         queries=_QUERIES,
         notes=(
@@ -269,6 +283,17 @@ def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) 
             "like_with_like": ("like with like", "text"),
             "note": ("note", "text"),
         },
+        ranked=(
+            "class",
+            "rate_ratio",
+            "ci_low",
+            "ci_high",
+            "per_1000_node_days",
+            "reference_per_1000_node_days",
+            "mttf_d",
+            "n_failures",
+        ),
+        explained=("p_value",),
         metrics=("failure_rate_ratio",),
         queries=(*_QUERIES, "clusters"),
         notes=_FACTS,
@@ -304,6 +329,8 @@ def _by_cause(_: Reader, past: Histories, window: Window, __: float) -> Answer:
             "share": ("of all", "ratio"),
             **_POOLED_COLUMNS,
         },
+        ranked=_POOLED_RANKS,
+        explained=("phi",),
         metrics=("mttf", "failure_rate", "failure_phi"),
         queries=_QUERIES,
         notes=("MTTF of one GPU by this cause alone: divide by a job's GPUs (assumes 1/N).",),
@@ -326,6 +353,8 @@ def _by_label(label: str) -> Callable[[Reader, Histories, Window, float], Answer
                 "exposure_gpu_days": ("GPU-days", "number"),
                 **_POOLED_COLUMNS,
             },
+            ranked=("class", "counted", *_POOLED_RANKS),
+            explained=("phi",),
             metrics=("mttf", "failure_rate", "failure_phi"),
             queries=_QUERIES,
             notes=("MTTF of one GPU: divide by a job's GPUs.", _COUNTED),
@@ -345,6 +374,8 @@ _POOLED_COLUMNS = {
     "mttf_high_d": ("to", "number_or_open"),
     "phi": ("phi", "number"),
 }
+
+_POOLED_RANKS = ("cause", "n_failures", "share", "mttf_d", "mttf_low_d", "mttf_high_d")
 
 _BY: dict[str, Callable[[Reader, Histories, Window, float], Answer]] = {
     "law": _by_law,

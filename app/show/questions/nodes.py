@@ -15,6 +15,7 @@ from app.results.windows import ledger_sums
 from app.show.answer import Answer, Question
 from app.show.questions.lemons import QUERIES
 from app.show.registry import question
+from app.show.sentences import counted, gpu_hours
 from metrics.goodput.goodput import UNCLEAR
 
 if TYPE_CHECKING:
@@ -93,6 +94,17 @@ def nodes(source: Reader, window: Window, _: Question) -> Answer:
             "last_reason": ("last out of service", "text"),
             "driven_by": ("by", "text"),
         },
+        headline=_headline(rows),
+        ranked=(
+            "interruptions",
+            "cost_gpu_s",
+            "availability",
+            "verdict",
+            "cause",
+            "last_reason",
+            "gpu_hours",
+            "unavailable_gpu_hours",
+        ),
         metrics=("availability", "lemon_q"),
         queries=("ledger_sums", "interruption_costs", "nodes", *QUERIES),
         notes=_to_do(blamed, scores),
@@ -107,6 +119,19 @@ def nodes(source: Reader, window: Window, _: Question) -> Answer:
             "lemon_q": "q_value",
         },
         when_empty="No node with GPUs in this window.",
+    )
+
+
+def _headline(rows: pl.DataFrame) -> str:
+    """How many nodes failed, and which of them cost most."""
+    failed = rows.filter(pl.col("interruptions") > 0)
+    if failed.is_empty():
+        return f"None of {counted(rows.height, 'node')} interrupted a job." if rows.height else ""
+    worst = failed.row(0, named=True)
+    cost = "" if worst["cost_gpu_s"] is None else f", {gpu_hours(worst['cost_gpu_s'])}"
+    return (
+        f"{failed.height:,} of {counted(rows.height, 'node')} interrupted jobs; {worst['node']} cost most"
+        f"{cost} in {counted(worst['interruptions'], 'interruption')}."
     )
 
 

@@ -10,6 +10,7 @@ from app.results.failures.interruptions import every_restart
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
+from app.show.sentences import lasted
 from metrics.restarts.restarts import restart_stages, restart_summary
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def _by_cause(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
         },
         ("time_to_job_restart",),
         ("restarts",),
+        headline=_headline(summed),
+        ranked=("class", "cause", "n", "median_s", "median_low_s", "median_high_s", "p90_s", "n_waiting"),
         notes=(*notes, *_still_waiting(rows), *_within(rows), *_more(rows)),
         parameters=parameters,
         when_empty=_NO_RESTARTS,
@@ -80,6 +83,20 @@ def _by_cause(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
             "ci_high": "median_high_s",
         },
     )
+
+
+def _headline(summed: pl.DataFrame) -> str:
+    """How long it took after failures of infrastructure, else after whatever was most frequent."""
+    whole = summed.filter((pl.col("cause") == "all") & pl.col("median_s").is_not_null())
+    of_failures = whole.filter(pl.col("class") == "infrastructure").sort("in_allocation")
+    rows = (
+        (of_failures if of_failures.height else whole.sort("n", "class", descending=[True, False])).head(1).to_dicts()
+    )
+    if not rows:
+        return ""
+    row = rows[0]
+    cause = "a failure of infrastructure" if row["class"] == "infrastructure" else f"an end by {row['class']}"
+    return f"After {cause} the next attempt started within {lasted(row['median_s'])} (median of {row['n']:,} restarts)."
 
 
 def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, str]) -> Answer:
@@ -108,6 +125,7 @@ def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
             "time_to_recover",
         ),
         ("restarts",),
+        ranked=("class", "cause", "stage", "n", "n_restarts", "median_s", "p90_s"),
         notes=(
             *notes,
             *_still_waiting(rows),
@@ -157,6 +175,15 @@ def _restart_rows(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[s
         },
         ("time_to_job_restart", "time_to_detect", "time_to_terminate", "time_to_first_step", "time_to_recover"),
         ("restarts",),
+        ranked=(
+            "class",
+            "cause",
+            "restarted_at",
+            "time_to_job_restart_s",
+            "time_to_detect_s",
+            "time_to_first_step_s",
+            "n_gpus",
+        ),
         notes=notes,
         parameters=parameters,
         when_empty=_NO_RESTARTS,

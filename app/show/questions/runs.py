@@ -12,6 +12,7 @@ from app.results.runs.run_conflicts import why_apart
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import MOST_NAMED, requested_runs
+from app.show.sentences import gpu_hours
 from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:
@@ -57,11 +58,26 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
             "ettr_low": ("ETTR at least", "ratio"),
             "ettr_high": ("at most", "ratio"),
         },
+        headline=_headline(rows),
+        ranked=("n_gpus", "allocated", "ettr_low", "ettr_high", "state", "user", "started_at", "n_attempts"),
+        order="allocated:desc" if question.run is None else "",
         metrics=("ettr",),
         queries=("runs", "run_attempts", "ledger_sums"),
         notes=notes,
         parts={"subject": "run_id", "bound_low": "ettr_low", "bound_high": "ettr_high", "allocated_gpu_s": "allocated"},
         when_empty="No run in this window.",
+    )
+
+
+def _headline(rows: pl.DataFrame) -> str:
+    """How many runs there are, and which of them held most GPU-time."""
+    known = rows.filter(pl.col("allocated") > 0).sort("allocated", "run_id", descending=[True, False])
+    if known.is_empty() or rows.height == 1:
+        return ""
+    first, whole = known.row(0, named=True), float(known["allocated"].sum())
+    return (
+        f"{rows.height:,} runs held {gpu_hours(whole)}; most of it {first['run_id']} with "
+        f"{gpu_hours(first['allocated'])} ({first['allocated'] / whole:.0%})."
     )
 
 

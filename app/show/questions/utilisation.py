@@ -8,8 +8,9 @@ import polars as pl
 
 from app.results.telemetry.gpu_activity import VERIFICATION, Activity, activity
 from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
-from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
+from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
+from app.show.sentences import percent
 from app.show.telemetry import hourly_notes, none_left
 from metrics import frames
 from metrics.telemetry.utilisation import MEANS, utilisation
@@ -58,12 +59,14 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
         "What allocated GPUs did, the most idle time first",
         rows if observed else rows.clear(),
         _columns(rows, by),
+        headline=_headline(rows) if observed else "",
+        ranked=("allocated_s", "idle_s", "idle_share", "gpu_util", "tensor_active", "coverage", "user"),
         metrics=("gpu_util", "tensor_active", "idle_gpus", "telemetry_coverage"),
         queries=(*queries, "allocated_to_attempts"),
         notes=_notes(source, window, rows, facts.rules, checks) if observed else (),
         when_empty=_nothing(source, window),
         parameters={"dimension": by},
-        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN if by in {"run", "attempt"} else None,
+        worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED if by in {"run", "attempt"} else None,
         parts={
             "metric": "metric",
             "subject": "subject",
@@ -132,6 +135,17 @@ _MEANS_SHOWN: Final = {
 }
 
 
+def _headline(rows: pl.DataFrame) -> str:
+    """How much of the time that samples cover GPUs were idle."""
+    allocated, observed, idle = (_total(rows, f"{name}_s") for name in ("allocated", "observed", "idle"))
+    if not observed or not allocated:
+        return ""
+    return (
+        f"Allocated GPUs were idle in {percent(idle / observed)} of the time that samples cover, which is "
+        f"{percent(min(observed / allocated, 1.0))} of what was allocated."
+    )
+
+
 def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:
     """The shown rows: quantities that samples cover less than half of the time are left out."""
     half = _total(rows, "observed_s") / 2
@@ -179,7 +193,6 @@ def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, che
             "rules.other_work)."
         )
     notes += hourly_notes(source.query("gpu_telemetry_days", **window.parameters), "a job came to the node or went")
-    notes += cut_note(rows, "runs or attempts")
     return tuple(notes)
 
 

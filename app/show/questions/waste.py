@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
-from app.show.answer import MOST_SHOWN, Answer, Question, cut_note
+from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
+from app.show.sentences import bounded, gpu_hours, row_of
 from metrics.waste import waste as rules
 
 if TYPE_CHECKING:
@@ -64,12 +65,23 @@ def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
             "evidence_log": ("seen by logs", "ratio"),
             "evidence_telemetry": ("by telemetry", "ratio"),
         },
+        headline=_headline(rows),
+        ranked=("gpu_s", "high_gpu_s", "share", "share_high", "n", "n_attempts"),
         metrics=("waste", "time_limit_used"),
         queries=("attempt_spending", "attempt_activity"),
         notes=(_OVERLAP, *_blind(rows), *_inactive(source, window, rows), *_limits(flags), *_unmeasured()),
         parts=_PARTS | {"subject": "kind"},
         when_empty=_EMPTY,
     )
+
+
+def _headline(rows: pl.DataFrame) -> str:
+    """How much of the allocated GPU-time stood still."""
+    row = row_of(rows, "kind", "idle")
+    if row is None:
+        return ""
+    share = bounded(None, row["share"], row["share_high"])
+    return f"GPUs stood still in {share} of the allocated time, at least {gpu_hours(row['gpu_s'])}."
 
 
 def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
@@ -109,11 +121,12 @@ def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
             "used_median": ("of limit, median", "ratio"),
             "n_attempts": ("attempts", "count"),
         },
+        ranked=("allocated_gpu_s", "gpu_s_idle", "share", "share_high", "gpu_s_never_stepped", "gpu_s_failed_at_once"),
         metrics=("waste", "time_limit_used"),
         queries=("attempt_spending",),
-        notes=(_OVERLAP, *_blind(waste_rows(flags)), *cut_note(rows)),
+        notes=(_OVERLAP, *_blind(waste_rows(flags))),
         parameters=window.parameters | {"dimension": by},
-        worth_showing=pl.int_range(pl.len()) < MOST_SHOWN,
+        worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts=_PARTS
         | {
             "numerator": "gpu_s_idle",

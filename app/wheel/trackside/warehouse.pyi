@@ -23,6 +23,20 @@ class Details:
     rows: pl.DataFrame
     columns: dict[str, tuple[str, str]]
 
+class Brief:
+    """A shorter form of an answer's rows: small shares put together, or a row for each subject.
+
+    Attributes:
+        rows: what a terminal shows.
+        columns: column -> heading and display unit.
+        below: what was put together, and how to see it; empty if nothing was.
+        notes: what a reader must know of these; None: what is to be known of all rows.
+    """
+    rows: pl.DataFrame
+    columns: dict[str, tuple[str, str]]
+    below: str
+    notes: tuple[str, ...] | None
+
 class Answer:
     """Rows, how to read them, and what they rest on.
 
@@ -36,6 +50,12 @@ class Answer:
         when_empty: what it means, and what to do, if there are no rows.
         parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
+        worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
+        headline: the answer in a sentence: a table begins with it.
+        ranked: columns that a terminal shows first where not all fit, next to the first one.
+        explained: columns that a terminal shows with `--explain` only, or where they are requested.
+        order: how a terminal sorts the rows, as `--sort` has it; empty: as they stand.
+        brief: a shorter form of the rows for terminals, with its own columns; None: there is none.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
     """
@@ -48,8 +68,14 @@ class Answer:
     when_empty: str
     parameters: dict[str, Any]
     worth_showing: pl.Expr | None
+    worth_explaining: pl.Expr | None
     parts: dict[str, str]
     details: tuple[Details, ...]
+    headline: str
+    ranked: tuple[str, ...]
+    explained: tuple[str, ...]
+    order: str
+    brief: Brief | None
     @property
     def shown(self) -> pl.DataFrame:
         """The rows that a person is shown."""

@@ -1,0 +1,165 @@
+"""Every question in a terminal: no line is wider than it, and what is left out is named."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.api import QUESTIONS
+from app.periods import Period, windows
+from app.show.answer import Question
+from app.show.page import answer_lines
+from app.show.registry import question_of
+from app.show.run_question import run_question
+from app.terminal.cells import width
+from app.terminal.rows import USUAL_ROWS
+from app.terminal.terminal import PIPE, Terminal
+from queries.warehouse import open_reader
+from tests.support.command import trackside
+from tests.support.pseudo_terminal import trackside_in_terminal
+from tests.support.warehouses import from_everything
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.show.answer import Answer
+    from app.window import Window
+
+WIDTHS = (80, 120, 200)
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return from_everything(tmp_path_factory.mktemp("terminal"))
+
+
+def splits() -> list[object]:
+    """Every question with everything that it can be split by without a run; the quick tests have the defaults."""
+    return [
+        pytest.param(name, by, marks=() if by == question_of(name).default else pytest.mark.slow)
+        for name in QUESTIONS
+        for by in question_of(name).by
+    ]
+
+
+def answer_of(root: Path, what: str, by: str) -> tuple[Answer, list[Window]]:
+    with open_reader(root) as reader:
+        return run_question(
+            reader, windows(reader, Period()), question_of(what), Question(by=by, details=False), report=pytest.fail
+        )
+
+
+@pytest.mark.parametrize(("what", "by"), splits())
+def test_lines_fit_the_terminal_and_no_column_is_lost(what: str, by: str, root: Path) -> None:
+    answer, shown = answer_of(root, what, by)
+    for columns in WIDTHS:
+        lines = answer_lines(answer, shown, Terminal(columns, 50, colours=True, moves=True))
+        plain = [_ESCAPES.sub("", line) for line in lines]
+        assert max(map(width, plain)) <= columns
+        if not answer.shown.is_empty():
+            headings = answer.columns if answer.brief is None else answer.brief.columns
+            assert not _lost(plain, headings), columns
+
+
+def _lost(lines: list[str], headings: dict[str, tuple[str, str]]) -> list[str]:
+    """Columns that are neither headed in the table nor named below it."""
+    words = {word.rstrip(",") for line in lines for word in line.split()}
+    headed = {
+        name for name, (heading, _) in headings.items() if {word.rstrip(",") for word in heading.split()} <= words
+    }
+    return [name for name in headings if name not in words | headed]
+
+
+@pytest.mark.parametrize(
+    "columns", [80, pytest.param(120, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    "arguments", [("show", "lost"), ("show", "runs"), ("verify",), ("verify", "--explain"), ("status",)], ids=" ".join
+)
+def test_no_line_of_the_process_is_wider(arguments: tuple[str, ...], columns: int, root: Path) -> None:
+    screen = trackside_in_terminal(*arguments, "--warehouse", str(root), columns=columns)
+    assert screen.status in {0, 3, 4}, screen.text
+    lines = [line for line in screen.lines if not line.startswith("warehouse ")]  # a path is as long as it is
+    assert max(map(width, lines)) <= columns
+    assert len(lines) > 5
+
+
+def test_the_answer_comes_first_and_the_rest_is_counted(root: Path) -> None:
+    answer, shown = answer_of(root, "runs", "run")
+    lines = answer_lines(answer, shown, Terminal(120, 50))
+    assert lines[0] == answer.headline
+    assert lines[0].startswith(f"{answer.rows.height} runs held")
+    assert f"{answer.rows.height - USUAL_ROWS} more: --all" in lines
+
+
+def test_a_pipe_gets_every_row_and_column_without_escapes(root: Path) -> None:
+    answer, shown = answer_of(root, "runs", "run")
+    lines = answer_lines(answer, shown, PIPE)
+    table = lines[2:]
+    assert all(heading in table[0] for heading, _ in answer.columns.values())
+    assert [line.split()[0] for line in table[1 : answer.rows.height + 1]] == answer.rows["run_id"].to_list()
+    assert not any("\x1b" in line for line in lines)
+    done = trackside("show", "runs", "--warehouse", str(root), env={"COLUMNS": "80"})
+    assert done.stdout.splitlines() == lines
+
+
+def test_rows_and_columns_can_be_chosen_in_every_format(root: Path) -> None:
+    where = ("--sort", "allocated:asc", "--limit", "3", "--columns", "run_id,GPU-h", "--warehouse", str(root))
+    rows = json.loads(trackside("show", "runs", "--format", "json", *where).stdout)
+    assert [list(row) for row in rows] == [["run_id", "allocated"]] * 3
+    assert rows == sorted(rows, key=lambda row: row["allocated"])
+    read = list(csv.DictReader(io.StringIO(trackside("show", "runs", "--format", "csv", *where).stdout)))
+    assert [row["run_id"] for row in read] == [row["run_id"] for row in rows]
+    shown = trackside_in_terminal("show", "runs", *where, columns=80).lines
+    assert [line.split()[0] for line in shown if line.split()[:1] and line.split()[0] in {r["run_id"] for r in rows}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--columns", "nothing"), "there is no column 'nothing'; the columns are"),
+        (("--sort", "nothing:asc"), "there is no column 'nothing'; the columns are"),
+        (("--limit", "0"), "a number of rows, at least 1"),
+        (("--limit", "3", "--all"), "--limit and --all exclude each other"),
+    ],
+)
+def test_unknown_columns_and_numbers_are_refused(options: tuple[str, ...], message: str, root: Path) -> None:
+    done = trackside("show", "runs", *options, "--warehouse", str(root))
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_small_shares_are_put_together_and_add_up(root: Path) -> None:
+    answer, _ = answer_of(root, "lost", "cause")
+    assert answer.brief is not None
+    other = answer.brief.rows.row(-1, named=True)
+    small = answer.rows.filter(answer.rows["share"] < 0.001)
+    assert other["category"] == f"other ({small.height})"
+    assert other["gpu_hours"] == pytest.approx(small["gpu_hours"].sum())
+    assert answer.brief.rows["gpu_hours"].sum() == pytest.approx(answer.rows["gpu_hours"].sum())
+
+
+def test_statistics_are_left_to_explain(root: Path) -> None:
+    shown = trackside_in_terminal("show", "mttf", "--warehouse", str(root), columns=200)
+    explained = trackside_in_terminal("show", "mttf", "--explain", "--warehouse", str(root), columns=200)
+    assert not re.search(r"\bb -?\d", shown.text)
+    assert re.search(r"\bb -?\d", explained.text)
+    assert max(map(width, explained.lines)) <= 200
+
+
+def test_verify_prints_a_line_a_claim_and_the_file_to_start_from(root: Path) -> None:
+    where = ("--warehouse", str(root))
+    short, full = (trackside("verify", *more, *where).stdout for more in ((), ("--explain",)))
+    assert short.splitlines()[0].startswith("6 claims: ")
+    assert "refuted as read  goodput" in short
+    assert "read as " not in short
+    assert "  read as    In the period" in full
+    printed = trackside("verify", "--print-claims").stdout
+    assert 'id = "goodput"' in printed
+    assert printed.startswith("#")
