@@ -6,23 +6,24 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from app import terminal_text
 from app.errors import UsageError
-from app.formatting import NOTHING, display, measured
 from app.json_text import as_json
 from app.output_file import write_file
+from app.terminal.cells import wrap
+from app.terminal.colour import paint
+from app.terminal.pager import page
+from app.terminal.rows import RowOptions
+from app.terminal.table import Table, table_lines
+from app.terminal.terminal import Terminal
 from app.visible import FORMULAS, escapes, no_formula
-from queries.sql_files import named_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from metrics.claims.verdict import Judged
+    from rich.console import Console
 
 echo = terminal_text.echo
 
@@ -31,6 +32,8 @@ FORMATS = ("table", "json", "csv", "parquet")
 
 def console(*, error: bool = False) -> Console:
     """A console on stdout or stderr that never breaks tables outside a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - only progress bars and `docs` need it
+
     made = Console(stderr=error, highlight=False, soft_wrap=False)
     if not made.is_terminal:
         made = Console(stderr=error, highlight=False, width=_UNFOLDED, no_color=True)
@@ -40,37 +43,40 @@ def console(*, error: bool = False) -> Console:
 _UNFOLDED = 10_000
 """Columns where lines are not folded: in pipes and files."""
 
-_SHOWN = 200
-"""Characters of a cell that a table shows."""
-
-_CONTROLS = escapes()
 _CONTROLS_IN_LINES = escapes("\n\t")
 
 
-def _safe(text: str) -> str:
-    """Text that leaves the terminal as it is: users name their jobs, and names may hold escape sequences."""
-    shown = text.replace("\n", "\N{SYMBOL FOR NEWLINE}").translate(_CONTROLS)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+def table(
+    title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]], options: RowOptions | None = None
+) -> None:
+    """Print rows as a table; `columns` maps a column to its heading and display unit.
+
+    Without options, which only some verbs have, all rows are printed.
+    """
+    terminal = Terminal.of()
+    if options is None:
+        laid_out = table_lines(Table(rows, columns, hint=_ELSEWHERE), terminal, RowOptions(every=True))
+    else:
+        laid_out = table_lines(Table(rows, columns), terminal, options)
+    titles = wrap(title.translate(_CONTROLS_IN_LINES), terminal.width) if title else []
+    made = [*(paint(line, "strong", colours=terminal.colours) for line in titles), *laid_out]
+    if options is None:
+        lines_as_made(made)
+    else:
+        page("".join(f"{line}\n" for line in made), terminal, wide=options.wide)
 
 
-def _in_line(text: str) -> str:
-    """Text of any length in one line that leaves the terminal as it is."""
-    return text.replace("\n", " ").translate(_CONTROLS)
+def paragraph(text: str) -> None:
+    """Print a text in lines that fit the terminal; names in it may hold escape sequences."""
+    lines_as_made(wrap(text.translate(_CONTROLS_IN_LINES), Terminal.of().width, indent="  ", first=""))
 
 
-def table(title: str, rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]]) -> None:
-    """Print rows as a table; `columns` maps a column to its heading and display unit."""
-    shown = Table(header_style="bold", box=None, pad_edge=False)
-    for heading, unit in columns.values():
-        shown.add_column(heading, justify="left" if unit in {"text", "time"} else "right", overflow="fold")
-    for row in rows.iter_rows(named=True):
-        shown.add_row(*(Text(_safe(display(row[name], unit))) for name, (_, unit) in columns.items()))
-    out = console()
-    if title:
-        out.print(Text(_in_line(title), style="bold"))
-    # A table that is wider than the terminal is not folded into columns of three letters: lines go on, as in psql.
-    out.width = max(out.width, out.measure(shown, options=out.options.update(max_width=_UNFOLDED)).maximum)
-    out.print(shown)
+def lines_as_made(lines: Iterable[str]) -> None:
+    """Print lines that are laid out for the terminal, colours included; names in them must be made safe before."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+_ELSEWHERE = "in a pipe or a wider terminal"
 
 
 def write(
@@ -163,54 +169,6 @@ def _begins(text: pl.Expr) -> pl.Expr:
     return pl.any_horizontal(text.str.starts_with(each) for each in FORMULAS)
 
 
-_COLOURS = {"supported": "green", "refuted": "red", "undetermined": "yellow"}
-
-
-def verdicts(judged: Sequence[Judged], where: str) -> None:
-    """Print verdicts one below the other: the words quoted, what was tested, the numbers, what is missing."""
-    out = console()
-    out.print(Text(_in_line(f"Claims against {where}"), style="bold"))
-    for each in judged:
-        claim = each.claim
-        side = "at least" if claim.direction == "at_least" else "at most"
-        out.print()
-        out.print(
-            Text.assemble(
-                (each.verdict.upper(), f"bold {_COLOURS[each.verdict]}"),
-                f"  {_safe(claim.id)}: “{_safe(claim.quoted)}”",
-            )
-        )
-        out.print(Text(f"  read as    {_in_line(claim.read_as)}"))
-        out.print(Text(f"  target     {side} {measured(claim.target, claim.unit, digits=2)}   ({claim.kind})"))
-        for heading, text in _about(each):
-            out.print(Text(f"  {heading:<10} {_in_line(text)}"))
-
-
-def _about(each: Judged) -> list[tuple[str, str]]:
-    """What is reported of a verdict, by heading: only what there is."""
-    claim, result = each.claim, each.measured
-    low = measured(result.low, claim.unit, digits=2, null=NOTHING)
-    high = "no limit" if result.high == float("inf") else measured(result.high, claim.unit, digits=2, null=NOTHING)
-    count = "" if result.n is None else f", n = {result.n}"
-    rows = [("scope", claim.narrowed)] if claim.narrowed else []
-    if claim.window and each.since and each.until:
-        rows.append(("window", f"{display(each.since, 'time')} to {display(each.until, 'time')}"))
-    value = measured(result.value, claim.unit, digits=2, null=NOTHING)
-    rows.append(("measured", f"{value}, from {low} to {high}{count}   [{result.method or 'no data'}]"))
-    if result.level:
-        rows.append(("evidence", result.level))
-    rows += [("beside", text) for text in result.beside]
-    rows += [("left out", one.words()) for one in claim.exclusions]
-    if claim.exclusions:
-        hours = "" if result.excluded_gpu_s is None else f", {display(result.excluded_gpu_s, 'gpu_h')} GPU-hours"
-        rows.append(("", f"together {display(result.excluded_s, 'seconds')} of the window{hours}"))
-    if each.adjudications:
-        rows.append(("corrected", f"{each.adjudications} correction(s) by persons count: trackside adjudicate list"))
-    if each.verdict == "undetermined" and result.needed:
-        rows.append(("needed", result.needed))
-    return rows
-
-
 def markdown(text: str) -> None:
     """Print Markdown formatted for a terminal."""
     from rich.markdown import Markdown  # noqa: PLC0415 - only `docs` needs it
@@ -222,38 +180,3 @@ def markdown(text: str) -> None:
 
 _READABLE = 110
 """Columns of text that are easily read."""
-
-
-def explanation(content: Mapping[str, Any]) -> None:
-    """Print what numbers mean and rest on."""
-    out = console()
-    for metric in content["metrics"]:
-        out.print()
-        out.print(Text.assemble((metric["metric"], "bold"), f"  [{metric['unit']}]  {metric['summary']}"))
-        out.print(Text(f"  definition  {metric['definition']}"))
-        out.print(Text(f"  interval    {metric['interval']}"))
-        out.print(Text(f"  source      {metric['source']}"))
-        out.print(Text(f"  computed by {metric['computed_by']}"))
-        out.print(Text(f"  manual      trackside docs metrics#{metric['metric']}"))
-    for number in content["numbers"]:
-        out.print()
-        out.print(Text(_in_line(f"{number.get('metric', '')} {number.get('subject', '')}: {_parts(number)}")))
-    for window in content["windows"]:
-        out.print()
-        out.print(Text(_in_line(f"window  {window['cluster']}: {window['since']} to {window['until']}")))
-    for name, sql in content["sql"].items():
-        out.print()
-        out.print(Text(_in_line(f"{named_queries()[name].file}  {content['parameters'] or ''}"), style="dim"))
-        out.print(Text(sql.strip(), style="dim"))
-    for cluster, constants in content["constants"].items():
-        out.print()
-        out.print(Text(_in_line(f"constants of {cluster}: {as_json(constants, sort_keys=True)}"), style="dim"))
-
-
-def _parts(number: Mapping[str, Any]) -> str:
-    parts = []
-    for name, value in number.items():
-        if name in {"metric", "subject"} or value is None:
-            continue
-        parts.append(f"{name} = {value:,.6g}" if isinstance(value, float) else f"{name} = {value}")
-    return ", ".join(parts)

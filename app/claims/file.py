@@ -347,6 +347,17 @@ def _location(where: tuple[int | str, ...]) -> str:
     return ".".join([f"claim {number + 1}", *(str(each + 1) if isinstance(each, int) else each for each in names)])
 
 
+def claims_text(path: Path | None) -> str:
+    """The text of a claims file, or of the vendor's headline claims that come with Trackside.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if path is None:
+        return (resources.files("app") / "claims" / "vendor_headlines.toml").read_text("utf-8")
+    return toml_file.read(path)
+
+
 def read_claims(path: Path | None) -> list[Claim]:
     """Claims of a file, or the vendor's headline claims that come with Trackside.
 
@@ -355,12 +366,7 @@ def read_claims(path: Path | None) -> list[Claim]:
     """
     origin = "the default claims" if path is None else str(path)
     try:
-        text = (
-            (resources.files("app") / "claims" / "vendor_headlines.toml").read_text("utf-8")
-            if path is None
-            else toml_file.read(path)
-        )
-        entries = _File.model_validate(toml_file.parse(text), context={"used": set()}).claim
+        entries = _File.model_validate(toml_file.parse(claims_text(path)), context={"used": set()}).claim
     except FileNotFoundError:
         raise ClaimsError(f"{origin} cannot be read: No such file or directory") from None
     except InputError as error:

@@ -66,12 +66,12 @@ def status(reader: Reader, *, now: datetime) -> None:
             },
         )
         if rejects.height > REASONS:
-            console.echo(f"... and {rejects.height - REASONS} more reasons")
+            console.paragraph(f"... and {rejects.height - REASONS} more reasons")
     results = reader.failed_checks()
     if results:
         console.echo()
     for result in results:
-        console.echo(f"{result.check.severity}: {result.check.description} ({result.count}; {result.check.name})")
+        console.paragraph(f"{result.check.severity}: {result.check.description} ({result.count}; {result.check.name})")
 
 
 def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
@@ -155,15 +155,15 @@ def _warnings(reader: Reader, sources: pl.DataFrame) -> None:
     """Print warnings of the last loads, and differences from earlier loads."""
     for row in sources.iter_rows(named=True):
         for warning in row["warnings"] or []:
-            console.echo(f"warning: {row['cluster']} {row['source']}: {warning}")
+            console.paragraph(f"warning: {row['cluster']} {row['source']}: {warning}")
     for row in reader.query("source_warnings").iter_rows(named=True):
-        console.echo(f"warning: {row['cluster']} {row['source']}: {row['says']}")
+        console.paragraph(f"warning: {row['cluster']} {row['source']}: {row['says']}")
 
 
 def _removed(reader: Reader) -> None:
     """Print what retention removed."""
     for row in reader.query("removals").iter_rows(named=True):
-        console.echo(
+        console.paragraph(
             f"removed: {row['cluster']}: {row['rows']:,} {row['table_name']} before {iso(row['before'])} "
             f"(trackside retention, last at {iso(row['removed_at'])})"
         )
@@ -178,12 +178,12 @@ def _gaps(reader: Reader) -> None:
         verb = row["source"].partition(".")[0]
         slurm = "read it where Slurm is, or load a\n     dump of that time:"
         again = slurm if verb == "slurm" else "query it again, or\n     load a file:"
-        console.echo(
+        console.paragraph(
             f"gap: {row['cluster']}: {title} of {since} to {until} is missing; {again} trackside ingest {verb} "
             f"--since {since} --until {until}"
         )
     if gaps.height > GAPS:
-        console.echo(f"... and {gaps.height - GAPS} more gaps (trackside export load_gaps)")
+        console.paragraph(f"... and {gaps.height - GAPS} more gaps (trackside export load_gaps)")
 
 
 def _ledgers(reader: Reader, sources: pl.DataFrame) -> list[dict[str, Any]]:
@@ -202,11 +202,11 @@ def _computed(ledgers: list[dict[str, Any]]) -> None:
     console.echo()
     for row in ledgers:
         if row["computed_at"] is None:
-            console.echo(f"{row['cluster']}: nothing computed yet; run: trackside compute")
+            console.paragraph(f"{row['cluster']}: nothing computed yet; run: trackside compute")
             continue
         newer = row["loads_since"]
         behind = f"; {newer} load(s) since: run trackside compute" if newer else ""
-        console.echo(
+        console.paragraph(
             f"{row['cluster']}: ledger covers {row['since']:%Y-%m-%dT%H:%M:%SZ} to {row['until']:%Y-%m-%dT%H:%M:%SZ}, "
             f"computed {row['computed_at']:%Y-%m-%dT%H:%M:%SZ}{behind}"
         )

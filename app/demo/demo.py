@@ -26,6 +26,7 @@ from app import clock, formatting
 from app import console as output
 from app.claims import verify as verifying
 from app.claims.file import read_claims
+from app.claims.printed import verdict_lines
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
@@ -34,6 +35,7 @@ from app.errors import UsageError
 from app.json_text import as_json
 from app.output_file import write_file
 from app.results.headlines import headlines
+from app.terminal.terminal import Terminal
 from app.times import iso, parse_period
 from app.window import Window
 from ingest.prometheus.load_files import ingest_files
@@ -94,7 +96,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
     output.echo("truth: what the simulator knows; Trackside saw only its files. bounds: unseen time counted both ways.")
     output.echo()
-    output.verdicts(judged, where)
+    output.lines_as_made(verdict_lines(judged, where, Terminal.of()))
     output.echo()
     for line in _closing(judged):
         output.echo(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.options import add_format, add_verb
+from app.cli.options import add_format, add_table, add_verb
 
 if TYPE_CHECKING:
     import argparse
@@ -18,13 +18,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(subparsers, "export", "write a whole table or view", manual="reference/dictionary")
     parser.add_argument("table", help="table or view; `trackside export tables` lists them")
     add_format(parser)
+    add_table(parser)
     parser.set_defaults(format=None)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write a whole table, or list the tables."""
     from app import console
-    from app.cli.rows import RowFormat
+    from app.cli.rows import RowFormat, row_options
     from app.cli.run_context import warehouse_root
     from queries.warehouse import open_reader
 
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
                 console.echo(name)
             return 0
         rows = reader.table(_table(options.table, reader.relations()))
-    RowFormat.of(options).put(rows, title=options.table)
+    RowFormat.of(options).put(rows, row_options(options), title=options.table)
     return 0
 
 

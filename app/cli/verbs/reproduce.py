@@ -84,8 +84,10 @@ def run(options: argparse.Namespace) -> int:
 def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, folder: Path) -> None:
     """Print the comparison, and the verdicts on the publication's claims; write the reports."""
     from app import console
+    from app.claims.printed import verdict_lines
     from app.cli.rows import RowFormat
     from app.reproduce.reports import judged_claims, write_reports
+    from app.terminal.terminal import Terminal
     from queries.warehouse import open_reader
 
     form = RowFormat.of(options)
@@ -97,7 +99,7 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
         form.put(_shown(rows), title=chosen.title)
         for where, judged in judged_claims(reader, chosen, folder):
             console.echo()
-            console.verdicts(judged, where)
+            console.lines_as_made(verdict_lines(judged, where, Terminal.of()))
         written = write_reports(reader, chosen, folder)
     console.echo()
     console.echo(f"The warehouse: trackside show mfu --by run --warehouse {folder / 'warehouse'}")

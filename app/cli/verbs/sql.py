@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.options import add_format, add_verb
+from app.cli.options import add_format, add_table, add_verb
 
 if TYPE_CHECKING:
     import argparse
@@ -25,17 +25,18 @@ def add_parser(subparsers: Subparsers) -> None:
         "sql", metavar="SELECT", help='for example: "SELECT category, SUM(gpu_seconds) FROM gpu_time GROUP BY 1"'
     )
     add_format(parser)
+    add_table(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run one SELECT, and print or write its rows."""
     from app import console
-    from app.cli.rows import RowFormat
+    from app.cli.rows import RowFormat, row_options
     from app.cli.run_context import warehouse_root
     from queries.sandbox.run import user_sql
 
     rows, more = user_sql(warehouse_root(options), options.sql, limits(options))
-    RowFormat.of(options).put(rows)
+    RowFormat.of(options).put(rows, row_options(options))
     if more:
         console.echo(f"only the first {rows.height:,} rows are shown (config: sql.rows, sql.result_mb)", error=True)
     return 0

@@ -1,0 +1,166 @@
+"""Verdicts as a person reads them: a line for each claim first; readings, evidence and arithmetic with `--explain`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app.formatting import NOTHING, display, measured
+from app.terminal.cells import wrap
+from app.terminal.colour import paint
+from app.terminal.rows import RowOptions
+from app.terminal.table import Table, table_lines
+from app.visible import escapes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.terminal.colour import Meaning
+    from app.terminal.terminal import Terminal
+    from metrics.claims.verdict import Claim, Judged
+
+AS_READ: Final = "up to"
+"""Words of a claim that nothing can refute; what is refuted is the reading of it."""
+
+_MEANINGS: Final[dict[str, Meaning]] = {"supported": "good", "refuted": "bad", "undetermined": "warning"}
+_CONTROLS: Final = escapes()
+_ALL: Final = RowOptions(every=True)
+
+_RANKED: Final = ("claim", "measured", "target")
+_COLUMNS: Final = {
+    "verdict": ("verdict", "text"),
+    "claim": ("claim", "text"),
+    "measured": ("measured", "text"),
+    "target": ("claimed", "text"),
+    "quoted": ("in these words", "text"),
+}
+
+
+def verdict_word(judged: Judged) -> str:
+    """The verdict in words: of a claim of "up to" what is refuted is how it is read."""
+    as_read = judged.verdict == "refuted" and AS_READ in judged.claim.quoted.lower()
+    return "refuted as read" if as_read else judged.verdict
+
+
+def verdict_lines(judged: Sequence[Judged], where: str, terminal: Terminal, *, explain: bool = False) -> list[str]:
+    """A line for each claim, what would decide the undetermined ones, and what is left out by agreement.
+
+    Args:
+        judged: claims with their verdicts.
+        where: cluster and time.
+        terminal: where it is printed.
+        explain: also print how each claim is read, the evidence and the arithmetic.
+    """
+    lines = [
+        *_strong(_counts(judged), terminal),
+        *wrap(f"Claims against {where}", terminal.width),
+        *([""] if terminal.is_terminal else []),
+        *table_lines(Table(_rows(judged), _COLUMNS, ranked=_RANKED, hint="--explain"), terminal, _ALL),
+        *_below(judged, terminal),
+    ]
+    if explain:
+        return [*lines, *(line for each in judged for line in ["", *_explained(each, terminal)])]
+    return [*lines, "How each claim is read, the evidence and the arithmetic: --explain"]
+
+
+def _counts(judged: Sequence[Judged]) -> str:
+    """How many there are of each verdict."""
+    words = [each.verdict for each in judged]
+    parts = [f"{words.count(word)} {word}" for word in ("refuted", "undetermined", "supported") if word in words]
+    return f"{len(judged)} claim{'' if len(judged) == 1 else 's'}: {', '.join(parts)}."
+
+
+def _rows(judged: Sequence[Judged]) -> pl.DataFrame:
+    rows = [
+        (
+            verdict_word(each),
+            each.claim.id,
+            _measured(each),
+            f"{_side(each.claim)} {measured(each.claim.target, each.claim.unit)}",
+            f"“{each.claim.quoted}”",
+        )
+        for each in judged
+    ]
+    return pl.DataFrame(rows, dict.fromkeys(_COLUMNS, pl.String), orient="row")
+
+
+def _measured(judged: Judged) -> str:
+    """The number with what it lies between."""
+    result, unit = judged.measured, judged.claim.unit
+    value = measured(result.value, unit, null=NOTHING)
+    if result.low is None:
+        return value
+    between = f"{measured(result.low, unit)} to {_high(judged, 1)}"
+    return between if result.value is None else f"{value} ({between})"
+
+
+def _side(claim: Claim) -> str:
+    return "at least" if claim.direction == "at_least" else "at most"
+
+
+def _high(judged: Judged, digits: int) -> str:
+    high = judged.measured.high
+    return "no limit" if high == float("inf") else measured(high, judged.claim.unit, digits=digits, null=NOTHING)
+
+
+def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
+    """What a reader of the lines alone must know: scopes, agreed exclusions, and what would decide."""
+    texts = []
+    for each in judged:
+        claim = each.claim
+        known = [f"only {claim.narrowed}"] if claim.narrowed else []
+        known += [f"left out {one.words()}" for one in claim.exclusions]
+        known += [f"needs {each.measured.needed}"] if each.verdict == "undetermined" and each.measured.needed else []
+        texts += [f"{claim.id}: {text}" for text in known]
+    return [line for text in texts for line in wrap(_in_line(text), terminal.width, indent="  ", first="")]
+
+
+def _strong(text: str, terminal: Terminal) -> list[str]:
+    return [paint(line, "strong", colours=terminal.colours) for line in wrap(text, terminal.width)]
+
+
+def _explained(judged: Judged, terminal: Terminal) -> list[str]:
+    """The words quoted, what was tested, the numbers, what is missing."""
+    claim = judged.claim
+    word = paint(verdict_word(judged).upper(), _MEANINGS[judged.verdict], colours=terminal.colours)
+    first, *more = wrap(
+        _in_line(f"{claim.id}: “{claim.quoted}”"),
+        terminal.width,
+        indent="  ",
+        first=f"{verdict_word(judged).upper()}  ",
+    )
+    lines = [first.replace(verdict_word(judged).upper(), word, 1), *more]
+    target = f"{_side(claim)} {measured(claim.target, claim.unit, digits=2)}   ({claim.kind})"
+    for heading, text in (("read as", claim.read_as), ("target", target), *_about(judged)):
+        lines += wrap(_in_line(text), terminal.width, indent=" " * 13, first=f"  {heading:<10} ")
+    return lines
+
+
+def _in_line(text: str) -> str:
+    """Text of any length in one line that leaves the terminal as it is."""
+    return text.replace("\n", " ").translate(_CONTROLS)
+
+
+def _about(judged: Judged) -> list[tuple[str, str]]:
+    """What is reported of a verdict, by heading: only what there is."""
+    claim, result = judged.claim, judged.measured
+    low, high = measured(result.low, claim.unit, digits=2, null=NOTHING), _high(judged, 2)
+    count = "" if result.n is None else f", n = {result.n}"
+    rows = [("scope", claim.narrowed)] if claim.narrowed else []
+    if claim.window and judged.since and judged.until:
+        rows.append(("window", f"{display(judged.since, 'time')} to {display(judged.until, 'time')}"))
+    value = measured(result.value, claim.unit, digits=2, null=NOTHING)
+    rows.append(("measured", f"{value}, from {low} to {high}{count}   [{result.method or 'no data'}]"))
+    if result.level:
+        rows.append(("evidence", result.level))
+    rows += [("beside", text) for text in result.beside]
+    rows += [("left out", one.words()) for one in claim.exclusions]
+    if claim.exclusions:
+        hours = "" if result.excluded_gpu_s is None else f", {display(result.excluded_gpu_s, 'gpu_h')} GPU-hours"
+        rows.append(("", f"together {display(result.excluded_s, 'seconds')} of the window{hours}"))
+    if judged.adjudications:
+        rows.append(("corrected", f"{judged.adjudications} correction(s) by persons count: trackside adjudicate list"))
+    if judged.verdict == "undetermined" and result.needed:
+        rows.append(("needed", result.needed))
+    return rows
