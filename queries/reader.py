@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
-from queries import check_outcomes, integrity, recovery, sql_files
+from queries import check_outcomes, integrity, of_run, recovery, sql_files
 from queries.check_outcomes import CheckOutcome
 from queries.errors import CorruptWarehouseError, QueryError, WriteError
 from queries.memo import Memo
@@ -114,6 +114,16 @@ class Connection:
         named = sql_files.named_queries()[name]
         with duckdb_errors(self.root, self._path):
             return self._connection.execute(named.sql, {key: params[key] for key in named.parameters}).fetchall()
+
+    def query_of_run(self, name: str, run_id: str, **params: object) -> pl.DataFrame:
+        """Rows of a named query about one run: as `queries.of_run` narrows it; parameters as in `query`.
+
+        Raises:
+            KeyError: there is no such query, its rows are about no run, or one of its parameters is missing.
+        """
+        sql = of_run.narrowed(name)
+        named = sql_files.named_queries()[name].parameters | {"cluster"}
+        return self.frame(sql, {key: params[key] for key in named} | {"of_run": run_id})
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - see `Reader`
         """What `make` returns: nothing is cached, since rows may change."""

@@ -1,0 +1,48 @@
+"""Named queries narrowed to one run: the same rows, without those of other runs.
+
+Whatever is computed of all runs of a cluster can so be computed of one, by the same functions, and DuckDB passes only
+its rows on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from queries import sql_files
+
+_JOBS: Final = "(q.scheduler, q.job_id) IN (SELECT scheduler, job_id FROM run_attempts WHERE cluster = $cluster AND run_id = $of_run)"  # noqa: E501 - SQL
+_LOGS: Final = (
+    "q.run_id IN (SELECT s.run_id FROM run_sessions AS s WHERE s.cluster = $cluster AND (s.run_id = $of_run OR "
+    "(s.scheduler, s.job_id) IN "
+    "(SELECT scheduler, job_id FROM run_attempts WHERE cluster = $cluster AND run_id = $of_run)))"
+)
+_RUN: Final = "q.run_id = $of_run"
+
+CONDITIONS: Final[dict[str, str]] = {
+    "attempt_activity": _JOBS,
+    "allocated_to_attempts": _JOBS,
+    "attempt_gpu_models": _JOBS,
+    "attempts": _JOBS,
+    "interruption_costs": _RUN,
+    "interruptions": _RUN,
+    "ledger_sums": "q.subject = $of_run",
+    "restarts": _RUN,
+    "run_attempts": _JOBS,
+    "run_events": _LOGS,
+    "run_sessions": _LOGS,
+    "runs": _RUN,
+    "steps": _LOGS,
+}
+"""By named query: which of its rows are about the run `$of_run`. Attempts are those of its job ids, so that the
+restarts of a job are counted as they are among all attempts; logs are those of its jobs, or under its name."""
+
+
+def narrowed(name: str) -> str:
+    """SQL of a named query that returns only the rows about `$of_run`.
+
+    Raises:
+        KeyError: there is no such query, or its rows are about no run.
+    """
+    condition = CONDITIONS[name]
+    core = sql_files.named_queries()[name].sql.strip().removesuffix(";")
+    return f"SELECT q.* FROM (\n{core}\n) AS q\nWHERE {condition}"  # noqa: S608 - our own texts
