@@ -56,6 +56,7 @@ class SourceFolder(NamedTuple):
         files: its files in `--help`.
         epilog: the text below that.
         manual: its page of the manual.
+        without_jobs: the command that shows something of its rows without the accounting of their jobs.
     """
 
     name: str
@@ -66,3 +67,4 @@ class SourceFolder(NamedTuple):
     files: str = "files to load; - is standard input"
     epilog: str = ""
     manual: str = ""
+    without_jobs: str = ""

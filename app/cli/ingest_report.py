@@ -19,8 +19,23 @@ def accounting_is_loaded(writer: Writer) -> bool:
     return "slurm.accounting" in writer.query("status_sources")["source"]
 
 
-def finish(reports: Sequence[Report], *, files: bool, quiet: bool, jobs_known: bool = True) -> int:
+def accounting_is_loaded_of(writer: Writer, reports: Sequence[Report]) -> bool:
+    """Whether the accounting of every cluster that the inputs name is loaded."""
+    named = {cluster for report in reports if report.parsed is not None for cluster in report.parsed.clusters}
+    return named <= set(writer.query("accounted_clusters")["cluster"])
+
+
+def finish(
+    reports: Sequence[Report], *, files: bool, quiet: bool, jobs_known: bool = True, without_jobs: str = ""
+) -> int:
     """Print the results of the inputs, and the next command.
+
+    Args:
+        reports: of the inputs.
+        files: whether they were named.
+        quiet: print errors only.
+        jobs_known: whether the accounting of these jobs is loaded.
+        without_jobs: the command that shows something without it.
 
     Raises:
         Exception: the error of the first input that failed.
@@ -36,6 +51,8 @@ def finish(reports: Sequence[Report], *, files: bool, quiet: bool, jobs_known: b
         return 0
     if jobs_known:
         console.echo("Next: trackside compute", error=True)
+    elif without_jobs:
+        console.echo(f"Next: {without_jobs}", error=True)
     else:
         console.echo("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
     return 0

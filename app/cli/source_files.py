@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers, folder: SourceFolder) -> None:
 def run(options: argparse.Namespace, folder: SourceFolder) -> int:
     """Load the files."""
     from app import clock
-    from app.cli.ingest_report import accounting_is_loaded, finish
+    from app.cli.ingest_report import accounting_is_loaded_of, finish
     from app.cli.run_context import progress, settings_and_root
     from ingest.slurm.load_files import once_only
     from queries.warehouse import open_writer
@@ -46,5 +46,6 @@ def run(options: argparse.Namespace, folder: SourceFolder) -> int:
     ):
         loader = import_module(folder.loader)
         reports = loader.ingest_files(writer, options.files, cluster=cluster, now=now, progress=report)
-        jobs_known = accounting_is_loaded(writer)
-    return finish(reports, files=True, quiet=options.quiet, jobs_known=jobs_known)
+        jobs_known = accounting_is_loaded_of(writer, reports)
+    alone = folder.without_jobs
+    return finish(reports, files=True, quiet=options.quiet, jobs_known=jobs_known, without_jobs=alone)

@@ -131,6 +131,7 @@ class _Log:
 
     origin: str
     cluster: str | None
+    cluster_of_jobs: str | None
     latest_us: float = math.inf
     sessions: list[_Session] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
@@ -159,7 +160,8 @@ class _Log:
         """Book one line that was understood."""
         if isinstance(line, Run):
             self.open, self.lost_at = False, number
-            session = _session(line, self.cluster, self.origin, len(self.steps), self.warnings)
+            cluster = self.cluster if text_or_none(line.job_id) is None else self.cluster_of_jobs
+            session = _session(line, cluster, self.origin, len(self.steps), self.warnings)
             self._is_past(session.began)
             self.sessions.append(session)
             self.open = True
@@ -241,7 +243,12 @@ def _ahead(us: float) -> str:
 
 
 def parse_runlog(
-    data: bytes, *, origin: str = "input", cluster: str | None = None, now: datetime | None = None
+    data: bytes,
+    *,
+    origin: str = "input",
+    cluster: str | None = None,
+    cluster_of_jobs: str | None = None,
+    now: datetime | None = None,
 ) -> Parsed:
     """Read a run log.
 
@@ -249,6 +256,7 @@ def parse_runlog(
         data: the bytes, unpacked.
         origin: where they came from, for messages and for `run_sessions.origin`.
         cluster: the cluster of sessions that name none.
+        cluster_of_jobs: of those among them that have a job id; `cluster` if None, unknown if empty.
         now: the time: lines of later are refused, and so are those of a session that begins later.
 
     Returns:
@@ -256,11 +264,12 @@ def parse_runlog(
 
     Raises:
         UnrecognisedInputError: it has no `run` line.
-        InputError: a session names no cluster, and `cluster` is None.
+        InputError: a session names no cluster, and none is passed for it.
     """
     data, warnings = clean(data, origin)
     latest_us = math.inf if now is None else latest(now).timestamp() * US
-    log = _read(data, _Log(origin, cluster, latest_us, warnings=warnings))
+    of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
+    log = _read(data, _Log(origin, cluster, of_jobs, latest_us, warnings=warnings))
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log, data))
     if any(session.row["cluster"] is None for session in log.sessions):

@@ -26,6 +26,9 @@ FOLDER: Final = SourceFolder(
     files="run logs (JSON lines), .gz is fine; - is standard input",
     epilog="""\
 Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. A log that
-still grows may be read again at any time: what is new is added. --cluster is for logs that name none themselves.""",
+still grows may be read again at any time: what is new is added. A log alone is enough: trackside run shows its run.
+--cluster is for logs that name none themselves. Without it, those of a job are of the only cluster with accounting, and
+all others of the cluster `local`.""",
     manual="sources/run-logs",
+    without_jobs="trackside run",
 )

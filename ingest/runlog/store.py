@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
+
+LOCAL: Final = "local"
+"""Cluster of logs of a machine that is part of none."""
 
 _RUN = ["cluster", "run_id"]
 
@@ -45,7 +48,8 @@ def ingest_files(
     Args:
         writer: the warehouse.
         files: names of files; `-` is standard input.
-        cluster: of sessions that name none.
+        cluster: of sessions that name none; if None, those with a job id are of the only cluster with accounting, and
+            all others of `LOCAL`.
         now: stored as the time of loading; lines of later are refused.
         progress: called with which file is being read, its number, and how many there are.
         facts: of the `run` line, for logs of other frameworks that do not record them.
@@ -53,6 +57,7 @@ def ingest_files(
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
+    named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, _cluster_of_jobs(writer))
     reports = []
     for number, name in enumerate(files):
         progress(name, number, len(files))
@@ -60,11 +65,17 @@ def ingest_files(
             source = Input(name)
             data = b"".join(source.with_short_lines())
             text = as_run_log(data, source.name, facts or {})
-            parsed = parse_runlog(text, origin=source.name, cluster=cluster, now=now)
+            parsed = parse_runlog(text, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now)
             reports.append(Report(name, load(writer, parsed, request=from_file(source.name), data=data, now=now)))
         except FAULTS as error:  # one user's log must not keep the others' out
             reports.append(Report(name, error=fault_of(name, error)))
     return reports
+
+
+def _cluster_of_jobs(writer: Writer) -> str:
+    """The cluster of a job id where the log names none: the only one with accounting; empty: there are several."""
+    names = writer.query("accounted_clusters")["cluster"].to_list()
+    return LOCAL if not names else str(names[0]) if len(names) == 1 else ""
 
 
 def load(writer: Writer, parsed: Parsed, *, request: LoadRequest, data: bytes, now: datetime) -> Parsed:

@@ -183,15 +183,44 @@ def test_the_command_reads_gzip(tmp_path: Path) -> None:
     assert contents(tmp_path / "w")["steps"].height == 300
 
 
-def test_command_fills_in_a_cluster_and_requests_a_missing_one(tmp_path: Path) -> None:
+def test_log_without_a_cluster_is_of_the_named_one_else_local(tmp_path: Path) -> None:
     text = session(0).replace('"cluster": "alpha"', '"cluster": null')
     files = write(tmp_path, log=text)
-    asked = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
-    assert asked.returncode == 35
-    assert "--cluster NAME" in asked.stderr
-    done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), "--cluster", "gamma", *files)
+    done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
     assert done.returncode == 0, done.stderr
-    assert set(contents(tmp_path / "w")["steps"]["cluster"]) == {"gamma"}
+    assert "Next: trackside run" in done.stderr
+    assert set(contents(tmp_path / "w")["steps"]["cluster"]) == {runlogs.LOCAL}
+    named = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "n"), "--cluster", "gamma", *files)
+    assert named.returncode == 0, named.stderr
+    assert set(contents(tmp_path / "n")["steps"]["cluster"]) == {"gamma"}
+
+
+@pytest.mark.parametrize(("clusters", "of_job"), [((), "local"), (("c",), "c"), (("c", "d"), None)])
+def test_log_of_a_job_is_of_the_only_accounted_cluster(
+    tmp_path: Path, clusters: tuple[str, ...], of_job: str | None
+) -> None:
+    text = session(0).replace('"cluster": "alpha"', '"cluster": null')
+    files = write(tmp_path, job=text, laptop=text.replace('"job_id": "29"', '"job_id": null'))
+    for name in clusters:
+        (tmp_path / f"{name}.txt").write_text(ACCOUNTING.replace("|alpha|", f"|{name}|"))
+        done = trackside("ingest", "slurm", str(tmp_path / f"{name}.txt"), "--warehouse", str(tmp_path / "w"))
+        assert done.returncode == 0, done.stderr
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        reports = runlogs.ingest_files(writer, files, cluster=None, now=NOW, progress=lambda *_: None)
+    job, laptop = reports
+    assert laptop.parsed is not None
+    assert laptop.parsed.clusters == {runlogs.LOCAL}
+    if of_job is None:
+        assert "--cluster NAME" in str(job.error)
+    else:
+        assert job.parsed is not None
+        assert job.parsed.clusters == {of_job}
+
+
+ACCOUNTING = f"""\
+JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|NNodes|AllocTRES|NodeList
+7|7|alpha|a|l|m|train|COMPLETED|0:0|{T}|{T}|{T}|{T + 60}|1|cpu=64,gres/gpu=8,node=1|n1
+"""
 
 
 def test_the_recorder_comes_out_as_it_is(tmp_path: Path) -> None:
