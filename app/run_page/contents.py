@@ -1,0 +1,316 @@
+"""The numbers of the page about a run, by the functions that `trackside show` uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from app.results.checkpoints import checkpoint_rows
+from app.results.constants import computed_constants
+from app.results.ettr import ettr_run_rows
+from app.results.failures.interruptions import every_restart, priced_interruptions
+from app.results.mfu import mfu_run_rows, mfu_wall_run_rows
+from app.results.runs.job_goodput import job_accounts
+from app.results.runs.run_logs import computed_logs
+from app.results.telemetry.gpu_activity import VERIFICATION
+from app.results.windows import ledger_sums
+from app.run_page.log_only import LogOnly, last_line, read
+from app.run_page.one_run import OneRun
+from app.window import Window
+from metrics import frames
+from metrics.mfu.flops import MEASURES
+from metrics.telemetry.utilisation import utilisation
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.config.settings import Rules
+    from app.run_page.request import RunChoice
+    from app.window import Source
+    from queries.warehouse import Reader
+
+Row = dict[str, Any]
+
+QUEUED_FIRST: Final = "queued"
+QUEUED_AGAIN: Final = "requeued"
+"""Categories of the page beside those of the ledger: waiting for the first start, and between attempts."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A category of a run's time.
+
+    Attributes:
+        category: of the ledger, or `QUEUED_FIRST`, `QUEUED_AGAIN`.
+        gpu_s: GPU-seconds; seconds of the run where its GPUs are unknown.
+        causes: cause and its share of `gpu_s` in the same unit, the largest first; those without a cause left out.
+    """
+
+    category: str
+    gpu_s: float
+    causes: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What the logs of a run record of its steps.
+
+    Attributes:
+        executed: executions of steps.
+        lost: of these, executed again later.
+        first: number of the first step.
+        last: the highest one.
+        median_s: median duration, null where no step records one.
+        checkpoints: saves.
+    """
+
+    executed: int
+    lost: int
+    first: int
+    last: int
+    median_s: float | None
+    checkpoints: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that the page shows.
+
+    Attributes:
+        choice: the run, and how it was chosen.
+        window: of the numbers: all of the computed data, or from the first line of the log to its last.
+        run: its row of `runs`.
+        attempts: rows of the named query `run_facts`; of a log alone, its processes.
+        ettr: its row of `ettr_run_rows`; None where the run held no GPUs.
+        parts: its time by category; they add up to `wall_gpu_s` of `ettr`.
+        interruptions: as `priced_interruptions` returns them.
+        restarts: rows of `every_restart`.
+        steps: None without a log.
+        goodput: its row of `job_accounts`.
+        mfu: rows of `mfu_run_rows`.
+        mfu_wall: the share of the allocated time that the steps of these take; None where it is unknown.
+        convention: that of the headline MFU.
+        activity: its row of `utilisation`; None without telemetry.
+        memory: memory in use on its GPUs.
+        node_memory: memory in use on its nodes.
+        health: incidents on its nodes.
+        slow: days on which its steps took longer than the ideal one.
+        checkpoints: its row of `checkpoint_rows`.
+        log_read: end of the log, and when it was last read: of a log alone.
+        warnings: what makes the numbers older than the data.
+    """
+
+    choice: RunChoice
+    window: Window
+    run: Row
+    attempts: list[Row]
+    ettr: Row | None = None
+    parts: tuple[Part, ...] = ()
+    interruptions: list[Row] = field(default_factory=list)
+    restarts: list[Row] = field(default_factory=list)
+    steps: Steps | None = None
+    goodput: Row | None = None
+    mfu: list[Row] = field(default_factory=list)
+    mfu_wall: float | None = None
+    convention: str = ""
+    activity: Row | None = None
+    memory: Row | None = None
+    node_memory: Row | None = None
+    health: list[Row] = field(default_factory=list)
+    slow: list[Row] = field(default_factory=list)
+    checkpoints: Row | None = None
+    log_read: tuple[datetime, datetime | None] | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> float | None:
+        """Most GPUs held at once; None: unknown, or never held."""
+        value = self.run["n_gpus"]
+        return None if value is None else float(value)
+
+    @property
+    def unit(self) -> str:
+        """What its time is counted in: hours of the run where its GPUs are unknown."""
+        return "GPU-h" if self.gpus else "h"
+
+    @property
+    def started(self) -> bool:
+        """Whether it ever held nodes."""
+        return self.run["started_at"] is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it runs or waits any more."""
+        return self.run["ended_at"] is not None
+
+
+def gather(reader: Reader, choice: RunChoice, rules: Rules) -> Contents:
+    """Read the numbers of a run.
+
+    Args:
+        reader: the published copy.
+        choice: the run.
+        rules: those of the configuration, for a run that only its log describes.
+    """
+    return _of_log(reader, choice, rules) if choice.logged_only else _of_accounting(reader, choice)
+
+
+# --- by accounting, and what else is known ---------------------------------------------------------------------------
+
+
+def _of_accounting(reader: Reader, choice: RunChoice) -> Contents:
+    cluster, run_id = choice.cluster, choice.run_id
+    source = OneRun(reader, cluster, run_id)
+    computed = source.query("computed", cluster=cluster).row(0, named=True)
+    window = Window(cluster, computed["since"], computed["until"])
+    mine = pl.col("run_id") == run_id
+    ettr = _row(ettr_run_rows(source, window).filter(mine))
+    return Contents(
+        choice=choice,
+        window=window,
+        run=_run(reader, window, run_id),
+        attempts=source.query("run_facts", cluster=cluster, run_id=run_id).to_dicts(),
+        ettr=ettr,
+        parts=_parts(source, window, run_id, ettr),
+        interruptions=priced_interruptions(source, window).filter(mine).to_dicts(),
+        restarts=every_restart(source, window).filter(mine).to_dicts(),
+        **_of_steps(source, window, run_id),
+        activity=_activity(source, window, run_id),
+        memory=_row(source.query("run_gpu_memory", cluster=cluster, run_id=run_id)),
+        node_memory=_row(source.query("run_node_memory", cluster=cluster, run_id=run_id)),
+        health=source.query("run_health", cluster=cluster, run_id=run_id).to_dicts(),
+        slow=source.query("run_slow_days", cluster=cluster, run_id=run_id).to_dicts(),
+        checkpoints=_row(checkpoint_rows(source, window).filter(mine)),
+        warnings=_warnings(source, cluster),
+    )
+
+
+def _run(reader: Reader, window: Window, run_id: str) -> Row:
+    """The run's row: also of one that had no time in the window."""
+    return reader.query("run_row", cluster=window.cluster, run_id=run_id).row(0, named=True)
+
+
+def _row(rows: pl.DataFrame) -> Row | None:
+    return rows.row(0, named=True) if rows.height else None
+
+
+def _warnings(source: Source, cluster: str) -> tuple[str, ...]:
+    newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
+    return (f"{newer} load(s) since the last computation; run: trackside compute",) if newer else ()
+
+
+def _parts(source: Source, window: Window, run_id: str, ettr: Row | None) -> tuple[Part, ...]:
+    """The run's time by category: what its GPUs did, and what it waited."""
+    if ettr is None:
+        return ()
+    sums = (
+        ledger_sums(source, window, "run")
+        .filter(pl.col("subject") == run_id)
+        .select("category", "cause", pl.col("gpu_seconds").cast(pl.Float64))
+        .group_by("category", "cause")
+        .agg(pl.col("gpu_seconds").sum())
+        .sort("gpu_seconds", "category", "cause", descending=[True, False, False])
+    )
+    held = {}
+    for category, rows in sums.partition_by("category", as_dict=True, maintain_order=True).items():
+        causes = tuple((cause, gpu_s) for cause, gpu_s in rows.select("cause", "gpu_seconds").rows() if cause)
+        held[str(category[0])] = Part(str(category[0]), float(rows["gpu_seconds"].sum()), causes)
+    waits = [
+        Part(QUEUED_FIRST, float(ettr["queued_initial"])),
+        Part(QUEUED_AGAIN, float(ettr["queued_requeue"])),
+    ]
+    return tuple(part for part in (*held.values(), *waits) if part.gpu_s > 0)
+
+
+# --- what logs record ------------------------------------------------------------------------------------------------
+
+
+def _of_steps(source: Source, window: Window, run_id: str) -> Row:
+    """What the logs of a run give: fields of `Contents`."""
+    logs, executed = computed_logs(source, window.cluster)
+    mine = executed.filter(pl.col("run") == run_id)
+    convention = computed_constants(source, window.cluster).get("flop_convention", "")
+    if mine.is_empty():
+        return {"convention": convention}
+    sessions = logs.sessions.filter((pl.col("run") == run_id) & pl.col("usable")).select(
+        "run_id", "scheduler", "job_id"
+    )
+    saves = logs.events.filter(pl.col("kind") == "checkpoint_save").join(
+        sessions.unique(), on=["run_id", "scheduler", "job_id"], how="semi"
+    )
+    accounts = job_accounts(source, window).runs.filter(pl.col("run_id") == run_id)
+    wall = mfu_wall_run_rows(source, window).filter(pl.col("run_id") == run_id)
+    measured = mfu_run_rows(source, window, run_id, MEASURES).filter(pl.col("run_id") == run_id)
+    return {
+        "convention": convention,
+        "steps": _steps(mine, saves.height),
+        "goodput": _row(accounts),
+        "mfu": measured.to_dicts(),
+        "mfu_wall": wall["step_share"].item() if wall.height else None,
+    }
+
+
+def _steps(mine: pl.DataFrame, checkpoints: int) -> Steps:
+    row = mine.select(
+        executed=pl.len(),
+        lost=(~pl.col("kept")).sum(),
+        first=pl.col("step").min(),
+        last=pl.col("step").max(),
+        median_s=pl.col("duration_s").median(),
+    ).row(0, named=True)
+    return Steps(**row, checkpoints=checkpoints)
+
+
+# --- telemetry -------------------------------------------------------------------------------------------------------
+
+
+def _activity(source: Source, window: Window, run_id: str) -> Row | None:
+    """What the GPUs did, as `show utilisation --by run` computes it; None where no sample covers them."""
+    key = list(frames.ATTEMPT_KEY)
+    joined = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == run_id)
+    own = joined.select(*key, pl.col("run_id").alias("subject"))
+    stored = source.query("attempt_activity", cluster=window.cluster).filter(~pl.col(VERIFICATION))
+    sums = stored.join(own, on=key).drop(VERIFICATION)
+    if sums.is_empty():
+        return None
+    held = source.query("allocated_to_attempts", **window.parameters).with_columns(cluster=pl.lit(window.cluster))
+    return _row(utilisation(sums, held.join(own, on=key).select("subject", "allocated_s"), ["subject"]))
+
+
+# --- of a log alone --------------------------------------------------------------------------------------------------
+
+
+def _of_log(reader: Reader, choice: RunChoice, rules: Rules) -> Contents:
+    cluster, run_id = choice.cluster, choice.run_id
+    logged = read(reader, cluster, run_id)
+    known = LogOnly(logged, cluster, run_id, rules, gpus=logged.gpus)
+    shares = known if logged.gpus else LogOnly(logged, cluster, run_id, rules, gpus=1.0)
+    window = known.window
+    ettr = _row(ettr_run_rows(shares, window))
+    advice = _row(checkpoint_rows(shares, window, rates=shares.failure_rate()))
+    sessions = logged.sessions
+    return Contents(
+        choice=choice,
+        window=window,
+        run=known.query("runs").row(0, named=True),
+        attempts=_processes(known, sessions),
+        ettr=ettr,
+        parts=_parts(shares, window, run_id, ettr),
+        **_of_steps(known, window, run_id),
+        checkpoints=advice,
+        log_read=last_line(logged),
+    )
+
+
+def _processes(known: LogOnly, sessions: pl.DataFrame) -> list[Row]:
+    """The processes of a log, with how long nothing was logged before each, and the steps that each executed."""
+    _, executed = computed_logs(known, known.window.cluster)
+    steps = executed.group_by("submitted_at").agg(
+        first=pl.col("step").min(), last=pl.col("step").max(), lost=(~pl.col("kept")).sum()
+    )
+    gap = frames.seconds(pl.col("started_at") - pl.col("ended_at").shift(1))
+    facts = sessions.select(pl.col("gpu_model", "node", "world", "n_gpus").drop_nulls().first())
+    rows = known.attempts.with_columns(gap_s=gap, attempt_no=pl.int_range(1, pl.len() + 1))
+    return rows.join(steps, on="submitted_at", how="left").join(facts, how="cross").sort("started_at").to_dicts()

@@ -1,0 +1,126 @@
+"""Numbers, times and names as the page prints them: short, without noise, and safe for a terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from app.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def name(value: object, *, none: str = "-") -> str:
+    r"""A text that users choose, in one line in which nothing hides.
+
+    >>> name("a\nb\x1b[2J\u202e"), name(None)
+    ('a b\ufffd[2J\\u202e', '-')
+    """
+    return none if value is None else " ".join(visible(str(value)).split()) or none
+
+
+def duration(seconds: float) -> str:
+    """A length in its two largest units.
+
+    >>> duration(0.25), duration(8.4), duration(88.0), duration(3725.0), duration(2_441_461.0)
+    ('0.25 s', '8.4 s', '1 min 28 s', '1 h 2 min', '28 d 6 h')
+    >>> duration(3599.7), duration(0.0)
+    ('1 h', '0 s')
+    """
+    if 0 < abs(seconds) < 10:
+        return f"{seconds:.2g} s"
+    left = round(seconds)
+    for place, (unit, length) in enumerate(_UNITS):
+        if left < length:
+            continue
+        whole, rest = divmod(left, length)
+        if place == len(_UNITS) - 1:
+            return f"{whole:,} {unit}"
+        smaller, smaller_length = _UNITS[place + 1]
+        part = rest // smaller_length
+        return f"{whole:,} {unit} {part} {smaller}" if part else f"{whole:,} {unit}"
+    return "0 s"
+
+
+def moment(value: datetime | None) -> str:
+    """A time in UTC, to the minute (the page names the zone once)."""
+    return "-" if value is None else value.strftime("%Y-%m-%d %H:%M")
+
+
+def share(value: float | None) -> str:
+    """A share, with one decimal.
+
+    >>> share(0.12345), share(None)
+    ('12.3 %', 'cannot tell')
+    """
+    return "cannot tell" if value is None else f"{100 * value:.1f} %"
+
+
+def count(value: Any) -> str:  # noqa: ANN401 - decimal, float or int
+    """A number of things; fractions only where there are some.
+
+    >>> count(1024.0), count(0.5)
+    ('1,024', '0.5')
+    """
+    return f"{float(value):,.10g}"
+
+
+def plural(value: float, what: str) -> str:
+    """A number of things with their name.
+
+    >>> plural(1, "node"), plural(2.0, "node")
+    ('1 node', '2 nodes')
+    """
+    return f"{count(value)} {what}" if value == 1 else f"{count(value)} {what}s"
+
+
+def decimals(whole: float) -> int:
+    """Decimals of the hours of a column with this sum.
+
+    >>> decimals(173_551.0), decimals(42.0), decimals(0.5)
+    (0, 1, 2)
+    """
+    return 0 if whole >= 1000 else 1 if whole >= 10 else 2 if whole >= 0.1 else 4
+
+
+def hours(seconds: float, unit: str, *, of: float | None = None) -> str:
+    """GPU-hours (or hours), with the decimals of the whole `of` which they are a part of, also in seconds.
+
+    >>> hours(4_320_000.0, "GPU-h"), hours(90.0, "h"), hours(0.0, "h"), hours(5760.0, "h", of=460_800.0)
+    ('1,200 GPU-h', '0.0250 h', '0 h', '1.6 h')
+    """
+    amount = seconds / 3600
+    digits = decimals(abs(amount if of is None else of / 3600))
+    return f"{amount:,.{digits}f} {unit}" if amount else f"0 {unit}"
+
+
+def adding_up(values: Sequence[float], digits: int) -> list[float]:
+    """Values rounded so that they add up to their rounded sum: the largest remainders are rounded up.
+
+    >>> adding_up([33.333, 33.333, 33.334], 1), sum(adding_up([33.333, 33.333, 33.334], 1))
+    ([33.3, 33.3, 33.4], 100.0)
+    """
+    scale = 10**digits
+    exact = [value * scale for value in values]
+    floors = [math.floor(value) for value in exact]
+    missing = round(sum(exact)) - sum(floors)
+    order = sorted(range(len(exact)), key=lambda at: (floors[at] - exact[at], at))
+    for at in order[:missing]:
+        floors[at] += 1
+    return [value / scale for value in floors]
+
+
+def size(value: float) -> str:
+    """Bytes, as Slurm counts them: in powers of 1024.
+
+    >>> size(2.0 * 2**40), size(85.9e9)
+    ('2.0 TiB', '80.0 GiB')
+    """
+    for unit, least in (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
+        if value >= least:
+            return f"{value / least:,.1f} {unit}"
+    return f"{value / 2**10:,.1f} KiB"
