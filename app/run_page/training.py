@@ -1,0 +1,89 @@
+"""What the log of a run records: steps, MFU, job goodput, checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from app.run_page import texts
+
+if TYPE_CHECKING:
+    from app.run_page.contents import Contents, Row
+    from app.run_page.lines import Page
+
+
+def training(page: Page, contents: Contents) -> None:
+    """Steps, MFU, job goodput and checkpoints."""
+    steps = contents.steps
+    if steps is None:
+        return
+    page.heading("Training, by its log")
+    each = "" if steps.median_s is None else f", median {texts.duration(steps.median_s)}"
+    lost = f"{steps.lost:,} lost (executed again)" if steps.lost else "none lost"
+    page.fact("Steps", f"{steps.executed:,} executed ({steps.first:,} to {steps.last:,}), {lost}{each}")
+    _mfu(page, contents)
+    goodput = contents.goodput
+    if goodput is not None and goodput["value"] is not None:
+        page.fact(
+            "Job goodput", f"{texts.share(goodput['value'])} of the time since its first process, as Google defines it"
+        )
+    _checkpoints(page, contents)
+
+
+def headline_mfu(contents: Contents) -> Row | None:
+    """MFU by the configured convention, else by the first one that the log allows."""
+    known = [row for row in contents.mfu if row["measure"] == "mfu" and row["value"] is not None]
+    return min(known, key=lambda row: row["convention"] != contents.convention, default=None)
+
+
+def _mfu(page: Page, contents: Contents) -> None:
+    row = headline_mfu(contents)
+    if row is None:
+        return
+    interval = ""
+    if row["ci_low"] is not None and row["ci_high"] - row["ci_low"] >= _TELLABLE:
+        interval = f" (95 %: {100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f} %)"
+    page.fact(
+        "MFU", f"{texts.share(row['value'])}{interval} by {row['convention']}, over the dense {row['dtype']} peak"
+    )
+    words = []
+    if contents.mfu_wall is not None:
+        words.append(f"{texts.share(row['value'] * contents.mfu_wall)} over all the time it held its GPUs")
+    others = [
+        each for each in contents.mfu if each is not row and each["value"] is not None and each["measure"] == "mfu"
+    ]
+    if others:
+        listed = ", ".join(f"{each['convention']} {100 * each['value']:.1f}" for each in others[:_CONVENTIONS])
+        words.append(f"in % by other conventions: {listed}")
+    if words:
+        page.fact("", "; ".join(words))
+
+
+_CONVENTIONS: Final = 3
+_TELLABLE: Final = 0.0005
+"""Ends of a ratio that lie less apart than this read the same."""
+
+
+def _checkpoints(page: Page, contents: Contents) -> None:
+    row = contents.checkpoints
+    if row is None or not row["n_checkpoints"]:
+        return
+    every = (
+        "at unknown times" if row["interval_s"] is None else f"every {texts.duration(row['interval_s'])} of training"
+    )
+    blocks = "" if not row["write_s"] else f", each blocks {texts.duration(row['write_s'])}"
+    page.fact("Checkpoints", f"{row['n_checkpoints']:,} saved, {every}{blocks}")
+    page.fact("", advice_text(contents, row))
+
+
+def advice_text(contents: Contents, row: Row) -> str:
+    """How often it should save, and what that would give."""
+    word = contents.unit
+    if row["optimal_s"] is None:
+        return texts.name(row["note"], none=row["advice"])
+    high = "no limit" if row["optimal_high_s"] is None else texts.duration(row["optimal_high_s"])
+    low = "" if row["optimal_low_s"] is None else f" (95 %: {texts.duration(row['optimal_low_s'])} to {high})"
+    whose = "its own restarts" if contents.choice.logged_only else "the cluster's failures"
+    best = f"best by {whose}: every {texts.duration(row['optimal_s'])}{low}"
+    if row["advice"] not in {"save less often", "save more often"} or row["gain_gpu_s"] is None:
+        return f"{best}; {row['advice']}"
+    return f"{row['advice']}, {best}; that would have won {texts.hours(row['gain_gpu_s'], word)}"

@@ -1,0 +1,86 @@
+"""What the page cannot tell about a run, why, and what would give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from app.run_page import texts
+from app.run_page.training import headline_mfu
+from metrics.goodput.goodput import SWITCH_ON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.run_page.contents import Contents
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A number that is not on the page.
+
+    Attributes:
+        what: its name.
+        because: why it is not there, and what would give it.
+    """
+
+    what: str
+    because: str
+
+
+def unknowns(contents: Contents) -> list[Unknown]:
+    """What cannot be told, the most important first."""
+    return list(_ettr(contents)) + list(_logs(contents)) + list(_telemetry(contents)) + list(_of_log(contents))
+
+
+def _ettr(contents: Contents) -> Iterator[Unknown]:
+    row = contents.ettr
+    if not contents.started:
+        yield Unknown("ETTR", "it has never started, so no GPU has been held")
+    elif not contents.choice.logged_only and contents.gpus is None:
+        yield Unknown("ETTR, GPU-hours", f"the number of its GPUs is unknown: {SWITCH_ON}")
+    elif not contents.choice.logged_only and contents.gpus == 0:
+        yield Unknown("ETTR, GPU-hours", "it held no GPUs")
+    elif row is None or not row["wall_gpu_s"]:
+        yield Unknown("ETTR", "it held no GPUs for any time within the data")
+    elif row["ettr"] is None:
+        unseen = texts.share(row["unseen_share"])
+        yield Unknown(
+            "ETTR", f"what its GPUs did is unobserved for {unseen} of the time: a run log or telemetry shows it"
+        )
+
+
+def _logs(contents: Contents) -> Iterator[Unknown]:
+    if not contents.started or contents.run["n_gpus"] == 0:
+        return
+    if contents.steps is None:
+        steps = "no step is logged" if contents.choice.logged_only else "no run log; add one: trackside recorder --help"
+        yield Unknown("Steps, MFU, checkpoints", steps)
+        return
+    if headline_mfu(contents) is None:
+        notes = [str(row["note"]) for row in contents.mfu if row["note"]]
+        why = (
+            notes[0]
+            if notes
+            else "the log lacks tokens, the model's size, GPUs or their model: trackside recorder --help"
+        )
+        yield Unknown("MFU", why)
+    if contents.checkpoints is None or not contents.checkpoints["n_checkpoints"]:
+        yield Unknown("How often to save", "no checkpoint is logged: log.checkpoint(step), trackside recorder --help")
+
+
+def _telemetry(contents: Contents) -> Iterator[Unknown]:
+    if contents.choice.logged_only or not contents.started or not contents.gpus:
+        return
+    if contents.activity is None or not contents.activity["observed_s"]:
+        yield Unknown("Utilisation", "no telemetry of its GPUs: trackside ingest prometheus")
+    elif contents.memory is None:
+        yield Unknown("GPU memory", "no hourly samples of it are stored")
+
+
+def _of_log(contents: Contents) -> Iterator[Unknown]:
+    if not contents.choice.logged_only:
+        return
+    yield Unknown("Queue, failures, their nodes", "no accounting of its jobs is computed: trackside ingest slurm")
+    if not contents.gpus:
+        yield Unknown("GPU-hours", "the log does not record the number of GPUs: n_gpus of trackside_log.start")
