@@ -75,7 +75,12 @@ def describe(clusters: Sequence[Cluster], now: float) -> str:
 def next_commands(clusters: Sequence[Cluster]) -> list[tuple[str, str]]:
     """The three commands that make sense next, each with what it gives."""
     accounted = [each for each in clusters if "slurm.accounting" in each.sources]
-    if not accounted:
+    if not accounted and any("runlog" in each.sources for each in clusters):
+        first = [
+            ("trackside run", "the newest run, by its log"),
+            ("trackside ingest slurm", "the accounting of its job"),
+        ]
+    elif not accounted:
         first = [("trackside ingest slurm", "the accounting of these jobs"), ("trackside compute", "the numbers")]
     elif any(each.computed_until is None for each in accounted):
         first = [("trackside compute", "build the ledger and the numbers")]
