@@ -71,7 +71,8 @@ def test_next_commands_follow_the_state_of_the_warehouse() -> None:
     assert commands(cluster("slurm.accounting", computed=False))[0] == "trackside compute"
     assert commands(cluster("slurm.accounting", newer=2))[0] == "trackside compute"
     assert next_commands([cluster("slurm.accounting", newer=1)])[0][1].endswith("in 1 load")
-    assert commands(cluster("runlog"))[0] == "trackside ingest slurm"
+    assert commands(cluster("runlog"))[:2] == ["trackside run", "trackside ingest slurm"]
+    assert commands(cluster("prometheus"))[0] == "trackside ingest slurm"
     assert commands(cluster("runlog"), cluster("slurm.accounting"))[0] == "trackside show goodput"
 
 
