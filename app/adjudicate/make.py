@@ -120,7 +120,9 @@ def _compute_if_pending(
 def _compute(writer: Writer, settings: Config, *, now: datetime, progress: Callable[[str], None]) -> None:
     stored = StoredClaims.read(settings.claims)
     inputs = None if stored.error else inputs_digest(settings, since=None, until=None)
-    pipeline.compute(writer, settings, now=now, inputs=inputs, verdicts=stored.verdicts, progress=progress)
+    pipeline.compute(
+        writer, settings, now=now, inputs=inputs, verdicts=stored.verdicts, progress=lambda what, *_: progress(what)
+    )
 
 
 def _write(writer: Writer, correction: Correction) -> None:

@@ -98,12 +98,12 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
     try:
         return run(options)
     except KeyboardInterrupt:
-        return _interrupted()
+        return _interrupted(options)
     except BrokenPipeError:  # the reader of our output (head, less) has gone: not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - the last line: no traceback for what a person can mend
-        return _failed(error)
+        return _failed(error, options)
     except BaseException as error:
         from app.panics import is_panic  # noqa: PLC0415 - only when something went wrong
 
@@ -125,12 +125,12 @@ def _panicked(error: BaseException) -> int:
     return INTERNAL
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: Exception, options: argparse.Namespace) -> int:
     """Print the message of an error, and return its exit status."""
     from app.errors import INTERNAL, exit_status  # noqa: PLC0415 - only when something went wrong
 
     if _was_interrupted(error):
-        return _interrupted()
+        return _interrupted(options)
     status = exit_status(error)
     if status is None or os.environ.get("TRACKSIDE_DEBUG"):
         import traceback  # noqa: PLC0415 - only when something is wrong with us
@@ -143,10 +143,12 @@ def _failed(error: Exception) -> int:
     return status
 
 
-def _interrupted() -> int:
+def _interrupted(options: argparse.Namespace) -> int:
+    """Print what an interrupted verb keeps: its parser has that as the default `kept`."""
     from app.errors import INTERRUPTED  # noqa: PLC0415 - only when something went wrong
 
-    _complain("interrupted; run the command again to finish")
+    kept = getattr(options, "kept", "")
+    _complain(f"interrupted; {kept and kept + '; '}run the command again to finish")
     return INTERRUPTED
 
 

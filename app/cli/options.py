@@ -169,6 +169,8 @@ def add_source(
     subparsers: Subparsers, name: str, help_: str, *, description: str, epilog: str, manual: str = ""
 ) -> argparse.ArgumentParser:
     """The parser of a source of `trackside ingest`, with the common options."""
-    return add_parser(
+    parser = add_parser(
         subparsers, name, help_, description=description, common=common_options(), epilog=epilog, manual=manual
     )
+    parser.set_defaults(kept="inputs that were loaded completely are kept, and loading them again changes nothing")
+    return parser

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from typing import TYPE_CHECKING
 
 from app import console
 from app.config import place
+from app.progress import progress as progress  # noqa: PLC0414 - part of what a verb needs
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from app.config.settings import Config
@@ -53,21 +51,3 @@ def note(text: str, *, quiet: bool) -> None:
     """Print notes for a person on stderr, apart from the results on stdout."""
     if not quiet:
         console.echo(text, error=True)
-
-
-@contextlib.contextmanager
-def progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda _what, _done, _total: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - heavy
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console.console(error=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total if total > 1 else None)
-
-        yield report

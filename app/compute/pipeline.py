@@ -78,7 +78,7 @@ def compute(
     full: bool = False,
     inputs: str | None = None,
     verdicts: Callable[[Source, Window], Verdicts] | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
 ) -> Computed:
     """Rebuild the derived tables of every cluster, all of them in one transaction.
 
@@ -94,7 +94,7 @@ def compute(
             (`app.compute.unchanged`); nothing is stored if None.
         verdicts: makes the verdicts of a cluster from its new numbers
             (`app.claims.stored.StoredClaims.verdicts`); no verdict is stored if None.
-        progress: receives what is being done.
+        progress: receives what is being done, how many stages are done, and how many there are.
 
     Raises:
         NothingToComputeError: there is no accounting between `since` and `until`; nothing is changed then.
@@ -104,11 +104,13 @@ def compute(
     empty: list[str] = []
     days: list[Days] = []
     with writer.transaction(), writer.views_computed_once():
-        for cluster in writer.query("clusters")["cluster"]:
+        clusters = writer.query("clusters")["cluster"].to_list()
+        stages = _Stages(progress, len(clusters))
+        for cluster in clusters:
             rules = settings.rules
             covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
             found = _compute_cluster(
-                writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=progress
+                writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=stages.begin
             )
             if found is None:
                 empty.append(cluster)
@@ -120,12 +122,28 @@ def compute(
             raise NothingToComputeError(
                 "nothing was computed and nothing changed: no accounting between --since and --until is loaded"
             )
-        progress("checking that every GPU-second is accounted for once")
+        stages.begin("checking that every GPU-second is accounted for once")
         warnings = writer.stop_on_failed_checks()
         writer.put_fact_of_version(RESULTS, "stored")
         if inputs is not None:
             writer.put_fact_of_version(FACT, inputs)
     return Computed(done, empty, warnings, days)
+
+
+class _Stages:
+    """Counts the stages of a computation while they begin: `PER_CLUSTER` of each cluster, and the checks."""
+
+    PER_CLUSTER = 5
+
+    def __init__(self, report: Callable[[str, int, int], None], n_clusters: int) -> None:
+        self._report = report
+        self._begun = 0
+        self._all = self.PER_CLUSTER * n_clusters + 1
+
+    def begin(self, what: str) -> None:
+        """Report the next stage."""
+        self._report(what, self._begun, self._all)
+        self._begun += 1
 
 
 def _compute_cluster(

@@ -34,6 +34,7 @@ from app.demo.simulate.plan import CLUSTER
 from app.errors import UsageError
 from app.json_text import as_json
 from app.output_file import write_file
+from app.progress import progress
 from app.results.headlines import headlines
 from app.terminal.terminal import Terminal
 from app.times import iso, parse_period
@@ -225,7 +226,7 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
                 settings,
                 now=_now(made),
                 verdicts=stored.verdicts,
-                progress=lambda what: report_progress(what, 0, 1),
+                progress=report_progress,
             )
         return "every GPU-second in one category"
 
@@ -298,32 +299,12 @@ def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
             output.echo(f"{step.title}: done before, kept")
         return
     began = clock.now()
-    with _bar(step.title, quiet=quiet) as report_progress:
+    with progress(step.title, quiet=quiet) as report_progress:
         result = step.work(report_progress)
     made.done.append(step.name)
     made.save()
     if not quiet:
         output.echo(f"{step.title}: {result} ({(clock.now() - began).total_seconds():.1f} s)")
-
-
-@contextlib.contextmanager
-def _bar(title: str, *, quiet: bool) -> Iterator[ReportProgress]:
-    """A bar on a terminal, nothing elsewhere."""
-    console = output.console(error=True)
-    if quiet or not console.is_terminal:
-        yield lambda _what, _done, _total: None
-        return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - only on a terminal
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=None)
-
-        def report(what: str, done: int, total: int) -> None:
-            description = f"{title}: {Path(what).name if '/' in what else what}"
-            progress.update(task, description=description, completed=done, total=total if total > 1 else None)
-
-        yield report
 
 
 # --- what is printed ---------------------------------------------------------------------------------------

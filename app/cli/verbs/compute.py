@@ -18,6 +18,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers, "compute", "compute the ledger and the numbers from the loaded data", manual="concepts/ledger"
     )
     add_period(parser)
+    parser.set_defaults(kept="nothing was changed: the numbers of the computation before are kept")
     parser.add_argument(
         "--full",
         action="store_true",
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
                 full=options.full,
                 inputs=inputs if claims.error is None else None,
                 verdicts=claims.verdicts,
-                progress=lambda what: report(what, 0, 1),
+                progress=report,
             )
     if not options.quiet:
         for window, days in zip(done.clusters, done.days, strict=True):

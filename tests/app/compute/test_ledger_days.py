@@ -35,7 +35,9 @@ def ingest(writer: Writer, *files: str) -> None:
 def computed(writer: Writer, *, now: datetime, full: bool = False, settings: Config | None = None) -> list[str]:
     """Compute, and what was said of the ledger."""
     said: list[str] = []
-    computing.compute(writer, settings or Config(), now=now, full=full, progress=said.append)
+    computing.compute(
+        writer, settings or Config(), now=now, full=full, progress=lambda what, _done, _all: said.append(what)
+    )
     return [each for each in said if "days changed" in each]
 
 
@@ -159,3 +161,12 @@ def test_compute_cut_off_leaves_ledger_rows_and_days_unchanged(
             computing.compute(writer, Config(), now=LATER + timedelta(hours=1), full=True)
     assert ledger(root).equals(rows)
     assert days(root) == known
+
+
+def test_progress_counts_the_stages_of_every_cluster(tmp_path: Path) -> None:
+    reported: list[tuple[int, int]] = []
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        ingest(writer, *map(str, tiny(20).write(tmp_path)))
+        computing.compute(writer, Config(), now=NOW, progress=lambda _what, done, total: reported.append((done, total)))
+    (total,) = {total for _, total in reported}
+    assert [done for done, _ in reported] == list(range(total)), "the last stage begins when all others are done"

@@ -146,7 +146,12 @@ class Cluster:
         """Compute; returns how many windows of each cluster changed, as it was reported."""
         said: list[str] = []
         computing.compute(
-            self.writer, self.settings, now=LATER if full else NOW, since=self.since, full=full, progress=said.append
+            self.writer,
+            self.settings,
+            now=LATER if full else NOW,
+            since=self.since,
+            full=full,
+            progress=lambda what, *_: said.append(what),
         )
         return [each.partition("results: ")[2] for each in said if "windows changed" in each]
 
