@@ -48,9 +48,10 @@ def _mfu(page: Page, contents: Contents) -> None:
     words = []
     if contents.mfu_wall is not None:
         words.append(f"{texts.share(row['value'] * contents.mfu_wall)} over all the time it held its GPUs")
-    others = [
-        each for each in contents.mfu if each is not row and each["value"] is not None and each["measure"] == "mfu"
-    ]
+    known = [each for each in contents.mfu if each["value"] is not None and each["measure"] == "mfu"]
+    peaks = [each for each in known if each["convention"] == row["convention"] and each["dtype"] != row["dtype"]]
+    words += [f"{texts.share(each['value'])} over the dense {each['dtype']} peak" for each in peaks]
+    others = [each for each in known if each["dtype"] == row["dtype"] and each["convention"] != row["convention"]]
     if others:
         listed = ", ".join(f"{each['convention']} {100 * each['value']:.1f}" for each in others[:_CONVENTIONS])
         words.append(f"in % by other conventions: {listed}")

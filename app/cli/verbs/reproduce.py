@@ -137,4 +137,5 @@ def _shown(rows: list[Comparison]) -> pl.DataFrame:
 def _cell(value: float | None, unit: str) -> str:
     if value is None:
         return ""
-    return f"{value * 100:.2f}" if unit == "ratio" else f"{value:,.2f}"
+    rounded = round(value * 100 if unit == "ratio" else value, 2) + 0.0  # no -0.00
+    return f"{rounded:,.2f}"
