@@ -64,5 +64,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _reason(report: pytest.TestReport) -> str:
-    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-    return told.removeprefix("Skipped: ")
+    reported = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    return reported.removeprefix("Skipped: ")

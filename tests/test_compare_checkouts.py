@@ -92,16 +92,16 @@ def test_compare_folders_names_the_place(tmp_path: Path, name: str, old: str, ne
     for folder, text in (("old", old), ("new", new)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text(text)
-    found = compare_folders(tmp_path / "old", tmp_path / "new")
-    assert [each.where for each in found[name]] == where
+    result = compare_folders(tmp_path / "old", tmp_path / "new")
+    assert [each.where for each in result[name]] == where
 
 
 def test_compare_folders_names_files_of_one_side(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "a.txt").write_text("new")
-    found = compare_folders(tmp_path / "old", tmp_path / "new")
-    assert found == {"a.txt": [Difference("a.txt", "file", "missing", "present")]}
+    result = compare_folders(tmp_path / "old", tmp_path / "new")
+    assert result == {"a.txt": [Difference("a.txt", "file", "missing", "present")]}
 
 
 TABLE = {"job": ["1", "2"], "nodes": [["a"], ["b", "c"]], "gpus": [8.0, None]}
@@ -124,8 +124,8 @@ def test_compare_folders_names_columns(tmp_path: Path, changed: dict[str, list[o
     for folder, columns in (("old", TABLE), ("new", changed)):
         (tmp_path / folder).mkdir()
         pl.DataFrame(columns).write_parquet(tmp_path / folder / "t.parquet")
-    found = compare_folders(tmp_path / "old", tmp_path / "new")
-    assert [each.where for each in found["t.parquet"]] == where
+    result = compare_folders(tmp_path / "old", tmp_path / "new")
+    assert [each.where for each in result["t.parquet"]] == where
 
 
 def test_expectation_takes_brackets_as_they_are() -> None:

@@ -36,16 +36,16 @@ def test_generated_pages_are_current() -> None:
 
 
 def commands() -> list[str]:
-    told = set()
+    reported = set()
     for text in WRITTEN.values():
         blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
         lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-        told |= {
+        reported |= {
             line.removeprefix("$ ").split("   #")[0].split(" > ")[0] for line in lines if line.startswith("$ trackside")
         }
         inline = re.findall(r"`(trackside [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
-        told |= {each.removesuffix(" --help").split(" > ")[0] for each in inline}
-    return sorted({re.sub(r"\s+", " ", each).strip() for each in told})
+        reported |= {each.removesuffix(" --help").split(" > ")[0] for each in inline}
+    return sorted({re.sub(r"\s+", " ", each).strip() for each in reported})
 
 
 @pytest.mark.parametrize("command", commands())

@@ -16,8 +16,8 @@ LONGEST: Final = 60
 def test_repository_follows_the_rules() -> None:
     files = sorted(TESTS.rglob("test_*.py"))
     assert len(files) > 100
-    found = {str(file.relative_to(TESTS)): faults(file.read_text(encoding="utf-8")) for file in files}
-    assert {file: of_file for file, of_file in found.items() if of_file} == {}
+    result = {str(file.relative_to(TESTS)): faults(file.read_text(encoding="utf-8")) for file in files}
+    assert {file: of_file for file, of_file in result.items() if of_file} == {}
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,14 @@ def test_whatever_is_written_can_be_read_by_the_standard(value: object) -> None:
 
 def test_what_json_lacks_has_one_form() -> None:
     moment = datetime(2026, 10, 1, 12, tzinfo=UTC)
-    told = {
+    reported = {
         "at": moment,
         "day": date(2026, 10, 1),
         "whole": Decimal("3.000"),
         "part": Decimal("0.5"),
         "set": {"b", "a"},
     }
-    assert strict(as_json(told)) == {
+    assert strict(as_json(reported)) == {
         "at": "2026-10-01T12:00:00Z",
         "day": "2026-10-01",
         "whole": 3,
@@ -95,14 +95,14 @@ def test_a_table_shows_a_dash_for_a_number_that_is_not_finite(unit: str) -> None
 
 
 def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
-    found = {
+    result = {
         str(path.relative_to(ROOT))
         for folder in ("app", "dashboards", "ingest", "metrics", "queries")
         for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in {"dump", "dumps", "write_json", "write_ndjson"}
     }
-    assert found == {
+    assert result == {
         "app/claims/verdict_text.py",  # verdicts, stored in meta and read by itself
         "app/compute/pipeline.py",  # constants, all finite by the configuration's rules
         "app/json_text.py",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BOARD = ROOT / "dashboards" / "generated" / "fleet.json"
-Told = dict[str, float]
+Shown = dict[str, float]
 """What a place says: goodput, ettr, mttf (days) and restart, and the ends of their bounds or intervals."""
 
 
@@ -52,7 +52,7 @@ def period(warehouse: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown(warehouse: Path) -> Told:
+def shown(warehouse: Path) -> Shown:
     """As `trackside show` says it."""
     goodput = _row(_show(warehouse, "goodput"), metric="goodput_allocated")
     ettr = _row(_show(warehouse, "ettr"), metric="ettr")
@@ -82,11 +82,11 @@ def _show(warehouse: Path, what: str) -> list[dict[str, Any]]:
 
 
 def _row(rows: list[dict[str, Any]], **where: str) -> dict[str, Any]:
-    (found,) = (row for row in rows if all(row[name] == value for name, value in where.items()))
-    return found
+    (actual,) = (row for row in rows if all(row[name] == value for name, value in where.items()))
+    return actual
 
 
-def test_what_is_shown_can_be_told(shown: Told) -> None:
+def test_what_is_shown_can_be_told(shown: Shown) -> None:
     assert 0.5 < shown["goodput"] < 1
     assert shown["goodput_low"] <= shown["goodput"] <= shown["goodput_high"]
     assert shown["mttf_low"] < shown["mttf"] < shown["mttf_high"]
@@ -110,20 +110,20 @@ _PLACES = {
 """Where `/metrics` and the board have each of them."""
 
 
-def _in_base_units(shown: Told) -> Told:
+def _in_base_units(shown: Shown) -> Shown:
     return {name: value * DAY_S if name.startswith("mttf") else value for name, value in shown.items()}
 
 
-def test_metrics_say_what_is_shown(warehouse: Path, shown: Told) -> None:
+def test_metrics_say_what_is_shown(warehouse: Path, shown: Shown) -> None:
     text = exporter.render(AnswerCache(warehouse), now=NOW).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-    found = {}
+    actual = {}
     for name, (family, labels) in _PLACES.items():
         wanted = {"cluster": "demo", "window": "all", **labels}
-        (found[name],) = (
+        (actual[name],) = (
             sample.value for sample in samples if sample.name == family and wanted.items() <= sample.labels.items()
         )
-    assert found == _in_base_units(shown)
+    assert actual == _in_base_units(shown)
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def scraped(warehouse: Path) -> Iterator[str]:
         thread.join(10)
 
 
-def test_board_equals_show(scraped: str, shown: Told) -> None:
+def test_board_equals_show(scraped: str, shown: Shown) -> None:
     """Its own queries, read from the JSON that ships, on what Prometheus scraped."""
     expressions = [
         target["expr"]
@@ -153,7 +153,7 @@ def test_board_equals_show(scraped: str, shown: Told) -> None:
         if panel["type"] == "stat"
         for target in panel["targets"]
     ]
-    found = {}
+    actual = {}
     for name, (family, labels) in _PLACES.items():
         matching = [
             expr
@@ -161,8 +161,8 @@ def test_board_equals_show(scraped: str, shown: Told) -> None:
             if f"{family}{{" in expr and all(f'{label}="{value}"' in expr for label, value in labels.items())
         ]
         assert matching, f"no panel shows {name}"
-        found[name] = _asked(scraped, matching[0].replace("$cluster", ".+").replace("$window", "all"))
-    assert found == _in_base_units(shown)
+        actual[name] = _scraped(scraped, matching[0].replace("$cluster", ".+").replace("$window", "all"))
+    assert actual == _in_base_units(shown)
 
 
 def _panels(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -171,7 +171,7 @@ def _panels(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _panels({"panels": panel.get("panels", [])})
 
 
-def _asked(url: str, expression: str) -> float:
+def _scraped(url: str, expression: str) -> float:
     """The one value of an expression, as soon as there is one."""
     for _ in range(100):
         with urlopen(f"{url}/api/v1/query?{urlencode({'query': expression})}", timeout=10) as answer:
@@ -183,14 +183,15 @@ def _asked(url: str, expression: str) -> float:
     raise AssertionError(f"Prometheus has nothing for {expression}")
 
 
-def test_report_equals_show(warehouse: Path, shown: Told, period: str, tmp_path: Path) -> None:
+def test_report_equals_show(warehouse: Path, shown: Shown, period: str, tmp_path: Path) -> None:
     window = Window("demo", *parse_period(period))
     with open_reader(warehouse) as reader:
         write_sla(reader, window, period, None, tmp_path / "r.json", "json")
         write_sla(reader, window, period, None, tmp_path / "r.html", "html")
-    told = json.loads((tmp_path / "r.json").read_text())
+    reported = json.loads((tmp_path / "r.json").read_text())
     goodput, ettr, mttf, restart = (
-        _row(told["headlines"], metric=name) for name in ("goodput_allocated", "ettr", "mttf", "time_to_job_restart")
+        _row(reported["headlines"], metric=name)
+        for name in ("goodput_allocated", "ettr", "mttf", "time_to_job_restart")
     )
     assert shown == {
         "goodput": goodput["value"],
@@ -206,7 +207,7 @@ def test_report_equals_show(warehouse: Path, shown: Told, period: str, tmp_path:
         "restart": restart["value"],
         "restarts": restart["n"],
     }
-    objectives = {each["id"]: each for each in told["objectives"]}
+    objectives = {each["id"]: each for each in reported["objectives"]}
     assert objectives["goodput"]["value"] == shown["goodput"]
     assert objectives["mttf"]["value"] == shown["mttf"]
     assert objectives["restart"]["value"] == shown["restart"]

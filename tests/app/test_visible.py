@@ -68,9 +68,9 @@ def test_what_is_shown_hides_nothing_and_changes_nothing_else(text: str) -> None
 def run(capsysbinary: pytest.CaptureFixture[bytes], root: Path, *arguments: str) -> str:
     capsysbinary.readouterr()
     status = cli.main([*arguments, "--warehouse", str(root)])
-    said = capsysbinary.readouterr()
-    assert status == 0, said.err
-    return said.out.decode()
+    output = capsysbinary.readouterr()
+    assert status == 0, output.err
+    return output.out.decode()
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def main() -> None:
     """Run all, print a table, write the file."""
     scale = 0.1 if QUICK else 1.0
     with tempfile.TemporaryDirectory() as name:
-        found = [
+        result = [
             bench_help(),
             *bench_ingest(Path(name), (20_000, 100_000) if QUICK else (500_000, 5_000_000)),
             *bench_year(quick=QUICK),
@@ -67,13 +67,13 @@ def main() -> None:
     packages = ("polars", "duckdb", "numpy")
     versions = {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    for each in found:
+    for each in result:
         goal = "" if each["goal"] is None else f"  goal <= {each['goal']:g}: {'holds' if each['holds'] else 'MISSED'}"
         line = f"{each['name']:<52} {each['value']:8.3f} {each['unit']} = {each['ratio']:5.2f} x {each['baseline_is']}"
         print(line + goal)  # noqa: T201 - it is a report
     print(f"{machine}; {versions}")  # noqa: T201 - as above
     Path("bench-results.json").write_text(
-        json.dumps([each | {"versions": versions, "machine": machine} for each in found], indent=1)
+        json.dumps([each | {"versions": versions, "machine": machine} for each in result], indent=1)
     )
 
 

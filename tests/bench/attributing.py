@@ -94,7 +94,7 @@ def bench_attribution(
     Raises:
         RuntimeError: The two ways give different answers.
     """
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     measured: list[Run] = []
     for length in days:
         work = folder / f"{length}-days"
@@ -112,18 +112,18 @@ def bench_attribution(
         name = f"attribution of {rows:,} samples"
         # The goal is for 100 million samples; with few, starting Python is most of it.
         goal = 0.25 if rows >= MANY else None
-        found.append(row(name, measured[-1].seconds, rival.seconds, "DuckDB ASOF join of the same rows", goal))
+        result.append(row(name, measured[-1].seconds, rival.seconds, "DuckDB ASOF join of the same rows", goal))
         peaks = (measured[-1].peak_bytes / 2**20, rival.peak_bytes / 2**20)
-        found.append(row(f"{name}: peak memory", *peaks, "that of the ASOF join", None, unit="MiB"))
+        result.append(row(f"{name}: peak memory", *peaks, "that of the ASOF join", None, unit="MiB"))
         for path in work.iterdir():
             path.unlink()
     small, large = measured
     scale = days[1] / days[0]
     times = f"{scale:g} times the days"
-    found.append(row(times, large.seconds, small.seconds * scale, f"{scale:g} times the time", 1.2))
+    result.append(row(times, large.seconds, small.seconds * scale, f"{scale:g} times the time", 1.2))
     peaks = (large.peak_bytes / 2**20, small.peak_bytes / 2**20)
-    found.append(row(f"peak memory at {days[1]} days", *peaks, f"that at {days[0]}", None, unit="MiB"))
-    return found
+    result.append(row(f"peak memory at {days[1]} days", *peaks, f"that at {days[0]}", None, unit="MiB"))
+    return result
 
 
 def _compare(mine: Path, theirs: Path) -> None:

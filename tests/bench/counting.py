@@ -53,8 +53,8 @@ def bench_counters(series: int, *, repeats: int = 5) -> list[dict[str, Any]]:
 
 def _ours(times: Whole, values: npt.NDArray[np.float64]) -> None:
     series = times.size // READINGS
-    found = grown(np.arange(series), np.full(series, READINGS), times, values, width_ms=WIDTH_MS)
-    assert found.increases.cells.size >= series * (READINGS * SCRAPE_MS // WIDTH_MS)
+    result = grown(np.arange(series), np.full(series, READINGS), times, values, width_ms=WIDTH_MS)
+    assert result.increases.cells.size >= series * (READINGS * SCRAPE_MS // WIDTH_MS)
 
 
 def _baseline(times: Whole, values: npt.NDArray[np.float64]) -> None:
@@ -65,9 +65,9 @@ def _baseline(times: Whole, values: npt.NDArray[np.float64]) -> None:
 
 
 def _best(work: Callable[[], None], repeats: int) -> float:
-    found = []
+    result = []
     for _ in range(repeats):
         began = time.perf_counter()
         work()
-        found.append(time.perf_counter() - began)
-    return min(found)
+        result.append(time.perf_counter() - began)
+    return min(result)

@@ -50,17 +50,17 @@ def run(*command: str) -> Run:
 def ours(text: Path) -> Run:
     """`trackside ingest slurm` into a new warehouse, published copy included."""
     warehouse = text.with_name(f"w{next(NUMBERS)}")
-    found = run("-m", "app.cli.main", "ingest", "slurm", "-q", "--warehouse", str(warehouse), str(text))
+    result = run("-m", "app.cli.main", "ingest", "slurm", "-q", "--warehouse", str(warehouse), str(text))
     shutil.rmtree(warehouse)
-    return found
+    return result
 
 
 def other(program: str, text: Path) -> Run:
     """One of the programs beside this file, into a new database."""
     database = text.with_name(f"{next(NUMBERS)}.duckdb")
-    found = run(str(HERE / program), str(text), str(database))
+    result = run(str(HERE / program), str(text), str(database))
     database.unlink()
-    return found
+    return result
 
 
 def best(runs: list[Run]) -> Run:
@@ -70,7 +70,7 @@ def best(runs: list[Run]) -> Run:
 
 def bench_ingest(folder: Path, sizes: tuple[int, int], *, repeats: int = 3) -> list[dict[str, Any]]:
     """Rows for the table: both sizes against the bare load; the line loop at the smaller; growth of time and memory."""
-    found = []
+    result = []
     measured: list[Run] = []
     for size in sizes:
         text = folder / "sacct.txt"
@@ -81,16 +81,18 @@ def bench_ingest(folder: Path, sizes: tuple[int, int], *, repeats: int = 3) -> l
             mine.append(ours(text))
         measured.append(best(mine))
         name, baseline = f"ingest of {size:,} accounting rows", best(bare)
-        found.append(row(name, measured[-1].seconds, baseline.seconds, "polars scan + DuckDB insert", 1.3))
+        result.append(row(name, measured[-1].seconds, baseline.seconds, "polars scan + DuckDB insert", 1.3))
         if size == sizes[0]:
             loop = other("line_loop.py", text)
-            found.append(row(f"{name}, part of a loop", measured[-1].seconds, loop.seconds, "line loop in Python", 0.1))
+            result.append(
+                row(f"{name}, part of a loop", measured[-1].seconds, loop.seconds, "line loop in Python", 0.1)
+            )
         text.unlink()
     small, large = measured
     scale = sizes[1] / sizes[0]
-    found.append(
+    result.append(
         row(f"{scale:g} times the rows", large.seconds, small.seconds * scale, f"{scale:g} times the time", 1.2)
     )
     peaks = (large.peak_bytes / 2**20, small.peak_bytes / 2**20)
-    found.append(row(f"peak memory at {sizes[1]:,} rows", *peaks, f"that at {sizes[0]:,}", None, unit="MiB"))
-    return found
+    result.append(row(f"peak memory at {sizes[1]:,} rows", *peaks, f"that at {sizes[0]:,}", None, unit="MiB"))
+    return result

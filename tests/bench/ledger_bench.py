@@ -32,15 +32,15 @@ def bench_year(*, quick: bool) -> list[dict[str, Any]]:
     mine = [_measured(*size, "ours") for size in sizes]
     whole, base = mine[-1], _measured(*sizes[-1], "duckdb")
     name = f"ledger of {whole['held']:,} attempt-node rows"
-    found = [
+    result = [
         row(name, whole["seconds"], base["seconds"], f"DuckDB sort + write of {whole['rows']:,} rows", 3.0),
         row(f"peak memory of {name}", whole["mib"], GIB_8, "8 GiB", 1.0, unit="MiB"),
     ]
     for small, large in itertools.pairwise(mine):
         times = large["held"] / small["held"]
         expected = small["seconds"] * times
-        found.append(row(f"{times:.1f} times the rows", large["seconds"], expected, "so many times the time", 1.5))
-    return [*found, _against_pandas()]
+        result.append(row(f"{times:.1f} times the rows", large["seconds"], expected, "so many times the time", 1.5))
+    return [*result, _against_pandas()]
 
 
 def _measured(attempts: int, nodes: int, days: int, what: str) -> dict[str, float]:
@@ -48,8 +48,8 @@ def _measured(attempts: int, nodes: int, days: int, what: str) -> dict[str, floa
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True
     )
-    told: dict[str, float] = json.loads(done.stdout)
-    return told
+    reported: dict[str, float] = json.loads(done.stdout)
+    return reported
 
 
 def _ledger(made: dict[str, pl.DataFrame]) -> pl.DataFrame:

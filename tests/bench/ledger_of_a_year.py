@@ -43,9 +43,9 @@ def ours(made: dict[str, pl.DataFrame], path: Path) -> int:
         for first, last in whole.spans():
             some = whole.within(first, last)
             some.fingerprints()
-            found = named(pieces(some), some)
-            rows += found.height
-            connection.register("ledger", found.to_arrow())
+            result = named(pieces(some), some)
+            rows += result.height
+            connection.register("ledger", result.to_arrow())
             connection.execute(insert)
     return rows
 

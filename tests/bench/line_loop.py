@@ -39,23 +39,23 @@ def main() -> None:
 
 def typed(row: dict[str, str]) -> dict[str, object]:
     """The values of a row as what they are."""
-    found: dict[str, object] = dict(row)
+    result: dict[str, object] = dict(row)
     for name in ("Submit", "Eligible", "Start", "End"):
-        found[name] = datetime.fromtimestamp(int(row[name]), UTC) if row[name].isdigit() else None
+        result[name] = datetime.fromtimestamp(int(row[name]), UTC) if row[name].isdigit() else None
     for name in ("GID", "UID", "NNodes", "NCPUS"):
-        found[name] = int(row[name])
+        result[name] = int(row[name])
     days, _, clock = row["Elapsed"].rpartition("-")
     hours, minutes, seconds = map(int, clock.split(":"))
-    found["Elapsed"] = float(int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
+    result["Elapsed"] = float(int(days or 0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
     code, _, signal = row["ExitCode"].partition(":")
-    found["ExitCode"], found["Signal"] = int(code), int(signal)
+    result["ExitCode"], result["Signal"] = int(code), int(signal)
     state, _, by = row["State"].partition(" by ")
-    found["State"], found["CancelledBy"] = state, by or None
-    given, asked = tres(row["AllocTRES"]), tres(row["ReqTRES"])
-    found["GPUs"], found["AskedGPUs"] = float(given.get("gres/gpu", 0)), float(asked.get("gres/gpu", 0))
-    found["Model"] = next((name.split(":")[1] for name in given if name.startswith("gres/gpu:")), None)
-    found["Memory"] = int(given["mem"].rstrip("G")) * 1024**3
-    return found
+    result["State"], result["CancelledBy"] = state, by or None
+    given, requested = tres(row["AllocTRES"]), tres(row["ReqTRES"])
+    result["GPUs"], result["AskedGPUs"] = float(given.get("gres/gpu", 0)), float(requested.get("gres/gpu", 0))
+    result["Model"] = next((name.split(":")[1] for name in given if name.startswith("gres/gpu:")), None)
+    result["Memory"] = int(given["mem"].rstrip("G")) * 1024**3
+    return result
 
 
 def tres(text: str) -> dict[str, str]:

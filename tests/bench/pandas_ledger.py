@@ -34,10 +34,10 @@ def pandas_ledger(inputs: Mapping[str, pl.DataFrame]) -> tuple[pd.DataFrame, Tot
         capacity = int(there["milli_gpus"].iloc[0])
         parts = {name: by_node[name].get(node) for name in ("attempt_nodes", "node_states", "demand")}
         rows += _of_node(str(node), first, last, capacity, parts)
-    found = pd.DataFrame(rows)
-    found["milli_gpu_seconds"] = found["milli_gpus"] * (found["ended"] - found["started"])
-    sums = found.groupby("category")["milli_gpu_seconds"].sum()
-    return found, {str(name): int(value) for name, value in sums.items()}
+    result = pd.DataFrame(rows)
+    result["milli_gpu_seconds"] = result["milli_gpus"] * (result["ended"] - result["started"])
+    sums = result.groupby("category")["milli_gpu_seconds"].sum()
+    return result, {str(name): int(value) for name, value in sums.items()}
 
 
 def _seconds(frame: pl.DataFrame) -> pd.DataFrame:

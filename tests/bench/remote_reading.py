@@ -65,20 +65,20 @@ def _history(gpus: int) -> tuple[str, int]:
                 f'device="nvidia{gpu}",modelName="NVIDIA H100 80GB HBM3",Hostname="{node}",'
                 f'DCGM_FI_DRIVER_VERSION="550.54.15",hpc_job="{90_000 + number // 64}"'
             )
-            told = zip(times, values(chance, len(times)).tolist(), strict=True)
-            lines += [f"{name}{{{labels}}} {value:{form}} {at}" for at, value in told]
+            reported = zip(times, values(chance, len(times)).tolist(), strict=True)
+            lines += [f"{name}{{{labels}}} {value:{form}} {at}" for at, value in reported]
     return "\n".join([*lines, "# EOF"]) + "\n", len(lines)
 
 
 def _ours(fleet: _Fleet) -> None:
     """All raw samples as numpy columns, with their labels."""
     server = Server(fleet.url)
-    found: list[Samples] = []
+    result: list[Samples] = []
     every = f'{{__name__=~"{"|".join(METRICS)}"}}'
     step = timedelta(hours=HOURS)
-    assert server.samples(every, first=fleet.end, last=fleet.end, step=step, each=found.append) is not None
+    assert server.samples(every, first=fleet.end, last=fleet.end, step=step, each=result.append) is not None
     server.close()
-    assert sum(each.times.size for each in found) == fleet.samples
+    assert sum(each.times.size for each in result) == fleet.samples
 
 
 def _ours_in_json(fleet: _Fleet) -> None:
@@ -86,30 +86,30 @@ def _ours_in_json(fleet: _Fleet) -> None:
     server = Server(fleet.url, remote_read=False)
     every = f'{{__name__=~"{"|".join(METRICS)}"}}'
     step = timedelta(hours=HOURS)
-    found = server.json_readings(every, since=BEGIN, until=fleet.end, step=step)
-    assert sum(each.times.size for each in found) == fleet.samples
+    result = server.json_readings(every, since=BEGIN, until=fleet.end, step=step)
+    assert sum(each.times.size for each in result) == fleet.samples
     server.close()
 
 
 def _curl(fleet: _Fleet) -> None:
     """All of them in JSON, to nowhere, over one connection."""
-    asked = []
+    requested = []
     for name in METRICS:
         query = {"query": name, "start": BEGIN.timestamp() + SCRAPE_S, "end": fleet.end.timestamp() - SCRAPE_S}
         url = f"{fleet.url}/api/v1/query_range?{urllib.parse.urlencode(query | {'step': SCRAPE_S})}"
-        asked += ["--output", "/dev/null", url]
-    subprocess.run(["curl", "--silent", "--fail", *asked], check=True)
+        requested += ["--output", "/dev/null", url]
+    subprocess.run(["curl", "--silent", "--fail", *requested], check=True)
 
 
 def _frames(fleet: _Fleet) -> None:
     """All of them as the library's MetricRangeDataFrame."""
     from prometheus_api_client import MetricRangeDataFrame  # it needs pandas, which we do not
 
-    library, found = PrometheusConnect(fleet.url), 0
+    library, result = PrometheusConnect(fleet.url), 0
     for name in METRICS:
-        told = library.custom_query_range(name, BEGIN, fleet.end, step=str(SCRAPE_S))
-        found += len(MetricRangeDataFrame(told))
-    assert found >= fleet.samples
+        reported = library.custom_query_range(name, BEGIN, fleet.end, step=str(SCRAPE_S))
+        result += len(MetricRangeDataFrame(reported))
+    assert result >= fleet.samples
 
 
 def bench_remote_read(gpus: int, *, repeats: int = 5) -> list[dict[str, Any]]:
@@ -122,8 +122,8 @@ def bench_remote_read(gpus: int, *, repeats: int = 5) -> list[dict[str, Any]]:
         fleet = _Fleet(lab.url, samples)
         times: dict[Callable[[_Fleet], None], list[float]] = {_ours: [], _ours_in_json: [], _curl: []}
         for _ in range(repeats):
-            for work, found in times.items():
-                found.append(_seconds(work, fleet))
+            for work, result in times.items():
+                result.append(_seconds(work, fleet))
         library = _seconds(_frames, fleet) if importlib.util.find_spec("pandas") is not None else None
     curl, rows = min(times[_curl]), []
     for work, transport, of_curl, of_library in ((_ours, "remote read", 1.4, 35), (_ours_in_json, "JSON", 0.6, 15)):

@@ -152,10 +152,10 @@ def _prometheus_bytes(folder: Path, text: list[str]) -> int:
     source.write_text("\n".join([*text, "# EOF"]) + "\n")
     command = ["promtool", "tsdb", "create-blocks-from", f"--max-block-duration={BLOCK}", "openmetrics"]
     subprocess.run([*command, str(source), str(blocks)], check=True, stdout=subprocess.DEVNULL)
-    found = sum(file.stat().st_size for file in blocks.rglob("*") if file.is_file())
+    result = sum(file.stat().st_size for file in blocks.rglob("*") if file.is_file())
     shutil.rmtree(blocks)
     source.unlink()
-    return found
+    return result
 
 
 def _our_bytes(folder: Path, day: _Day) -> tuple[int, float]:
@@ -190,12 +190,12 @@ def _our_bytes(folder: Path, day: _Day) -> tuple[int, float]:
 
 def bench_storing(folder: Path, gpus: int = 48) -> list[dict[str, Any]]:
     """Bytes per sample of GPUs (wide rows) and of nodes (a row per value); goal: at most 1.5 times Prometheus' own."""
-    found = []
+    result = []
     for day in (_gpus(gpus), _nodes(gpus)):
         ours, _ = _our_bytes(folder, day)
         theirs = _prometheus_bytes(folder, day.text)
         ratio = ours / theirs
-        found.append({
+        result.append({
             "name": f"{day.of.name}: {day.samples:,} samples stored",
             "value": ours / day.samples,
             "unit": "B",
@@ -205,4 +205,4 @@ def bench_storing(folder: Path, gpus: int = 48) -> list[dict[str, Any]]:
             "goal": 1.5,
             "holds": ratio <= 1.5,
         })  # fmt: skip
-    return found
+    return result

@@ -104,12 +104,12 @@ def _places(nodes: int, chance: np.random.Generator) -> pl.DataFrame:
     """Where jobs run one after the other: first node, width, GPUs on each node."""
     blocks = nodes // BLOCK
     widths = chance.permutation(np.repeat([w for w, _ in WIDTHS], _shares([s for _, s in WIDTHS], blocks)))
-    found = []
+    result = []
     shared = set(np.flatnonzero(widths == 1)[: max(1, round(SHARED * blocks))].tolist())
     for block, width in enumerate(widths.tolist()):
         for first in range(block * BLOCK, (block + 1) * BLOCK, width):
-            found += [(first, width, GPUS // 2)] * 2 if block in shared else [(first, width, GPUS)]
-    return pl.DataFrame(found, schema={"first": pl.Int64, "width": pl.Int64, "gpus": pl.Int64}, orient="row")
+            result += [(first, width, GPUS // 2)] * 2 if block in shared else [(first, width, GPUS)]
+    return pl.DataFrame(result, schema={"first": pl.Int64, "width": pl.Int64, "gpus": pl.Int64}, orient="row")
 
 
 def _shares(parts: list[float], whole: int) -> list[int]:
@@ -206,15 +206,15 @@ def write_dumps(made: Year, folder: Path) -> list[Path]:
         pl.format("train-{}", pl.col("name")).alias("JobName"),
     )
     text.write_csv(sacct, separator="|", quote_style="never")
-    told = [
+    reported = [
         "Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User",
         f"bench||{_BEGIN}|Unknown||0|Cluster Registered TRES|",
     ]
-    told += [
+    reported += [
         f"bench|n{node:04d}|{start + _BEGIN}|{end + _BEGIN}|DOWN*|2049|Not responding|slurm(64030)"
         for node, start, end in made.downs.sort("start").iter_rows()
     ]
-    events.write_text("\n".join(told) + "\n")
+    events.write_text("\n".join(reported) + "\n")
     now = made.until + _BEGIN
     nodes.write_text(
         "".join(

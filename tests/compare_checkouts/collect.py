@@ -114,13 +114,13 @@ def collect(checkout: Checkout, folder: Path, *, gpus: int, days: int, seed: int
     shutil.copytree(CAPTURES, folder / "work" / "captures")
     collector = Collector(checkout, folder)
     loaded = BEGIN + timedelta(days=max(days, DAYS_OF_CAPTURES))
-    asked = loaded + timedelta(days=1)
+    requested = loaded + timedelta(days=1)
     collector.run([simulation(gpus, days, seed)], BEGIN)
     sources = collector.outputs / "simulate" / "sources"
     collector.run(loading(sources, folder / "work" / "captures", days), loaded, apart=timedelta(minutes=1))
-    collector.run([_table_list(warehouse) for warehouse in WAREHOUSES], asked)
-    collector.run(answers({warehouse: _tables(collector.outputs, warehouse) for warehouse in WAREHOUSES}), asked)
-    collector.serve(SIMULATED, asked)
+    collector.run([_table_list(warehouse) for warehouse in WAREHOUSES], requested)
+    collector.run(answers({warehouse: _tables(collector.outputs, warehouse) for warehouse in WAREHOUSES}), requested)
+    collector.serve(SIMULATED, requested)
     return collector.outputs
 
 

@@ -152,8 +152,8 @@ def _by_family(lines: Counter[str]) -> dict[str, str]:
     """The first line of each family."""
     first: dict[str, str] = {}
     for line in lines:
-        found = re.match(r"(?:# (?:HELP|TYPE|UNIT) )?(\w+)", line)
-        first.setdefault(found[1] if found else "text", line)
+        result = re.match(r"(?:# (?:HELP|TYPE|UNIT) )?(\w+)", line)
+        first.setdefault(result[1] if result else "text", line)
     return first
 
 

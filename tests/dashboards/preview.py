@@ -70,9 +70,9 @@ def page(board: Json, server: Prometheus, clusters: list[str], window: str) -> s
             values = {"cluster": cluster, "window": window}
             out += [_panel(each, server, values, down - top) for each in block]
             down += height
-    told = "".join(f"<span>{name}: {value}</span>" for name, value in (("Cluster", "All"), ("Window", window)))
+    reported = "".join(f"<span>{name}: {value}</span>" for name, value in (("Cluster", "All"), ("Window", window)))
     flag = '<span class="flag">preview, not Grafana; invented numbers</span>'
-    head = f"<header><b>{html.escape(board['title'])}</b>{told}{flag}</header>"
+    head = f"<header><b>{html.escape(board['title'])}</b>{reported}{flag}</header>"
     return (
         f"<!doctype html><meta charset=utf-8><style>{STYLE}</style>{head}"
         f"<main style='height:{down * CELL + 20}px'>{''.join(out)}</main>"
@@ -97,11 +97,11 @@ def _panel(panel: Json, server: Prometheus, values: dict[str, str], shift: int) 
 
 def _settings(panel: Json, name: str) -> Json:
     """Settings of a field: the defaults, and what overrides them."""
-    found = dict(panel["fieldConfig"]["defaults"])
+    result = dict(panel["fieldConfig"]["defaults"])
     for each in panel["fieldConfig"]["overrides"]:
         if each["matcher"]["options"] == name:
-            found |= {one["id"]: one.get("value") for one in each["properties"]}
-    return found
+            result |= {one["id"]: one.get("value") for one in each["properties"]}
+    return result
 
 
 def _shown(value: float, settings: Json) -> str:
@@ -152,21 +152,21 @@ def _stat(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
     parts = []
     for name, value in _instants(panel, server, values):
         settings = _settings(panel, name)
-        told = f'<b style="color:{_color(value, settings)}">{_shown(value, settings)}</b>'
-        parts.append(f"<div>{told}{html.escape(name)}</div>")
+        reported = f'<b style="color:{_color(value, settings)}">{_shown(value, settings)}</b>'
+        parts.append(f"<div>{reported}{html.escape(name)}</div>")
     nothing = f"<div><b>{panel['fieldConfig']['defaults']['noValue']}</b></div>"
     return f'<div class="stats">{"".join(parts) or nothing}</div>'
 
 
 def _bars(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
-    found = _instants(panel, server, values)
+    result = _instants(panel, server, values)
     defaults = panel["fieldConfig"]["defaults"]
-    most = defaults.get("max") or max((value for _, value in found), default=1)
+    most = defaults.get("max") or max((value for _, value in result), default=1)
     width = panel["gridPos"]["w"] * WIDTH / 24 - 330
     return "".join(
         f'<div class="bar"><span>{html.escape(name)}</span><i style="width:{width * value / most:.0f}px;'
         f'background:{_color(value, defaults)}"></i><b>{_shown(value, defaults)}</b></div>'
-        for name, value in found
+        for name, value in result
     )
 
 
@@ -186,10 +186,12 @@ def _table(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
     columns = [name for name in options["indexByName"] if not options["excludeByName"].get(name)]
     shown = {name: options["renameByName"].get(name, name) for name in columns}
     for each in panel["options"]["sortBy"]:
-        (by,) = (name for name, told in shown.items() if told == each["displayName"])
+        (by,) = (name for name, reported in shown.items() if reported == each["displayName"])
         joined = sorted(joined, key=partial(_cell, name=by), reverse=each["desc"])
     head = "".join(f"<th>{html.escape(name)}</th>" for name in shown.values())
-    lines = "".join(f"<tr>{''.join(_td(panel, row.get(n), told) for n, told in shown.items())}</tr>" for row in joined)
+    lines = "".join(
+        f"<tr>{''.join(_td(panel, row.get(n), reported) for n, reported in shown.items())}</tr>" for row in joined
+    )
     return f"<table><tr>{head}</tr>{lines}</table>"
 
 
@@ -235,8 +237,8 @@ class _Plot:
 
     def area(self, low: list[float], high: list[float], color: str, opacity: float) -> str:
         """What lies between two lines."""
-        told = " ".join([*self.points(high), *reversed(self.points(low))])
-        return f"<polygon points='{told}' fill='{color}' fill-opacity={opacity} />"
+        reported = " ".join([*self.points(high), *reversed(self.points(low))])
+        return f"<polygon points='{reported}' fill='{color}' fill-opacity={opacity} />"
 
     def ticks(self, settings: Json) -> str:
         """Five horizontal lines with their values."""

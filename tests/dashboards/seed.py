@@ -62,9 +62,9 @@ def history(hours: float, *, windows: tuple[str, ...] = WINDOWS) -> str:
         by_family[each.family].append(each)
     helps = {family.name: family.help for family in FAMILIES}
     lines = []
-    for name, found in by_family.items():
+    for name, result in by_family.items():
         lines += [f"# HELP {name} {helps.get(name, '')}", f"# TYPE {name} gauge"]
-        for each in found:
+        for each in result:
             labels = ",".join(f'{key}="{value}"' for key, value in {**each.labels, **SCRAPED}.items())
             lines += [f"{name}{{{labels}}} {each.value(END_S - moment):.10g} {moment}" for moment in moments]
     return "\n".join([*lines, "# EOF", ""])

@@ -50,8 +50,8 @@ class Prometheus:
     def _get(self, path: str, **parameters: object) -> list[Any]:
         with urlopen(f"{self.url}/api/v1/{path}?{urlencode(parameters)}", timeout=30) as answer:
             data = json.load(answer)["data"]
-        found: list[Any] = data if isinstance(data, list) else data["result"]
-        return found
+        actual: list[Any] = data if isinstance(data, list) else data["result"]
+        return actual
 
 
 @contextlib.contextmanager

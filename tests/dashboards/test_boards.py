@@ -19,11 +19,13 @@ def test_build_writes_boards_and_provisioning_that_check_accepts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["dashboards", "build", "--dir", str(tmp_path / "g")]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     written = {str(path.relative_to(tmp_path / "g")) for path in (tmp_path / "g").rglob("*") if path.is_file()}
     assert written == {"boards/fleet.json", *build.PROVISIONING}
-    assert said.out.splitlines() == [str(tmp_path / "g" / name) for name in ("boards/fleet.json", *build.PROVISIONING)]
-    assert f"TRACKSIDE_BOARDS={tmp_path}/g/boards" in said.err
+    assert output.out.splitlines() == [
+        str(tmp_path / "g" / name) for name in ("boards/fleet.json", *build.PROVISIONING)
+    ]
+    assert f"TRACKSIDE_BOARDS={tmp_path}/g/boards" in output.err
     assert main(["dashboards", "check", "--dir", str(tmp_path / "g")]) == 0
     assert "1 board, 21 panels, no mistakes" in capsys.readouterr().out
 
@@ -41,9 +43,9 @@ def test_building_twice_changes_nothing(tmp_path: Path) -> None:
 
 def test_the_boards_that_ship_have_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dashboards", "check"]) == 0
-    said = capsys.readouterr().out
-    assert "the included boards: 1 board, 21 panels, no mistakes" in said
-    assert "not checked here: the grammar of queries" in said
+    output = capsys.readouterr().out
+    assert "the included boards: 1 board, 21 panels, no mistakes" in output
+    assert "not checked here: the grammar of queries" in output
 
 
 def test_thresholds_are_those_of_the_claims_in_the_configuration(tmp_path: Path) -> None:
@@ -80,13 +82,13 @@ def test_mistakes_are_listed_and_set_the_exit_status(tmp_path: Path, capsys: pyt
     path = tmp_path / "boards" / "fleet.json"
     path.write_text(path.read_text().replace("trackside_mfu_ratio", "trackside_mfu"))
     assert main(["dashboards", "check", "--dir", str(tmp_path)]) == 2
-    said = capsys.readouterr()
-    assert "trackside-fleet: MFU: trackside_mfu is not exported (exported_metrics)" in said.out
-    assert f"mistakes in {tmp_path}, listed above" in said.err
+    output = capsys.readouterr()
+    assert "trackside-fleet: MFU: trackside_mfu is not exported (exported_metrics)" in output.out
+    assert f"mistakes in {tmp_path}, listed above" in output.err
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "output"),
     [
         (b"{", "is not JSON"),
         (b"[]", "holds no JSON object"),
@@ -95,18 +97,18 @@ def test_mistakes_are_listed_and_set_the_exit_status(tmp_path: Path, capsys: pyt
     ],
 )
 def test_a_file_that_is_no_board_is_named(
-    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "odd.json").write_bytes(content)
     assert main(["dashboards", "check", "--dir", str(tmp_path)]) == 2
-    told = capsys.readouterr()
-    assert said in told.out + told.err
+    reported = capsys.readouterr()
+    assert output in reported.out + reported.err
 
 
 def test_folder_without_boards_names_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for folder, said in ((tmp_path, "holds no board"), (tmp_path / "none", "is not a folder")):
+    for folder, output in ((tmp_path, "holds no board"), (tmp_path / "none", "is not a folder")):
         assert main(["dashboards", "check", "--dir", str(folder)]) == 2
-        assert said in capsys.readouterr().err
+        assert output in capsys.readouterr().err
 
 
 def test_unwritable_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +120,6 @@ def test_unwritable_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
 def test_provisioning_files_name_no_remote_host_and_no_path() -> None:
     for name in build.PROVISIONING:
         text = (Path(build.__file__).parents[1] / "dashboards" / name).read_text(encoding="utf-8")
-        told = [line for line in text.splitlines() if not line.startswith("#")]
-        assert not [line for line in told if "http" in line.lower().replace("httpmethod", "")]
-        assert not [line for line in told if f": {os.sep}" in line]
+        reported = [line for line in text.splitlines() if not line.startswith("#")]
+        assert not [line for line in reported if "http" in line.lower().replace("httpmethod", "")]
+        assert not [line for line in reported if f": {os.sep}" in line]

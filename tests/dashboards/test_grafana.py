@@ -76,10 +76,10 @@ def test_resolution_is_grafanas_own_and_data_source_a_variable() -> None:
 
 
 def test_query_is_instant_or_ranged_and_has_its_letter() -> None:
-    asked = [grafana.instant("a"), grafana.ranged("b"), grafana.rows("c")]
-    (panel,) = _board(grafana.table("t", "d", asked, size=(24, 5)))["panels"]
-    told = [(each["refId"], each["instant"], each["range"], each["format"]) for each in panel["targets"]]
-    assert told == [
+    requested = [grafana.instant("a"), grafana.ranged("b"), grafana.rows("c")]
+    (panel,) = _board(grafana.table("t", "d", requested, size=(24, 5)))["panels"]
+    reported = [(each["refId"], each["instant"], each["range"], each["format"]) for each in panel["targets"]]
+    assert reported == [
         ("A", True, False, "time_series"),
         ("B", False, True, "time_series"),
         ("C", True, False, "table"),

@@ -22,8 +22,8 @@ GOOD = fleet.fleet()
 
 
 def _at(board: Json, title: str) -> Json:
-    found: Json = next(each for each in lint.panels(board) if each["title"] == title)
-    return found
+    result: Json = next(each for each in lint.panels(board) if each["title"] == title)
+    return result
 
 
 def _goodput(board: Json) -> Json:
@@ -31,8 +31,8 @@ def _goodput(board: Json) -> Json:
 
 
 def _variable(board: Json, name: str) -> Json:
-    found: Json = next(each for each in board["templating"]["list"] if each["name"] == name)
-    return found
+    result: Json = next(each for each in board["templating"]["list"] if each["name"] == name)
+    return result
 
 
 def _expr(text: str) -> Callable[[Json], object]:
@@ -142,12 +142,12 @@ BROKEN: list[tuple[str, str, Callable[[Json], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "said", "spoil"), BROKEN)
-def test_each_rule_finds_its_mistake(rule: str, said: str, spoil: Callable[[Json], object]) -> None:
+@pytest.mark.parametrize(("rule", "output", "spoil"), BROKEN)
+def test_each_rule_finds_its_mistake(rule: str, output: str, spoil: Callable[[Json], object]) -> None:
     board = copy.deepcopy(GOOD)
     spoil(board)
-    found = [each for each in lint.lint([board], parse=promql_parser.parse) if each.rule == rule]
-    assert any(said in str(each) for each in found), [str(each) for each in found]
+    result = [each for each in lint.lint([board], parse=promql_parser.parse) if each.rule == rule]
+    assert any(output in str(each) for each in result), [str(each) for each in result]
 
 
 def test_every_rule_has_a_test_that_it_finds_something() -> None:
@@ -184,9 +184,9 @@ def test_grafanas_own_variables_are_no_variables_of_the_board() -> None:
     ],
 )
 def test_words_of_a_query_are_classified(expr: str, matched: dict[str, set[str]], grouped: set[str]) -> None:
-    found = lint.names(expr)
-    assert {name: set(labels) for name, labels in found.matched} == matched
-    assert found.grouped == grouped
+    result = lint.names(expr)
+    assert {name: set(labels) for name, labels in result.matched} == matched
+    assert result.grouped == grouped
 
 
 @pytest.mark.parametrize(("step_s", "scrape_s", "rate"), [(15, 15, "60s"), (300, 60, "360s"), (60, 60, "240s")])

@@ -24,8 +24,8 @@ class Target:
 
     def modules(self) -> set[Path]:
         """Its test files that exist and have properties."""
-        found = {path for pattern in self.files for path in ROOT.glob(pattern)}
-        return {path for path in found if "from hypothesis" in path.read_text(encoding="utf-8")}
+        result = {path for pattern in self.files for path in ROOT.glob(pattern)}
+        return {path for path in result if "from hypothesis" in path.read_text(encoding="utf-8")}
 
 
 TARGETS: Final = (

@@ -76,10 +76,10 @@ class Browser:
     def wait(self, selector: str, *, seconds: float = 20.0) -> Any:  # noqa: ANN401 - selenium's element
         """The first visible element that a CSS selector finds, as soon as there is one."""
 
-        def there(driver: Any) -> Any:  # noqa: ANN401 - selenium's driver and element
+        def visible_element(driver: Any) -> Any:  # noqa: ANN401 - selenium's driver and element
             return next((each for each in driver.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed()), None)
 
-        return self.until(there, f"nothing visible matches {selector!r}", seconds=seconds)
+        return self.until(visible_element, f"nothing visible matches {selector!r}", seconds=seconds)
 
     def wait_text(self, text: str, *, seconds: float = 20.0) -> None:
         """Wait until the page shows a text."""

@@ -463,13 +463,13 @@ class SlurmLab:
         A daemon that dies meanwhile ends the wait with its log.
         """
 
-        def asked() -> object:
+        def requested() -> object:
             if dead := self._obituaries():
                 raise LabError("\n".join(dead))
             return predicate()
 
         try:
-            wait_until(asked, timeout, what, seldom=seldom)
+            wait_until(requested, timeout, what, seldom=seldom)
         except LabError as error:
             error.add_note(tail(self.layout.log("slurmctld")))
             raise
@@ -479,13 +479,13 @@ class SlurmLab:
         wanted = states or TERMINAL
         seen = ""
 
-        def there() -> bool:
+        def has_state() -> bool:
             nonlocal seen
             seen = self.squeue_states().get(job_id, "unknown")
             return seen in wanted
 
         try:
-            self.wait_until(there, timeout, f"job {job_id} to be {' or '.join(sorted(wanted))}")
+            self.wait_until(has_state, timeout, f"job {job_id} to be {' or '.join(sorted(wanted))}")
         except LabError as error:
             error.add_note(f"the job was last {seen}")
             raise

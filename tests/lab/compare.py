@@ -33,8 +33,8 @@ def assert_as_known(
         left_out = untold | {FIRST}
         if untold and not (each.nodes and row["ended_at"]):  # without a column Suspended, only the times tell it
             left_out |= {"suspended_s"}
-        told = {name: fact for name, fact in each.facts.items() if name not in left_out}
-        wrong = contradictions(row, told)
+        reported = {name: fact for name, fact in each.facts.items() if name not in left_out}
+        wrong = contradictions(row, reported)
         assert not wrong, f"attempt {each.attempt} of {each.kind}: {wrong}"
         on = attempt_nodes.filter(*(pl.col(name) == row[name] for name in ATTEMPT_KEY))
         held = {name: float(gpus) for name, gpus in on.select("node", "n_gpus").rows()}

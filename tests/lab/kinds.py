@@ -326,14 +326,14 @@ def _intervene(kinds: Kinds) -> None:
 
 def _split_array(kinds: Kinds, array: Job) -> None:
     """The tasks told their own raw ids; the waiting rest keeps the array's."""
-    told = [
+    reported = [
         line.split()
         for out in (kinds.lab.base / "out").glob("*.out")
         for line in out.read_text().splitlines()
         if line.startswith("array ")
     ]
     base = kinds.jobs.pop("array").job_id
-    for task, raw in sorted((int(task), int(raw)) for _, task, raw in told):
+    for task, raw in sorted((int(task), int(raw)) for _, task, raw in reported):
         key = f"array {task}"
         order = replace(ARRAY, ends=(COMPLETED,) if task < 2 else (End("RUNNING", reason="JobArrayTaskLimit"),))
         kinds.jobs[key] = replace(

@@ -129,7 +129,7 @@ def _known_of(kinds: Kinds, job: Job, read: Between) -> list[Known]:
     if len(stays) != len(held):
         message = f"{job.key} ({job.job_id}): {len(held)} stays were meant, {len(stays)} seen: {stays}"
         raise AssertionError(message)
-    found: list[Known] = []
+    result: list[Known] = []
     submit = Between(math.floor(job.asked[0]), job.asked[1])
     eligible: Between | None = submit.widened(0, 1)
     remaining = list(stays)
@@ -155,11 +155,11 @@ def _known_of(kinds: Kinds, job: Job, read: Between) -> list[Known]:
         nodes: dict[str, Fact] = dict.fromkeys(stay.nodes, float(stay.gpus_per_node)) if stay else {}
         if _shrunk(job, number):
             nodes = dict.fromkeys(nodes, Between(1, 2))
-        found.append(Known(job.key, number, facts, nodes))
+        result.append(Known(job.key, number, facts, nodes))
         if stay and stay.end:
             submit = stay.end.widened(0, CLEANING_S)
             eligible = submit.after(0 if end.state == "RESIZING" else CREDENTIAL_S)
-    return found
+    return result
 
 
 def _stays(kinds: Kinds, job: Job) -> list[Stay]:
@@ -188,10 +188,10 @@ def _stays(kinds: Kinds, job: Job) -> list[Stay]:
 
 def _started(one: ObservedAttempt) -> Between:
     """Between the last look that did not see it and the first that did, or its script's own word; cut by Slurm."""
-    told = [moment for moment in (one.first_seen_start, one.script_start) if moment is not None]
+    reported = [moment for moment in (one.first_seen_start, one.script_start) if moment is not None]
     if one.first_seen_start is None:
         return Between(one.start, one.start).widened(PRECISION_S + one.uncertainty_s)
-    return Between(2 * one.start - min(told), min(told)).widened(PRECISION_S, PRECISION_S / 3)
+    return Between(2 * one.start - min(reported), min(reported)).widened(PRECISION_S, PRECISION_S / 3)
 
 
 def _ended(one: ObservedAttempt) -> Between | None:

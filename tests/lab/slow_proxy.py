@@ -90,9 +90,9 @@ def _handler(proxy: SlowProxy) -> type[BaseHTTPRequestHandler]:
             self._pass_on(self.rfile.read(int(self.headers["Content-Length"])))
 
         def _pass_on(self, body: bytes | None) -> None:
-            told = {name: text for name, text in self.headers.items() if name not in {"Host", "Accept-Encoding"}}
+            reported = {name: text for name, text in self.headers.items() if name not in {"Host", "Accept-Encoding"}}
             with contextlib.suppress(http.client.HTTPException, OSError):  # a server that died, a reader who left
-                answer = proxy.pass_on(self.command, self.path, body, told)
+                answer = proxy.pass_on(self.command, self.path, body, reported)
                 time.sleep(proxy.delay_s)
                 self.send_response(answer.status)
                 self.send_header("Content-Type", answer.kind)

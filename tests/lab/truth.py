@@ -342,14 +342,14 @@ def attempts_of(
 ) -> list[ObservedAttempt]:
     """Seen stays, and those only their script told of; numbered by time."""
     unseen = {key: start for key, start in starts.items() if key[0] == job_id}
-    found = []
+    result = []
     for stay in _stays(sightings):
         key = (job_id, stay.held[0].value.restart_count)
         unseen.pop(key, None)
-        found.append(_seen_attempt(job_id, stay, starts.get(key)))
-    found += [_unseen_attempt(start, sightings) for start in unseen.values()]
-    found.sort(key=lambda attempt: attempt.start)
-    return [replace(attempt, index=index) for index, attempt in enumerate(found)]
+        result.append(_seen_attempt(job_id, stay, starts.get(key)))
+    result += [_unseen_attempt(start, sightings) for start in unseen.values()]
+    result.sort(key=lambda attempt: attempt.start)
+    return [replace(attempt, index=index) for index, attempt in enumerate(result)]
 
 
 def _seen_attempt(job_id: int, stay: _Stay, script: ScriptStart | None) -> ObservedAttempt:

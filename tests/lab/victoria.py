@@ -108,7 +108,7 @@ class VictoriaLab:
 
     def feed(self, text: str) -> None:
         """Hand it lines of the text format, times in seconds, and wait until they can be asked for."""
-        lines = _TIME.sub(lambda found: f" {found[1]}{(found[2] or ''):0<3}", text).encode()
+        lines = _TIME.sub(lambda result: f" {result[1]}{(result[2] or ''):0<3}", text).encode()
         for path, data in (("/api/v1/import/prometheus", lines), ("/internal/force_flush", None)):
             with urllib.request.urlopen(urllib.request.Request(self.url + path, data=data), timeout=60) as answer:
                 if answer.status >= 300:

@@ -43,7 +43,7 @@ _CATEGORIES = ["productive", "lost", "startup", "checkpoint", "stalled", "unattr
 
 
 def _ledger(dice: random.Random) -> pl.DataFrame:
-    found = []
+    actual = []
     for _ in range(1500):
         category = dice.choice(_CATEGORIES)
         row = spent(
@@ -53,8 +53,8 @@ def _ledger(dice: random.Random) -> pl.DataFrame:
             subject=dice.choice(RUNS),
             cause=dice.choice(_CAUSES.get(category, [None])),
         )
-        found.append({**row, "gpu_seconds": round(dice.random() * 1e6, 9)})
-    return sums(*found)
+        actual.append({**row, "gpu_seconds": round(dice.random() * 1e6, 9)})
+    return sums(*actual)
 
 
 def _spending(dice: random.Random) -> pl.DataFrame:
@@ -76,13 +76,13 @@ def _spending(dice: random.Random) -> pl.DataFrame:
 
 
 def _steps(dice: random.Random) -> pl.DataFrame:
-    found = [
+    actual = [
         {"cluster": "c", "run_id": dice.choice(RUNS[:3]), "ts": at(seconds=number), "n_gpus": 64.0,
          "wall_s": 1 + dice.random(), "flop": dice.random() * 1e18, "peak_flop": 6e16 * (1 + dice.random()),
          "gpu_model": "H100", "dtype": "bf16", "implausible": False, "impossible": False}
         for number in range(2000)
     ]  # fmt: skip
-    return pl.DataFrame(found).with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
+    return pl.DataFrame(actual).with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
 
 
 def _executed(dice: random.Random) -> pl.DataFrame:
@@ -116,10 +116,10 @@ def _attempts(dice: random.Random) -> pl.DataFrame:
 
 def _broken(dice: random.Random) -> pl.DataFrame:
     kinds = ["infrastructure", "preemption"]
-    found = [interruption(str(n), n / 9, n / 9 + dice.random(), dice.choice(kinds), second_order=dice.random() < 0.5)
+    actual = [interruption(str(n), n / 9, n / 9 + dice.random(), dice.choice(kinds), second_order=dice.random() < 0.5)
              for n in range(700)]  # fmt: skip
-    return rows(frames.INTERRUPTIONS, *found).with_columns(
-        cost_gpu_s=pl.Series([dice.random() * 1e5 for _ in found], dtype=pl.Float64)
+    return rows(frames.INTERRUPTIONS, *actual).with_columns(
+        cost_gpu_s=pl.Series([dice.random() * 1e5 for _ in actual], dtype=pl.Float64)
     )
 
 
@@ -144,14 +144,14 @@ def _held(dice: random.Random) -> pl.DataFrame:
 
 def _trained(dice: random.Random) -> pl.DataFrame:
     """Executions of steps, 20 for each attempt of a run that is the attempt's number modulo 40."""
-    found = []
+    actual = []
     for number in range(400):
         begin = round(number * 3.6e9 + dice.random() * 6e8) + round(at().timestamp() * 1e6)
         for _ in range(20):
             took = 1 + dice.random()
-            found.append((str(number), RUNS[number % 40], number, begin, took))
+            actual.append((str(number), RUNS[number % 40], number, begin, took))
             begin += round(took * 1e6)
-    named = pl.DataFrame(found, schema=["job_id", "run", "session", "begin", "wall_s"], orient="row")
+    named = pl.DataFrame(actual, schema=["job_id", "run", "session", "begin", "wall_s"], orient="row")
     return named.with_columns(cluster=pl.lit("c"), scheduler=pl.lit("slurm"), submitted_at=pl.lit(at()))
 
 
@@ -179,9 +179,9 @@ def _sessions(_dice: random.Random) -> pl.DataFrame:
 
 def _nodes_of_unblamed(dice: random.Random) -> pl.DataFrame:
     """Attempts on 2-13 nodes that failed without one of them to blame."""
-    found = [(number, node) for number in range(300) for node in dice.sample(range(30), dice.randint(2, 13))]
+    actual = [(number, node) for number in range(300) for node in dice.sample(range(30), dice.randint(2, 13))]
     return pl.DataFrame(
-        [{"cluster": "c", "run_id": "r", "attempt_no": n, "ended_at": at(n), "node": f"n{node}"} for n, node in found],
+        [{"cluster": "c", "run_id": "r", "attempt_no": n, "ended_at": at(n), "node": f"n{node}"} for n, node in actual],
         schema=HELD,
     )
 
@@ -190,8 +190,8 @@ def _of_runs(dice: random.Random, by_run: pl.DataFrame, started: pl.DataFrame) -
     """What is expected of runs, of which some have logs of their saves."""
     named = {"cluster": "c"}
     logged = [named | {"run_id": run, "interval_s": 3600 * dice.random(), "write_s": dice.random()} for run in RUNS[9:]]
-    told = inputs(by_run, started, pl.DataFrame(logged), 500.0)
-    return {"expected": told.sort("run_id"), "over runs": over_runs(expected(told))}
+    reported = inputs(by_run, started, pl.DataFrame(logged), 500.0)
+    return {"expected": reported.sort("run_id"), "over runs": over_runs(expected(reported))}
 
 
 def _startups(dice: random.Random) -> pl.DataFrame:
@@ -231,7 +231,7 @@ def numbers(order: int) -> str:
     held, trained = shuffled(_held), shuffled(_trained)
     of_runs = held.select(*frames.ATTEMPT_KEY, run_id=pl.lit("r"), attempt_no=pl.col("job_id").cast(pl.Int64))
     window = {"since": at(), "until": at(2100)}
-    found = {
+    actual = {
         "ettr": by_run.drop("milli_gpus"),
         "total": ettr_total(by_run.sample(fraction=1, shuffle=True, seed=order)),
         "goodput": goodput(of_cluster, pl.Series(["c"])),
@@ -261,7 +261,7 @@ def numbers(order: int) -> str:
         ),
     }
     return "\n".join(
-        f"{name} {hashlib.sha256(str(rows_.rows()).encode()).hexdigest()}" for name, rows_ in found.items()
+        f"{name} {hashlib.sha256(str(rows_.rows()).encode()).hexdigest()}" for name, rows_ in actual.items()
     )
 
 

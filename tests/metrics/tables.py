@@ -26,9 +26,9 @@ def moment(hours: float | None) -> datetime | None:
     return None if hours is None else at(hours)
 
 
-def rows(schema: frames.Schema, *found: Row) -> pl.DataFrame:
+def rows(schema: frames.Schema, *result: Row) -> pl.DataFrame:
     """A frame of the schema; what a row does not say is null."""
-    complete = [dict.fromkeys(schema, None) | dict(row) for row in found]
+    complete = [dict.fromkeys(schema, None) | dict(row) for row in result]
     return pl.DataFrame(complete, schema=schema)
 
 
@@ -64,8 +64,8 @@ def attempt(
     } | more
 
 
-def attempts(*found: Row) -> pl.DataFrame:
-    return rows(frames.ATTEMPTS, *found)
+def attempts(*result: Row) -> pl.DataFrame:
+    return rows(frames.ATTEMPTS, *result)
 
 
 def on_nodes(ran: pl.DataFrame, nodes: Mapping[str, Sequence[str]]) -> pl.DataFrame:
@@ -83,12 +83,12 @@ def on_nodes(ran: pl.DataFrame, nodes: Mapping[str, Sequence[str]]) -> pl.DataFr
 
 def event(node: str, when: datetime, kind: str = "xid", **more: object) -> dict[str, object]:
     """A critical event that an exporter told of."""
-    told = {"cluster": "c", "node": node, "ts": when, "kind": kind, "detail": f"{kind} seen"}
-    return told | {"severity": "critical", "evidence": "telemetry"} | more
+    reported = {"cluster": "c", "node": node, "ts": when, "kind": kind, "detail": f"{kind} seen"}
+    return reported | {"severity": "critical", "evidence": "telemetry"} | more
 
 
-def events(*found: Row) -> pl.DataFrame:
-    return rows(EVENTS, *found)
+def events(*result: Row) -> pl.DataFrame:
+    return rows(EVENTS, *result)
 
 
 def interruption(job: str, started: float, ended: float, kind: str = "infrastructure", **more: object) -> Row:
@@ -134,8 +134,8 @@ def spent(
     }
 
 
-def sums(*found: Row) -> pl.DataFrame:
-    return rows(frames.LEDGER_SUMS, *found)
+def sums(*result: Row) -> pl.DataFrame:
+    return rows(frames.LEDGER_SUMS, *result)
 
 
 def joined(ran: pl.DataFrame) -> pl.DataFrame:

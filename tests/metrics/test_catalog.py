@@ -34,9 +34,9 @@ def test_computed_by_names_the_function(metric: Metric) -> None:
 def test_catalog_has_every_entry_that_a_module_declares() -> None:
     declared = [
         metric
-        for found in pkgutil.walk_packages(metrics.__path__, "metrics.")
-        if found.name != catalog.__name__
-        for metric in getattr(import_module(found.name), "METRICS", ())
+        for result in pkgutil.walk_packages(metrics.__path__, "metrics.")
+        if result.name != catalog.__name__
+        for metric in getattr(import_module(result.name), "METRICS", ())
     ]
     assert sorted(metric.name for metric in declared) == sorted(BY_NAME)
     assert len(METRICS) > 60
@@ -67,5 +67,5 @@ def test_every_field_has_a_sentence(metric: Metric) -> None:
 
 def test_goodput_returns_the_metrics_that_name_it_in_their_unit() -> None:
     listed = {(metric.name, metric.unit) for metric in METRICS if metric.function is goodput}
-    found = goodput(sums(spent("productive", 1)), pl.Series("cluster", ["c"]))
-    assert set(found.select("metric", "unit").rows()) == listed
+    result = goodput(sums(spent("productive", 1)), pl.Series("cluster", ["c"]))
+    assert set(result.select("metric", "unit").rows()) == listed

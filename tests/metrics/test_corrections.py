@@ -38,8 +38,8 @@ def key(job: str, submitted: float) -> AttemptKey:
     return "slurm", job, at(submitted)
 
 
-def interrupted(*found: Any) -> pl.DataFrame:  # noqa: ANN401 - rows of any columns
-    return with_incidents(rows(frames.INTERRUPTIONS, *found)).select(list(frames.INTERRUPTIONS))
+def interrupted(*result: Any) -> pl.DataFrame:  # noqa: ANN401 - rows of any columns
+    return with_incidents(rows(frames.INTERRUPTIONS, *result)).select(list(frames.INTERRUPTIONS))
 
 
 TWO = interrupted(
@@ -86,15 +86,20 @@ def test_causes_of_different_attempts_apply_in_any_order(order: list[int]) -> No
 
 
 def state(node: str, began: float, ended: float | None, kind: str = "down", reason: str = "fault") -> dict[str, Any]:
-    told = {"cluster": "c", "node": node, "started_at": at(began), "ended_at": None if ended is None else at(ended)}
-    return told | {"state": kind, "reason": reason, "actor": "root", "planned": kind == "maintenance"}
+    states_of = {
+        "cluster": "c",
+        "node": node,
+        "started_at": at(began),
+        "ended_at": None if ended is None else at(ended),
+    }
+    return states_of | {"state": kind, "reason": reason, "actor": "root", "planned": kind == "maintenance"}
 
 
-def said(node: str, since: float, until: float, kind: str = "maintenance", name: str = "adj-1") -> StateFix:
+def state_fix(node: str, since: float, until: float, kind: str = "maintenance", name: str = "adj-1") -> StateFix:
     return StateFix(name, "c", node, at(since), at(until), kind, "A", "adjudicated by A: agreed")
 
 
-def told(states: pl.DataFrame, node: str = "n1") -> list[tuple[Any, Any, str]]:
+def states_of(states: pl.DataFrame, node: str = "n1") -> list[tuple[Any, Any, str]]:
     mine = states.filter(pl.col("node") == node)
     return [
         ((began - at(0)) / timedelta(hours=1), None if ended is None else (ended - at(0)) / timedelta(hours=1), kind)
@@ -104,30 +109,30 @@ def told(states: pl.DataFrame, node: str = "n1") -> list[tuple[Any, Any, str]]:
 
 def test_within_a_correction_nothing_else_holds() -> None:
     states = rows(frames.NODE_STATES, state("n1", 0, 10), state("n1", 4, None, "drained"), state("n2", 0, 10))
-    found = corrected_states(states, [said("n1", 3, 5)])
-    assert told(found) == [(0, 3, "down"), (3, 5, "maintenance"), (5, 10, "down"), (5, None, "drained")]
-    assert told(found, "n2") == [(0, 10, "down")]
-    row = found.filter(pl.col("state") == "maintenance").to_dicts()[0]
+    result = corrected_states(states, [state_fix("n1", 3, 5)])
+    assert states_of(result) == [(0, 3, "down"), (3, 5, "maintenance"), (5, 10, "down"), (5, None, "drained")]
+    assert states_of(result, "n2") == [(0, 10, "down")]
+    row = result.filter(pl.col("state") == "maintenance").to_dicts()[0]
     assert (row["reason"], row["actor"], row["planned"]) == ("adjudicated by A: agreed", "A", True)
 
 
 def test_a_node_that_was_in_service_has_no_state() -> None:
     states = rows(frames.NODE_STATES, state("n1", 0, 10))
-    assert told(corrected_states(states, [said("n1", 0, 10, IN_SERVICE)])) == []
+    assert states_of(corrected_states(states, [state_fix("n1", 0, 10, IN_SERVICE)])) == []
 
 
 def test_state_continuing_after_a_correction_did_not_begin_then() -> None:
     """Else it would explain the end of whatever ran at that moment, and silence would be put before it."""
     states = rows(frames.NODE_STATES, state("n1", 0, 10, reason="Not responding"))
-    found = corrected_states(states, [said("n1", 3, 5), said("n1", 6, 7, name="adj-2")])
-    assert found["reason"].to_list()[-1] == CONTINUED + "Not responding"
-    began = critical_states(beginnings(found), critical_reasons="x")
+    result = corrected_states(states, [state_fix("n1", 3, 5), state_fix("n1", 6, 7, name="adj-2")])
+    assert result["reason"].to_list()[-1] == CONTINUED + "Not responding"
+    began = critical_states(beginnings(result), critical_reasons="x")
     assert began["ts"].to_list() == [at(0)]
 
 
 def on_grid(states: pl.DataFrame, node: str) -> list[str | None]:
     """The state of a node at each half hour; intervals of these tests lie on whole hours."""
-    spans = [(low, high if high is not None else 24, kind) for low, high, kind in told(states, node)]
+    spans = [(low, high if high is not None else 24, kind) for low, high, kind in states_of(states, node)]
     return [
         "+".join(sorted(kind for low, high, kind in spans if low <= hour + 0.5 < high)) or None for hour in range(24)
     ]
@@ -143,21 +148,21 @@ FIXES = st.lists(
 def test_each_moment_is_as_the_last_correction_says_or_as_it_was(known: list[Any], fixes: list[Any]) -> None:
     """Against a plain reading of what a correction means, moment by moment."""
     states = rows(frames.NODE_STATES, *(state(node, span[0], span[1], kind) for node, span, kind in known))
-    made = [said(node, span[0], span[1], kind, f"adj-{n}") for n, (node, span, kind) in enumerate(fixes)]
-    found = corrected_states(states, made)
+    made = [state_fix(node, span[0], span[1], kind, f"adj-{n}") for n, (node, span, kind) in enumerate(fixes)]
+    result = corrected_states(states, made)
     for node in "ab":
         expected = on_grid(states, node)
         for one, (low, high), kind in fixes:
             for hour in range(low, high):
                 if one == node:
                     expected[hour] = None if kind == IN_SERVICE else kind
-        assert on_grid(found, node) == expected
+        assert on_grid(result, node) == expected
 
 
 @given(st.permutations(range(4)))
 def test_corrections_of_disjoint_states_apply_in_any_order(order: list[int]) -> None:
     states = rows(frames.NODE_STATES, state("n1", 0, 20))
-    fixes = [said("n1", 4 * n, 4 * n + 2, ["maintenance", IN_SERVICE][n % 2], f"adj-{n}") for n in range(4)]
+    fixes = [state_fix("n1", 4 * n, 4 * n + 2, ["maintenance", IN_SERVICE][n % 2], f"adj-{n}") for n in range(4)]
     assert corrected_states(states, [fixes[n] for n in order]).equals(corrected_states(states, fixes))
 
 
@@ -176,11 +181,11 @@ ONE, TWO_, THREE = "1-20260302T000000Z", "2-20260302T130000Z", "3-20260302T16000
 
 def joined(fixes: Sequence[RunFix], derived: pl.DataFrame = JOINED) -> dict[str, list[tuple[str, float]]]:
     """The attempts of each run, in the order of their numbers."""
-    found = corrected_runs(derived, RAN, fixes)
-    assert found.height == derived.height
-    assert found.select(frames.ATTEMPT_KEY).n_unique() == found.height
+    result = corrected_runs(derived, RAN, fixes)
+    assert result.height == derived.height
+    assert result.select(frames.ATTEMPT_KEY).n_unique() == result.height
     out: dict[str, list[tuple[str, float]]] = {}
-    for row in found.sort("run_id", "attempt_no").iter_rows(named=True):
+    for row in result.sort("run_id", "attempt_no").iter_rows(named=True):
         mine = out.setdefault(row["run_id"], [])
         mine.append((row["job_id"], (row["submitted_at"] - at(0)) / timedelta(hours=1)))
         assert row["attempt_no"] == len(mine)
@@ -207,16 +212,16 @@ def test_an_attempt_can_be_set_apart_from_its_requeues() -> None:
 def test_run_whose_first_attempt_is_set_apart_is_renamed() -> None:
     """Its name comes from what is left."""
     fix = RunFix("adj-1", (key("1", 0),), None, whole_job=False)
-    found = joined([fix])
-    assert found[ONE] == [("1", 0)]
-    assert found["1-20260302T050000Z"] == [("1", 5), ("1", 9)]
+    result = joined([fix])
+    assert result[ONE] == [("1", 0)]
+    assert result["1-20260302T050000Z"] == [("1", 5), ("1", 9)]
 
 
 def test_a_job_set_apart_takes_its_requeues_along() -> None:
     explicit = JOINED.select(*frames.ATTEMPT_KEY).with_columns(run_id=pl.lit("llama"))
     together = run_attempts(RAN, explicit=explicit)
-    found = joined([RunFix("adj-1", (key("1", 0),), None)], together)
-    assert found == {"llama": [("2", 13), ("3", 16)], ONE: [("1", 0), ("1", 5), ("1", 9)]}
+    result = joined([RunFix("adj-1", (key("1", 0),), None)], together)
+    assert result == {"llama": [("2", 13), ("3", 16)], ONE: [("1", 0), ("1", 5), ("1", 9)]}
 
 
 def test_who_follows_one_that_moves_moves_along() -> None:
@@ -267,14 +272,14 @@ def test_every_attempt_is_in_one_run_whatever_is_said(moves: list[Any]) -> None:
         for n, (who, to) in enumerate(moves)
         if who != to
     ]
-    found = joined(fixes)
-    assert sorted(each for run in found.values() for each in run) == [
+    result = joined(fixes)
+    assert sorted(each for run in result.values() for each in run) == [
         ("1", 0), ("1", 5), ("1", 9), ("2", 13), ("3", 16),
     ]  # fmt: skip
     last = {fix.attempts[0]: fix for fix in fixes}
     for fix in last.values():
         _, job, submitted = fix.attempts[0]
-        mine = next(run for run in found.values() if (job, (submitted - at(0)) / timedelta(hours=1)) in run)
+        mine = next(run for run in result.values() if (job, (submitted - at(0)) / timedelta(hours=1)) in run)
         if fix.anchor is not None:
             assert (fix.anchor[1], (fix.anchor[2] - at(0)) / timedelta(hours=1)) in mine
 

@@ -98,20 +98,20 @@ def _ledger(held: pl.DataFrame) -> pl.DataFrame:
 @pytest.mark.parametrize("name", EMPTY)
 def test_nothing_in_nothing_out(name: str) -> None:
     function, schema = EMPTY[name]
-    found = function()
-    assert found.is_empty()
-    assert pl.Null not in found.dtypes
+    result = function()
+    assert result.is_empty()
+    assert pl.Null not in result.dtypes
     if schema is not None:
-        assert dict(found.schema) == schema
+        assert dict(result.schema) == schema
 
 
 def test_failure_rates_of_nothing_are_rows_of_zeros_and_nulls() -> None:
-    found = failure_rates(empty(frames.ATTEMPTS), empty(frames.INTERRUPTIONS), *WINDOW, [POOLED, around(1024)])
-    assert found.height == 4 * 2
-    assert found["exposure_gpu_days"].to_list() == [0.0] * 8
+    result = failure_rates(empty(frames.ATTEMPTS), empty(frames.INTERRUPTIONS), *WINDOW, [POOLED, around(1024)])
+    assert result.height == 4 * 2
+    assert result["exposure_gpu_days"].to_list() == [0.0] * 8
     for name in ("rate_per_gpu_day", "rate_low", "rate_high", "jeffreys_low", "mttf_d", "mttf_low_d", "mttf_high_d"):
-        assert found[name].to_list() == [None] * 8
-    assert pl.Null not in found.dtypes
+        assert result[name].to_list() == [None] * 8
+    assert pl.Null not in result.dtypes
 
 
 OPTIONAL = [name for name in frames.ATTEMPTS if name not in frames.ATTEMPT_KEY]

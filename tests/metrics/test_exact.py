@@ -28,16 +28,16 @@ def test_a_sum_is_the_same_in_any_order_and_near_the_exact_one(values: list[floa
         for each in (values, mixed)
     )
     assert one.rows() == other.rows()
-    told = [value for value in values if value is not None]
-    assert one["v"].item() == pytest.approx(math.fsum(told), abs=1e-8, rel=1e-12)
-    assert (one["mean"].item() is None) == (not told)
+    reported = [value for value in values if value is not None]
+    assert one["v"].item() == pytest.approx(math.fsum(reported), abs=1e-8, rel=1e-12)
+    assert (one["mean"].item() is None) == (not reported)
 
 
 @pytest.mark.parametrize("wild", [float("nan"), float("inf"), -float("inf"), 1e308])
 def test_a_number_that_cannot_be_does_not_stop_a_sum(wild: float) -> None:
     for places in (0, FLOP, 9, 15):
-        found = pl.DataFrame({"v": [1.5, wild]}).select(exact_sum(pl.col("v"), places=places)).item()
-        assert math.isfinite(found)
+        result = pl.DataFrame({"v": [1.5, wild]}).select(exact_sum(pl.col("v"), places=places)).item()
+        assert math.isfinite(result)
 
 
 def test_every_number_is_the_same_in_any_order_of_rows() -> None:
@@ -47,7 +47,7 @@ def test_every_number_is_the_same_in_any_order_of_rows() -> None:
 
 
 def test_every_number_is_the_same_on_any_number_of_threads() -> None:
-    found = set()
+    result = set()
     for threads in ("1", "5"):
         done = subprocess.run(
             [sys.executable, "-m", "tests.metrics.same_bits", "0"],
@@ -56,5 +56,5 @@ def test_every_number_is_the_same_on_any_number_of_threads() -> None:
             text=True,
             check=True,
         )
-        found.add(done.stdout)
-    assert len(found) == 1
+        result.add(done.stdout)
+    assert len(result) == 1

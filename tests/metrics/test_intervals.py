@@ -22,16 +22,16 @@ intervals = st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 15), st.intege
 LANES, TIMES = range(3), range(-5, 15)
 
 
-def frame(found: list[Interval], **values: list[int]) -> pl.DataFrame:
+def frame(result: list[Interval], **values: list[int]) -> pl.DataFrame:
     columns = (
-        dict(zip(("lane", "started", "ended"), map(list, zip(*found, strict=True)), strict=False)) if found else {}
+        dict(zip(("lane", "started", "ended"), map(list, zip(*result, strict=True)), strict=False)) if result else {}
     )
     data = {name: columns.get(name, []) for name in ("lane", "started", "ended")} | values
     return pl.DataFrame(data, schema=dict.fromkeys(data, pl.Int64))
 
 
-def covering(found: list[Interval], lane: int, time: int) -> list[int]:
-    return [n for n, (where, start, end) in enumerate(found) if where == lane and start <= time < end]
+def covering(result: list[Interval], lane: int, time: int) -> list[int]:
+    return [n for n, (where, start, end) in enumerate(result) if where == lane and start <= time < end]
 
 
 @settings(max_examples=150, deadline=None)
@@ -48,8 +48,8 @@ def test_sweep_lists_what_covers_each_instant(
         if covering(held, lane, time) or covering(down, lane, time)
     }
     rows = pieces.rows()
-    found = {(lane, time): (g, d) for lane, start, end, g, d in rows for time in range(start, end)}
-    assert found == expected
+    result = {(lane, time): (g, d) for lane, start, end, g, d in rows for time in range(start, end)}
+    assert result == expected
     assert sum(end - start for _, start, end, _, _ in rows) == len(expected)  # no instant twice
     assert [row[:2] for row in rows] == sorted(row[:2] for row in rows)
 
@@ -73,10 +73,10 @@ def test_segments_end_only_at_interval_ends_and_merge_again(held: list[Interval]
 
 @settings(max_examples=150, deadline=None)
 @given(intervals, st.integers(0, 4))
-def test_a_union_covers_the_same_time_with_gaps_closed(found: list[Interval], gap: int) -> None:
-    joined = union(frame(found), gap=gap).rows()
+def test_a_union_covers_the_same_time_with_gaps_closed(result: list[Interval], gap: int) -> None:
+    joined = union(frame(result), gap=gap).rows()
     for lane in LANES:
-        covered = [t for t in TIMES if covering(found, lane, t)]
+        covered = [t for t in TIMES if covering(result, lane, t)]
         closed = {t for a, b in itertools.pairwise(covered) if b - a - 1 <= gap for t in range(a, b)}
         expected = closed | set(covered)
         assert {t for where, start, end in joined if where == lane for t in range(start, end)} == expected
@@ -94,8 +94,8 @@ def test_overlaps_are_all_pairs_that_share_time_clipped_to_it(left: list[Interva
         for m, b in enumerate(right)
         if a[0] == b[0] and max(a[1], b[1]) < min(a[2], b[2])
     }
-    found = pairs.select("l", "r", "started", "ended").rows()
-    assert sorted(found) == sorted(expected)
+    result = pairs.select("l", "r", "started", "ended").rows()
+    assert sorted(result) == sorted(expected)
 
 
 spans = st.tuples(st.integers(-4 * DAY_US, 4 * DAY_US), st.integers(1, 4 * DAY_US))
@@ -105,8 +105,8 @@ spans = st.tuples(st.integers(-4 * DAY_US, 4 * DAY_US), st.integers(1, 4 * DAY_U
 @given(
     st.lists(st.one_of(spans, st.sampled_from([(0, DAY_US), (DAY_US - 1, 1), (DAY_US - 1, 2), (-1, 1)])), max_size=6)
 )
-def test_days_are_split_without_losing_a_microsecond(found: list[tuple[int, int]]) -> None:
-    whole = frame([(n, start, start + length) for n, (start, length) in enumerate(found)])
+def test_days_are_split_without_losing_a_microsecond(result: list[tuple[int, int]]) -> None:
+    whole = frame([(n, start, start + length) for n, (start, length) in enumerate(result)])
     pieces = split_days(whole)
     length = (pl.col("ended") - pl.col("started")).sum().alias("length")
     per_lane = pieces.group_by("lane").agg(length).sort("lane").rows()

@@ -194,10 +194,10 @@ def test_the_p_value_of_two_rates_is_as_published(counts_: tuple[int, float, int
 
 @given(st.integers(0, 400), exposures, st.integers(0, 400), exposures)
 def test_the_p_value_of_two_rates_is_the_binomial_tests(k_1: int, t_1: float, k_2: int, t_2: float) -> None:
-    found = statistics.two_rates_p(k_1, t_1, k_2, t_2)
+    result = statistics.two_rates_p(k_1, t_1, k_2, t_2)
     expected = stats.binomtest(k_1, k_1 + k_2, t_1 / (t_1 + t_2)).pvalue if k_1 + k_2 else 1.0
-    assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
-    assert statistics.two_rates_p(k_2, t_2, k_1, t_1) == pytest.approx(found, rel=1e-6, abs=1e-12)
+    assert result == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert statistics.two_rates_p(k_2, t_2, k_1, t_1) == pytest.approx(result, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("exposure", [0.0, -1.0])
@@ -258,11 +258,11 @@ def test_p_at_least_is_the_poisson_tail(failures: int, expected: float) -> None:
 
 def test_overdispersion_by_hand() -> None:
     """6 failures over 1, 2 and 3 exposed days expect 1, 2 and 3; 4, 1, 1 give 9/1 + 1/2 + 4/3 over 2."""
-    found = statistics.overdispersion(np.array([4.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))
-    assert found.phi == pytest.approx((9 + 1 / 2 + 4 / 3) / 2)
+    result = statistics.overdispersion(np.array([4.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+    assert result.phi == pytest.approx((9 + 1 / 2 + 4 / 3) / 2)
     variance = 2 * 2 + (6 / 1 + 6 / 2 + 6 / 3 - 9 - 6 + 2) / 6
-    assert found.p_value == pytest.approx(stats.chi2.sf(2 * found.phi * 4 / variance, 8 / variance))
-    assert found.divisor == found.phi
+    assert result.p_value == pytest.approx(stats.chi2.sf(2 * result.phi * 4 / variance, 8 / variance))
+    assert result.divisor == result.phi
     many = statistics.overdispersion(np.array([1.004e9, 1.001e9, 1.001e9]), np.ones(3))
     assert many.p_value == pytest.approx(math.exp(-many.phi))  # chi-squared with 2 degrees of freedom
 
@@ -281,9 +281,9 @@ def test_phi_variance_is_that_over_all_ways_failures_can_fall() -> None:
 
 def test_one_failure_is_no_burst() -> None:
     """Not even on a day with hardly any exposure."""
-    found = statistics.overdispersion(np.array([0.0, 0.0, 1.0]), np.array([100.0, 100.0, 0.01]))
-    assert math.isnan(found.phi)
-    assert found.divisor == 1
+    result = statistics.overdispersion(np.array([0.0, 0.0, 1.0]), np.array([100.0, 100.0, 0.01]))
+    assert math.isnan(result.phi)
+    assert result.divisor == 1
 
 
 def test_few_failures_on_unlike_exposure_are_rarely_clustered() -> None:
@@ -332,9 +332,9 @@ def test_days_without_exposure_do_not_count() -> None:
 
 @pytest.mark.parametrize("failures", [[], [3.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 def test_overdispersion_unknown_changes_nothing(failures: list[float]) -> None:
-    found = statistics.overdispersion(np.array(failures), np.ones(len(failures)))
-    assert math.isnan(found.phi)
-    assert found.divisor == 1
+    result = statistics.overdispersion(np.array(failures), np.ones(len(failures)))
+    assert math.isnan(result.phi)
+    assert result.divisor == 1
 
 
 def test_independent_failures_are_seldom_called_clustered() -> None:

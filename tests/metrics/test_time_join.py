@@ -17,11 +17,11 @@ _moments = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(-30
 _window = st.sampled_from([0, 1, 5, 60, 600])
 
 
-def moments(found: Moments, at: str, number: str) -> pl.DataFrame:
+def moments(result: Moments, at: str, number: str) -> pl.DataFrame:
     """Rows at a place so many seconds after `START`; None has no time."""
     rows = [
         (place, None if second is None else START + timedelta(seconds=second), row)
-        for row, (place, second) in enumerate(found)
+        for row, (place, second) in enumerate(result)
     ]
     return pl.DataFrame(rows, schema={"node": TEXT, at: TIME, number: pl.Int64()}, orient="row")
 
@@ -30,11 +30,11 @@ def moments(found: Moments, at: str, number: str) -> pl.DataFrame:
 @given(_moments, _moments, _window, _window)
 def test_what_is_near_is_what_trying_all_pairs_finds(many: Moments, few: Moments, before: int, after: int) -> None:
     left, right = moments(many, "ended", "i"), moments(few, "ts", "j")
-    found = nearby(left, right, of="ended", at="ts", by=["node"], before_s=before, after_s=after)
+    result = nearby(left, right, of="ended", at="ts", by=["node"], before_s=before, after_s=after)
     expected = [
         (i, j)
         for i, (place, end) in enumerate(many)
         for j, (other, ts) in enumerate(few)
         if place == other and end is not None and ts is not None and -before <= ts - end <= after
     ]
-    assert sorted(found.select("i", "j").rows()) == sorted(expected)
+    assert sorted(result.select("i", "j").rows()) == sorted(expected)

@@ -30,9 +30,9 @@ def explorer(warehouse: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "app.cli.main", "explore", "--port", "0", "--warehouse", str(warehouse)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = next(line for line in process.stderr if "http://" in line)
+        output = next(line for line in process.stderr if "http://" in line)
         try:
-            yield re.findall(r"http://\S+", said)[0]
+            yield re.findall(r"http://\S+", output)[0]
         finally:
             process.terminate()
 

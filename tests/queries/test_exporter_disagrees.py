@@ -19,7 +19,7 @@ DAY = datetime(2026, 11, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def found(
+def disagreements(
     root: Path,
     exporter: Sequence[float | None],
     *,
@@ -62,40 +62,40 @@ def found(
         writer.append("computes", computed)
     with open_reader(root / "w") as reader:
         checks = {result.check.name: result.sample for result in reader.checks()}
-    told = checks.get("source_exporter_disagrees")
-    return [] if told is None else told.rows()
+    reported = checks.get("source_exporter_disagrees")
+    return [] if reported is None else reported.rows()
 
 
 def test_agreement_is_not_reported(tmp_path: Path) -> None:
-    assert found(tmp_path, [16.0] * 24) == []
+    assert disagreements(tmp_path, [16.0] * 24) == []
 
 
 def test_hours_on_end_that_differ_are_one_row_with_both_numbers(tmp_path: Path) -> None:
     exporter = [16.0] * 5 + [24.0] * 4 + [16.0] * 2 + [8.0] * 3 + [16.0] * 10
-    assert found(tmp_path, exporter) == [
+    assert disagreements(tmp_path, exporter) == [
         ("c", DAY + 5 * HOUR, DAY + 9 * HOUR, 24, 16),
         ("c", DAY + 11 * HOUR, DAY + 14 * HOUR, 8, 16),
     ]
 
 
 def test_two_hours_are_none_on_end(tmp_path: Path) -> None:
-    assert found(tmp_path, [16.0, 24.0, 24.0, 16.0, 24.0, 24.0] * 4) == []
+    assert disagreements(tmp_path, [16.0, 24.0, 24.0, 16.0, 24.0, 24.0] * 4) == []
 
 
 def test_few_percent_are_jobs_between_two_readings(tmp_path: Path) -> None:
-    assert found(tmp_path, [163.0] * 24, accounting=[(0, 24, 160)]) == []
-    assert found(tmp_path / "a", [1.5] * 24, accounting=[(0, 24, 1)]) == []
-    assert len(found(tmp_path / "b", [170.0] * 24, accounting=[(0, 24, 160)])) == 1
+    assert disagreements(tmp_path, [163.0] * 24, accounting=[(0, 24, 160)]) == []
+    assert disagreements(tmp_path / "a", [1.5] * 24, accounting=[(0, 24, 1)]) == []
+    assert len(disagreements(tmp_path / "b", [170.0] * 24, accounting=[(0, 24, 160)])) == 1
 
 
 def test_accounting_that_has_nothing_at_all_differs(tmp_path: Path) -> None:
-    assert found(tmp_path, [16.0] * 24, accounting=[(3, 24, 16)]) == [("c", DAY, DAY + 3 * HOUR, 16, 0)]
+    assert disagreements(tmp_path, [16.0] * 24, accounting=[(3, 24, 16)]) == [("c", DAY, DAY + 3 * HOUR, 16, 0)]
 
 
 def test_jobs_count_for_the_part_of_the_hour_that_they_ran(tmp_path: Path) -> None:
     half = [(hour + 0.25, hour + 0.75, 32) for hour in range(24)]
-    assert found(tmp_path, [16.0] * 24, accounting=half) == []
-    assert found(tmp_path / "a", [32.0] * 24, accounting=half) == [("c", DAY, DAY + 24 * HOUR, 32, 16)]
+    assert disagreements(tmp_path, [16.0] * 24, accounting=half) == []
+    assert disagreements(tmp_path / "a", [32.0] * 24, accounting=half) == [("c", DAY, DAY + 24 * HOUR, 32, 16)]
 
 
 @pytest.mark.slow
@@ -109,4 +109,4 @@ def test_jobs_count_for_the_part_of_the_hour_that_they_ran(tmp_path: Path) -> No
     ],
 )
 def test_what_cannot_be_compared_is_not(tmp_path: Path, exporter: list[float | None], more: dict[str, float]) -> None:
-    assert found(tmp_path, exporter, **more) == []  # type: ignore[arg-type]  # one of several options
+    assert disagreements(tmp_path, exporter, **more) == []  # type: ignore[arg-type]  # one of several options

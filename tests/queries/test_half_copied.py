@@ -408,10 +408,10 @@ def test_what_only_a_person_can_decide_is_refused_untouched(happened: Callable[[
     for _ in range(2):
         with pytest.raises(CorruptWarehouseError) as caught:
             load(site.root, "eve")
-        said = str(caught.value)
-        assert str(site.root) in said
-        assert "copy" in said.lower() or "move" in said.lower()
-        assert ("trackside doctor --repair" in said) == (REFUSED[happened] is not None)
+        output = str(caught.value)
+        assert str(site.root) in output
+        assert "copy" in output.lower() or "move" in output.lower()
+        assert ("trackside doctor --repair" in output) == (REFUSED[happened] is not None)
     assert bytes_in(site.root) == before
 
 

@@ -100,9 +100,9 @@ def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     with open_writer(root, verb="trackside ingest slurm", now=NOW):
         with pytest.raises(LockedWarehouseError) as caught, open_writer(root, verb="other", now=NOW):
             pass
-        said = str(caught.value)
-        assert f"process {os.getpid()}" in said
-        assert "trackside ingest slurm, since 2026-11-01" in said
+        output = str(caught.value)
+        assert f"process {os.getpid()}" in output
+        assert "trackside ingest slurm, since 2026-11-01" in output
     put(root, "alice")  # and it is gone with its holder
 
 
@@ -126,8 +126,8 @@ def test_killed_writer_leaves_no_lock_and_loses_no_commit(tmp_path: Path) -> Non
 def test_matching_returns_rows_with_the_same_keys(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
         writer.append("users", users("alice", "bob").with_columns(association=pl.lit("7")))
-        found = writer.matching("users", users("bob", "bob", "carol"), keys=["cluster", "user"])
-        assert found.select("user", "association").rows() == [("bob", "7")]
+        result = writer.matching("users", users("bob", "bob", "carol"), keys=["cluster", "user"])
+        assert result.select("user", "association").rows() == [("bob", "7")]
         assert writer.matching("users", users("bob"), keys=["cluster"]).height == 2
 
 
@@ -146,10 +146,10 @@ def test_matching_samples_are_those_of_a_cluster_and_time(tmp_path: Path) -> Non
         writer.write_partition("gpu_samples", "c", DAY, samples(0.1, 0.2, 0.3))
         for keys, cluster, expected in ((["node"], "c", [0.2]), (["node"], "other", []), (["gpu"], "c", [0.2])):
             nodes = pl.DataFrame({"node": ["n1", "n2"], "gpu": ["0", "1"]})
-            found = writer.matching_samples(
+            result = writer.matching_samples(
                 "gpu_samples", nodes, keys=keys, cluster=cluster, since=hour, until=hour + timedelta(hours=1)
             )
-            assert found["gpu_util"].to_list() == pytest.approx(expected)
+            assert result["gpu_util"].to_list() == pytest.approx(expected)
 
 
 def test_commit_reads_only_files_of_changed_sample_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,9 +371,9 @@ def test_partition_is_replaced_whole_and_unused_files_go(tmp_path: Path) -> None
         write(0.5)
         assert before.table("gpu_samples").height == 3  # the older copy still finds its file
     with open_reader(root) as after:
-        found = after.table("gpu_samples")
-        assert found["gpu_util"].to_list() == pytest.approx([0.5])
-        assert set(found.columns) == {
+        result = after.table("gpu_samples")
+        assert result["gpu_util"].to_list() == pytest.approx([0.5])
+        assert set(result.columns) == {
             c.name for t in sql_files.all_tables() if t.name == "raw.gpu_samples" for c in t.columns
         }
     write(0.6)
@@ -388,8 +388,8 @@ def test_replace_append_new_and_delete_go_by_key(tmp_path: Path) -> None:
             writer.append_new("users", users("bob", "carol", "carol"), keys=["cluster", "user"])
             writer.replace("users", users("alice").with_columns(account=pl.lit("ops")), keys=["cluster", "user"])
             writer.delete("users", users("bob").select("user"))
-        found = writer.table("users").sort("user").select("user", "account")
-    assert found.rows() == [("alice", "ops"), ("carol", "llm")]
+        result = writer.table("users").sort("user").select("user", "account")
+    assert result.rows() == [("alice", "ops"), ("carol", "llm")]
 
 
 def test_a_check_that_stops_undoes_everything(tmp_path: Path) -> None:
@@ -437,15 +437,15 @@ def test_a_persons_sql_cannot_leave_the_warehouse(sql: str, tmp_path: Path) -> N
 
 def test_a_persons_sql_may_ask_how_long_something_took(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
-    asked = "SELECT INTERVAL 26 HOUR, TIMESTAMP '2026-03-01' - TIMESTAMP '2026-02-27 23:59:58.5', NULL::INTERVAL"
-    rows, _ = user_sql(tmp_path / "w", asked)
+    requested = "SELECT INTERVAL 26 HOUR, TIMESTAMP '2026-03-01' - TIMESTAMP '2026-02-27 23:59:58.5', NULL::INTERVAL"
+    rows, _ = user_sql(tmp_path / "w", requested)
     assert rows.row(0) == ("26:00:00", "1 day 00:00:01.5", None)
 
 
 def test_a_persons_sql_may_have_columns_of_any_name_and_type(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
-    asked = "SELECT 1 AS n, 2 AS n, 'infinity'::TIMESTAMPTZ AS t, union_value(k := 1) AS u, [INTERVAL 1 DAY] AS i"
-    rows, _ = user_sql(tmp_path / "w", asked)
+    requested = "SELECT 1 AS n, 2 AS n, 'infinity'::TIMESTAMPTZ AS t, union_value(k := 1) AS u, [INTERVAL 1 DAY] AS i"
+    rows, _ = user_sql(tmp_path / "w", requested)
     assert rows.rows(named=True) == [{"n": 1, "n_1": 2, "t": "infinity", "u": "1", "i": "[1 day]"}]
 
 

@@ -135,7 +135,7 @@ def _text(file: BinaryIO) -> str:
 
 def contents(warehouse: Path) -> dict[str, pl.DataFrame]:
     """Every table of a published warehouse, sorted, without what only tells when things were done."""
-    found = {}
+    result = {}
     with open_reader(warehouse) as reader:
         for name in (*(table.shown for table in sql_files.all_tables()), "attempt_nodes"):
             left_out = CLOCKS.get(name, [])
@@ -145,8 +145,8 @@ def contents(warehouse: Path) -> dict[str, pl.DataFrame]:
             if name == "rejects":  # where a refused row was first seen depends on which file came first
                 rows = rows.drop("origin", "line")
             flat = rows.with_columns(pl.col(pl.List(pl.String)).list.join("\0"))
-            found[name] = flat.sort(flat.columns)
-    return found
+            result[name] = flat.sort(flat.columns)
+    return result
 
 
 def assert_same(one: Path, other: Path) -> None:

@@ -101,10 +101,10 @@ class FakeSlurm:
             return Completed(0, " ".join(self.columns).encode(), b"")
         if command[0] == "sacct":
             return Completed(0, self._sacct(command), b"")
-        said = " ".join(command)
+        output = " ".join(command)
         name = value(command, "-M") if "-M" in command else "c1"
-        found = [text for words, text in self._answers(name).items() if words in said]
-        return Completed(0, found[0].encode(), b"") if found else DENIED
+        result = [text for words, text in self._answers(name).items() if words in output]
+        return Completed(0, result[0].encode(), b"") if result else DENIED
 
     def _answers(self, name: str) -> dict[str, str]:
         header = "Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"
@@ -123,8 +123,8 @@ class FakeSlurm:
         names = value(command, "-o").split(",")
         there = [job for job in self.jobs if job.submit <= self.now]
         if "-j" in command:
-            asked = value(command, "-j").split(",")
-            rows = [job for job in there if str(job.id) in asked]
+            requested = value(command, "-j").split(",")
+            rows = [job for job in there if str(job.id) in requested]
         else:
             low, high = window(command)
             rows = [job for job in there if job.in_window(low, high, self.now)]
@@ -135,7 +135,7 @@ class FakeSlurm:
         """The windows that sacct was asked for."""
         return [window(command) for command in self.commands if command[0] == "sacct" and "-S" in command]
 
-    def asked_by_id(self) -> list[str]:
+    def requested_ids(self) -> list[str]:
         """The job ids that sacct was asked for."""
         return [
             job
@@ -157,7 +157,7 @@ def window(command: list[str]) -> tuple[datetime, datetime]:
 
 
 @dataclass
-class Told:
+class LiveReports:
     """What an ingest said: reports, notes, and how long it waited."""
 
     reports: list[Report]
@@ -183,7 +183,7 @@ def ingest(
     until: datetime | None = None,
     again: bool = False,
     **settings: object,
-) -> Told:
+) -> LiveReports:
     """One live ingest at the fake's time; nothing waits."""
     section = Slurm.model_validate({"pause_s": 0, **settings})
     notes: list[str] = []
@@ -201,7 +201,7 @@ def ingest(
             sleep=waits.append,
             again=again,
         )
-    return Told(reports, notes, waits)
+    return LiveReports(reports, notes, waits)
 
 
 TABLES = ("attempts", "attempt_nodes", "node_states", "cluster_settings", "rejects")

@@ -32,20 +32,20 @@ def of_node(name: str, points: Iterable[tuple[float, float]], /, **labels: str) 
     return series(name, points, **{"instance": "n1:9100", "job": "node"} | labels)
 
 
-def samples(*told: Series) -> Samples:
-    points = [point for _, some in told for point in some]
+def samples(*reported: Series) -> Samples:
+    points = [point for _, some in reported for point in some]
     return Samples(
-        [labels for labels, _ in told],
-        np.array([len(some) for _, some in told], np.int64),
+        [labels for labels, _ in reported],
+        np.array([len(some) for _, some in reported], np.int64),
         np.array([round(second * 1000) for second, _ in points], np.int64),
         np.array([value for _, value in points], np.float64),
     )
 
 
-def as_openmetrics(told: Iterable[Series]) -> str:
+def as_openmetrics(reported: Iterable[Series]) -> str:
     """The same as OpenMetrics, series by series; times are seconds."""
     lines = []
-    for labels, points in told:
+    for labels, points in reported:
         inside = ",".join(f'{key}="{value}"' for key, value in labels.items() if key != "__name__")
         lines += [f"{labels['__name__']}{{{inside}}} {value} {second}" for second, value in points]
     return "\n".join([*lines, "# EOF"]) + "\n"
@@ -56,9 +56,9 @@ def every(step: float, begin: float, end: float, value: float) -> Points:
     return [(float(second), value) for second in np.arange(begin, end, step)]
 
 
-def between(told: Sequence[Series], after: float, until: float) -> list[Series]:
+def between(reported: Sequence[Series], after: float, until: float) -> list[Series]:
     """Readings after a second up to and with another; series without any are left out, as a server does."""
-    cut = [(labels, [point for point in points if after < point[0] <= until]) for labels, points in told]
+    cut = [(labels, [point for point in points if after < point[0] <= until]) for labels, points in reported]
     return [one for one in cut if one[1]]
 
 

@@ -154,9 +154,9 @@ def _watch(child: int, after_s: float | None) -> dict[str, Any]:
 
 def _become(wanted: dict[str, Any], counts: int) -> NoReturn:
     """Be that command line; every change to a folder is a byte to `counts`."""
-    said = os.open(f"{wanted['folder']}/said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    printed = os.open(f"{wanted['folder']}/said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
-        os.dup2(said, stream)
+        os.dup2(printed, stream)
     os.chdir(wanted["folder"])
     _stand_still(NOW + timedelta(seconds=wanted["later_s"]))
     left = [wanted["before"] or 0]

@@ -24,8 +24,8 @@ def exit_code(version: str, status: int = 0, signal: int = 0) -> dict[str, Any]:
         return {"status": "SUCCESS", "return_code": 0}
     status_word = "SIGNALED" if signal else "ERROR" if status else "SUCCESS"
     if version == "0.0.39":
-        told = {"status": status_word, "return_code": status}
-        return {**told, "signal": {"signal_id": signal, "name": "x"}} if signal else told
+        reported = {"status": status_word, "return_code": status}
+        return {**reported, "signal": {"signal_id": signal, "name": "x"}} if signal else reported
     return {
         "status": [status_word],
         "return_code": number(version, None if signal else status),
@@ -47,7 +47,7 @@ def job(version: str = NEWEST, **changes: object) -> dict[str, Any]:
     """A job of two nodes and 16 GPUs that failed with 3; `changes` replace top-level fields."""
     old = version == "0.0.38"
     word = (lambda text: text) if version <= "0.0.39" else (lambda text: [text])
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "account": "llm",
         "comment": {"administrator": None if old else "checked", "job": "run 7, again", "system": None},
         "allocation_nodes": 2,
@@ -93,12 +93,12 @@ def job(version: str = NEWEST, **changes: object) -> dict[str, Any]:
         "working_directory": "/home/alice",
     }
     if not old:
-        found |= {"submit_line": "sbatch train.sh", "failed_node": "n2", "container": "", "extra": "", "hold": False}
+        result |= {"submit_line": "sbatch train.sh", "failed_node": "n2", "container": "", "extra": "", "hold": False}
     if version >= "0.0.41":
-        found |= {"stdin_expanded": "/dev/null", "stdout_expanded": "/home/alice/700.out"}
+        result |= {"stdin_expanded": "/dev/null", "stdout_expanded": "/home/alice/700.out"}
     if version >= "0.0.44":
-        found |= {"restart_cnt": 2, "qosreq": "", "segment_size": 0}
-    return found | changes
+        result |= {"restart_cnt": 2, "qosreq": "", "segment_size": 0}
+    return result | changes
 
 
 def meta(version: str) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def meta(version: str) -> dict[str, Any]:
 def answer(version: str = NEWEST, *, errors: list[Any] | None = None, **lists: object) -> bytes:
     """A whole answer; `meta` comes first up to 0.0.39, and after the rows later."""
     about = {"meta": meta(version), "errors": errors or [], "warnings": []}
-    told = {**about, **lists} if version <= "0.0.39" else {**lists, **about}
-    return json.dumps(told, indent=1).encode()
+    reported = {**about, **lists} if version <= "0.0.39" else {**lists, **about}
+    return json.dumps(reported, indent=1).encode()
 
 
 def node(version: str = NEWEST, **changes: object) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def node(version: str = NEWEST, **changes: object) -> dict[str, Any]:
     def when(value: int) -> object:
         return value if version <= "0.0.39" else number(version, value)
 
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "name": "n1",
         "architecture": "x86_64",
         "boot_time": when(1_789_000_000),
@@ -145,4 +145,4 @@ def node(version: str = NEWEST, **changes: object) -> dict[str, Any]:
         "reason_set_by_user": "root",
         **({"state": "idle", "state_flags": ["DRAIN"]} if old else {"state": ["IDLE", "DRAIN"]}),
     }
-    return found | changes
+    return result | changes

@@ -82,8 +82,8 @@ def node_lines() -> list[str]:
         for node in ("n1", "n2"):
             labels = name.replace("{node}", node) + f'instance="{node}:9100"}}'
             for second in filter(lambda each: scraped(each, node), range(0, HOURS * 3600, SCRAPE_S)):
-                said = counted(node, COUNTERS[name][1], second) if name in COUNTERS else 1
-                lines.append(f"{labels} {said} {T + second}")
+                output = counted(node, COUNTERS[name][1], second) if name in COUNTERS else 1
+                lines.append(f"{labels} {output} {T + second}")
     times = [second for second in range(0, HOURS * 3600, SCRAPE_S) if scraped(second, "n1")]
     flaps = 'node_infiniband_link_downed_total{device="mlx5_0",port="1",instance="n1:9100"}'
     lines += [f"{flaps} {sum(second >= each for each in FLAPS)} {T + second}" for second in times]
@@ -105,23 +105,23 @@ def history(*, nodes: bool = False, gone: range = range(0)) -> str:
                 for second in range(0, HOURS * 3600, SCRAPE_S):
                     if scraped(second, node):
                         is_xid = name not in EXPORTED
-                        said = code(node, gpu, second) if is_xid else value(name, node, gpu, second)
-                        lines.append(f"{name}{{{labels}}} {said} {T + second}")
+                        output = code(node, gpu, second) if is_xid else value(name, node, gpu, second)
+                        lines.append(f"{name}{{{labels}}} {output} {T + second}")
     there = [line for line in lines if int(line.rpartition(" ")[2]) - T not in gone]
     return "\n".join([*there, "# EOF"]) + "\n"
 
 
 def expected() -> dict[tuple[str, str, int], dict[str, float]]:
     """By node, GPU and minute after T: the means of what was scraped after its beginning up to its end."""
-    found: dict[tuple[str, str, int], dict[str, list[float]]] = {}
+    result: dict[tuple[str, str, int], dict[str, list[float]]] = {}
     for node, gpu in GPUS:
         for second in range(0, HOURS * 3600, SCRAPE_S):
             if scraped(second, node):
-                minute = found.setdefault((node, gpu, -(-second // 60) - 1), {})
+                minute = result.setdefault((node, gpu, -(-second // 60) - 1), {})
                 for name, (column, scale) in EXPORTED.items():
                     minute.setdefault(column, []).append(value(name, node, gpu, second) * scale)
     return {
-        key: {column: sum(values) / len(values) for column, values in minute.items()} for key, minute in found.items()
+        key: {column: sum(values) / len(values) for column, values in minute.items()} for key, minute in result.items()
     }
 
 
@@ -142,8 +142,8 @@ def ingest(
     until: datetime = START + timedelta(hours=HOURS),
 ) -> list[Report]:
     with open_writer(warehouse, verb="test", now=until) as writer:
-        asked = TelemetryRequest(since=since, until=None)
-        return ingest_live(writer, config, asked, now=until, progress=progress)
+        requested = TelemetryRequest(since=since, until=None)
+        return ingest_live(writer, config, requested, now=until, progress=progress)
 
 
 SECOND = timedelta(seconds=1)
@@ -152,14 +152,14 @@ Found = dict[tuple[tuple[str, str], ...], list[tuple[int, bytes]]]
 
 def raw(server: Server, name: str, begin: datetime, end: datetime, *, json: bool, matchers: str = "") -> Found:
     """By series: times and the bits of values, of all readings after one time up to another."""
-    found: Found = {}
+    result: Found = {}
 
     def keep(samples: Samples) -> None:
         at = 0
         for labels, size in zip(samples.labels, samples.sizes.tolist(), strict=True):
             times, values = samples.times[at : at + size].tolist(), samples.values[at : at + size].tolist()
             points = [(moment, struct.pack("d", value)) for moment, value in zip(times, values, strict=True)]
-            found.setdefault(tuple(sorted(labels.items())), []).extend(points)
+            result.setdefault(tuple(sorted(labels.items())), []).extend(points)
             at += size
 
     selector = f"{name}{{{matchers}}}"
@@ -167,7 +167,7 @@ def raw(server: Server, name: str, begin: datetime, end: datetime, *, json: bool
         keep(server.readings(selector, since=begin, until=end, step=SECOND))
     else:
         assert server.samples(selector, first=begin + SECOND, last=end, step=SECOND, each=keep) is not None
-    return found
+    return result
 
 
 def assert_alike(one: Path, other: Path) -> None:

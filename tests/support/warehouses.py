@@ -66,8 +66,8 @@ def _load_everything(folder: Path, *, gpus: int, days: int) -> None:
     root, settings, sources = folder / "everything", Config(), folder / "sources"
     with open_writer(root, verb="test", now=NOW) as writer:
         files = [str(sources / name) for name in simulate.SLURM_FILES]
-        asked = ingesting.Options(cluster="demo")
-        reports = ingesting.ingest_files(writer, settings, files, asked, now=NOW, progress=_silent)
+        requested = ingesting.Options(cluster="demo")
+        reports = ingesting.ingest_files(writer, settings, files, requested, now=NOW, progress=_silent)
         hours = [str(sources / name) for name in simulate.TELEMETRY_FILES]
         by_name = TelemetryRequest(cluster="demo")
         reports += ingest_files(writer, settings, hours, by_name, now=NOW, progress=_silent)

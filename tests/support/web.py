@@ -53,8 +53,8 @@ def told(result: object) -> Answer:
 
 def matrix(*series: tuple[dict[str, str], list[tuple[float, str]]]) -> Answer:
     """A successful answer with series."""
-    found = [{"metric": labels, "values": [list(value) for value in values]} for labels, values in series]
-    return told({"resultType": "matrix", "result": found})
+    actual = [{"metric": labels, "values": [list(value) for value in values]} for labels, values in series]
+    return told({"resultType": "matrix", "result": actual})
 
 
 def unsupported(_: bytes) -> Answer:
@@ -79,14 +79,14 @@ def web(
 
     `export` answers VictoriaMetrics' own path; those questions are kept apart from the others.
     """
-    server = _Server(("127.0.0.1", 0), _handler(answer, read, export, found := Web("")))
+    server = _Server(("127.0.0.1", 0), _handler(answer, read, export, actual := Web("")))
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    found.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
+    actual.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
-        yield found
+        yield actual
     finally:
         server.shutdown()
         server.server_close()
@@ -101,39 +101,41 @@ def _handler(
     answer: Callable[[str, dict[str, str]], Answer],
     read: Callable[[bytes], Answer],
     export: Callable[[dict[str, str]], Answer],
-    found: Web,
+    actual: Web,
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             params = dict(parse_qsl(parts.query))
             if parts.path.endswith("/api/v1/export"):
-                found.exported.append((params, dict(self.headers)))
+                actual.exported.append((params, dict(self.headers)))
                 self._send(export(params))
                 return
-            found.questions.append((parts.path, params, dict(self.headers)))
+            actual.questions.append((parts.path, params, dict(self.headers)))
             self._send(answer(parts.path, params))
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.posted.append((body, dict(self.headers)))
+            actual.posted.append((body, dict(self.headers)))
             self._send(read(body))
 
-        def _send(self, said: Answer) -> None:
-            time.sleep(said.after_s)
+        def _send(self, output: Answer) -> None:
+            time.sleep(output.after_s)
             with contextlib.suppress(OSError):  # they did not wait
-                self.send_response(said.status)
-                self.send_header("Content-Type", said.kind)
-                self.send_header("Content-Length", str(len(said.body) if said.promised is None else said.promised))
-                for name, value in said.headers.items():
+                self.send_response(output.status)
+                self.send_header("Content-Type", output.kind)
+                self.send_header(
+                    "Content-Length", str(len(output.body) if output.promised is None else output.promised)
+                )
+                for name, value in output.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                if not said.drip_s:
-                    self.wfile.write(said.body)
+                if not output.drip_s:
+                    self.wfile.write(output.body)
                     return
-                for begin in range(0, len(said.body), said.drip):
-                    self.wfile.write(said.body[begin : begin + said.drip])
-                    time.sleep(said.drip_s)
+                for begin in range(0, len(output.body), output.drip):
+                    self.wfile.write(output.body[begin : begin + output.drip])
+                    time.sleep(output.drip_s)
 
         def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
             """Say nothing."""

@@ -16,8 +16,8 @@ WHOLE = (1 << 64) - 1
 
 def bits_of(value: float) -> int:
     """The 64 bits of a number."""
-    (found,) = struct.unpack(">Q", struct.pack(">d", value))
-    return int(found)
+    (result,) = struct.unpack(">Q", struct.pack(">d", value))
+    return int(result)
 
 
 def _signed(bits: int, width: int = 64) -> int:
@@ -28,11 +28,11 @@ def _signed(bits: int, width: int = 64) -> int:
 
 
 def uvarint(number: int) -> bytes:
-    found = bytearray()
+    result = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        result.append(number & 127 | 128)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*result, number])
 
 
 def _bits(number: int, width: int) -> str:
@@ -93,14 +93,14 @@ class _Cursor:
         return int(part, 2)
 
     def uvarint(self) -> int:
-        found = 0
+        result = 0
         for number in range(10):
             byte = self.take(8)
             if number == 9 and byte > 1:
                 break
-            found |= (byte & 127) << 7 * number
+            result |= (byte & 127) << 7 * number
             if byte < 128:
-                return found
+                return result
         raise ValueError("more than 64 bits")
 
 
@@ -112,15 +112,15 @@ def read_chunk(data: bytes) -> list[Sample]:
     """
     if len(data) < 2:
         raise ValueError("no count")
-    cursor, found = _Cursor(data[2:]), list[Sample]()
+    cursor, result = _Cursor(data[2:]), list[Sample]()
     delta, above, below = 0, 0, 0
     for number in range(int.from_bytes(data[:2], "big")):
         if number == 0:
             zigzag = cursor.uvarint()
-            found.append((zigzag >> 1 ^ -(zigzag & 1), cursor.take(64)))
+            result.append((zigzag >> 1 ^ -(zigzag & 1), cursor.take(64)))
             continue
         delta = cursor.uvarint() if number == 1 else delta + _read_change(cursor)
-        time, bits = found[-1]
+        time, bits = result[-1]
         if cursor.take(1):
             if cursor.take(1):
                 above, width = cursor.take(5), cursor.take(6) or 64
@@ -128,15 +128,15 @@ def read_chunk(data: bytes) -> list[Sample]:
                 if below < 0:
                     raise ValueError("more than 64 bits")
             bits ^= cursor.take(64 - above - below) << below
-        found.append((_signed((time + delta) & WHOLE), bits))
-    return found
+        result.append((_signed((time + delta) & WHOLE), bits))
+    return result
 
 
 def _read_change(cursor: _Cursor) -> int:
     for width in (0, 14, 17, 20):
         if cursor.take(1) == 0:
-            told = cursor.take(width) if width else 0
-            return told - (1 << width) if width and told > 1 << width - 1 else told
+            reported = cursor.take(width) if width else 0
+            return reported - (1 << width) if width and reported > 1 << width - 1 else reported
     return _signed(cursor.take(64))
 
 
@@ -150,9 +150,9 @@ def sized(number: int, content: bytes) -> bytes:
 
 def series(labels: dict[str, str], *chunks: bytes, kind: int = 1) -> bytes:
     """A ChunkedSeries."""
-    told = b"".join(sized(1, sized(1, name.encode()) + sized(2, value.encode())) for name, value in labels.items())
+    reported = b"".join(sized(1, sized(1, name.encode()) + sized(2, value.encode())) for name, value in labels.items())
     times = b"\x08" + uvarint(1_795_248_000_000) + b"\x10" + uvarint(1_795_248_060_000)
-    return told + b"".join(sized(2, times + b"\x18" + bytes([kind]) + sized(4, chunk)) for chunk in chunks)
+    return reported + b"".join(sized(2, times + b"\x18" + bytes([kind]) + sized(4, chunk)) for chunk in chunks)
 
 
 def frame(*of: bytes) -> bytes:

@@ -135,8 +135,8 @@ def test_what_is_not_there_is_said_and_judges_nothing(reader: Reader, window: Wi
 
 
 def test_a_claim_is_judged_by_its_own_window(reader: Reader, window: Window) -> None:
-    asked = [replace(claim("occupancy"), window="2d"), replace(claim("occupancy"), window="2031-01")]
-    rolling, unknown = verifying.verify(reader, window, asked)
+    requested = [replace(claim("occupancy"), window="2d"), replace(claim("occupancy"), window="2031-01")]
+    rolling, unknown = verifying.verify(reader, window, requested)
     assert (rolling.since, rolling.until) == (window.until - timedelta(days=2), window.until)
     assert unknown.verdict == "undetermined"
     assert "there are no data between 2031-01-01" in (unknown.measured.needed or "")

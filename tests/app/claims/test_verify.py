@@ -141,24 +141,24 @@ class Period(NamedTuple):
 )
 def test_a_claim_has_one_verdict_wherever_it_is_looked_at(period: Period, patchy: Path, claims: Path) -> None:
     judged = tuple(read_claims(claims))
-    told = {}
+    reported = {}
     options = [text for name, value in period.asked.items() for text in (f"--{name}", value)]
     where = ("--warehouse", str(patchy), "--claims", str(claims))
     done = trackside("verify", *options, *where, "--format", "json")
-    told["verify"] = json.loads(done.stdout)[0]["verdict"]
+    reported["verify"] = json.loads(done.stdout)[0]["verdict"]
     assert done.returncode == {"undetermined": 4, "supported": 0}[period.verdict]
     assert ("the data cover" in done.stderr) == (period.share < 1)
     with open_reader(patchy) as reader:
         shown = filters.resolve(filters.situation(reader), period.asked)
-        told["explorer"] = overview.gather(reader, shown.window, judged, shown.requested).judged[0].verdict
+        reported["explorer"] = overview.gather(reader, shown.window, judged, shown.requested).judged[0].verdict
         document = sla.document(
             reader, Window("c", *parse_period(period.text)), period.text, judged, sla.origin_of_claims(claims)
         )
-    told["report"] = document["objectives"][0]["verdict"]
+    reported["report"] = document["objectives"][0]["verdict"]
     if period.window is not None:
         numbered = {value: name for name, value in exporter.VERDICT.items()}
-        told["exporter"] = numbered[exported(patchy, claims)[period.window]]
-    assert told == dict.fromkeys(told, period.verdict)
+        reported["exporter"] = numbered[exported(patchy, claims)[period.window]]
+    assert reported == dict.fromkeys(reported, period.verdict)
     assert shown.whole == document["covered"]["share"] == pytest.approx(period.share)
 
 
@@ -179,11 +179,11 @@ def test_the_verdicts_that_compute_keeps_are_those_of_verify(patchy: Path) -> No
 def test_printed_verify_command_reproduces_the_reported_verdict(patchy: Path, claims: Path) -> None:
     with open_reader(patchy) as reader:
         window, origin = Window("c", *parse_period("2026-10")), sla.origin_of_claims(claims)
-        told = sla.document(reader, window, "2026-10", read_claims(claims), origin)
-    (command,) = (each["command"] for each in told["reproduce"] if each["what"] == "the verdicts")
+        reported = sla.document(reader, window, "2026-10", read_claims(claims), origin)
+    (command,) = (each["command"] for each in reported["reproduce"] if each["what"] == "the verdicts")
     done = trackside(*shlex.split(command)[1:], "--format", "json", "--warehouse", str(patchy), cwd=claims.parent)
     (row,) = json.loads(done.stdout)
-    (objective,) = told["objectives"]
+    (objective,) = reported["objectives"]
     names = ("verdict", "needed", "value", "low", "n")
     assert {name: row[name] for name in names} == {name: objective[name] for name in names}
     assert row["verdict"] == "undetermined"
@@ -201,10 +201,10 @@ def test_time_left_out_by_compute_is_not_covered(tmp_path: Path) -> None:
         ingesting.ingest_files(writer, Config(), [str(file)], options, now=NOW, progress=lambda *_: None)
         computing.compute(writer, Config(), now=NOW, since=day(16))
     with open_reader(tmp_path / "w") as reader:
-        found = covered(reader, Window("c", *parse_period("2026-09")))
-    assert found.share == 0.5
-    assert found.gaps == ((day(1), day(16)),)
-    assert found.window == Window("c", day(16), day(1, 10))
+        result = covered(reader, Window("c", *parse_period("2026-09")))
+    assert result.share == 0.5
+    assert result.gaps == ((day(1), day(16)),)
+    assert result.window == Window("c", day(16), day(1, 10))
 
 
 def test_a_capability_is_judged_on_what_there_is(patchy: Path, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "output"),
     [
         (
             {"metric": "mttf"},
@@ -285,10 +285,10 @@ def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
         ),
     ],
 )
-def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], output: str, tmp_path: Path) -> None:
     first, only = mistakes(tmp_path, entry(**{"metric": "ettr", **fields}))
     assert first == f"{tmp_path / 'claims.toml'} has 1 mistake(s):"
-    assert only.strip().startswith(said.strip())
+    assert only.strip().startswith(output.strip())
 
 
 @pytest.mark.parametrize(
@@ -309,10 +309,10 @@ def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], said: str
 def test_a_field_is_taken_where_it_applies(fields: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     path.write_text(entry(**fields))
-    (found,) = read_claims(path)
-    assert found.target == fields.get("target", 0.9)
-    assert (found.gpus, found.flop_convention) == (fields.get("gpus"), fields.get("flop_convention"))
-    assert found.min_run_s == fields.get("min_run_hours", 0.0) * 3600
+    (result,) = read_claims(path)
+    assert result.target == fields.get("target", 0.9)
+    assert (result.gpus, result.flop_convention) == (fields.get("gpus"), fields.get("flop_convention"))
+    assert result.min_run_s == fields.get("min_run_hours", 0.0) * 3600
 
 
 def test_duplicate_claim_ids_are_reported_with_other_mistakes(tmp_path: Path) -> None:
@@ -417,8 +417,8 @@ def test_a_report_gives_the_parts_of_the_number_that_was_judged(logged: Path, tm
     period = "2026-09-21T14..2026-09-21T15"
     with open_reader(logged) as reader:
         asked = Window("c", *parse_period(period))
-        told = sla.document(reader, asked, period, read_claims(path), sla.origin_of_claims(path))
-    *mfu, ettr, long, none = told["objectives"]
+        reported = sla.document(reader, asked, period, read_claims(path), sla.origin_of_claims(path))
+    *mfu, ettr, long, none = reported["objectives"]
     assert len({each["value"] for each in mfu}) == 2
     assert [each["flop_convention"] for each in mfu] == [*conventions]
     for each in mfu:
@@ -433,23 +433,23 @@ def test_card_shows_the_judged_number_and_no_other_target(logged: Path) -> None:
     of = claim("mfu", convention="causal_half")
     with open_reader(logged) as reader:
         shown = filters.resolve(filters.situation(reader), {})
-        found = overview.gather(reader, shown.window, (of,), shown.requested)
-    (judged,) = found.judged
-    headline = overview.headline_of(found, "mfu")
+        result = overview.gather(reader, shown.window, (of,), shown.requested)
+    (judged,) = result.judged
+    headline = overview.headline_of(result, "mfu")
     assert judged.measured.value != headline.value
-    card = str(overview._card(headline, found.judged))  # noqa: SLF001 - the page has many more parts
+    card = str(overview._card(headline, result.judged))  # noqa: SLF001 - the page has many more parts
     assert f"judged: {headline_text.judged_value(judged)} by the convention causal_half" in card
     assert "span-target" not in card
-    assert "by the convention causal_half" in str(drawer.layout(headline, found.judged, {}, shown))
+    assert "by the convention causal_half" in str(drawer.layout(headline, result.judged, {}, shown))
 
 
 def test_headlines_say_what_they_are_of(logged: Path) -> None:
     with open_reader(logged) as reader:
         window = filters.resolve(filters.situation(reader), {}).window
-        found = {each.metric: each for each in headlines(reader, window, gpus=512.0)}
-    assert found["mttf"].gpus == 512
-    assert found["mfu"].flop_convention == "palm_full"
-    assert found["ettr"].flop_convention is None
+        result = {each.metric: each for each in headlines(reader, window, gpus=512.0)}
+    assert result["mttf"].gpus == 512
+    assert result["mfu"].flop_convention == "palm_full"
+    assert result["ettr"].flop_convention is None
 
 
 # --- evidence ------------------------------------------------------------------------------------------------

@@ -24,11 +24,11 @@ def accounting() -> str:
     return tiny(20).accounting
 
 
-def refused(done: subprocess.CompletedProcess[str], status: int, *said: str) -> None:
+def refused(done: subprocess.CompletedProcess[str], status: int, *output: str) -> None:
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) <= 24
-    for words in said:
+    for words in output:
         assert words in done.stderr, done.stderr
 
 
@@ -179,7 +179,7 @@ def test_a_claims_file_with_mistakes(accounting: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["show", "goodput", "--by", "colour"], "node, user"),
         (["show", "goodput", "--since", "tomorrow"], "2026-10-01"),
@@ -191,8 +191,8 @@ def test_a_claims_file_with_mistakes(accounting: str, tmp_path: Path) -> None:
         (["show", "goodput", "--since", "2027-01-01"], "the data cover"),
     ],
 )
-def test_questions_that_cannot_be_answered(arguments: list[str], said: str, computed: Path) -> None:
-    refused(trackside(*arguments, "--warehouse", str(computed)), 2, said)
+def test_questions_that_cannot_be_answered(arguments: list[str], output: str, computed: Path) -> None:
+    refused(trackside(*arguments, "--warehouse", str(computed)), 2, output)
 
 
 @pytest.fixture(scope="module")

@@ -90,9 +90,9 @@ def test_answers_can_be_split(what: str, by: str, warehouse: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["goodput", "ettr", "mttf", "restarts", "lost", "runs", "nodes"])
 def test_every_number_explains_itself(what: str, warehouse: Path) -> None:
-    said = trackside("show", what, "--explain", "--warehouse", str(warehouse)).stdout
+    output = trackside("show", what, "--explain", "--warehouse", str(warehouse)).stdout
     for part in ("definition", "interval", "source", "window", "queries/named/", "constants"):
-        assert part in said
+        assert part in output
     done = trackside("show", what, "--explain", "--format", "json", "--warehouse", str(warehouse))
     explained = json.loads(done.stdout)["explain"]
     assert explained["metrics"]
@@ -107,14 +107,14 @@ def test_one_number_is_the_same_wherever_it_is_seen(warehouse: Path) -> None:
     verified = json.loads(trackside("verify", "--format", "json", "--warehouse", str(warehouse)).stdout)
     first = "ORDER BY window_from, window_until DESC"
     sql = f"SELECT bound_high FROM cluster_metrics WHERE metric = 'goodput_allocated' {first}"
-    asked = json.loads(trackside("sql", sql, "--format", "json", "--warehouse", str(warehouse)).stdout)
+    requested = json.loads(trackside("sql", sql, "--format", "json", "--warehouse", str(warehouse)).stdout)
     (row,) = (row for row in shown if row["metric"] == "goodput_allocated")
     window = (pl.col("window_from") == stored["window_from"].min()) & (
         pl.col("window_until") == stored["window_until"].max()
     )
     (kept,) = stored.filter(window & (pl.col("metric") == "goodput_allocated"))["bound_high"]
     (claim,) = (claim for claim in verified if claim["claim"] == "goodput")
-    assert row["bound_high"] == kept == claim["high"] == asked[0]["bound_high"]
+    assert row["bound_high"] == kept == claim["high"] == requested[0]["bound_high"]
     assert 0 < kept < 1
 
 

@@ -67,10 +67,10 @@ def test_query_of_a_damaged_day_is_refused_and_others_answered(how: str, root: P
         file.unlink()
     with pytest.raises(CorruptWarehouseError) as caught:
         between(root, START, MIDNIGHT)
-    said = str(caught.value)
-    assert "gpu_samples of cluster c on 2026-11-21" in said.splitlines()[0]
-    assert "trackside doctor --repair" in said
-    assert "trackside ingest prometheus --cluster c --since 2026-11-21 --until 2026-11-22" in said
+    output = str(caught.value)
+    assert "gpu_samples of cluster c on 2026-11-21" in output.splitlines()[0]
+    assert "trackside doctor --repair" in output
+    assert "trackside ingest prometheus --cluster c --since 2026-11-21 --until 2026-11-22" in output
     assert between(root, MIDNIGHT, MIDNIGHT + timedelta(hours=2)) == after > 0
     with pytest.raises(CorruptWarehouseError, match="2026-11-21"):
         user_sql(root, "SELECT count(*) FROM gpu_samples")
@@ -89,10 +89,10 @@ def test_a_damaged_day_can_be_set_aside_and_loaded_again(root: Path, capsys: pyt
     assert cli.main(["doctor", "--warehouse", str(root)]) == 41
     assert "gpu_samples of cluster c on 2026-11-21" in capsys.readouterr().out
     assert cli.main(["doctor", "--warehouse", str(root), "--repair"]) == 0
-    said = capsys.readouterr().out
-    assert "removed: gpu_samples of cluster c on 2026-11-21" in said
-    assert "warn" in said
-    assert "load them again" in said
+    output = capsys.readouterr().out
+    assert "removed: gpu_samples of cluster c on 2026-11-21" in output
+    assert "warn" in output
+    assert "load them again" in output
     assert between(root, START, MIDNIGHT) == 0
     assert len(list((root / "set-aside").rglob("*.parquet"))) == 1
     put(root, minutes(0, 240))
@@ -131,9 +131,9 @@ def test_the_service_goes_on_reporting_damage_until_it_is_mended(root: Path, mon
     flip(file_of(root, "node_samples"))
     for _ in range(2):
         worker.cycle(now=NOW)
-        told, status = health_of(AnswerCache(root), worker, now=NOW)
+        reported, status = health_of(AnswerCache(root), worker, now=NOW)
         assert status == 503
-        assert any("node_samples of cluster c on 2026-11-21" in each for each in told["failures"])
+        assert any("node_samples of cluster c on 2026-11-21" in each for each in reported["failures"])
     repairing.repair(root, group=None, now=NOW)
     worker.cycle(now=NOW)
     assert worker.sources["files"].last_error is None

@@ -33,11 +33,11 @@ def by_slurmrestd(folder: Path, url: str) -> tuple[str, ...]:
 def test_where_slurmrestd_is_asked_no_command_is_missed(tmp_path: Path) -> None:
     with web(slurmrestd("0.0.41")) as server:
         done = trackside(*by_slurmrestd(tmp_path, server.url), env={"PATH": str(tmp_path)})
-        asked = {path.rpartition("/")[2] for path, _, _ in server.questions}
+        requested = {path.rpartition("/")[2] for path, _, _ in server.questions}
     assert done.returncode == 0
     assert f"ok   slurmrestd {server.url} responds for slurmdbd and slurmctld" in done.stdout
     assert "not found" not in done.stdout
-    assert {"clusters", "nodes"} <= asked
+    assert {"clusters", "nodes"} <= requested
 
 
 def test_a_slurmrestd_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_status_reports_how_far_data_and_ledger_reach(tmp_path: Path) -> None:
     assert trackside("compute", *where).returncode == 0
     assert "ledger covers 2026-10-01" in trackside("status", *where).stdout
     assert trackside("ingest", "slurm", *files, *where).returncode == 0
-    said = trackside("show", "goodput", *where)
-    assert "since the last computation; run: trackside compute" in said.stderr
+    output = trackside("show", "goodput", *where)
+    assert "since the last computation; run: trackside compute" in output.stderr
 
 
 @pytest.mark.parametrize(

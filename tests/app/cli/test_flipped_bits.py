@@ -105,14 +105,14 @@ def everything(root: Path) -> dict[str, str]:
     """All that a reader can read, day by day: digests, or "refused"."""
     try:
         with open_reader(root) as reader:
-            found = dict([read("users", lambda: reader.table("users")), read("nodes", lambda: reader.table("nodes"))])
+            result = dict([read("users", lambda: reader.table("users")), read("nodes", lambda: reader.table("nodes"))])
             for number in range(DAYS):
                 span = {"cluster": "c", "since": day_of(number), "until": day_of(number + 1)}
-                found |= [read(f"samples {number}", lambda: reader.query("gpu_samples_between", **span))]  # noqa: B023 - called at once
-                found |= [read(f"steps {number}", lambda: reader.query("existing_steps", **span))]  # noqa: B023 - called at once
+                result |= [read(f"samples {number}", lambda: reader.query("gpu_samples_between", **span))]  # noqa: B023 - called at once
+                result |= [read(f"steps {number}", lambda: reader.query("existing_steps", **span))]  # noqa: B023 - called at once
     except CorruptWarehouseError:
         return {}
-    return found
+    return result
 
 
 def target_of(root: Path, kind: str, chance: random.Random) -> Path:
@@ -176,7 +176,7 @@ def outcome(root: Path, case: Case, good: dict[str, str]) -> str:
     before = everything(root)
     wrong = {name for name, digest in before.items() if digest not in {"refused", good[name]}}
     assert not wrong, f"{case}: {wrong} read wrong, and nothing said so"
-    reported = [found.text for found in integrity.examine(root) if found.state == "fail"]
+    reported = [result.text for result in integrity.examine(root) if result.state == "fail"]
     try:
         with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
             writer.append("associations", pl.DataFrame())
@@ -201,16 +201,16 @@ def test_damage_is_detected_or_harmless(kind: str, root: Path) -> None:
     with open_writer(root, verb="test", now=NOW):
         pass
     good["users, killed"] = everything(root)["users"]
-    found: Counter[tuple[str, str]] = Counter()
+    result: Counter[tuple[str, str]] = Counter()
     for case in cases(CASES):
         if case.kind == kind:
-            found[case.how, outcome(root, case, good)] += 1
+            result[case.how, outcome(root, case, good)] += 1
     if "TRACKSIDE_DAMAGES" in os.environ:
-        table = [{"kind": kind, "how": how, "outcome": came, "n": n} for (how, came), n in sorted(found.items())]
+        table = [{"kind": kind, "how": how, "outcome": came, "n": n} for (how, came), n in sorted(result.items())]
         with Path(os.environ.get("TRACKSIDE_TABLE", os.devnull)).open("a") as file:
             file.write(pl.DataFrame(table).write_csv(include_header=False))
-    assert sum(found.values()) == sum(each.kind == kind for each in cases(CASES))
+    assert sum(result.values()) == sum(each.kind == kind for each in cases(CASES))
     if kind in {"samples", "steps"}:
-        assert not [how for how, came in found if came == "harmless"], (
+        assert not [how for how, came in result if came == "harmless"], (
             "a Parquet file has no byte that is not in its digest"
         )

@@ -49,9 +49,9 @@ RESERVATION = (
 
 def loaded(root: Path, *files: Path, until: datetime | None = None, cluster: str | None = "c1") -> list[Report]:
     with open_writer(root, verb="test", now=NOW) as writer:
-        asked = ingesting.Options(cluster=cluster, until=until)
+        requested = ingesting.Options(cluster=cluster, until=until)
         names = [str(file) for file in files]
-        return ingesting.ingest_files(writer, Config(), names, asked, now=NOW, progress=lambda *_: None)
+        return ingesting.ingest_files(writer, Config(), names, requested, now=NOW, progress=lambda *_: None)
 
 
 def table(root: Path, name: str) -> pl.DataFrame:
@@ -173,8 +173,8 @@ def test_samples_of_a_table_from_the_future_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "samples.parquet"
     samples(NOW - timedelta(minutes=2), FUTURE).write_parquet(file)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
-        asked = TelemetryRequest(cluster="c1")
-        reports = ingest_files(writer, Config(), [str(file)], asked, now=NOW, progress=lambda *_: None)
+        requested = TelemetryRequest(cluster="c1")
+        reports = ingest_files(writer, Config(), [str(file)], requested, now=NOW, progress=lambda *_: None)
     assert [report.parsed.rows_rejected for report in reports if report.parsed] == [1]
     assert latest(tmp_path / "w", "gpu_samples", "ts") < NOW
     assert latest(tmp_path / "w", "loads", "covers_until") <= NOW
@@ -187,10 +187,10 @@ def test_without_future_refuses_rows_that_a_parser_let_through(name: str) -> Non
     for column in HAPPENED[name]:
         row = pl.DataFrame({"cluster": ["c1"], column: [FUTURE]})
         parsed = Parsed("slurm.events", frozenset({"c1"}), {name: conform(row, schema)}, empty(tables.REJECTS), 1, 1)
-        found = without_future(parsed, origin="x", now=NOW)
-        assert found.frames[name].is_empty()
-        assert found.rejects["reason"].to_list() == [f"{column} lies in the future: 2033-03-01T00:00:00Z"]
-        assert (found.rows_read, found.rows_loaded, found.rows_rejected) == (1, 0, 1)
+        result = without_future(parsed, origin="x", now=NOW)
+        assert result.frames[name].is_empty()
+        assert result.rejects["reason"].to_list() == [f"{column} lies in the future: 2033-03-01T00:00:00Z"]
+        assert (result.rows_read, result.rows_loaded, result.rows_rejected) == (1, 0, 1)
 
 
 # --- what is stored already -------------------------------------------------------------------------------
@@ -251,11 +251,11 @@ def test_maintenance_that_is_planned_is_no_mistake(tmp_path: Path) -> None:
         assert future_rows.stored(reader, now=NOW).is_empty()
 
 
-@pytest.mark.parametrize("said", ["", "soon", "9999-12-31T23:59:59-23:00", "2001-01-01"])
+@pytest.mark.parametrize("output", ["", "soon", "9999-12-31T23:59:59-23:00", "2001-01-01"])
 def test_clock_is_the_machines_unless_before_the_environments(
-    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(clock.NOT_BEFORE, said)
+    monkeypatch.setenv(clock.NOT_BEFORE, output)
     assert abs(clock.now().timestamp() - tmp_path.stat().st_mtime) < 3600
     monkeypatch.setenv(clock.NOT_BEFORE, "2900-01-01")
     assert clock.now() == datetime(2900, 1, 1, tzinfo=UTC)

@@ -164,8 +164,8 @@ def test_a_kill_at_any_moment_loses_nothing(prepared: Prepared, name: str, killi
         folder = shutil.copytree(prepared.base, tmp_path / str(number))
         for kill in kills[first : first + KILLS_A_RUN]:
             ended = killing.run(folder, *SCENARIOS[name].verb, kill=kill, later_s=LATER_S)
-            said = (folder / "said.txt").read_text()[-3000:]
-            assert ended.status in {None, 0}, f"{kill}: {said}"
+            output = (folder / "said.txt").read_text()[-3000:]
+            assert ended.status in {None, 0}, f"{kill}: {output}"
             killed += ended.status is None
             whole(folder)
         run(killing, folder, SCENARIOS[name].verb)

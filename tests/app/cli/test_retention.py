@@ -100,16 +100,16 @@ def test_hours_go_after_the_samples_that_they_are_made_of(warehouse: Path) -> No
 
 
 def test_files_go_only_when_no_published_copy_names_them(warehouse: Path) -> None:
-    def there() -> int:
+    def n_files() -> int:
         return len(list((warehouse / "raw").glob("*/*/*/*.parquet")))
 
     with open_reader(warehouse) as older:
         retain(warehouse, keeping(samples_days=1))
-        assert there() == 6
+        assert n_files() == 6
         assert older.table("gpu_samples").height > 0
     put(warehouse, {})
     put(warehouse, {})
-    assert there() == 2  # counts of the cluster are kept
+    assert n_files() == 2  # counts of the cluster are kept
 
 
 def test_what_is_computed_afterwards_goes_by_the_hours(warehouse: Path) -> None:
@@ -121,9 +121,9 @@ def test_what_is_computed_afterwards_goes_by_the_hours(warehouse: Path) -> None:
     def active_s() -> dict[str, float]:
         window = Window("c", START, START + timedelta(hours=4))
         with open_reader(warehouse) as reader:
-            found = gpu_activity(reader, window, Rules())
+            result = gpu_activity(reader, window, Rules())
         seconds = (pl.col("ended_at") - pl.col("started_at")).dt.total_seconds() * pl.col("active_share")
-        return dict(found.group_by("node").agg(seconds.sum().round(3)).sort("node").iter_rows())
+        return dict(result.group_by("node").agg(seconds.sum().round(3)).sort("node").iter_rows())
 
     before = active_s()
     retain(warehouse, keeping(samples_days=1))
@@ -165,21 +165,21 @@ def test_retention_dry_run_removes_nothing_and_a_run_reports(
     config = tmp_path / "t.toml"
     config.write_text("[retention]\nsamples_days = 9\n")
 
-    def said(*more: str) -> str:
+    def printed(*more: str) -> str:
         assert cli.main(["retention", "--warehouse", str(warehouse), "--config", str(config), *more]) == 0
         return capsys.readouterr().out
 
     before = contents(warehouse)
-    look = said("--dry-run")
+    look = printed("--dry-run")
     after = contents(warehouse)
     assert look.startswith("Would be removed (nothing was changed)")
     assert all(after[name].equals(rows) for name, rows in before.items())
-    done = said()
+    done = printed()
     assert done.startswith("Removed")
     assert set(look.splitlines()[1:]) <= set(done.splitlines())
     assert days(warehouse, "node_samples") == ["11-22"]
-    assert said().startswith("Nothing is older")
-    assert said("--quiet") == ""
+    assert printed().startswith("Nothing is older")
+    assert printed("--quiet") == ""
 
 
 def test_retention_without_configuration_reports_keeping_all(warehouse: Path) -> None:

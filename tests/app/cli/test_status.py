@@ -40,12 +40,14 @@ def state(root: Path) -> dict[str, Any]:
 
 
 def source(root: Path, name: str = "slurm.accounting", cluster: str | None = None) -> dict[str, Any]:
-    [found] = [each for each in state(root)["sources"] if each["source"] == name and cluster in {None, each["cluster"]}]
-    return dict(found)
+    [result] = [
+        each for each in state(root)["sources"] if each["source"] == name and cluster in {None, each["cluster"]}
+    ]
+    return dict(result)
 
 
-def counts(told: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(told["last_load"][name] for name in ("read", "new", "known", "skipped", "rejected"))
+def counts(reported: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(reported["last_load"][name] for name in ("read", "new", "known", "skipped", "rejected"))
 
 
 def test_file_loaded_twice_is_stored_once_and_counted_as_not_new(tmp_path: Path) -> None:
@@ -68,9 +70,9 @@ def test_of_an_overlapping_dump_only_what_was_not_there_is_new(tmp_path: Path) -
     second.write_text(with_rows(rows[15:]))
     ingest(tmp_path / "w", str(first))
     ingest(tmp_path / "w", str(second), now=NOW + timedelta(hours=1))
-    told = source(tmp_path / "w")
-    assert told["rows"] == {"attempts": len(rows)}
-    assert counts(told) == (len(rows) - 15, len(rows) - 20, 5, 0, 0)
+    reported = source(tmp_path / "w")
+    assert reported["rows"] == {"attempts": len(rows)}
+    assert counts(reported) == (len(rows) - 15, len(rows) - 20, 5, 0, 0)
 
 
 def test_last_load_has_all_files_and_warnings_of_one_ingest(tmp_path: Path) -> None:
@@ -79,9 +81,9 @@ def test_last_load_has_all_files_and_warnings_of_one_ingest(tmp_path: Path) -> N
     for name, part in zip(names, (rows[:20], rows[15:], []), strict=True):
         (tmp_path / name).write_text(with_rows(part))
     ingest(tmp_path / "w", *(str(tmp_path / name) for name in names), cluster="tiny")
-    told = source(tmp_path / "w")
-    assert (counts(told), told["last_load"]["inputs"]) == ((len(rows) + 5, len(rows), 5, 0, 0), 3)
-    assert any("header only" in warning for warning in told["last_load"]["warnings"])
+    reported = source(tmp_path / "w")
+    assert (counts(reported), reported["last_load"]["inputs"]) == ((len(rows) + 5, len(rows), 5, 0, 0), 3)
+    assert any("header only" in warning for warning in reported["last_load"]["warnings"])
 
 
 def test_load_without_a_row_count_has_an_unknown_number_of_new(tmp_path: Path) -> None:
@@ -90,8 +92,8 @@ def test_load_without_a_row_count_has_an_unknown_number_of_new(tmp_path: Path) -
         written_before = writer.table("loads").drop("rows_new")
         writer.delete("loads", written_before.select("cluster"))
         writer.append("loads", written_before)
-    told = source(tmp_path / "w")
-    assert (told["rows"], counts(told)) == ({"attempts": 43}, (43, None, None, 0, 0))
+    reported = source(tmp_path / "w")
+    assert (reported["rows"], counts(reported)) == ({"attempts": 43}, (43, None, None, 0, 0))
     ingest(tmp_path / "w", SACCT, now=NOW + timedelta(hours=2))
     assert counts(source(tmp_path / "w")) == (43, 0, 43, 0, 0)
 
@@ -155,12 +157,19 @@ def test_status_in_json_is_as_its_help_describes(tmp_path: Path, capsys: pytest.
     refused.write_text(with_rows([*rows_of(tiny(20).accounting), "1|2"]))
     ingest(tmp_path / "w", str(refused))
     assert cli.main(["status", "--format", "json", "--warehouse", str(tmp_path / "w")]) == 0
-    told = json.loads(capsys.readouterr().out)
-    [accounting] = told["sources"]
+    reported = json.loads(capsys.readouterr().out)
+    [accounting] = reported["sources"]
     assert datetime.fromisoformat(accounting["covers_from"]).timestamp() >= START
-    assert told["rejects"][0]["n"] == accounting["last_load"]["rejected"] == 1
-    assert [each["computed_at"] for each in told["ledgers"]] == [None]
+    assert reported["rejects"][0]["n"] == accounting["last_load"]["rejected"] == 1
+    assert [each["computed_at"] for each in reported["ledgers"]] == [None]
     with open_reader(tmp_path / "w") as reader:
         about = [*reader.query("load_gaps").columns, *reader.query("source_warnings").columns]
-    for name in (*told, *accounting, *accounting["last_load"], *told["ledgers"][0], *told["rejects"][0], *about):
+    for name in (
+        *reported,
+        *accounting,
+        *accounting["last_load"],
+        *reported["ledgers"][0],
+        *reported["rejects"][0],
+        *about,
+    ):
         assert re.search(rf"\b{name}\b", status_verb.EPILOG), name

@@ -41,8 +41,8 @@ def spent(root: Path, job: str) -> dict[tuple[str, str], float]:
     """GPU-seconds of a job by category and evidence."""
     with open_reader(root) as reader:
         own = reader.table("gpu_time").filter(pl.col("job_id") == job)
-    found = own.group_by("category", "evidence").agg(pl.col("gpu_seconds").sum().cast(pl.Float64))
-    return {(category, evidence): amount for category, evidence, amount in found.rows()}
+    result = own.group_by("category", "evidence").agg(pl.col("gpu_seconds").sum().cast(pl.Float64))
+    return {(category, evidence): amount for category, evidence, amount in result.rows()}
 
 
 @pytest.fixture
@@ -101,16 +101,16 @@ def test_mfu_is_the_models_flop_over_the_dense_peak(root: Path) -> None:
 
 def test_log_with_a_wrong_clock_is_kept_with_lower_evidence(root: Path) -> None:
     """The log is loaded and its wrong clock reported; its job's time stays unattributed."""
-    said = ingest(root, log(shift=2 * HOUR))
-    assert "wrong clock" in said
+    output = ingest(root, log(shift=2 * HOUR))
+    assert "wrong clock" in output
     assert spent(root, "7") == {("unattributed", "accounting"): 8 * HOUR}
     with open_reader(root) as reader:
         assert reader.table("steps").height == 300
 
 
 def test_a_log_cut_by_a_kill_gives_what_it_has(root: Path) -> None:
-    said = ingest(root, log()[:-20])
-    assert "refused" in said
+    output = ingest(root, log()[:-20])
+    assert "refused" in output
     assert spent(root, "7")["productive", "log"] == 8 * 2990
 
 
@@ -126,12 +126,12 @@ def test_telemetry_is_evidence_where_there_is_no_log(root: Path, tmp_path: Path)
     done = trackside("ingest", "prometheus", str(tmp_path / "dcgm.om"), "--cluster", "c", "--warehouse", str(root))
     assert done.returncode == 0, done.stderr
     assert trackside("compute", "--warehouse", str(root)).returncode == 0
-    found = spent(root, "8")
+    result = spent(root, "8")
     minute = 8 * 60  # samples are averages over the minutes of the clock, which the job's start cuts
-    assert found["productive", "telemetry"] == pytest.approx(6 * 3300, abs=2 * minute)
-    assert found["startup", "telemetry"] == pytest.approx(6 * 300, abs=2 * minute)
-    assert found["stalled", "telemetry"] == pytest.approx(2 * HOUR, abs=2 * minute)
-    assert sum(found.values()) == 8 * HOUR
+    assert result["productive", "telemetry"] == pytest.approx(6 * 3300, abs=2 * minute)
+    assert result["startup", "telemetry"] == pytest.approx(6 * 300, abs=2 * minute)
+    assert result["stalled", "telemetry"] == pytest.approx(2 * HOUR, abs=2 * minute)
+    assert sum(result.values()) == 8 * HOUR
     assert spent(root, "7") == {("unattributed", "accounting"): 8 * HOUR}
 
 
@@ -163,11 +163,11 @@ def test_one_idle_gpu_widens_the_bounds_and_refutes_no_claim(tmp_path: Path) -> 
         causes = (
             reader.table("gpu_time").group_by("category", "cause").agg(pl.col("gpu_seconds").sum().cast(pl.Float64))
         )
-    found = {(category, cause): amount for category, cause, amount in causes.rows()}
+    result = {(category, cause): amount for category, cause, amount in causes.rows()}
     minute = 8 * 60
-    assert found["stalled", "lockstep"] == pytest.approx(7 * HOUR, abs=2 * minute)
-    assert found["stalled", "inactive"] == pytest.approx(HOUR, abs=2 * minute)
-    assert {category for category, _ in found} <= {"productive", "stalled", "unattributed"}
+    assert result["stalled", "lockstep"] == pytest.approx(7 * HOUR, abs=2 * minute)
+    assert result["stalled", "inactive"] == pytest.approx(HOUR, abs=2 * minute)
+    assert {category for category, _ in result} <= {"productive", "stalled", "unattributed"}
     for what, metric in (("goodput", "goodput_allocated"), ("ettr", "ettr")):
         rows = json.loads(trackside("show", what, "--format", "json", "--warehouse", str(root)).stdout)
         row = next(row for row in rows if row["metric"] == metric)

@@ -66,16 +66,16 @@ def load(warehouse: Path, readings: list[Series], *, times: int = 1) -> None:
     """Health events of readings, as a server's pieces bring them."""
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         for _ in range(times):
-            found = health.from_raw([samples(*readings)], cluster="c")
+            result = health.from_raw([samples(*readings)], cluster="c")
             parsed = Parsed(
                 "prometheus.health",
                 frozenset({"c"}),
-                {"health_events": found.events},
+                {"health_events": result.events},
                 empty(REJECTS),
-                rows_read=found.readings,
-                rows_loaded=found.readings,
-                covers_from=found.covers_from,
-                covers_until=found.covers_until,
+                rows_read=result.readings,
+                rows_loaded=result.readings,
+                covers_from=result.covers_from,
+                covers_until=result.covers_until,
             )
             writing.load(writer, Config(), [parsed], "c", request=from_file("test"), digest="", now=NOW)
 
@@ -102,8 +102,8 @@ def table(warehouse: Path, name: str, *by: str) -> pl.DataFrame:
 
 
 def test_events_are_there_once_however_often_they_are_loaded(warehouse: Path) -> None:
-    found = table(warehouse, "health_events", "node", "ts")
-    assert found.select("node", "kind", "code", "severity").rows() == [
+    result = table(warehouse, "health_events", "node", "ts")
+    assert result.select("node", "kind", "code", "severity").rows() == [
         ("n1", "ecc", "dbe", "critical"),
         ("n1", "ib", "link_downed", "critical"),
         ("n2", "throttle", "hw_thermal", "warning"),
@@ -112,19 +112,19 @@ def test_events_are_there_once_however_often_they_are_loaded(warehouse: Path) ->
 
 
 def test_incidents_are_events_that_belong_together(warehouse: Path) -> None:
-    found = table(warehouse, "health_incidents", "node")
-    assert found.select("node", "severity", "n_events", "kinds", "gpus", "n_attempts").rows() == [
+    result = table(warehouse, "health_incidents", "node")
+    assert result.select("node", "severity", "n_events", "kinds", "gpus", "n_attempts").rows() == [
         ("n1", "critical", 2, "ecc dbe, ib link_downed", "3", 1),
         ("n2", "warning", 1, "throttle hw_thermal", "0", 1),
         ("n3", "critical", 1, "ecc dbe", "0", 1),
     ]
-    assert found["started_at"][0] == datetime.fromtimestamp(T, UTC) + timedelta(seconds=2 * HOUR - 300)
-    assert found["action"][0].startswith("check cable, transceiver and switch port; reset the GPU;")
+    assert result["started_at"][0] == datetime.fromtimestamp(T, UTC) + timedelta(seconds=2 * HOUR - 300)
+    assert result["action"][0].startswith("check cable, transceiver and switch port; reset the GPU;")
 
 
 def test_attempts_are_touched_and_some_of_them_at_their_end(warehouse: Path) -> None:
-    found = table(warehouse, "attempt_health", "node")
-    assert found.select("node", "job_id", "n_events", "severity", "at_end").rows() == [
+    result = table(warehouse, "attempt_health", "node")
+    assert result.select("node", "job_id", "n_events", "severity", "at_end").rows() == [
         ("n1", "1", 2, "critical", True),
         ("n2", "2", 1, "warning", True),
         ("n3", "3", 1, "critical", False),
@@ -132,15 +132,15 @@ def test_attempts_are_touched_and_some_of_them_at_their_end(warehouse: Path) -> 
 
 
 def test_only_what_may_be_why_explains_an_end(warehouse: Path) -> None:
-    found = table(warehouse, "interruptions", "job_id")
-    assert found.select("job_id", "class", "cause", "node").rows() == [
+    result = table(warehouse, "interruptions", "job_id")
+    assert result.select("job_id", "class", "cause", "node").rows() == [
         ("1", "infrastructure", "ib", "n1"),
         ("2", "user", "failed", None),
         ("3", "user", "failed", None),
         ("5", "user", "failed", None),
     ]
     assert (
-        found["detail"][0]
+        result["detail"][0]
         == "ib link_downed: an InfiniBand link went down: mlx5_0/1 (+1) on n1 at 2026-09-22T01:57:00Z"
     )
 

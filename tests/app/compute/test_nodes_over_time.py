@@ -106,9 +106,9 @@ def spent(root: Path, category: str | None = None) -> dict[str, float]:
 def tables(root: Path) -> dict[str, list[dict[str, Any]]]:
     with open_reader(root) as reader:
         names = ("nodes", "reservations", "node_states")
-        found = {name: reader.table(name) for name in names}
+        result = {name: reader.table(name) for name in names}
     return {
-        name: rows.sort([c for c, t in rows.schema.items() if t != pl.List]).to_dicts() for name, rows in found.items()
+        name: rows.sort([c for c, t in rows.schema.items() if t != pl.List]).to_dicts() for name, rows in result.items()
     }
 
 
@@ -171,12 +171,12 @@ def test_a_node_that_grew_has_more_gpus_from_then_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_inventories_in_any_order_are_one_history(tmp_path: Path) -> None:
     inventories = [THREE, nodes(2000, n1=4, n3=8), nodes(4000, n1=8, n2=8, n3=8)]
-    found = [
+    result = [
         tables(warehouse(tmp_path / str(number), [*order, order[0]], compute=False))
         for number, order in enumerate(itertools.permutations(inventories))
     ]
-    assert all(each == found[0] for each in found)
-    assert [(row["node"], row["n_gpus"]) for row in found[0]["nodes"]] == [
+    assert all(each == result[0] for each in result)
+    assert [(row["node"], row["n_gpus"]) for row in result[0]["nodes"]] == [
         ("n1", 8), ("n1", 4), ("n1", 8), ("n2", 8), ("n2", 8), ("n3", 8),
     ]  # fmt: skip
 
@@ -203,7 +203,7 @@ def test_nodes_show_the_last_reason_and_person_of_their_outage(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("inventory", "said", "share"),
+    ("inventory", "output", "share"),
     [
         (nodes(0, n1=8), True, 300 / (SPAN + 300)),  # n3 is known from its job alone
         (nodes(0, n1=8, n3=8), False, 0.0),
@@ -212,7 +212,7 @@ def test_nodes_show_the_last_reason_and_person_of_their_outage(tmp_path: Path) -
     ],
 )
 def test_node_known_from_accounting_only_is_reported(
-    tmp_path: Path, inventory: Input | None, share: float | None, *, said: bool
+    tmp_path: Path, inventory: Input | None, share: float | None, *, output: bool
 ) -> None:
     """It is reported wherever a number uses its capacity."""
     inputs = [*BASIS, *([inventory] if inventory else [])]
@@ -222,12 +222,12 @@ def test_node_known_from_accounting_only_is_reported(
         notes = [*goodput_asked(reader, window, Question()).notes, *lost_asked(reader, window, Question()).notes]
         sentence = nodes_by_accounting(reader, window)
         exported = exporter.exported(reader, ()).samples
-    assert (sentence is not None) is said
-    assert sum(note.startswith("One node is in no inventory, only in accounting (") for note in notes) == 2 * said
+    assert (sentence is not None) is output
+    assert sum(note.startswith("One node is in no inventory, only in accounting (") for note in notes) == 2 * output
     assert (
         "in no inventory, only in accounting ("
         in words(page(Explorer(AnswerCache(root), WatchedClaims(None)), "/", "")[2])
-    ) is said
+    ) is output
     if sentence:  # 8 GPUs from 100 to 400 s, beside 8 for all the time
         assert f"({share:.1%} of the capacity)" in sentence
     shares = [each.value for each in exported if each.family.name == "trackside_capacity_by_accounting_ratio"]

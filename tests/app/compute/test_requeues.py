@@ -84,8 +84,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory, warnings: list[CheckResult]
     root = folder / "warehouse"
     ingest(root, folder / "first.txt")
     warnings += ingest(root, CAPTURED, *(folder / f"{name}.txt" for name in ("later", "events", "newer")))
-    with open_reader(root) as found:
-        yield found
+    with open_reader(root) as actual:
+        yield actual
 
 
 def attempts(reader: Reader, job: str) -> list[dict[str, Any]]:
@@ -126,10 +126,10 @@ RUNS = {
 @pytest.mark.parametrize("job", RUNS)
 def test_each_way_to_come_back(reader: Reader, job: str) -> None:
     states, n_runs, rules, interrupted, n_restarts = RUNS[job]
-    found = attempts(reader, job)
-    assert [row["state"] for row in found] == states
-    assert len({row["run_id"] for row in found}) == n_runs
-    assert [row["joined_by"] for row in found] == rules
+    actual = attempts(reader, job)
+    assert [row["state"] for row in actual] == states
+    assert len({row["run_id"] for row in actual}) == n_runs
+    assert [row["joined_by"] for row in actual] == rules
     mine = pl.col("job_id") == job
     events = reader.table("interruptions").filter(mine).sort("ended_at")
     assert events.select("class", "cause", "node").rows() == interrupted

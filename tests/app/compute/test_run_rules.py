@@ -81,8 +81,8 @@ def computed(root: Path, **rules: Any) -> Iterator[Reader]:  # noqa: ANN401 - an
 
 def joined(root: Path, **rules: Any) -> dict[str, list[tuple[str, int, str]]]:  # noqa: ANN401 - any setting
     """(run, number, rule) of each attempt, by job."""
-    (found,) = (reader.table("run_attempts").sort("submitted_at") for reader in computed(root, **rules))
-    rows = found.group_by("job_id", maintain_order=True).agg(pl.struct("run_id", "attempt_no", "joined_by"))
+    (result,) = (reader.table("run_attempts").sort("submitted_at") for reader in computed(root, **rules))
+    rows = result.group_by("job_id", maintain_order=True).agg(pl.struct("run_id", "attempt_no", "joined_by"))
     return {job: [tuple(row.values()) for row in each] for job, each in rows.iter_rows()}
 
 
@@ -90,27 +90,27 @@ ALONE = "single"
 
 
 def test_what_holds_without_a_configuration(loaded: Path) -> None:
-    found = joined(loaded)
-    assert found["1"] == [("paper", 1, "comment"), ("paper", 2, "requeue_chain")]
-    assert found["2"] == [("paper", 3, "comment")]
-    assert (found["3"], found["4"]) == ([("moe", 1, "environment")], [("moe", 2, "environment")])
-    assert [found[job][0][2] for job in "5678"] == [ALONE] * 4
+    result = joined(loaded)
+    assert result["1"] == [("paper", 1, "comment"), ("paper", 2, "requeue_chain")]
+    assert result["2"] == [("paper", 3, "comment")]
+    assert (result["3"], result["4"]) == ([("moe", 1, "environment")], [("moe", 2, "environment")])
+    assert [result[job][0][2] for job in "5678"] == [ALONE] * 4
 
 
 @pytest.mark.slow
 def test_rules_can_be_turned_off_and_on(loaded: Path) -> None:
-    found = joined(loaded, run_env="", run_comment_key="", run_wckey=True, run_names=[r"^(?P<run>.*)-part\d+$"])
-    assert [found[job][0][2] for job in "1234"] == [ALONE] * 4
-    assert (found["5"], found["6"]) == ([("llama", 1, "name_pattern")], [("llama", 2, "name_pattern")])
-    assert (found["7"], found["8"]) == ([("key", 1, "wckey")], [("key", 2, "wckey")])
+    result = joined(loaded, run_env="", run_comment_key="", run_wckey=True, run_names=[r"^(?P<run>.*)-part\d+$"])
+    assert [result[job][0][2] for job in "1234"] == [ALONE] * 4
+    assert (result["5"], result["6"]) == ([("llama", 1, "name_pattern")], [("llama", 2, "name_pattern")])
+    assert (result["7"], result["8"]) == ([("key", 1, "wckey")], [("key", 2, "wckey")])
 
 
 @pytest.mark.slow
 def test_jobs_that_are_alike_are_joined_where_that_is_wanted(loaded: Path) -> None:
-    found = joined(loaded, join_by_name=True)
-    (run, number, rule), (first, _, alone) = found["8"][0], found["7"][0]
+    result = joined(loaded, join_by_name=True)
+    (run, number, rule), (first, _, alone) = result["8"][0], result["7"][0]
     assert (run, number, rule, alone) == (first, 2, "heuristic", ALONE)
-    assert found["2"] == [("paper", 3, "comment")]
+    assert result["2"] == [("paper", 3, "comment")]
     assert joined(loaded, join_by_name=True, run_gap_hours=0.01)["8"][0][2] == ALONE  # 100 s are longer than that
 
 
@@ -145,13 +145,13 @@ PIECES = ["m-7b@107-20261121T080000Z", "m-7b@106-20261121T080000Z", "m-7b@103-20
 
 @pytest.mark.slow
 def test_overlapping_jobs_of_one_name_are_split_with_a_reason(loaded: Path) -> None:
-    found = joined(loaded, **PARTS)
-    assert found["103"] == [(PIECES[2], 1, "name_pattern"), (PIECES[2], 2, "requeue_chain")]
-    assert found["105"] == [(PIECES[2], 3, "name_pattern")]
-    assert (found["106"], found["107"]) == ([(PIECES[1], 1, ALONE)], [(PIECES[0], 1, ALONE)])
+    result = joined(loaded, **PARTS)
+    assert result["103"] == [(PIECES[2], 1, "name_pattern"), (PIECES[2], 2, "requeue_chain")]
+    assert result["105"] == [(PIECES[2], 3, "name_pattern")]
+    assert (result["106"], result["107"]) == ([(PIECES[1], 1, ALONE)], [(PIECES[0], 1, ALONE)])
     why = "106 and 107 ran at the same time, so the name m-7b does not join them."
-    for asked in ("m-7b", PIECES[0], PIECES[1], PIECES[2], "105"):
-        assert shown(loaded, asked, **PARTS).notes.count(why) == 1
+    for requested in ("m-7b", PIECES[0], PIECES[1], PIECES[2], "105"):
+        assert shown(loaded, requested, **PARTS).notes.count(why) == 1
     assert not [note for note in shown(loaded, "6", **PARTS).notes if "same time" in note]
 
 
@@ -187,7 +187,7 @@ def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "output"),
     [
         ({"run_names": ["("]}, "rules.run_names.0"),
         ({"run_names": [r"(?=x)"]}, "not a regular expression (in Rust's syntax)"),
@@ -199,10 +199,10 @@ def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
         ({"run_name": ["a"]}, "did you mean run_names?"),
     ],
 )
-def test_mistakes_in_the_rules_are_reported(rules: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match="1 mistake") as told:
+def test_mistakes_in_the_rules_are_reported(rules: dict[str, object], output: str) -> None:
+    with pytest.raises(ConfigError, match="1 mistake") as reported:
         config.parse({"rules": rules}, origin="trackside.toml")
-    assert said in str(told.value)
+    assert output in str(reported.value)
 
 
 def test_every_word_has_its_sentence_on_the_page_of_a_run() -> None:

@@ -410,9 +410,9 @@ def history(chance: random.Random, node: str) -> tuple[list[dict[str, object]], 
 def test_with_all_found_out_no_more_is_held_than_there_is(tmp_path: Path) -> None:
     chance = random.Random(5)
     places = [f"n{number}" for number in range(1, 61)]
-    told = [history(chance, node) for node in places]
-    found = [row for _, rows_ in told for row in rows_]
-    made = make(tmp_path, *(row for jobs, _ in told for row in jobs), runaway=found, inventory=places)
+    reported = [history(chance, node) for node in places]
+    found = [row for _, rows_ in reported for row in rows_]
+    made = make(tmp_path, *(row for jobs, _ in reported for row in jobs), runaway=found, inventory=places)
     assert "ledger_allocation_above_inventory" not in made.warned()
     ended = ends(made)
     assert len(ended) == len(found) > 50

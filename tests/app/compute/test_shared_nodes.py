@@ -32,10 +32,10 @@ SLICE = "a100_1g.5gb"
 
 def row(job: int, node: str, begin: int, end: int, tres: str, *, submit: int | None = None, reason: str = "") -> str:
     """A job of whole minutes after the start; without a node it never started and waits."""
-    asked = START + 60 * (begin if submit is None else submit)
-    times = [asked, asked, "Unknown", "Unknown", 0, "PENDING"]
+    requested = START + 60 * (begin if submit is None else submit)
+    times = [requested, requested, "Unknown", "Unknown", 0, "PENDING"]
     if node:
-        times = [asked, asked, START + 60 * begin, START + 60 * end, 60 * (end - begin), "COMPLETED"]
+        times = [requested, requested, START + 60 * begin, START + 60 * end, 60 * (end - begin), "COMPLETED"]
     held = f"cpu=1,{tres},node=1" if node else ""
     cells = [job, job, "c", "main", "lab", "alice", *times, "0:0", 1 if node else 0, 1, f"{tres},node=1", held,
              node or "None assigned", "train", reason]  # fmt: skip
@@ -75,17 +75,17 @@ def computed(folder: Path, jobs: list[str], nodes: str) -> tuple[pl.DataFrame, l
 
 def at_each_instant(ledger: pl.DataFrame) -> set[tuple[str, Decimal]]:
     """GPUs of each node, added up between every two moments at which anything changes."""
-    found = set()
+    result = set()
     for name, mine in ledger.group_by("node"):
         rows = mine.select("started_at", "ended_at", "gpus").rows()
         moments = sorted({moment for low, high, _ in rows for moment in (low, high)})
         for moment in moments[:-1]:
-            found.add((str(name[0]), sum((gpus for low, high, gpus in rows if low <= moment < high), Decimal(0))))
-    return found
+            result.add((str(name[0]), sum((gpus for low, high, gpus in rows if low <= moment < high), Decimal(0))))
+    return result
 
 
 def above_inventory(warnings: list[CheckResult]) -> list[str]:
-    return [found.check.name for found in warnings if "above_inventory" in found.check.name]
+    return [result.check.name for result in warnings if "above_inventory" in result.check.name]
 
 
 def test_slices_of_gpus_add_up_to_the_nodes_gpus_at_each_instant(tmp_path: Path) -> None:

@@ -87,13 +87,13 @@ class Computed:
             self.capacity = reader.table("capacity")["gpu_seconds"].sum()
             computed = reader.query("computed", cluster="c").row(0, named=True)
             self.window = Window("c", computed["since"], computed["until"])
-            found = goodput_rows(reader, self.window)
-            self.metrics = {row["metric"]: row for row in found.iter_rows(named=True)}
+            result = goodput_rows(reader, self.window)
+            self.metrics = {row["metric"]: row for row in result.iter_rows(named=True)}
             imputed = lost_imputed_rows(reader, self.window).row(0, named=True)
             self.imputed = (imputed["value"], imputed["bound_low"])
             self.notes = unknown_gpus_notes(reader, self.window)
-            asked = QUESTIONS if questions else {}
-            self.answers = {name: ask(reader, self.window, Question()) for name, ask in asked.items()}
+            requests_seen = QUESTIONS if questions else {}
+            self.answers = {name: ask(reader, self.window, Question()) for name, ask in requests_seen.items()}
 
     @staticmethod
     def _load(writer: object, name: str) -> None:
@@ -110,7 +110,7 @@ class Computed:
 
     def gpus(self) -> dict[str, tuple[float | None, str]]:
         rows = self.attempts.select("job_id", "n_gpus", "gpus_from").rows()
-        return {name: (None if gpus is None else float(gpus), told) for name, gpus, told in rows}
+        return {name: (None if gpus is None else float(gpus), reported) for name, gpus, reported in rows}
 
     def bounds(self, metric: str) -> tuple[float | None, object, object]:
         row = self.metrics[metric]
@@ -120,16 +120,16 @@ class Computed:
 @pytest.mark.slow
 def test_unknown_gpus_give_bounds_no_value_and_a_remedy(tmp_path: Path) -> None:
     """The remedy is what to switch on so that GPUs are recorded."""
-    found = Computed(tmp_path, texts([job(1, "n1", 0, 12 * HOUR)], inventory(n1=8, n2=8)), questions=True)
-    assert found.gpus() == {"1": (None, "unknown")}
-    assert found.ledger["gpu_seconds"].sum() == found.capacity
-    assert found.bounds("occupancy") == (None, 0.0, 0.25)
-    assert found.bounds("goodput_capacity") == (None, 0.0, 0.25)
-    assert found.bounds("goodput_allocated") == (None, 0.0, 1.0)
-    assert found.metrics["availability"]["value"] == 1.0
-    assert "AccountingStorageTRES" in found.metrics["occupancy"]["note"]
-    assert "source_without_gpus" in found.warnings
-    assert found.notes[0].startswith("1 of 1 attempts held an unknown number of GPUs")
+    result = Computed(tmp_path, texts([job(1, "n1", 0, 12 * HOUR)], inventory(n1=8, n2=8)), questions=True)
+    assert result.gpus() == {"1": (None, "unknown")}
+    assert result.ledger["gpu_seconds"].sum() == result.capacity
+    assert result.bounds("occupancy") == (None, 0.0, 0.25)
+    assert result.bounds("goodput_capacity") == (None, 0.0, 0.25)
+    assert result.bounds("goodput_allocated") == (None, 0.0, 1.0)
+    assert result.metrics["availability"]["value"] == 1.0
+    assert "AccountingStorageTRES" in result.metrics["occupancy"]["note"]
+    assert "source_without_gpus" in result.warnings
+    assert result.notes[0].startswith("1 of 1 attempts held an unknown number of GPUs")
 
 
 @pytest.mark.slow
@@ -140,22 +140,22 @@ def test_rest_beside_unknown_and_known_jobs_counts_once_unowned(tmp_path: Path) 
         job(2, "n1", -3 * 24 * HOUR, 6 * HOUR),
         job(3, "n1", -3 * 24 * HOUR, 12 * HOUR),
     ]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
-    unknown = found.ledger.filter(pl.col("cause") == "gpus_unknown")
-    assert found.gpus() == {"1": (4, "accounting"), "2": (None, "unknown"), "3": (None, "unknown")}
+    result = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
+    unknown = result.ledger.filter(pl.col("cause") == "gpus_unknown")
+    assert result.gpus() == {"1": (4, "accounting"), "2": (None, "unknown"), "3": (None, "unknown")}
     assert (
         unknown.filter(pl.col("started_at") >= datetime.fromtimestamp(START, UTC))["gpu_seconds"].sum() == 4 * 12 * 3600
     )
     assert unknown["job_id"].null_count() == unknown.height
-    assert found.ledger["gpu_seconds"].sum() == found.capacity
+    assert result.ledger["gpu_seconds"].sum() == result.capacity
 
 
 @pytest.mark.slow
 def test_cpu_job_on_a_gpu_node_holds_none_if_gpus_are_recorded(tmp_path: Path) -> None:
-    found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n1", 10, 90, 8)], inventory(n1=8)))
-    assert found.gpus() == {"1": (0, "accounting"), "2": (8, "accounting")}
-    assert found.metrics["occupancy"]["value"] is not None
-    assert found.notes == ()
+    result = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n1", 10, 90, 8)], inventory(n1=8)))
+    assert result.gpus() == {"1": (0, "accounting"), "2": (8, "accounting")}
+    assert result.metrics["occupancy"]["value"] is not None
+    assert result.notes == ()
 
 
 @pytest.mark.slow
@@ -167,13 +167,13 @@ def test_jobs_from_before_the_site_switched_it_on_stay_unknown(tmp_path: Path) -
 @pytest.mark.slow
 def test_gpu_request_absent_from_the_tres_means_gpus_unrecorded(tmp_path: Path) -> None:
     jobs = [job(1, "n1", 0, 60, line="sbatch --gres=gpu:4 job.sh"), job(2, "n1", 0, 60), job(3, "n1", 120, 180, 8)]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
-    assert found.gpus() == {"1": (4, "request"), "2": (None, "unknown"), "3": (8, "accounting")}
+    result = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
+    assert result.gpus() == {"1": (4, "request"), "2": (None, "unknown"), "3": (8, "accounting")}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "gpus", "told"),
+    ("line", "gpus", "reported"),
     [
         ("sbatch -N2 --gpus-per-node=4 job.sh", 8, "request"),
         ("sbatch --gpus=h100:6 job.sh", 6, "request"),
@@ -182,15 +182,17 @@ def test_gpu_request_absent_from_the_tres_means_gpus_unrecorded(tmp_path: Path) 
         ("sbatch job.sh --gpus=6", None, "unknown"),
     ],
 )
-def test_submit_line_gives_gpus(tmp_path: Path, line: str, gpus: float | None, told: str) -> None:
-    found = Computed(tmp_path, texts([job(1, "n[1-2]", 0, 60, n_nodes=2, line=line)], inventory(n1=8, n2=8)))
-    assert found.gpus() == {"1": (gpus, told)}
+def test_submit_line_gives_gpus(tmp_path: Path, line: str, gpus: float | None, reported: str) -> None:
+    result = Computed(tmp_path, texts([job(1, "n[1-2]", 0, 60, n_nodes=2, line=line)], inventory(n1=8, n2=8)))
+    assert result.gpus() == {"1": (gpus, reported)}
 
 
 @pytest.mark.slow
 def test_jobs_on_nodes_without_gpus_held_none(tmp_path: Path) -> None:
-    found = Computed(tmp_path, texts([job(1, "n1", 0, 60), job(2, "n2", 0, 60)], inventory(n1=0, n2=8)), questions=True)
-    assert found.gpus() == {"1": (0, "nodes without GPUs"), "2": (None, "unknown")}
+    result = Computed(
+        tmp_path, texts([job(1, "n1", 0, 60), job(2, "n2", 0, 60)], inventory(n1=0, n2=8)), questions=True
+    )
+    assert result.gpus() == {"1": (0, "nodes without GPUs"), "2": (None, "unknown")}
 
 
 @pytest.mark.slow
@@ -198,33 +200,33 @@ def test_the_order_of_loads_makes_no_difference(tmp_path: Path) -> None:
     first = "\n".join([HEADER, job(1, "n1", 0, 60), job(2, "n2", 0, 60)]) + "\n"
     later = "\n".join([HEADER, job(3, "n1", 90, 120, 8)]) + "\n"
     files = {"first.txt": first, "later.txt": later, "nodes.txt": inventory(n1=8, n2=8)}
-    found = []
+    result = []
     for number, order in enumerate(itertools.permutations(files)):
         folder = tmp_path / str(number)
         folder.mkdir()
         done = Computed(folder, {name: files[name] for name in order}, questions=number == 0)
-        found.append((done.gpus(), done.metrics["occupancy"]["value"]))
-    assert found == [found[0]] * 6
-    assert found[0][0]["1"] == (0, "accounting")
+        result.append((done.gpus(), done.metrics["occupancy"]["value"]))
+    assert result == [result[0]] * 6
+    assert result[0][0]["1"] == (0, "accounting")
 
 
 @pytest.mark.slow
 def test_every_answer_reports_what_is_not_in_it(tmp_path: Path) -> None:
     jobs = [job(n, "n1", 60 * n, 60 * n + 30, state="NODE_FAIL") for n in range(3)]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
-    rates = found.answers["mttf"].rows
+    result = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
+    rates = result.answers["mttf"].rows
     assert rates.filter(pl.col("exposure_gpu_days") > 0).is_empty()
     assert rates.filter(pl.col("n_failures") > 0).is_empty()
-    assert found.answers["runs"].rows["n_gpus"].null_count() == 3
-    assert found.answers["interruptions"].rows["n_gpus"].null_count() == 3
-    assert sum(found.answers["nodes"].rows["allocated_gpu_hours"]) == 0
-    assert found.answers["nodes"].rows["unknown_gpu_hours"].sum() == pytest.approx(12)
-    assert found.answers["waste"].rows.is_empty()
+    assert result.answers["runs"].rows["n_gpus"].null_count() == 3
+    assert result.answers["interruptions"].rows["n_gpus"].null_count() == 3
+    assert sum(result.answers["nodes"].rows["allocated_gpu_hours"]) == 0
+    assert result.answers["nodes"].rows["unknown_gpu_hours"].sum() == pytest.approx(12)
+    assert result.answers["waste"].rows.is_empty()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("gpus", "value", "least", "said"),
+    ("gpus", "value", "least", "output"),
     [
         (None, None, 7200.0, "1 infrastructure interruptions cost at least 2.00 GPU-h"),
         (8, 21600.0, None, "2 infrastructure interruptions cost 6.00 GPU-h"),
@@ -232,15 +234,15 @@ def test_every_answer_reports_what_is_not_in_it(tmp_path: Path) -> None:
     ids=["unknown", "known"],
 )
 def test_imputed_interruption_cost_is_null_with_unknown_gpus(
-    tmp_path: Path, gpus: int | None, value: float | None, least: float | None, said: str
+    tmp_path: Path, gpus: int | None, value: float | None, least: float | None, output: str
 ) -> None:
     jobs = [
         job(1, "n1", -4 * 24 * HOUR, -4 * 24 * HOUR + 60, gpus, state="NODE_FAIL"),
         job(2, "n1", 60, 120, 4, state="NODE_FAIL"),
     ]
-    found = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
-    assert found.imputed == (value, least)
-    assert said in found.answers["lost"].notes[0]
+    result = Computed(tmp_path, texts(jobs, inventory(n1=8)), questions=True)
+    assert result.imputed == (value, least)
+    assert output in result.answers["lost"].notes[0]
 
 
 def stripped(text: str) -> str:
@@ -273,8 +275,8 @@ def test_bounds_without_recorded_gpus_contain_the_true_ones(tmp_path: Path, seed
 
 @pytest.mark.slow
 def test_what_an_older_version_stored_as_0_becomes_unknown(tmp_path: Path) -> None:
-    found = Computed(tmp_path, texts([job(1, "n1", 0, 60, 0)], inventory(n1=8)))
-    assert found.attempts["n_gpus"].to_list() == [Decimal(0)]  # recorded: gres/gpu=0
+    result = Computed(tmp_path, texts([job(1, "n1", 0, 60, 0)], inventory(n1=8)))
+    assert result.attempts["n_gpus"].to_list() == [Decimal(0)]  # recorded: gres/gpu=0
 
 
 def step(number: int, begin: int, gpus: int) -> str:
@@ -303,8 +305,8 @@ def test_steps_give_gpus_wherever_they_stand_in_a_dump(
     files = texts(rows, inventory(n1=8))
     # Without free text at the end every line is whole beyond doubt, so that blocks end there.
     files["sacct.txt"] = re.sub(r"\|[^|\n]*\|[^|\n]*\n", "\n", files["sacct.txt"])
-    found = Computed(tmp_path, files)
-    attempts = found.attempts.sort("job_id", "submitted_at")
+    result = Computed(tmp_path, files)
+    attempts = result.attempts.sort("job_id", "submitted_at")
     assert attempts["n_gpus"].to_list() == [each for held in gpus.values() for each in (held, held + 1)]
     assert set(attempts["gpus_from"]) == {"steps"}
 
@@ -349,8 +351,8 @@ def test_jobs_shown_by_slurmctld_give_gpus(tmp_path: Path, shown: str, first: bo
     jobs = [job(n, "n[1-2]" if n in {1, 4} else "n1", 0, 60, n_nodes=2 if n in {1, 4} else 1) for n in (1, 2, 3, 4, 5)]
     files = texts(jobs, inventory(n1=8, n2=8))
     files = {"jobs.txt": shown, **files} if first else {**files, "jobs.txt": shown}
-    found = Computed(tmp_path, files).gpus()
-    assert found.pop("2") == ((None, "unknown") if shown is JSON else (0, "slurmctld"))
-    assert found == {
+    result = Computed(tmp_path, files).gpus()
+    assert result.pop("2") == ((None, "unknown") if shown is JSON else (0, "slurmctld"))
+    assert result == {
         "1": (12, "slurmctld"), "3": (8, "exclusive nodes"), "4": (4, "request"), "5": (None, "unknown"),
     }  # fmt: skip

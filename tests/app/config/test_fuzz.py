@@ -37,25 +37,25 @@ SECTIONS: dict[str, list[str]] = {
 def settings_of(draw: st.DrawFn) -> dict[str, Any]:
     """Settings by section: known ones with any values, and others."""
     plain = [name for name in config.Config.model_fields if name not in SECTIONS]
-    told: dict[str, Any] = draw(st.dictionaries(st.sampled_from(plain) | WORDS, VALUES, max_size=3))
+    reported: dict[str, Any] = draw(st.dictionaries(st.sampled_from(plain) | WORDS, VALUES, max_size=3))
     for name in draw(st.lists(st.sampled_from(sorted(SECTIONS)), max_size=3)):
         known = st.sampled_from(SECTIONS[name])
-        told[name] = draw(st.dictionaries(known | WORDS, VALUES, max_size=4) | VALUES)
-    return told
+        reported[name] = draw(st.dictionaries(known | WORDS, VALUES, max_size=4) | VALUES)
+    return reported
 
 
 @given(settings_of())
-def test_any_settings_are_used_or_their_mistakes_listed(told: dict[str, Any]) -> None:
+def test_any_settings_are_used_or_their_mistakes_listed(reported: dict[str, Any]) -> None:
     try:
-        found = config.parse(told, origin="x")
+        result = config.parse(reported, origin="x")
     except ConfigError as error:
-        said = str(error)
-        assert said.startswith("x has ")
+        output = str(error)
+        assert output.startswith("x has ")
         return
-    for section in (found.slurm, found.prometheus, found.retention, found.serve, found.rules, found.sql):
+    for section in (result.slurm, result.prometheus, result.retention, result.serve, result.rules, result.sql):
         for name, value in section:
             assert not isinstance(value, float) or math.isfinite(value), name
-    assert "\0" not in str(found.warehouse)
+    assert "\0" not in str(result.warehouse)
 
 
 @given(st.text() | st.text(alphabet='[]{}="\\\n.,#0123456789abc- '))
@@ -63,8 +63,8 @@ def test_any_text_is_toml_or_not(text: str) -> None:
     try:
         toml_file.parse(text)
     except toml_file.NotTomlError as error:
-        said = str(error)
-        assert said
+        output = str(error)
+        assert output
 
 
 CLAIM = {
@@ -82,12 +82,12 @@ def test_any_claims_are_read_or_their_mistakes_listed(changes: list[dict[str, An
         patch.setattr(toml_file, "read", lambda _: "")
         patch.setattr(toml_file, "parse", lambda _: {"claim": entries})
         try:
-            found = read_claims(Path("x"))
+            result = read_claims(Path("x"))
         except ClaimsError as error:
-            said = str(error)
-            assert said.startswith("x has ")
+            output = str(error)
+            assert output.startswith("x has ")
             return
-    for claim in found:
+    for claim in result:
         assert math.isfinite(claim.target)
         assert math.isfinite(claim.min_run_s)
         assert claim.gpus is None or 0 < claim.gpus < math.inf

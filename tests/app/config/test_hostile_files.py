@@ -56,7 +56,7 @@ def test_a_pipe_or_a_device_is_no_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "output"),
     [
         ("[slurm]\nlookback_days = 1e300", "slurm.lookback_days = 1e\\+300: too large; allowed: at most 36525"),
         ("[slurm]\nlookback_days = inf", "not a number that one can count with"),
@@ -70,10 +70,10 @@ def test_a_pipe_or_a_device_is_no_configuration(tmp_path: Path) -> None:
         ('[serve]\nrunlogs = ["a\\u0000b*"]', "it holds a NUL"),
     ],
 )
-def test_a_setting_that_nothing_can_be_done_with_is_a_mistake(tmp_path: Path, setting: str, said: str) -> None:
+def test_a_setting_that_nothing_can_be_done_with_is_a_mistake(tmp_path: Path, setting: str, output: str) -> None:
     path = tmp_path / "trackside.toml"
     path.write_text(setting, "utf-8")
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=output):
         config.load(path)
 
 
@@ -101,9 +101,9 @@ def test_unreadable_input_has_its_own_exit_status(
 ) -> None:
     named = str(inputs.get(name, name))
     status = cli.main(["ingest", source, named, "--cluster", "c", "--warehouse", str(tmp_path / "w")])
-    said = capsys.readouterr().err
-    assert status in {30, 31, 32, 33, 34, 35} or "0 new, 1 rejected" in said, said
-    assert "Traceback" not in said
+    output = capsys.readouterr().err
+    assert status in {30, 31, 32, 33, 34, 35} or "0 new, 1 rejected" in output, output
+    assert "Traceback" not in output
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +127,9 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
 def test_a_pipe_without_a_writer_does_not_hold_an_ingest_up(
     waiting: dict[str, subprocess.Popen[str]], source: str
 ) -> None:
-    _, said = waiting[source].communicate()
+    _, output = waiting[source].communicate()
     assert waiting[source].returncode == 35
-    assert "a named pipe that nothing writes into" in said
+    assert "a named pipe that nothing writes into" in output
 
 
 def test_one_hostile_run_log_among_others_costs_only_itself(tmp_path: Path, inputs: dict[str, Path]) -> None:

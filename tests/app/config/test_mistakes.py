@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def said(values: dict[str, Any]) -> str:
+def output(values: dict[str, Any]) -> str:
     with pytest.raises(ConfigError, match=r"trackside\.toml has 1 mistake") as caught:
         config.parse(values, origin="trackside.toml")
     [_, line] = str(caught.value).splitlines()
@@ -74,11 +74,11 @@ def said(values: dict[str, Any]) -> str:
     ],
 )
 def test_mistake_names_setting_error_allowed_values_and_place(values: dict[str, Any], line: str) -> None:
-    assert said(values) == line
+    assert output(values) == line
 
 
 def test_value_of_another_type_is_reported_with_the_right_type() -> None:
-    line = said({"slurm": {"rest_version": "41"}})
+    line = output({"slurm": {"rest_version": "41"}})
     assert line.startswith("slurm.rest_version = (not shown")
     assert r"not of the form that is allowed; allowed: text in quotes that matches ^0\.0\.\d{1,3}$" in line
 

@@ -27,13 +27,13 @@ def rules(**settings: object) -> config.Rules:
 
 def test_every_default_rule_may_be_written_into_the_file() -> None:
     lists = {name: list(getattr(config.Rules(), name)) for name in ("planned_reasons", "critical_reasons")}
-    told = [f"{name} = [{', '.join(map(json.dumps, patterns))}]" for name, patterns in lists.items()]
-    told += ["[other_work]", *(f"{kind} = {json.dumps(pattern)}" for kind, pattern in config.OTHER_WORK.items())]
-    assert rules(**tomllib.loads("\n".join(told))) == config.Rules()
+    reported = [f"{name} = [{', '.join(map(json.dumps, patterns))}]" for name, patterns in lists.items()]
+    reported += ["[other_work]", *(f"{kind} = {json.dumps(pattern)}" for kind, pattern in config.OTHER_WORK.items())]
+    assert rules(**tomllib.loads("\n".join(reported))) == config.Rules()
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "output"),
     [
         ("^(?!maint).*fail", "look-around"),
         (r"(a)\1", "backreferences are not supported"),
@@ -43,9 +43,9 @@ def test_every_default_rule_may_be_written_into_the_file() -> None:
         (r"\w{300}", "size limit"),
     ],
 )
-def test_a_pattern_that_polars_does_not_take_is_refused(pattern: str, said: str) -> None:
+def test_a_pattern_that_polars_does_not_take_is_refused(pattern: str, output: str) -> None:
     for settings in ({"critical_reasons": [pattern]}, {"other_work": {"kind": pattern}}):
-        with pytest.raises(ConfigError, match=said) as error:
+        with pytest.raises(ConfigError, match=output) as error:
             rules(**settings)
         assert "This error occurred" not in str(error.value)
         assert len(str(error.value).splitlines()) == 2
@@ -150,14 +150,14 @@ def test_a_mistake_shows_no_password(values: dict[str, object]) -> None:
 def test_mistake_of_a_whole_section_is_reported_without_values() -> None:
     with pytest.raises(ConfigError) as caught:
         config.parse({"slurm": {"transport": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}}, origin="test")
-    said = str(caught.value).splitlines()[1]
-    assert said.startswith("  slurm: transport is rest, and one slurmrestd serves one cluster")
+    output = str(caught.value).splitlines()[1]
+    assert output.startswith("  slurm: transport is rest, and one slurmrestd serves one cluster")
 
 
 def test_names_are_those_of_hosts() -> None:
     names = ["trackside.example.com", "GPU-login_1", "10.0.0.7", "FD00::1"]
-    found = config.parse({"serve": {"names": names}}, origin="test").serve.names
-    assert found == ("trackside.example.com", "gpu-login_1", "10.0.0.7", "fd00::1")
+    result = config.parse({"serve": {"names": names}}, origin="test").serve.names
+    assert result == ("trackside.example.com", "gpu-login_1", "10.0.0.7", "fd00::1")
 
 
 @pytest.mark.parametrize(

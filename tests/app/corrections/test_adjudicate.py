@@ -154,10 +154,10 @@ def assert_equal(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -
 
 @pytest.mark.slow
 def test_a_cause_is_overruled_counted_and_shown(root: Path) -> None:
-    told = adjudicate(root, *CAUSE)
-    assert "class user, cause failed -> class infrastructure, cause nvlink, node n2" in told
-    assert "infrastructure interruptions: 1 -> 2" in told
-    assert "verdict mttf: " in told
+    reported = adjudicate(root, *CAUSE)
+    assert "class user, cause failed -> class infrastructure, cause nvlink, node n2" in reported
+    assert "infrastructure interruptions: 1 -> 2" in reported
+    assert "verdict mttf: " in reported
     row = interruption(root, "12")
     (kept,) = listed(root)
     assert (row["class"], row["cause"], row["node"], row["adjudication"]) == (
@@ -177,9 +177,9 @@ def test_a_cause_is_overruled_counted_and_shown(root: Path) -> None:
 def test_corrected_node_state_books_its_time_as_given(root: Path) -> None:
     with open_reader(root) as reader:
         before = reader.frame("SELECT SUM(gpu_seconds) FROM gpu_time").item()
-    told = adjudicate(root, *STATE)
-    assert "down (Not responding) -> maintenance" in told
-    assert "maintenance: 0.0 -> " in told
+    reported = adjudicate(root, *STATE)
+    assert "down (Not responding) -> maintenance" in reported
+    assert "maintenance: 0.0 -> " in reported
     with open_reader(root) as reader:
         sums = dict(reader.frame("SELECT category, SUM(gpu_seconds) FROM gpu_time GROUP BY 1").iter_rows())
         assert sum(sums.values()) == before
@@ -212,8 +212,8 @@ def test_taking_it_back_restores_exactly_what_there_was(root: Path, kind: str) -
     assert any(not rows.equals(before[name]) for name, rows in derived(root).items())
     (kept,) = listed(root)
     assert kept["kind"] == kind
-    told = adjudicate(root, "withdraw", kept["id"])
-    assert f"{kept['id']} is withdrawn" in told
+    reported = adjudicate(root, "withdraw", kept["id"])
+    assert f"{kept['id']} is withdrawn" in reported
     assert_equal(derived(root), before)
     assert listed(root) == []
     (gone,) = listed(root, "--all")
@@ -268,8 +268,8 @@ def test_the_same_twice_is_one(root: Path, kind: str) -> None:
 def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
     adjudicate(root, *CAUSE)
     (first,) = listed(root)
-    told = adjudicate(root, "cause", "--job", "12", "--class", "user", "--cause", "bad_code")
-    assert f"it replaces {first['id']}" in told
+    reported = adjudicate(root, "cause", "--job", "12", "--class", "user", "--cause", "bad_code")
+    assert f"it replaces {first['id']}" in reported
     row = interruption(root, "12")
     assert (row["class"], row["cause"], row["node"]) == ("user", "bad_code", None)
     adjudicate(root, *CAUSE)  # once more, and now it is the newest
@@ -280,7 +280,7 @@ def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (("cause", "--job", "99", "--class", "user", "--cause", "x"), "no attempt of job '99'"),
         (("cause", "--job", "11", "--class", "user", "--cause", "x"), f"attempt 1 of {ALONE} (COMPLETED)"),
@@ -306,14 +306,14 @@ def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
         (("withdraw", "adj-nope"), "there is no correction 'adj-nope'; in force: none"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_or_means_nothing_is_refused(template: Path, arguments: tuple[str, ...], said: str) -> None:
-    assert said in refused(template, *arguments)
+def test_what_is_not_there_or_means_nothing_is_refused(template: Path, arguments: tuple[str, ...], output: str) -> None:
+    assert output in refused(template, *arguments)
 
 
 def test_nobody_is_guessed_and_every_correction_says_why(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "carol")
-    said = refused(root, *CAUSE, signed=False)
-    assert "--author is missing: who makes the correction (you may be carol)" in said
+    output = refused(root, *CAUSE, signed=False)
+    assert "--author is missing: who makes the correction (you may be carol)" in output
     assert "--reason is missing" in refused(root, *CAUSE, "--author", "A", signed=False)
     assert "without control characters" in refused(root, *CAUSE, "--author", "A\x1b[2J", "--reason", "x", signed=False)
     assert "at most 100 characters" in refused(root, *CAUSE, "--author", "A" * 101, "--reason", "x", signed=False)
@@ -363,6 +363,6 @@ def computed(reader: Any) -> Window:  # noqa: ANN401 - a Reader
 def test_the_list_is_a_table_for_people(root: Path) -> None:
     assert "There are no corrections" in adjudicate(root, "list", signed=False)
     adjudicate(root, *CAUSE, "--no-compute")
-    told = adjudicate(root, "list", signed=False)
-    assert "A. Person" in told
-    assert "class user, cause failed" in told
+    reported = adjudicate(root, "list", signed=False)
+    assert "A. Person" in reported
+    assert "class user, cause failed" in reported

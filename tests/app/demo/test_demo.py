@@ -41,10 +41,10 @@ def test_it_leaves_everything_that_it_names(folder: Path) -> None:
 def test_second_run_keeps_finished_steps_and_reports_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "warehouse/published/current").read_bytes()
     demo.show(folder, config.Config(), simulated=SMALL)
-    said = capsys.readouterr().out
-    assert said.count("done before, kept") == 8
+    output = capsys.readouterr().out
+    assert output.count("done before, kept") == 8
     assert (folder / "warehouse/published/current").read_bytes() == before
-    assert "the truth behind them" in said
+    assert "the truth behind them" in output
 
 
 def test_it_goes_on_where_it_was_interrupted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,20 +52,20 @@ def test_it_goes_on_where_it_was_interrupted(folder: Path, capsys: pytest.Captur
     whole = json.loads(marker.read_text())
     marker.write_text(json.dumps({**whole, "done": whole["done"][:-2]}))
     demo.show(folder, config.Config(), simulated=SMALL)
-    said = capsys.readouterr().out
-    assert said.count("done before, kept") == 6
-    assert "write the report: sla-demo-2026" in said
+    output = capsys.readouterr().out
+    assert output.count("done before, kept") == 6
+    assert "write the report: sla-demo-2026" in output
     assert json.loads(marker.read_text()) == whole
 
 
 def test_all_numbers_are_shown_beside_the_truth(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo.show(folder, config.Config(), simulated=SMALL, quiet=True)
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for title in ("Goodput (of allocated)", "Occupancy", "ETTR", "MTTF at 1024 GPUs", "Time to job restart"):
-        assert title in said
-    assert "Claims against demo" in said
-    assert "because" in said
-    assert "inside the" in said.partition("Claims against")[0]
+        assert title in output
+    assert "Claims against demo" in output
+    assert "because" in output
+    assert "inside the" in output.partition("Claims against")[0]
 
 
 def test_new_demo_starts_over_and_deletes_only_its_own_files(
@@ -139,7 +139,7 @@ def test_invalid_port_is_refused_before_any_work(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("found", "truth", "said"),
+    ("result", "truth", "output"),
     [
         ({"value": 0.9, "bound_low": 0.88, "bound_high": 0.93}, 0.91, "91.0 %, inside the bounds"),
         ({"value": 0.9, "bound_low": 0.88, "bound_high": 0.9}, 0.95, "95.0 %, OUTSIDE the bounds"),
@@ -151,7 +151,7 @@ def test_invalid_port_is_refused_before_any_work(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_position_of_a_number_to_its_truth_is_reported(
-    found: dict[str, float | None], truth: float | None, said: str
+    result: dict[str, float | None], truth: float | None, output: str
 ) -> None:
-    headline = Headline(metric="ettr", title="ETTR", unit="ratio", **found)  # type: ignore[arg-type]  # numbers only
-    assert demo.compared_to_truth(headline, truth) == said
+    headline = Headline(metric="ettr", title="ETTR", unit="ratio", **result)  # type: ignore[arg-type]  # numbers only
+    assert demo.compared_to_truth(headline, truth) == output

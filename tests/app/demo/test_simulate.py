@@ -73,8 +73,8 @@ def read(folder: Path, *, slurm_only: bool = False) -> list[Report]:
         slurm = [str(sources / name) for name in SLURM_FILES]
         reports = ingesting.ingest_files(writer, settings, slurm, ingesting.Options(), now=moment, progress=tell)
         around = [str(sources / name) for name in SNAPSHOT_FILES if (sources / name).exists()]
-        asked = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(SMALL.end, UTC))
-        reports += ingesting.ingest_files(writer, settings, around, asked, now=moment, progress=tell)
+        requested = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(SMALL.end, UTC))
+        reports += ingesting.ingest_files(writer, settings, around, requested, now=moment, progress=tell)
         if not slurm_only:
             hours = [str(sources / name) for name in TELEMETRY_FILES]
             named = TelemetryRequest(cluster=CLUSTER)
@@ -149,14 +149,14 @@ def test_a_step_is_lost_only_if_it_was_done_again(made: Made) -> None:
 
 
 def test_truth_json_equals_the_tables(made: Made) -> None:
-    told = json.loads((made.folder / "truth.json").read_text())
-    assert sum(row["gpu_s"] for row in told["gpu_s"]) == pytest.approx(told["capacity_gpu_s"], rel=1e-12)
+    reported = json.loads((made.folder / "truth.json").read_text())
+    assert sum(row["gpu_s"] for row in reported["gpu_s"]) == pytest.approx(reported["capacity_gpu_s"], rel=1e-12)
     spans = made.truth("intervals").with_columns(
         gpu_s=(pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds() * pl.col("gpus") / 1e6
     )
     productive = float(spans.filter(pl.col("category") == "productive")["gpu_s"].sum())
     allocated = float(spans.filter(pl.col("state") == "allocated")["gpu_s"].sum())
-    assert told["headlines"]["goodput_allocated"] == pytest.approx(productive / allocated, rel=1e-12)
+    assert reported["headlines"]["goodput_allocated"] == pytest.approx(productive / allocated, rel=1e-12)
 
 
 # --- the files ---------------------------------------------------------------------------------------------
@@ -232,9 +232,9 @@ def test_telemetry_equals_gpu_activity_where_it_is_observed(made: Made) -> None:
 def test_raw_samples_show_the_fault_among_them(made: Made) -> None:
     fault = watched(made.world).failure
     assert fault is not None
-    found = made.table("health_events").filter(pl.col("kind") == "xid")
-    assert found.height == 1
-    row = found.row(0, named=True)
+    result = made.table("health_events").filter(pl.col("kind") == "xid")
+    assert result.height == 1
+    row = result.row(0, named=True)
     assert (row["node"], row["gpu"], row["code"]) == (SMALL.name(fault.node), str(fault.gpu), str(fault.xid))
     assert 0 <= row["ts"].timestamp() - fault.at <= 15
 
@@ -244,46 +244,46 @@ def test_raw_samples_show_the_fault_among_them(made: Made) -> None:
 
 def test_attempts_are_the_truth(made: Made) -> None:
     key = ["job_id", "submitted"]
-    found = made.table("attempts").with_columns(
+    result = made.table("attempts").with_columns(
         submitted=seconds("submitted_at"), eligible=seconds("eligible_at"), started=seconds("started_at"),
         ended=seconds("ended_at"), n_gpus=pl.col("n_gpus").cast(pl.Int64),
     )  # fmt: skip
     compared = [*key, "db_index", "user", "partition", "eligible", "started", "ended", "state", "n_gpus"]
-    assert found.select(compared).sort(key).rows() == made.truth("attempts").select(compared).sort(key).rows()
+    assert result.select(compared).sort(key).rows() == made.truth("attempts").select(compared).sort(key).rows()
 
 
 def test_attempts_lie_on_the_nodes_where_they_were(made: Made) -> None:
     true = made.truth("attempts").explode("nodes").drop_nulls("nodes").select("job_id", "submitted", "nodes")
-    found = made.table("attempt_nodes").select("job_id", seconds("submitted_at"), "node")
-    assert sorted(found.rows()) == sorted(true.rows())
+    result = made.table("attempt_nodes").select("job_id", seconds("submitted_at"), "node")
+    assert sorted(result.rows()) == sorted(true.rows())
 
 
 def test_runs_are_the_truth(made: Made) -> None:
     true = made.truth("attempts").group_by("job_id").agg(pl.len().alias("n"))
-    found = made.table("runs").select("name", "n_attempts", job_id=pl.col("run_id").str.extract(r"^(\d+)-"))
+    result = made.table("runs").select("name", "n_attempts", job_id=pl.col("run_id").str.extract(r"^(\d+)-"))
     names = dict(made.truth("attempts").select("job_id", "run").rows())
     logged = {run for (run,) in made.truth("attempts").filter("logged").select("run").rows()}
     # A log may give a run its own name; those without a log are named by Slurm's id.
-    by_id = found.drop_nulls("job_id")
+    by_id = result.drop_nulls("job_id")
     assert dict(by_id.select("job_id", "n_attempts").rows()).items() <= dict(true.rows()).items()
-    assert {names[job] for (job,) in true.select("job_id").rows()} - logged <= set(found["name"])
-    assert found["n_attempts"].sum() == true["n"].sum()
+    assert {names[job] for (job,) in true.select("job_id").rows()} - logged <= set(result["name"])
+    assert result["n_attempts"].sum() == true["n"].sum()
 
 
 def test_infrastructure_is_blamed_for_exactly_what_it_did(made: Made) -> None:
     struck = made.truth("attempts").filter(pl.col("interrupted_by").is_not_null() & pl.col("ended").is_not_null())
-    found = made.table("interruptions").filter(pl.col("class") == "infrastructure")
+    result = made.table("interruptions").filter(pl.col("class") == "infrastructure")
     assert struck.height > 3
-    assert set(found.select("job_id", seconds("submitted_at")).rows()) == set(
+    assert set(result.select("job_id", seconds("submitted_at")).rows()) == set(
         struck.select("job_id", "submitted").rows()
     )
 
 
 def test_logged_attempts_are_accounted_for_to_the_step(made: Made) -> None:
     """Kept steps and evaluations to a millisecond; the rest within the step or the save that nobody saw the end of."""
-    found = by_category(made)
+    result = by_category(made)
     logged = made.truth("attempts").filter("logged", pl.col("started").is_not_null())
-    spoke = logged.join(found.filter(pl.col("by_log") > 0), on=["job_id", "submitted"])
+    spoke = logged.join(result.filter(pl.col("by_log") > 0), on=["job_id", "submitted"])
     assert spoke.height > 5
     for row in spoke.iter_rows(named=True):
         one_step = 130.0 * row["n_gpus"]
@@ -315,8 +315,8 @@ def test_the_bounds_of_the_headline_numbers_contain_the_truth(made: Made) -> Non
     truth = json.loads((made.folder / "truth.json").read_text())["headlines"]
     with open_reader(made.warehouse) as reader:
         row = reader.query("computed", cluster=CLUSTER).row(0, named=True)
-        found = headlines(reader, Window(CLUSTER, row["since"], row["until"]))
-    bounded = [each for each in found if each.bound_low is not None and each.bound_high is not None]
+        result = headlines(reader, Window(CLUSTER, row["since"], row["until"]))
+    bounded = [each for each in result if each.bound_low is not None and each.bound_high is not None]
     assert {each.metric for each in bounded} >= {"goodput_allocated", "goodput_capacity", "occupancy", "ettr"}
     unseen = mistaken_for_training(made)
     for each in bounded:
@@ -324,7 +324,7 @@ def test_the_bounds_of_the_headline_numbers_contain_the_truth(made: Made) -> Non
         slack = 2e-4 + (unseen / (each.denominator or 1) if each.metric not in {"occupancy", "availability"} else 0)
         low, high = (each.bound_low or 0) - slack, (each.bound_high or 0) + 2e-4
         assert low <= truth[each.metric] <= high, each
-    exact = {each.metric: each.value for each in found}
+    exact = {each.metric: each.value for each in result}
     assert exact["mfu"] == pytest.approx(truth["mfu"], rel=2e-3)
     assert exact["mttf"] == pytest.approx(truth["mttf"], rel=1e-9)
     assert exact["time_to_job_restart"] == pytest.approx(truth["time_to_job_restart"], rel=1e-9)
@@ -451,15 +451,15 @@ def test_a_simulation_that_was_killed_is_cleared_away_too(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "output"),
     [
         (("--gpus", "100"), "--gpus 100: a multiple of 8, at least 64"),
         (("--days", "0"), "--days 0"),
         (("--seed", "-1"), "--seed -1"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_in_words(tmp_path: Path, options: tuple[str, str], said: str) -> None:
+def test_what_cannot_be_simulated_is_refused_in_words(tmp_path: Path, options: tuple[str, str], output: str) -> None:
     done = trackside("simulate", "--dir", str(tmp_path / "sim"), *options)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert output in done.stderr
     assert not (tmp_path / "sim").exists()

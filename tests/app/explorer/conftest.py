@@ -71,8 +71,8 @@ def served(root: Path) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def site(warehouse: Path) -> Iterator[Site]:
     """The explorer on the tiny cluster."""
-    with served(warehouse) as found:
-        yield found
+    with served(warehouse) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")

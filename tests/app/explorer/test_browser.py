@@ -39,10 +39,10 @@ def search_of(chromium: Browser) -> dict[str, list[str]]:
 def test_overview_shows_headlines_with_no_request_to_other_hosts(site: Site, chromium: Browser) -> None:
     chromium.requested()
     chromium.open(site.url, until=".main-svg")
-    said = chromium.text(".cards")
+    output = chromium.text(".cards")
     for each in expected(site):
-        assert each.title in said
-        assert headline_text.headline_value(each) in said
+        assert each.title in output
+        assert headline_text.headline_value(each) in output
     chromium.wait(".ag-row")
     assert chromium.hosts() == {"127.0.0.1"}
     assert chromium.console() == []
@@ -86,10 +86,10 @@ def test_a_card_opens_its_definition_with_the_keyboard(site: Site, chromium: Bro
     chromium.run("document.querySelectorAll('button.card')[1].focus()")
     chromium.driver.switch_to.active_element.send_keys("\n")
     chromium.wait(".drawer")
-    said = chromium.text(".mantine-Drawer-content")
-    assert "productive GPU-seconds / (queued + scheduled) GPU-seconds" in said
-    assert "trackside show ettr --cluster tiny" in said
-    assert "run_gap_hours = 24.0" in said
+    output = chromium.text(".mantine-Drawer-content")
+    assert "productive GPU-seconds / (queued + scheduled) GPU-seconds" in output
+    assert "trackside show ettr --cluster tiny" in output
+    assert "run_gap_hours = 24.0" in output
     chromium.driver.switch_to.active_element.send_keys("\ue00c")  # Escape
     chromium.until(lambda _: not chromium.all(".drawer"), "the drawer never closed")
     assert chromium.console() == []

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["explorer"]  # the fixture
 
 
-def links(found: object) -> set[str]:
-    return {each.href for each in components(found) if getattr(each, "href", None)}
+def links(result: object) -> set[str]:
+    return {each.href for each in components(result) if getattr(each, "href", None)}
 
 
 @pytest.mark.parametrize("topic", manual.pages())
@@ -35,9 +35,9 @@ def test_docs_address_shows_the_page(explorer: Explorer, topic: str) -> None:
 
 def test_docs_list_links_to_every_page(explorer: Explorer) -> None:
     _, _, contents, _ = page(explorer, "/docs", "?cluster=tiny")
-    found = links(contents)
+    result = links(contents)
     for topic in manual.pages():
-        assert any(each.partition("?")[0] == f"/docs/{topic}" for each in found), topic
+        assert any(each.partition("?")[0] == f"/docs/{topic}" for each in result), topic
 
 
 @pytest.mark.parametrize("path", ["/docs/clams", "/docs/../queries/sql_files.py", "/docs//etc/passwd", "/docs/README"])
@@ -70,10 +70,10 @@ def test_links_between_pages_keep_the_cluster(explorer: Explorer) -> None:
 
 def test_drawer_links_to_the_metric_and_to_claims(explorer: Explorer) -> None:
     _, contents = explorer.about("goodput_allocated", explorer.view(""))
-    found = links(contents)
-    assert "/docs/reference/metrics#goodput_allocated" in found
-    assert "/docs/how-to/claims#a-verdict" in found
-    for address in found:
+    result = links(contents)
+    assert "/docs/reference/metrics#goodput_allocated" in result
+    assert "/docs/how-to/claims#a-verdict" in result
+    for address in result:
         topic, _, section = address.removeprefix("/docs/").partition("#")
         if address.startswith("/docs/"):
             assert manual.pages()[topic].part(section) is not None

@@ -97,15 +97,15 @@ def test_the_command_of_the_drawer_prints_the_number_of_the_card(explorer: Explo
 
 def test_drawer_holds_definition_sql_constants_and_claims(explorer: Explorer) -> None:
     _, contents = explorer.about("mttf", explorer.view(""))
-    said = words(contents)
-    assert "exposure of all attempts" in said
-    assert "FROM attempts" in said
-    assert "run_gap_hours = 24.0" in said
-    assert "MTTF of 3.66 days" in said
+    output = words(contents)
+    assert "exposure of all attempts" in output
+    assert "FROM attempts" in output
+    assert "run_gap_hours = 24.0" in output
+    assert "MTTF of 3.66 days" in output
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "output"),
     [
         ("?cluster=nowhere", "there is no cluster 'nowhere'; there are: tiny"),
         ("?since=2026-10-09&until=2026-10-02", "is not before until"),
@@ -116,9 +116,9 @@ def test_drawer_holds_definition_sql_constants_and_claims(explorer: Explorer) ->
         ("?by=colour", "costs cannot be split by 'colour'"),
     ],
 )
-def test_invalid_address_is_reported(explorer: Explorer, search: str, said: str) -> None:
+def test_invalid_address_is_reported(explorer: Explorer, search: str, output: str) -> None:
     _, _, contents, _ = page(explorer, "/", search)
-    assert said in words(contents)
+    assert output in words(contents)
     assert "message-error" in getattr(contents, "className", "")
 
 
@@ -143,8 +143,8 @@ def test_a_run_opens_by_the_id_of_any_of_its_jobs(explorer: Explorer) -> None:
 def test_run_outside_the_period_differs_from_an_unknown_run(explorer: Explorer) -> None:
     rows = table(page(explorer, "/runs", "")[2], "runs")
     ended = min((row for row in rows if row["ended_at"]), key=lambda row: row["ended_at"])
-    said = words(page(explorer, "/run", f"?id={ended['run_id']}&since=1d")[2])
-    assert "has no time in this period" in said
+    output = words(page(explorer, "/run", f"?id={ended['run_id']}&since=1d")[2])
+    assert "has no time in this period" in output
 
 
 def test_a_job_id_of_several_runs_lists_them_with_links(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,10 +197,10 @@ def test_nodes_are_ranked_by_what_their_failures_cost(explorer: Explorer, wareho
     assert set(rows) == set(blamed["node"])
     for node, row in rows.items():
         of_node = blamed.filter(pl.col("node") == node)
-        told = of_node["cost_gpu_s"].drop_nulls()
+        reported = of_node["cost_gpu_s"].drop_nulls()
         assert row["interruptions"] == of_node.height
-        assert row["unpriced"] == of_node.height - told.len()
-        assert row["gpu_hours"] == (pytest.approx(told.sum() / 3600) if told.len() else None)
+        assert row["unpriced"] == of_node.height - reported.len()
+        assert row["gpu_hours"] == (pytest.approx(reported.sum() / 3600) if reported.len() else None)
         assert row["gpu_hours__text"] == headline_text.hours(row["gpu_hours"])
     assert to_do is not None
     assert to_do[0] in words(contents)
@@ -215,9 +215,9 @@ def test_node_with_one_or_two_failures_gets_no_drain_advice(explorer: Explorer) 
 
 @pytest.mark.parametrize(("by", "states"), [("cause", ("allocated", "idle", "unavailable")), ("user", ("allocated",))])
 def test_definition_of_costs_on_the_page_is_as_counted(explorer: Explorer, by: str, states: tuple[str, ...]) -> None:
-    said = words(page(explorer, "/", f"?by={by}")[2])
+    output = words(page(explorer, "/", f"?by={by}")[2])
     found = [swatch.label.lower() for swatch in palette.SWATCHES if swatch.cost and swatch.state in states]
-    assert f"could have trained and did not: {'; '.join(found)}." in said
+    assert f"could have trained and did not: {'; '.join(found)}." in output
 
 
 def test_recent_interruption_shows_its_cost_or_none_if_unseen(
@@ -234,9 +234,9 @@ def test_recent_interruption_shows_its_cost_or_none_if_unseen(
 
 
 def test_no_definition_refers_to_what_readers_do_not_have(explorer: Explorer) -> None:
-    said = words(page(explorer, "/definitions", "")[2])
-    assert "our definitions" not in said
-    assert "Trackside's own definition (manual, The ledger)" in said
+    output = words(page(explorer, "/definitions", "")[2])
+    assert "our definitions" not in output
+    assert "Trackside's own definition (manual, The ledger)" in output
 
 
 def test_every_run_of_the_list_can_be_opened(explorer: Explorer) -> None:
@@ -251,10 +251,10 @@ def test_every_run_of_the_list_can_be_opened(explorer: Explorer) -> None:
 
 def test_a_run_spells_out_its_ettr(explorer: Explorer) -> None:
     run = max(table(page(explorer, "/runs", "")[2], "runs"), key=lambda row: row["n_attempts"])
-    said = words(page(explorer, "/run", f"?id={run['run_id']}")[2])
-    assert f"at least {run['ettr_low__text']}, at most {run['ettr_high__text']}" in said
-    assert "first queue" in said
-    assert "trackside recorder" in said  # nobody logged, so the page says how
+    output = words(page(explorer, "/run", f"?id={run['run_id']}")[2])
+    assert f"at least {run['ettr_low__text']}, at most {run['ettr_high__text']}" in output
+    assert "first queue" in output
+    assert "trackside recorder" in output  # nobody logged, so the page says how
 
 
 def test_runs_are_narrowed_by_the_address(explorer: Explorer) -> None:
@@ -323,13 +323,13 @@ def test_filter_of_what_is_shown_anyway_changes_nothing(explorer: Explorer) -> N
     for search in ("", "?since=7d", "?since=2026-10-03&until=2026-10-05&by=node"):
         shown = explorer.view(search)
         params = view.parameters(search)
-        told = {
+        reported = {
             "cluster": shown.window.cluster,
             "period": view.period_of(shown),
             "dates": view.days(shown.window),
             "by": shown.get("by", "cause"),
         }
-        for name, value in told.items():
+        for name, value in reported.items():
             assert with_filter(shown, params, name, value) == params, name
 
 

@@ -50,15 +50,15 @@ def test_neighbours_in_the_stack_have_distinct_colours(kind: str) -> None:
 
 def test_verdict_is_shown_in_words_and_not_by_colour_alone() -> None:
     for verdict in ("supported", "refuted", "undetermined"):
-        said = [each for each in components(parts.verdict_badge(verdict)) if isinstance(each, str)]
-        assert verdict in " ".join(said)
+        output = [each for each in components(parts.verdict_badge(verdict)) if isinstance(each, str)]
+        assert verdict in " ".join(output)
 
 
 def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
-    found = Headline("ettr", "ETTR", "ratio", 0.5, 3600.0, 7200.0, bound_low=0.4, bound_high=0.6)
-    assert headline_text.bounds_text(found) == "at least 40.0 %, at most 60.0 %"
-    assert headline_text.interval_text(found) is None
-    assert headline_text.fraction_text(found) == "1.00 productive / 2 queued and scheduled GPU-h"
+    result = Headline("ettr", "ETTR", "ratio", 0.5, 3600.0, 7200.0, bound_low=0.4, bound_high=0.6)
+    assert headline_text.bounds_text(result) == "at least 40.0 %, at most 60.0 %"
+    assert headline_text.interval_text(result) is None
+    assert headline_text.fraction_text(result) == "1.00 productive / 2 queued and scheduled GPU-h"
     rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5, gpus=1024.0)
     assert headline_text.fraction_text(rate) == (
         "3,072 GPU-days / 1,024, pooled over all job sizes (assumes 1/N) / 2 interruptions"
@@ -67,7 +67,7 @@ def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "said"),
+    ("value", "low", "high", "output"),
     [
         (0.916, 0.916, 0.933, "at least 91.6 %, at most 93.3 %"),
         (0.916, 0.916, 0.9164, "91.6 %"),  # ends that read the same are no range
@@ -77,9 +77,11 @@ def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
     ],
 )
 def test_a_number_that_is_its_own_lower_bound_is_called_so(
-    value: float | None, low: float | None, high: float | None, said: str
+    value: float | None, low: float | None, high: float | None, output: str
 ) -> None:
-    assert headline_text.headline_text(Headline("ettr", "ETTR", "ratio", value, bound_low=low, bound_high=high)) == said
+    assert (
+        headline_text.headline_text(Headline("ettr", "ETTR", "ratio", value, bound_low=low, bound_high=high)) == output
+    )
 
 
 def test_a_range_lies_where_its_ends_are() -> None:
@@ -99,8 +101,8 @@ def test_a_range_without_an_upper_end_is_open() -> None:
 def test_table_of_too_many_rows_reports_its_limit() -> None:
     rows = pl.DataFrame({"a": range(parts.ROWS_SHOWN + 1)})
     made = parts.grid(rows, [parts.column("a", "A", "count")], name="many", height=300)
-    said = " ".join(each for each in components(made) if isinstance(each, str))
-    assert "The first 5,000 of 5,001 rows" in said
+    output = " ".join(each for each in components(made) if isinstance(each, str))
+    assert "The first 5,000 of 5,001 rows" in output
 
 
 def test_what_is_exported_is_in_the_unit_of_its_heading() -> None:
@@ -149,9 +151,9 @@ def test_a_timeline_draws_each_category_as_long_as_it_lasted() -> None:
 def test_thousands_of_checkpoints_do_not_hide_training_between() -> None:
     hours = [(1, at / 10, at / 10 + 0.095, "productive", 8) for at in range(4000)]
     hours += [(1, at / 10 + 0.095, at / 10 + 0.1, "checkpoint", 8) for at in range(4000)]
-    found = drawn(pieces(*hours))
-    assert found["Productive"] == pytest.approx(400 * 8 * 0.95, rel=0.01)
-    assert found["Checkpoint"] == pytest.approx(400 * 8 * 0.05, rel=0.01)
+    result = drawn(pieces(*hours))
+    assert result["Productive"] == pytest.approx(400 * 8 * 0.95, rel=0.01)
+    assert result["Checkpoint"] == pytest.approx(400 * 8 * 0.05, rel=0.01)
 
 
 def test_charts_take_texts_of_users_as_texts() -> None:

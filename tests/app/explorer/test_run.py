@@ -63,6 +63,6 @@ def test_period_without_steps_has_an_unknown_number_of_lost_ones(explorer: Explo
 
 @pytest.mark.slow
 def test_what_is_outside_the_period_is_labelled_so(explorer: Explorer) -> None:
-    said = words(page(explorer, "/run", f"?id=llama&{FIRST}")[2])
-    assert "16.00 GPU-hours over all its attempts, within this period or not." in said
-    assert "600 steps over all its attempts" in said
+    output = words(page(explorer, "/run", f"?id=llama&{FIRST}")[2])
+    assert "16.00 GPU-hours over all its attempts, within this period or not." in output
+    assert "600 steps over all its attempts" in output

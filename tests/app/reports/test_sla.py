@@ -73,9 +73,9 @@ def test_verb_writes_both_forms_and_reports_the_result(warehouse: Path, tmp_path
     assert written.name == "sla-tiny-2026-10-02-2026-10-14.html"
     done = trackside("report", "sla", "--period", COVERED, "-o", str(tmp_path / "r.json"), "-q", *where)
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads((tmp_path / "r.json").read_text())
-    assert told["cluster"] == "tiny"
-    assert f"sha256 <code>{told['sha256']}</code>" in written.read_text()
+    reported = json.loads((tmp_path / "r.json").read_text())
+    assert reported["cluster"] == "tiny"
+    assert f"sha256 <code>{reported['sha256']}</code>" in written.read_text()
 
 
 def test_same_data_same_bytes(warehouse: Path) -> None:
@@ -85,9 +85,9 @@ def test_same_data_same_bytes(warehouse: Path) -> None:
 
 
 def test_the_digest_is_over_all_else_as_the_page_describes(warehouse: Path) -> None:
-    told = json.loads(sla.encoded(covered(warehouse)))
-    claimed = told.pop("sha256")
-    canonical = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    reported = json.loads(sla.encoded(covered(warehouse)))
+    claimed = reported.pop("sha256")
+    canonical = json.dumps(reported, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert hashlib.sha256(canonical.encode()).hexdigest() == claimed
 
 
@@ -116,39 +116,39 @@ def test_drawings_are_well_formed_and_have_labels(warehouse: Path) -> None:
 
 
 def test_gpu_time_sums_to_capacity_exactly(warehouse: Path) -> None:
-    told = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")["gpu_time"]
-    total = sum(Decimal(each["gpu_seconds"]) for each in told["categories"])
-    assert told["sums_to_capacity"] is True
-    assert total == Decimal(told["capacity_gpu_seconds"]) == Decimal(told["ledger_gpu_seconds"]) > 0
-    for each in told["categories"]:
+    reported = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")["gpu_time"]
+    total = sum(Decimal(each["gpu_seconds"]) for each in reported["categories"])
+    assert reported["sums_to_capacity"] is True
+    assert total == Decimal(reported["capacity_gpu_seconds"]) == Decimal(reported["ledger_gpu_seconds"]) > 0
+    for each in reported["categories"]:
         assert sum(Decimal(part["gpu_seconds"]) for part in each["parts"]) == Decimal(each["gpu_seconds"])
     whole = 64 * Decimal((datetime(2026, 10, 9, 10, 11, 12, 131415) - datetime(2026, 10, 2, 3, 4, 5, 678000))  # noqa: DTZ001 - only their distance counts
                          .total_seconds()).quantize(Decimal("0.000001"))  # fmt: skip
-    assert Decimal(told["capacity_gpu_seconds"]) == whole
+    assert Decimal(reported["capacity_gpu_seconds"]) == whole
 
 
 def test_ledger_that_misses_time_is_reported_not_to_sum(warehouse: Path) -> None:
-    told = covered(warehouse)
-    told["gpu_time"]["sums_to_capacity"] = False
-    assert "do not use this report" in page.render(told).decode()
+    reported = covered(warehouse)
+    reported["gpu_time"]["sums_to_capacity"] = False
+    assert "do not use this report" in page.render(reported).decode()
     assert "do not use this report" not in html(covered(warehouse))
 
 
 def test_days_add_up_to_the_period(warehouse: Path) -> None:
-    told = covered(warehouse)
-    days = [Decimal(amount) for day in told["daily"]["gpu_seconds"] for amount in day.values()]
-    assert sum(days) == Decimal(told["gpu_time"]["capacity_gpu_seconds"])
-    assert len(told["daily"]["days"]) == 12
+    reported = covered(warehouse)
+    days = [Decimal(amount) for day in reported["daily"]["gpu_seconds"] for amount in day.values()]
+    assert sum(days) == Decimal(reported["gpu_time"]["capacity_gpu_seconds"])
+    assert len(reported["daily"]["days"]) == 12
 
 
 @pytest.mark.slow
 def test_partly_covered_period_leaves_delivered_objectives_open(warehouse: Path) -> None:
     """The document says how much of the period is covered."""
-    told = made(warehouse, "2026-10")
-    assert 0.4 < told["covered"]["share"] < 0.5
-    assert {each["verdict"] for each in told["objectives"] if each["kind"] == "delivered"} == {"undetermined"}
-    assert all(each["needed"] for each in told["objectives"] if each["verdict"] == "undetermined")
-    text = html(told)
+    reported = made(warehouse, "2026-10")
+    assert 0.4 < reported["covered"]["share"] < 0.5
+    assert {each["verdict"] for each in reported["objectives"] if each["kind"] == "delivered"} == {"undetermined"}
+    assert all(each["needed"] for each in reported["objectives"] if each["verdict"] == "undetermined")
+    text = html(reported)
     assert text.index("of the period is covered by data") < text.index("1. Verdicts")
     assert "of the period is covered by data" not in html(covered(warehouse))
     assert covered(warehouse)["covered"]["share"] == 1
@@ -174,20 +174,20 @@ def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
     period = "2026-10-01..2026-10-06T01:00"
     with open_reader(root) as reader:
         window = Window("c", *parse_period(period))
-        told = sla.document(reader, window, period, read_claims(None), sla.origin_of_claims(None))
-    assert told["covered"]["share"] == pytest.approx(2 / 121)
-    assert told["covered"]["gaps"] == [{"since": "2026-10-01T01:00:00Z", "until": "2026-10-06T00:00:00Z"}]
+        reported = sla.document(reader, window, period, read_claims(None), sla.origin_of_claims(None))
+    assert reported["covered"]["share"] == pytest.approx(2 / 121)
+    assert reported["covered"]["gaps"] == [{"since": "2026-10-01T01:00:00Z", "until": "2026-10-06T00:00:00Z"}]
 
 
 def test_objectives_are_those_of_verify(warehouse: Path) -> None:
     where = ("--since", "2026-10-02", "--until", "2026-10-14", "--warehouse", str(warehouse))
     verified = json.loads(trackside("verify", "--format", "json", *where).stdout)
-    told = covered(warehouse)["objectives"]
+    reported = covered(warehouse)["objectives"]
     names = ("quoted", "read_as", "kind", "target", "value", "low", "high", "n", "verdict", "needed", "method")
-    assert [{name: each[name] for name in names} for each in told] == [
+    assert [{name: each[name] for name in names} for each in reported] == [
         {name: each[name] for name in names} for each in verified
     ]
-    goodput = told[0]
+    goodput = reported[0]
     assert goodput["numerator"] / goodput["denominator"] == goodput["low"]
     assert sum(goodput["evidence"].values()) == pytest.approx(1)
 
@@ -199,19 +199,19 @@ def test_the_claims_that_come_along_are_called_examples(warehouse: Path) -> None
 
 
 def test_mttf_is_labelled_as_pooled(warehouse: Path) -> None:
-    told = covered(warehouse)
+    reported = covered(warehouse)
     days = sum(
         each["exposure_gpu_days"]
-        for each in told["failure_rates"]
+        for each in reported["failure_rates"]
         if (each["size"], each["class"], each["counted"]) == ("pooled", "infrastructure", "attempts")
     )
-    assert f"<dd>{days:,.2f} pooled GPU-days / 1,024</dd>" in page.render(told).decode()
+    assert f"<dd>{days:,.2f} pooled GPU-days / 1,024</dd>" in page.render(reported).decode()
 
 
 def test_tables_have_whole_seconds_and_their_total_is_all_of_it(warehouse: Path) -> None:
-    told = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")
-    assert any("." in each["gpu_seconds"] for each in told["gpu_time"]["categories"])
-    tables = re.findall(r"<table>.*?</table>", page.render(told).decode(), re.DOTALL)
+    reported = made(warehouse, "2026-10-02T03:04:05.678..2026-10-09T10:11:12.131415")
+    assert any("." in each["gpu_seconds"] for each in reported["gpu_time"]["categories"])
+    tables = re.findall(r"<table>.*?</table>", page.render(reported).decode(), re.DOTALL)
     ledger = next(each for each in tables if "GPU-seconds" in each)
     cells = re.findall(r'<td class="n more">(.*?)</td>', ledger)
     assert len(cells) > 3
@@ -220,16 +220,16 @@ def test_tables_have_whole_seconds_and_their_total_is_all_of_it(warehouse: Path)
 
 
 def test_gap_filled_by_another_source_is_listed_last_and_named(warehouse: Path) -> None:
-    told = covered(warehouse)
+    reported = covered(warehouse)
     since, middle, until = "2026-10-02T00:00:00Z", "2026-10-05T00:00:00Z", "2026-10-14T00:00:00Z"
-    told["data_quality"]["sources"][0] |= {
+    reported["data_quality"]["sources"][0] |= {
         "source": "prometheus.gpu",
         "gaps": [
             {"since": since, "until": middle, "covered_by": "prometheus.gpu_hours"},
             {"since": middle, "until": until, "covered_by": None},
         ],
     }
-    text = page.render(told).decode()
+    text = page.render(reported).decode()
     silent = text[text.index("Time without data in the period") : text.index("Refused rows")]
     items = [" ".join(each.split()) for each in re.findall(r"<li.*?>(.*?)</li>", silent, re.DOTALL)]
     assert items == [
@@ -250,19 +250,19 @@ def test_samples_are_silent_only_where_their_hours_are_too() -> None:
         }  # fmt: skip
 
         def query(self, _: str, *, cluster: str, source: str) -> pl.DataFrame:
-            found = [(cluster, source, *each) for each in self.known[source]]
+            result = [(cluster, source, *each) for each in self.known[source]]
             names = ["cluster", "source", "started_at", "ended_at"]
-            return pl.DataFrame(found, schema=names, orient="row")
+            return pl.DataFrame(result, schema=names, orient="row")
 
     counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
     row = {"source": "prometheus.gpu", "covers_from": moment(3), "covers_until": moment(4), "last_warnings": []}
-    told = sla._source(  # noqa: SLF001 - the report has many more parts
+    reported = sla._source(  # noqa: SLF001 - the report has many more parts
         Loads(),  # type: ignore[arg-type]  # all that is asked of it
         row | dict.fromkeys(counts, 1),
         Window("c", moment(1), moment(6)),
         3600.0,
     )
-    assert [(gap["since"][:10], gap["until"][:10], gap["covered_by"]) for gap in told["gaps"]] == [
+    assert [(gap["since"][:10], gap["until"][:10], gap["covered_by"]) for gap in reported["gaps"]] == [
         ("2026-10-01", "2026-10-03", "prometheus.gpu_hours"),
         ("2026-10-04", "2026-10-05", "prometheus.gpu_hours"),
         ("2026-10-05", "2026-10-06", None),
@@ -281,12 +281,12 @@ def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path
         '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "busy <b>&</b>"\nread_as = "busy"\nkind = "delivered"\n'
         'target = 0.5\ndirection = "at_least"\n'
     )
-    told = made(warehouse, COVERED, claims)
-    assert told["summary"] == {"supported": 1, "refuted": 0, "undetermined": 0}
-    assert told["claims"] == {"file": "sla.toml", "sha256": hashlib.sha256(claims.read_bytes()).hexdigest()}
-    text = page.render(told).decode()
+    reported = made(warehouse, COVERED, claims)
+    assert reported["summary"] == {"supported": 1, "refuted": 0, "undetermined": 0}
+    assert reported["claims"] == {"file": "sla.toml", "sha256": hashlib.sha256(claims.read_bytes()).hexdigest()}
+    text = page.render(reported).decode()
     assert "busy &lt;b&gt;&amp;&lt;/b&gt;" in text
-    assert set(told["daily"]["metrics"]) == {"goodput_allocated", "occupancy"}
+    assert set(reported["daily"]["metrics"]) == {"goodput_allocated", "occupancy"}
 
 
 def test_exclusions_and_corrections_stand_on_the_page(warehouse: Path, tmp_path: Path) -> None:
@@ -336,18 +336,18 @@ def test_names_that_people_chose_cannot_write_html(tmp_path: Path) -> None:
 
 
 def test_incidents_are_the_interruptions_by_infrastructure(warehouse: Path) -> None:
-    told = covered(warehouse)["incidents"]
+    reported = covered(warehouse)["incidents"]
     with open_reader(warehouse) as reader:
         since, until = parse_period(COVERED)
-        found = reader.query("interruptions", cluster="tiny", since=since, until=until)
-    failed = found.filter(pl.col("class") == "infrastructure")
-    assert told["n"] == failed.height == len(told["shown"]) + told["not_shown"]["n"]
-    assert len(told["shown"]) == min(failed.height, sla.INCIDENTS_SHOWN)
-    sizes = [each["n_gpus"] for each in told["shown"]]
+        result = reader.query("interruptions", cluster="tiny", since=since, until=until)
+    failed = result.filter(pl.col("class") == "infrastructure")
+    assert reported["n"] == failed.height == len(reported["shown"]) + reported["not_shown"]["n"]
+    assert len(reported["shown"]) == min(failed.height, sla.INCIDENTS_SHOWN)
+    sizes = [each["n_gpus"] for each in reported["shown"]]
     assert sizes == sorted(sizes, reverse=True)
-    gpus = sum(sizes) + told["not_shown"]["gpus"]
+    gpus = sum(sizes) + reported["not_shown"]["gpus"]
     assert gpus == float(failed["n_gpus"].sum())
-    assert sum(told["interruptions_by_class"].values()) == found.height
+    assert sum(reported["interruptions_by_class"].values()) == result.height
 
 
 def test_the_sql_it_prints_gives_its_numbers(warehouse: Path) -> None:
@@ -355,10 +355,10 @@ def test_the_sql_it_prints_gives_its_numbers(warehouse: Path) -> None:
     since, until = parse_period(period)
     rows, more = user_sql(warehouse, sla.ledger_sql(Window("tiny", since, until)), Limits())
     assert not more
-    told = {each["category"]: each["gpu_seconds"] for each in made(warehouse, period)["gpu_time"]["categories"]}
+    reported = {each["category"]: each["gpu_seconds"] for each in made(warehouse, period)["gpu_time"]["categories"]}
     for category, seconds in rows.select("category", "gpu_seconds").iter_rows():
-        assert float(seconds) == float(told.pop(category))
-    assert set(told.values()) == {"0"}
+        assert float(seconds) == float(reported.pop(category))
+    assert set(reported.values()) == {"0"}
 
 
 def test_the_commands_it_prints_parse(warehouse: Path) -> None:
@@ -372,18 +372,18 @@ def test_the_commands_it_prints_parse(warehouse: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [(["--period", "October"], "is not a period"), (["--period", "2026-13"], "is not a period"),
      (["--period", "2025-01"], "there are no data"), (["--period", "2026-10", "--cluster", "x"], "there are: tiny"),
      (["--period", "2026-10", "-o", "report.pdf"], "html or json"),
      (["--period", "2026-10", "-o", "no/such/folder.html"], "cannot be written")],
 )  # fmt: skip
 def test_unreportable_period_is_refused_with_the_reason(
-    arguments: list[str], said: str, warehouse: Path, tmp_path: Path
+    arguments: list[str], output: str, warehouse: Path, tmp_path: Path
 ) -> None:
     done = trackside("report", "sla", *arguments, "--warehouse", str(warehouse), cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert output in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -398,10 +398,10 @@ def test_empty_or_uncomputed_warehouse_names_the_first_step(tmp_path: Path) -> N
 
 def test_a_window_beyond_the_named_period_is_its_own_period(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
-        asked = Window("tiny", datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC))
-        told = sla.document(reader, asked, "2026-11", read_claims(None), sla.origin_of_claims(None))
-    assert told["period"]["since"] == "2026-10-03T00:00:00Z"
-    assert told["covered"]["share"] == 1
+        requested = Window("tiny", datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC))
+        reported = sla.document(reader, requested, "2026-11", read_claims(None), sla.origin_of_claims(None))
+    assert reported["period"]["since"] == "2026-10-03T00:00:00Z"
+    assert reported["covered"]["share"] == 1
 
 
 @pytest.mark.slow
@@ -412,15 +412,15 @@ def test_data_quality_lists_refused_rows_and_gaps(tmp_path: Path) -> None:
     with open_writer(root, verb="test", now=NOW) as writer:
         ingesting.ingest_files(writer, Config(), [str(bad)], ingesting.Options(), now=NOW, progress=lambda *_: None)
     document = made(root, "2026-10")
-    told = document["data_quality"]
-    assert sum(each["n"] for each in told["rejected"]) == 1
-    accounting = next(each for each in told["sources"] if each["source"] == "slurm.accounting")
+    reported = document["data_quality"]
+    assert sum(each["n"] for each in reported["rejected"]) == 1
+    accounting = next(each for each in reported["sources"] if each["source"] == "slurm.accounting")
     assert accounting["rows_rejected"] == 1
     assert accounting["gaps"][-1]["until"] == "2026-11-01T00:00:00Z"
-    inventory = next(each for each in told["sources"] if each["source"] == "slurm.nodes")
+    inventory = next(each for each in reported["sources"] if each["source"] == "slurm.nodes")
     assert inventory["share_of_period"] is None
     text = html(document)
-    assert told["rejected"][0]["reason"].split(":")[0] in text
+    assert reported["rejected"][0]["reason"].split(":")[0] in text
 
 
 def test_a_report_takes_the_place_of_an_older_one(warehouse: Path, tmp_path: Path) -> None:

@@ -69,6 +69,6 @@ def test_the_order_of_rows_changes_no_bit_of_a_sum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = made(random.Random(3))
-    found = {summed(rows.sample(fraction=1, shuffle=True, seed=order), monkeypatch) for order in range(6)}
-    assert len(found) == 1
-    assert found != {0.0}
+    result = {summed(rows.sample(fraction=1, shuffle=True, seed=order), monkeypatch) for order in range(6)}
+    assert len(result) == 1
+    assert result != {0.0}

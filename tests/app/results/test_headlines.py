@@ -36,22 +36,22 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_headline_is_the_number_that_show_gives(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         window = Window("tiny", *reader.query("computed", cluster="tiny").select("since", "until").row(0))
-        found = {each.metric: each for each in headlines(reader, window)}
+        result = {each.metric: each for each in headlines(reader, window)}
         rows = pl.concat([goodput_rows(reader, window), ettr_rows(reader, window)])
-        for row in rows.filter(pl.col("metric").is_in(list(found))).iter_rows(named=True):
-            mine = found[row["metric"]]
+        for row in rows.filter(pl.col("metric").is_in(list(result))).iter_rows(named=True):
+            mine = result[row["metric"]]
             assert (mine.value, mine.numerator, mine.bound_low, mine.bound_high) == (
                 row["value"], row["numerator"], row["bound_low"], row["bound_high"],
             )  # fmt: skip
         restarted = restart_rows(reader, window).filter(pl.col("class") == "infrastructure")
-        told = restart_summary(restarted).filter(pl.col("cause") == "all").to_dicts()
-        assert found["time_to_job_restart"].n == restarted["time_to_job_restart_s"].count() > 0
-        assert found["time_to_job_restart"].value == told[0]["median_s"]
+        reported = restart_summary(restarted).filter(pl.col("cause") == "all").to_dicts()
+        assert result["time_to_job_restart"].n == restarted["time_to_job_restart_s"].count() > 0
+        assert result["time_to_job_restart"].value == reported[0]["median_s"]
         rates = failure_rate_rows(reader, window)
         pooled = rates.filter(
             (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
         ).row(0, named=True)
-        assert found["mttf"].n == pooled["n_failures"]
-        assert found["mttf"].value == pytest.approx(pooled["mttf_d"] / 1024)
-    assert found["mfu"].value is None  # nothing was logged
-    assert "cannot tell" in str(found["mfu"].note)
+        assert result["mttf"].n == pooled["n_failures"]
+        assert result["mttf"].value == pytest.approx(pooled["mttf_d"] / 1024)
+    assert result["mfu"].value is None  # nothing was logged
+    assert "cannot tell" in str(result["mfu"].note)

@@ -52,8 +52,8 @@ class Training:
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
         """Rows of a `show` in JSON."""
-        found: list[dict[str, Any]] = json.loads(trackside(self.warehouse, "show", *arguments, "--format", "json"))
-        return found
+        result: list[dict[str, Any]] = json.loads(trackside(self.warehouse, "show", *arguments, "--format", "json"))
+        return result
 
     def table(self, name: str, which: pl.Expr) -> pl.DataFrame:
         with open_reader(self.warehouse) as reader:
@@ -204,9 +204,9 @@ def test_restart_times_are_the_loops(training: Training) -> None:
 def test_the_idle_gpus_are_found_by_telemetry(training: Training) -> None:
     ledger = training.table("gpu_time", pl.col("job_id") == str(training.idle_job))
     spent = dict(ledger.group_by("category").agg(pl.col("gpu_seconds").sum().cast(pl.Float64)).rows())
-    told = ledger.filter(pl.col("category") == "stalled")
-    assert set(told["cause"]) == {"idle_gpus"}
-    assert set(told["evidence"]) == {"telemetry"}
+    reported = ledger.filter(pl.col("category") == "stalled")
+    assert set(reported["cause"]) == {"idle_gpus"}
+    assert set(reported["evidence"]) == {"telemetry"}
     # All but what lies before the first and behind the last whole ten seconds.
     assert spent["stalled"] >= 8 * (sum(spent.values()) / 8 - 25)
 

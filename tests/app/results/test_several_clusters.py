@@ -50,8 +50,8 @@ def run(capsys: pytest.CaptureFixture[str], root: Path, *arguments: str) -> tupl
     """Exit status, output and messages of a command line."""
     capsys.readouterr()
     status = cli.main([*arguments, "--warehouse", str(root)])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
 def shown(capsys: pytest.CaptureFixture[str], root: Path, *arguments: str) -> list[dict[str, Any]]:
@@ -64,9 +64,9 @@ def shown(capsys: pytest.CaptureFixture[str], root: Path, *arguments: str) -> li
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["runs", "ettr", "restarts", "interruptions", "checkpoints"])
 def test_a_run_is_found_in_whichever_cluster_has_it(what: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = shown(capsys, root, what, "--run", "2")
-    assert found
-    assert found == shown(capsys, root, what, "--run", "2", "--cluster", "east")
+    result = shown(capsys, root, what, "--run", "2")
+    assert result
+    assert result == shown(capsys, root, what, "--run", "2", "--cluster", "east")
 
 
 def test_a_job_id_that_two_clusters_have_is_shown_of_both(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,11 +92,11 @@ def test_cluster_without_data_is_reported_and_the_others_shown(root: Path, capsy
 
 def test_a_run_is_corrected_where_it_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     who = ("--author", "me", "--reason", "a cable", "--no-compute")
-    said = ("--class", "user", "--cause", "oom")
-    status, out, err = run(capsys, root, "adjudicate", "cause", "--run", "2", "--attempt", "1", *said, *who)
+    printed = ("--class", "user", "--cause", "oom")
+    status, out, err = run(capsys, root, "adjudicate", "cause", "--run", "2", "--attempt", "1", *printed, *who)
     assert status == 0, err
     assert "job 2 of 2026-10-24" in out
-    status, _, err = run(capsys, root, "adjudicate", "cause", "--job", "1", *said, *who)
+    status, _, err = run(capsys, root, "adjudicate", "cause", "--job", "1", *printed, *who)
     assert status == 2
     assert "Say which: --cluster NAME" in err
 

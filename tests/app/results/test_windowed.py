@@ -64,8 +64,8 @@ def test_windowed_source_returns_the_rows_of_the_query(
     source: Source, windowed: WindowedSource, whole: Window, name: str, ends: tuple[int, int]
 ) -> None:
     if window := part(whole, ends):
-        asked = {"cluster": "demo", "since": window.since, "until": window.until}
-        assert_frame_equal(windowed.query(name, **asked), source.query(name, **asked))
+        requested = {"cluster": "demo", "since": window.since, "until": window.until}
+        assert_frame_equal(windowed.query(name, **requested), source.query(name, **requested))
 
 
 @settings(max_examples=25, deadline=None)

@@ -26,14 +26,14 @@ PATIENT_S = 60.0
 """Far longer than any answer takes here, far shorter than the 120 s that a plain server would be deaf."""
 
 
-def says(environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+def echo_path(environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
     start("200 OK", [("Content-Type", "text/plain")])
     return [str(environment["PATH_INFO"]).encode()]
 
 
 @contextlib.contextmanager
 def served(
-    application: Application = says, *, request_s: float = connections.REQUEST_S, most: int | None = None
+    application: Application = echo_path, *, request_s: float = connections.REQUEST_S, most: int | None = None
 ) -> Iterator[tuple[connections.Server, int]]:
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
         server = connections.make_server(application, listening, request_s=request_s, most=most)
@@ -151,7 +151,7 @@ def test_monitoring_is_answered_while_all_pages_wait(urgent: str) -> None:
         if environment["PATH_INFO"] == "/page":
             busy.release()
             assert free.wait(PATIENT_S)
-        return says(environment, start)
+        return echo_path(environment, start)
 
     request = b"GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with served(stuck) as (_, port), half_open(port, connections.THREADS + connections.QUEUED + 20, request) as pages:

@@ -60,12 +60,12 @@ def samples(root: Path) -> list[Sample]:
     return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
 
-def of(found: Iterable[Sample], family: str, **labels: str) -> dict[tuple[str, ...], float]:
+def of(result: Iterable[Sample], family: str, **labels: str) -> dict[tuple[str, ...], float]:
     """Values of a family by the labels that are not fixed."""
     order = [label for label in BY_NAME[family].labels if label not in labels]
     return {
         tuple(each.labels[label] for label in order): each.value
-        for each in found
+        for each in result
         if each.name == family and labels.items() <= each.labels.items()
     }
 
@@ -76,8 +76,8 @@ def test_every_family_has_data_where_there_is_all(everything: Path) -> None:
 
 @pytest.mark.parametrize("which", ["accounting", "everything"])
 def test_families_labels_and_values_are_as_declared(which: str, request: pytest.FixtureRequest) -> None:
-    found = samples(request.getfixturevalue(which))
-    for each in found:
+    result = samples(request.getfixturevalue(which))
+    for each in result:
         assert set(each.labels) == set(BY_NAME[each.name].labels), each
         assert each.value == each.value, f"NaN: {each}"
         assert abs(each.value) != float("inf"), each
@@ -85,13 +85,13 @@ def test_families_labels_and_values_are_as_declared(which: str, request: pytest.
             assert each.labels[label] in known, each
         if BY_NAME[each.name].unit == "ratio":
             assert 0 <= each.value <= 1, each
-    assert len({(each.name, tuple(sorted(each.labels.items()))) for each in found}) == len(found)
+    assert len({(each.name, tuple(sorted(each.labels.items()))) for each in result}) == len(result)
 
 
 def test_every_declared_label_value_is_exported_with_full_data(everything: Path) -> None:
     declared = {(label, value) for family in FAMILIES for label, known in family.values.items() for value in known}
-    found = {(label, each.labels[label]) for each in samples(everything) for label in BY_NAME[each.name].values}
-    assert found == declared - {("state", "unknown")}  # accounting has all GPUs of its jobs there
+    result = {(label, each.labels[label]) for each in samples(everything) for label in BY_NAME[each.name].values}
+    assert result == declared - {("state", "unknown")}  # accounting has all GPUs of its jobs there
 
 
 def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path) -> None:
@@ -128,17 +128,17 @@ def test_promtool_finds_nothing_to_say(everything: Path) -> None:
 
 
 def test_unknown_values_have_bounds_and_no_point(accounting: Path) -> None:
-    found = samples(accounting)
-    assert set(of(found, "trackside_goodput_ratio", window="all", cluster="tiny", of="allocated")) == {
+    result = samples(accounting)
+    assert set(of(result, "trackside_goodput_ratio", window="all", cluster="tiny", of="allocated")) == {
         ("lower",),
         ("upper",),
     }
-    assert not of(found, "trackside_mfu_ratio")
+    assert not of(result, "trackside_mfu_ratio")
 
 
 @pytest.mark.slow
 def test_numbers_are_those_of_the_headlines_for_each_window(accounting: Path) -> None:
-    found = samples(accounting)
+    result = samples(accounting)
     with open_reader(accounting) as reader:
         computed = reader.query("computed", cluster="tiny").row(0, named=True)
         whole = Window("tiny", computed["since"], computed["until"])
@@ -148,21 +148,21 @@ def test_numbers_are_those_of_the_headlines_for_each_window(accounting: Path) ->
         for name, window in named.items():
             shown = {each.metric: each for each in headlines.headlines(reader, window)}
             key = {"cluster": "tiny", "window": name}
-            assert of(found, "trackside_occupancy_ratio", **key)[()] == shown["occupancy"].value
-            assert of(found, "trackside_ettr_ratio", **key)["upper",] == shown["ettr"].bound_high
+            assert of(result, "trackside_occupancy_ratio", **key)[()] == shown["occupancy"].value
+            assert of(result, "trackside_ettr_ratio", **key)["upper",] == shown["ettr"].bound_high
             mttf, restart = shown["mttf"].value, shown["time_to_job_restart"].value
             assert mttf is not None
-            assert of(found, "trackside_mttf_seconds", bound="point", **key)["1024",] == mttf * 86_400
-            assert of(found, "trackside_restart_seconds", statistic="median", **key)[()] == restart
-            assert of(found, "trackside_failures_observed", **key)["infrastructure",] == shown["mttf"].n
+            assert of(result, "trackside_mttf_seconds", bound="point", **key)["1024",] == mttf * 86_400
+            assert of(result, "trackside_restart_seconds", statistic="median", **key)[()] == restart
+            assert of(result, "trackside_failures_observed", **key)["infrastructure",] == shown["mttf"].n
 
 
 def test_the_month_is_the_one_that_the_data_end_in() -> None:
     def month(since: datetime, until: datetime) -> Window:
         whole = Window("c", since, until)
-        found = exporter.windows(whole)["month"]
-        assert found in standard_windows(whole)
-        return found
+        result = exporter.windows(whole)["month"]
+        assert result in standard_windows(whole)
+        return result
 
     first, november = datetime(2026, 9, 10, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
     assert month(first, november).since == datetime(2026, 10, 1, tzinfo=UTC)
@@ -172,26 +172,26 @@ def test_the_month_is_the_one_that_the_data_end_in() -> None:
 
 @pytest.mark.slow
 def test_categories_sum_to_capacity_and_include_lost_time(everything: Path) -> None:
-    found = samples(everything)
+    result = samples(everything)
     key = {"cluster": "demo", "window": "all"}
-    by_category = {category: value for (_, category), value in of(found, "trackside_gpu_seconds", **key).items()}
+    by_category = {category: value for (_, category), value in of(result, "trackside_gpu_seconds", **key).items()}
     assert sum(by_category.values()) == pytest.approx(64 * 32 * 86_400, rel=1e-12)
-    lost = of(found, "trackside_gpu_lost_seconds", **key)
+    lost = of(result, "trackside_gpu_lost_seconds", **key)
     assert lost
     for category in {category for category, _ in lost}:
         assert category in COSTLY
         parts = sum(value for (own, _), value in lost.items() if own == category)
         assert parts == pytest.approx(by_category[category], rel=1e-9)
-    assert sum(of(found, "trackside_gpus", cluster="demo").values()) == 64
-    assert sum(of(found, "trackside_evidence_ratio", **key).values()) == pytest.approx(1)
+    assert sum(of(result, "trackside_gpus", cluster="demo").values()) == 64
+    assert sum(of(result, "trackside_evidence_ratio", **key).values()) == pytest.approx(1)
 
 
 def test_runs_are_bounded(everything: Path) -> None:
-    found = samples(everything)
-    runs = of(found, "trackside_run_info", cluster="demo")
+    result = samples(everything)
+    runs = of(result, "trackside_run_info", cluster="demo")
     assert 0 < len(runs) <= MAX_RUNS
     assert set(runs.values()) == {1.0}
-    assert {run for (run,) in of(found, "trackside_run_gpus", cluster="demo")} == {run for run, *_ in runs}
+    assert {run for (run,) in of(result, "trackside_run_gpus", cluster="demo")} == {run for run, *_ in runs}
 
 
 def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
@@ -236,12 +236,12 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "few.txt").write_text(dump.accounting.replace("|tiny|", "||"))
     settings, root = Config(), folder / "w"
     with open_writer(root, verb="test", now=NOW) as writer:
-        for names, asked in (
+        for names, requested in (
             (files, ingesting.Options()),
             ([str(folder / "few.txt")], ingesting.Options(cluster=HOSTILE, since=NOW - 40 * DAY, until=NOW - DAY)),
             ([files[2]], ingesting.Options(cluster="inventory only")),
         ):
-            reports = ingesting.ingest_files(writer, settings, names, asked, now=NOW, progress=lambda *_: None)
+            reports = ingesting.ingest_files(writer, settings, names, requested, now=NOW, progress=lambda *_: None)
             assert first_error(reports) is None
         computing.compute(writer, settings, now=NOW)
     return root
@@ -251,21 +251,21 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_quiet_week_of_one_cluster_omits_only_its_own_numbers(
     quiet: Path, of_quiet: list[Sample], tmp_path: Path
 ) -> None:
-    found, last = of_quiet, exporter.LastScrape()
+    result, last = of_quiet, exporter.LastScrape()
     alone = samples(from_accounting(tmp_path, jobs=20))
-    assert [each for each in found if each.labels.get("cluster") == "tiny"] == [
+    assert [each for each in result if each.labels.get("cluster") == "tiny"] == [
         each for each in alone if each.labels.get("cluster") == "tiny"
     ]
-    given = {each.labels.get("window") for each in found if each.labels.get("cluster") == HOSTILE}
+    given = {each.labels.get("window") for each in result if each.labels.get("cluster") == HOSTILE}
     assert {"all", "28d", "7d", "month"} <= given  # verdicts can be given, goodput cannot
-    assert set(of(found, "trackside_goodput_ratio", cluster=HOSTILE, of="allocated", bound="upper")) == {("all",)}
-    assert not of(found, "trackside_occupancy_ratio", cluster=HOSTILE)
+    assert set(of(result, "trackside_goodput_ratio", cluster=HOSTILE, of="allocated", bound="upper")) == {("all",)}
+    assert not of(result, "trackside_occupancy_ratio", cluster=HOSTILE)
     exporter.negotiated(AnswerCache(quiet), "", now=NOW, last=last)
     missing = {(each.window, each.part): each for each in last.missing if each.cluster == HOSTILE}
     assert missing["7d", "goodput"].reason == "this window has no GPU-time"
     assert "no node inventory" in missing["all", "availability"].reason
     assert not [each for each in last.missing if each.failed]
-    assert of(found, "trackside_export_failures") == {("tiny",): 0.0, (HOSTILE,): 0.0}
+    assert of(result, "trackside_export_failures") == {("tiny",): 0.0, (HOSTILE,): 0.0}
 
 
 @pytest.mark.parametrize("form", ["", "application/openmetrics-text;version=1.0.0"])
@@ -316,11 +316,11 @@ def test_failure_of_one_cluster_is_omitted_counted_and_reported(
     assert all("a fault" in each.reason for each in failed)
     counted = of(after, "trackside_export_failures", cluster=HOSTILE)
     assert counted == ({} if name == "windows" else {(): len(failed)})
-    told, status = service.health_of(AnswerCache(quiet), None, now=NOW, scrape=last)
+    reported, status = service.health_of(AnswerCache(quiet), None, now=NOW, scrape=last)
     assert status == 503
-    assert all(said.startswith(f"metrics of {HOSTILE}: not exported: ") for said in told["failures"])
-    assert any(part in said for said in told["failures"])
-    assert {(each["cluster"], each["part"]) for each in told["metrics"]["missing"]} >= {(HOSTILE, part)}
+    assert all(output.startswith(f"metrics of {HOSTILE}: not exported: ") for output in reported["failures"])
+    assert any(part in output for output in reported["failures"])
+    assert {(each["cluster"], each["part"]) for each in reported["metrics"]["missing"]} >= {(HOSTILE, part)}
 
 
 @pytest.mark.slow

@@ -137,9 +137,9 @@ def test_a_source_that_fails_is_named_and_the_others_go_on(tmp_path: Path, capsy
     assert (status, told["status"]) == (503, "failing")
     assert [failure.partition(":")[0] for failure in told["failures"]] == ["prometheus"]
     assert told["sources"]["prometheus"]["failed_at"] == "2026-11-02T03:04:05Z"
-    said = capsys.readouterr().err
-    assert "secret" not in said + json.dumps(told)
-    lines = said.strip().splitlines()
+    output = capsys.readouterr().err
+    assert "secret" not in output + json.dumps(told)
+    lines = output.strip().splitlines()
     assert all(re.match(r"time=\S+ level=(info|warning|error) message=", line) for line in lines)
     assert any("source=prometheus" in line and "level=error" in line for line in lines)
 
@@ -159,8 +159,8 @@ def test_internal_error_of_a_source_stops_no_other_and_clears(
         worker.cycle(now=NOW)
     assert worker.sources["compute"].last_success == NOW
     assert [failure.partition(":")[0] for failure in worker.failures(NOW)] == ["runlog"]
-    said = capsys.readouterr().err
-    assert "Traceback" in said
+    output = capsys.readouterr().err
+    assert "Traceback" in output
     worker.cycle(now=NOW + EVERY)
     assert worker.failures(NOW + EVERY) == []
 
@@ -213,8 +213,8 @@ def test_lasting_warning_is_logged_once_and_errors_every_time(
     reports += [Report("sacct", error=SourceError("first")), Report("sdiag", error=SourceError("second"))]
     worker.cycle(now=NOW)
     assert worker.failures(NOW) == ["slurm: first"]
-    said = capsys.readouterr().err
-    assert ("message=first" in said, "message=second" in said) == (True, True)
+    output = capsys.readouterr().err
+    assert ("message=first" in output, "message=second" in output) == (True, True)
 
 
 def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,8 +222,8 @@ def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: py
     patterns = (str(tmp_path / "*.jsonl"), str(tmp_path / "log" / "*.jsonl"))
     worker = Worker(tmp_path / "w", configured(serve=Serve(runlogs=patterns)), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)
-    said = [line for line in capsys.readouterr().err.splitlines() if "source=runlog" in line]
-    warned = [line for line in said if "level=warning" in line]
+    output = [line for line in capsys.readouterr().err.splitlines() if "source=runlog" in line]
+    warned = [line for line in output if "level=warning" in line]
     assert len(warned) == 1
     assert patterns[1] in warned[0]
     assert worker.sources["runlog"].last_warning == f"serve.runlogs: no file matches {patterns[1]}"
@@ -291,9 +291,9 @@ def test_while_another_process_writes_a_cycle_is_left_out(tmp_path: Path, capsys
     worker = Worker(root, configured(), every=EVERY, runner=slurm)
     with open_writer(root, verb="somebody else", now=NOW):
         worker.cycle(now=NOW)
-    said = capsys.readouterr().err
-    assert "cycle left out" in said
-    assert "somebody else" in said
+    output = capsys.readouterr().err
+    assert "cycle left out" in output
+    assert "somebody else" in output
     assert worker.sources == {}
     assert worker.failures(NOW) == []
 
@@ -378,9 +378,9 @@ def test_edited_claims_are_judged_at_once_and_mistakes_unhealthy(tmp_path: Path)
     assert verdict() == -1  # as the last claims that could be read say
     told = client.get("/healthz")
     assert told.status_code == 503
-    (said,) = told.get_json()["failures"]
-    assert said.startswith(f"claims: {claims} has 1 mistake(s): claim 1")
-    assert "the target of occupancy" in said
+    (output,) = told.get_json()["failures"]
+    assert output.startswith(f"claims: {claims} has 1 mistake(s): claim 1")
+    assert "the target of occupancy" in output
     claimed("target = 0.001")
     assert verdict() == 1
     assert client.get("/healthz").status_code == 200
@@ -425,9 +425,9 @@ def test_proxied_host_name_is_accepted_once_it_is_configured(tmp_path: Path) -> 
 
     refused = ask(Config(), "trackside.example.com")
     assert refused.status_code == 421
-    said = refused.text.partition("trackside.toml:")[2]
+    output = refused.text.partition("trackside.toml:")[2]
     assert "--host" not in refused.text
-    listed = config.parse(tomllib.loads(said), origin="what it says")
+    listed = config.parse(tomllib.loads(output), origin="what it says")
     for name in ("trackside.example.com", "Trackside.Example.COM:443", "localhost:8050"):
         assert ask(listed, name).status_code == 200
     for name in ("evil.example", "a.trackside.example.com", "example.com"):
@@ -465,8 +465,8 @@ def address_of(process: subprocess.Popen[str]) -> str:
     """Where it says that it listens."""
     assert process.stderr is not None
     for line in process.stderr:
-        if found := re.search(r"http://[^/\s]+", line):
-            return found[0]
+        if result := re.search(r"http://[^/\s]+", line):
+            return result[0]
     raise AssertionError("it ended without listening")
 
 

@@ -43,7 +43,7 @@ COLUMNS = (
 
 
 def job(number: int, node: str, start: int, lasted: int, state: str = "COMPLETED", **more: object) -> str:
-    said = {
+    printed = {
         "JobID": number,
         "JobIDRaw": number,
         "Cluster": "c1",
@@ -63,7 +63,7 @@ def job(number: int, node: str, start: int, lasted: int, state: str = "COMPLETED
         "TimelimitRaw": 1440,
         "SubmitLine": "sbatch job.sh",
     } | more
-    return "|".join(str(said[name]) for name in COLUMNS)
+    return "|".join(str(printed[name]) for name in COLUMNS)
 
 
 def name(number: int) -> str:
@@ -109,7 +109,7 @@ def events() -> str:
 def llama() -> str:
     """Steps of a minute from the second minute on, and a save of 30 s after every tenth."""
     at = START + 120.0
-    told = {
+    reported = {
         "v": 1,
         "run_id": "llama",
         "cluster": "c1",
@@ -118,7 +118,7 @@ def llama() -> str:
         "rank": 0,
         "n_gpus": 16,
     }
-    rows: list[dict[str, object]] = [{"type": "run", "t": at - 60, **told}]
+    rows: list[dict[str, object]] = [{"type": "run", "t": at - 60, **reported}]
     for step in range(200):
         rows.append({"type": "step", "step": step, "t": at, "duration_s": 60.0, "tokens": 4096, "loss": 2.5})
         at += 60
@@ -168,20 +168,20 @@ def shown(root: Path, capfd: pytest.CaptureFixture[str], *arguments: str) -> str
 
 
 def as_rows(root: Path, capfd: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(shown(root, capfd, *arguments, "--format", "json"))
-    return found
+    result: list[dict[str, Any]] = json.loads(shown(root, capfd, *arguments, "--format", "json"))
+    return result
 
 
 # --- lemons ----------------------------------------------------------------------------------------------------------
 
 
 def test_repeatedly_failing_node_is_a_lemon_with_a_drain_command(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    told = shown(root, capfd, "lemons", "--cluster", "c1")
-    assert "1 lemon(s) and 0 suspect(s)" in told
-    command = next(line for line in told.splitlines() if "scontrol" in line)
+    reported = shown(root, capfd, "lemons", "--cluster", "c1")
+    assert "1 lemon(s) and 0 suspect(s)" in reported
+    command = next(line for line in reported.splitlines() if "scontrol" in line)
     assert shlex.split(command)[:4] == ["scontrol", "update", "NodeName=n03", "State=DRAIN"]
-    assert "times as often as the others" in told
-    assert "is flagged in 8 of 10 cases" in told
+    assert "times as often as the others" in reported
+    assert "is flagged in 8 of 10 cases" in reported
 
 
 def test_node_scores_are_available_to_machines(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -207,10 +207,10 @@ def test_scores_are_stored_and_equal_what_is_shown(reader: Reader) -> None:
 
 
 def test_a_cluster_of_one_node_has_nothing_to_compare(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    told = shown(root, capfd, "lemons", "--cluster", "c2")
-    assert "No failure names a node in this window" in told
-    assert "Attempts ran on one node only" in told
-    assert "No hardware event and no unplanned state of a node is known" in told
+    reported = shown(root, capfd, "lemons", "--cluster", "c2")
+    assert "No failure names a node in this window" in reported
+    assert "Attempts ran on one node only" in reported
+    assert "No hardware event and no unplanned state of a node is known" in reported
 
 
 def test_nodes_carry_their_verdict(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -226,8 +226,8 @@ def test_users_exclusions_are_read_as_slurm_writes_them() -> None:
         "sbatch --exclude=./hosts.txt d.sh", "sbatch --exclude=n[3- e.sh", "sbatch run-x.sh n7",
         "sbatch --exclusive f.sh",
     ]  # fmt: skip
-    asked = pl.DataFrame({"cluster": "c", "submit_line": lines, "n_jobs": [1] * len(lines)})
-    assert dict(excluded_nodes(asked).select("node", "excluded_by").iter_rows()) == {"n1": 3, "n2": 2, "n9": 1}
+    requests_seen = pl.DataFrame({"cluster": "c", "submit_line": lines, "n_jobs": [1] * len(lines)})
+    assert dict(excluded_nodes(requests_seen).select("node", "excluded_by").iter_rows()) == {"n1": 3, "n2": 2, "n9": 1}
 
 
 def test_commands_about_lemons_are_safe_to_paste_into_a_shell() -> None:
@@ -240,13 +240,13 @@ def test_commands_about_lemons_are_safe_to_paste_into_a_shell() -> None:
             "q_value": [1e-6, 0.04],
         }
     )
-    found = advice.drain_lemons(flagged)
-    assert found is not None
-    assert shlex.split(found[1][0]) == [
+    result = advice.drain_lemons(flagged)
+    assert result is not None
+    assert shlex.split(result[1][0]) == [
         "scontrol", "update", "NodeName=n1; reboot", "State=DRAIN",
         "Reason=trackside: 7 failures where chance gives 0.2 (q 1e-06)",
     ]  # fmt: skip
-    assert found[1][1] == "scontrol show node n2"
+    assert result[1][1] == "scontrol show node n2"
     assert advice.drain_lemons(flagged.clear()) is None
 
 
@@ -255,25 +255,30 @@ def test_commands_about_lemons_are_safe_to_paste_into_a_shell() -> None:
 
 def test_checkpoint_advice_compares_current_and_best_interval(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     rows = {row["run_id"]: row for row in as_rows(root, capfd, "checkpoints", "--cluster", "c1")}
-    told = rows["llama"]
-    assert (told["n_checkpoints"], told["interval_s"], told["write_s"], told["restart_s"]) == (20, 600, 30, 120)
+    reported = rows["llama"]
+    assert (reported["n_checkpoints"], reported["interval_s"], reported["write_s"], reported["restart_s"]) == (
+        20,
+        600,
+        30,
+        120,
+    )
     # Five interruptions by infrastructure in all; 14 nodes for 20 days, and little else.
     exposure = 8 * (14 * DAYS * DAY - 14 * DAYS * 600 - 4 * (DAY / 2 - 600) + 2 * 2 * DAY + 5 * 60 + 3600)
-    assert told["mttf_s"] == pytest.approx(exposure / 5 / 16, rel=1e-6)
-    assert told["optimal_low_s"] < told["optimal_s"] < told["optimal_high_s"]
-    assert told["loss_share"] > told["optimal_loss_share"] > 0
-    assert told["held_gpu_s"] == 16 * 2 * DAY
+    assert reported["mttf_s"] == pytest.approx(exposure / 5 / 16, rel=1e-6)
+    assert reported["optimal_low_s"] < reported["optimal_s"] < reported["optimal_high_s"]
+    assert reported["loss_share"] > reported["optimal_loss_share"] > 0
+    assert reported["held_gpu_s"] == 16 * 2 * DAY
     other = rows[next(run for run in rows if run.startswith("9200-"))]
     assert (other["n_checkpoints"], other["interval_s"], other["loss_share"]) == (0, None, None)
     assert other["note"].startswith("cannot tell: no checkpoints logged")
 
 
 def test_one_run_can_be_asked_about_and_explained(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    told = shown(root, capfd, "checkpoints", "--cluster", "c1", "--run", "llama", "--explain")
-    assert "llama" in told
-    assert "young_s =" in told
-    assert "daly_s =" in told
-    assert "availability_optimal_s =" in told
+    reported = shown(root, capfd, "checkpoints", "--cluster", "c1", "--run", "llama", "--explain")
+    assert "llama" in reported
+    assert "young_s =" in reported
+    assert "daly_s =" in reported
+    assert "availability_optimal_s =" in reported
     assert main(["show", "checkpoints", "--cluster", "c1", "--run", "nobody", "--warehouse", str(root)]) != 0
 
 
@@ -294,9 +299,9 @@ def test_waste_without_telemetry_has_two_bounds(root: Path, capfd: pytest.Captur
     assert (rows["failed_at_once"]["n"], rows["failed_at_once"]["gpu_s"]) == (5, 5 * 60 * 8)
     assert (rows["short_of_limit"]["n"], rows["short_of_limit"]["gpu_s"]) == (1, 3600 * 8)
     assert rows["at_maximum"]["n"] == 1
-    told = shown(root, capfd, "waste", "--cluster", "c1")
-    assert "of the allocated GPU-time was spent on is unobserved" in told
-    assert "Memory and CPUs requested and not used: cannot tell" in told
+    reported = shown(root, capfd, "waste", "--cluster", "c1")
+    assert "of the allocated GPU-time was spent on is unobserved" in reported
+    assert "Memory and CPUs requested and not used: cannot tell" in reported
 
 
 SPLIT_NOT_TOLD = f"""\
@@ -341,42 +346,44 @@ def test_gpu_time_by_final_state_adds_up(root: Path, capfd: pytest.CaptureFixtur
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 ASKED = [("lemons",), ("checkpoints",), ("waste",), ("waste", "--by", "state"), ("waste", "--by", "user")]
-each_question = pytest.mark.parametrize("asked", ASKED, ids=" ".join)
+each_question = pytest.mark.parametrize("requests_seen", ASKED, ids=" ".join)
 
 
 @pytest.mark.slow
 @each_question
 def test_every_format_has_the_rows_of_all_clusters(
-    root: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path, asked: tuple[str, ...]
+    root: Path, capfd: pytest.CaptureFixture[str], tmp_path: Path, requests_seen: tuple[str, ...]
 ) -> None:
-    rows = as_rows(root, capfd, *asked)
+    rows = as_rows(root, capfd, *requests_seen)
     assert {row["cluster"] for row in rows} == {"c1", "c2"}
     assert not any(key.startswith("_") for key in rows[0])
-    lines = list(csv.DictReader(io.StringIO(shown(root, capfd, *asked, "--format", "csv"))))
+    lines = list(csv.DictReader(io.StringIO(shown(root, capfd, *requests_seen, "--format", "csv"))))
     file = tmp_path / "rows.parquet"
-    shown(root, capfd, *asked, "--output", str(file))
+    shown(root, capfd, *requests_seen, "--output", str(file))
     assert len(rows) == len(lines) == pl.read_parquet(file).height
-    table = shown(root, capfd, *asked)
+    table = shown(root, capfd, *requests_seen)
     assert "c1" in table
     assert "c2" in table
 
 
 @each_question
-def test_every_number_is_explained(root: Path, capfd: pytest.CaptureFixture[str], asked: tuple[str, ...]) -> None:
-    told = json.loads(shown(root, capfd, *asked, "--explain", "--format", "json"))["explain"]
-    assert told["metrics"]
-    assert all(metric["definition"] and metric["interval"] for metric in told["metrics"])
-    assert all(told["sql"].values())
-    assert told["numbers"]
-    assert {"subject", "value", "n"} <= set(told["numbers"][0])
+def test_every_number_is_explained(
+    root: Path, capfd: pytest.CaptureFixture[str], requests_seen: tuple[str, ...]
+) -> None:
+    reported = json.loads(shown(root, capfd, *requests_seen, "--explain", "--format", "json"))["explain"]
+    assert reported["metrics"]
+    assert all(metric["definition"] and metric["interval"] for metric in reported["metrics"])
+    assert all(reported["sql"].values())
+    assert reported["numbers"]
+    assert {"subject", "value", "n"} <= set(reported["numbers"][0])
 
 
 @pytest.mark.slow
 @each_question
 def test_window_in_which_nothing_ran_is_reported(
-    root: Path, capfd: pytest.CaptureFixture[str], asked: tuple[str, ...]
+    root: Path, capfd: pytest.CaptureFixture[str], requests_seen: tuple[str, ...]
 ) -> None:
     night = [datetime.fromtimestamp(START + 10 * DAY - seconds, UTC).isoformat() for seconds in (500, 100)]
-    told = shown(root, capfd, *asked, "--cluster", "c1", "--since", night[0], "--until", night[1])
-    assert "held GPUs" in told
-    assert "is it within what `trackside status` covers?" in told
+    reported = shown(root, capfd, *requests_seen, "--cluster", "c1", "--since", night[0], "--until", night[1])
+    assert "held GPUs" in reported
+    assert "is it within what `trackside status` covers?" in reported

@@ -65,10 +65,10 @@ def run_ids(root: Path, *arguments: str) -> list[str]:
 def test_job_id_of_several_runs_shows_all_newest_first(what: str, reused: Path) -> None:
     """A hint says how to choose one of them."""
     assert run_ids(reused, what, "--run", "77") == [NEW_77, OLD_77]
-    said = shown(reused, what, "--run", "77")
-    assert f"{SEVERAL}: {NEW_77}, {OLD_77}." in said
-    assert f"--run {NEW_77}\n" in said
-    assert "= productive /" not in said, "the arithmetic of one would be read as that of the other"
+    output = shown(reused, what, "--run", "77")
+    assert f"{SEVERAL}: {NEW_77}, {OLD_77}." in output
+    assert f"--run {NEW_77}\n" in output
+    assert "= productive /" not in output, "the arithmetic of one would be read as that of the other"
 
 
 def test_an_array_is_all_its_tasks(reused: Path) -> None:
@@ -81,16 +81,16 @@ def test_mfu_of_a_job_id_of_several_runs_reports_them_too(reused: Path) -> None:
 
 
 def test_one_run_is_spelled_out_and_no_choice_is_offered(reused: Path) -> None:
-    said = shown(reused, "ettr", "--run", OLD_77)
-    assert f"ETTR of run {OLD_77} = productive /" in said
-    assert "To choose one" not in said
+    output = shown(reused, "ettr", "--run", OLD_77)
+    assert f"ETTR of run {OLD_77} = productive /" in output
+    assert "To choose one" not in output
     assert "To choose one" not in shown(reused, "ettr", "--by", "run")
 
 
 def test_one_run_in_the_window_is_explained_and_others_are_named(reused: Path) -> None:
-    said = shown(reused, "ettr", "--run", "77", *SEPTEMBER)
-    assert f"ETTR of run {OLD_77} = productive /" in said
-    assert f"{SEVERAL}: {NEW_77}" in said
+    output = shown(reused, "ettr", "--run", "77", *SEPTEMBER)
+    assert f"ETTR of run {OLD_77} = productive /" in output
+    assert f"{SEVERAL}: {NEW_77}" in output
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def failures(*rows: tuple[str | None, str, str | None, float | None]) -> pl.Data
 
 
 def test_unobserved_cost_is_not_zero_and_sums_name_the_missing() -> None:
-    found = failures(
+    result = failures(
         ("n1", "infrastructure", "xid_79", 7200.0),
         ("n1", "infrastructure", "xid_79", None),
         ("n1", "infrastructure", "node_fail", 3600.0),
@@ -134,7 +134,7 @@ def test_unobserved_cost_is_not_zero_and_sums_name_the_missing() -> None:
         ("n3", "user", "oom", 9e9),
         (None, "infrastructure", "node_fail", 9e9),
     )
-    assert found.select("node", "interruptions", "unpriced", "cause", "cost_gpu_s").rows() == [
+    assert result.select("node", "interruptions", "unpriced", "cause", "cost_gpu_s").rows() == [
         ("n1", 3, 1, "xid_79", 10_800.0),
         ("n2", 1, 1, "node_fail", None),
         ("n3", 1, 0, "node_fail", 0.0),
@@ -148,10 +148,10 @@ def times(number: int, node: str, cost: float | None, cause: str | None = "node_
 def test_drain_is_advised_from_three_failures_for_the_costliest() -> None:
     assert advice.drain(failures()) is None
     assert advice.drain(failures(*times(2, "n1", 9e9))) is None
-    found = advice.drain(failures(*times(2, "n1", 9e9), *times(3, "n2", 360.0), *times(4, "n3", 3600.0)))
-    assert found is not None
-    assert found[0].startswith("n3 interrupted 4 attempts, which cost 4 GPU-h.")
-    assert found[1] == "scontrol update NodeName=n3 State=DRAIN Reason='trackside: 4 interruptions, mostly node_fail'"
+    result = advice.drain(failures(*times(2, "n1", 9e9), *times(3, "n2", 360.0), *times(4, "n3", 3600.0)))
+    assert result is not None
+    assert result[0].startswith("n3 interrupted 4 attempts, which cost 4 GPU-h.")
+    assert result[1] == "scontrol update NodeName=n3 State=DRAIN Reason='trackside: 4 interruptions, mostly node_fail'"
 
 
 def test_advice_reports_the_unobserved_part_of_the_cost() -> None:
@@ -165,9 +165,9 @@ def test_advice_reports_the_unobserved_part_of_the_cost() -> None:
 
 
 def test_a_drain_command_is_safe_to_paste_into_a_shell() -> None:
-    found = advice.drain(failures(*times(3, "n1; reboot", 1.0, "it's $(down)")))
-    assert found is not None
-    assert shlex.split(found[1]) == [
+    result = advice.drain(failures(*times(3, "n1; reboot", 1.0, "it's $(down)")))
+    assert result is not None
+    assert shlex.split(result[1]) == [
         "scontrol", "update", "NodeName=n1; reboot", "State=DRAIN",
         "Reason=trackside: 3 interruptions, mostly it's $(down)",
     ]  # fmt: skip

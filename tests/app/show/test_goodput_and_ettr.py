@@ -31,8 +31,8 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reader(everything: Path) -> Iterator[Reader]:
-    with open_reader(everything) as found:
-        yield found
+    with open_reader(everything) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def shown(root: Path, *arguments: str) -> str:
 
 
 def rows(root: Path, *arguments: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(shown(root, *arguments, "--format", "json"))
-    return found
+    result: list[dict[str, Any]] = json.loads(shown(root, *arguments, "--format", "json"))
+    return result
 
 
 def logged_run(reader: Reader, window: Window) -> str:
@@ -57,15 +57,15 @@ def logged_run(reader: Reader, window: Window) -> str:
 
 def test_intervals_of_each_run_sum_to_its_ettr_denominator(reader: Reader, window: Window) -> None:
     for row in ettr_run_rows(reader, window).iter_rows(named=True):
-        found = run_stretches(reader, window, row["run_id"])
-        assert found["gpu_seconds"].sum() == pytest.approx(row["wall_gpu_s"], rel=1e-12)
-        kept = found.filter(pl.col("class") == "productive")["gpu_seconds"].sum()
+        result = run_stretches(reader, window, row["run_id"])
+        assert result["gpu_seconds"].sum() == pytest.approx(row["wall_gpu_s"], rel=1e-12)
+        kept = result.filter(pl.col("class") == "productive")["gpu_seconds"].sum()
         assert kept == pytest.approx(row["productive"], rel=1e-12)
-        queued = found.filter(pl.col("class").is_in(["queue_initial", "queue_requeue"]))["gpu_seconds"].sum()
+        queued = result.filter(pl.col("class").is_in(["queue_initial", "queue_requeue"]))["gpu_seconds"].sum()
         assert queued == pytest.approx(row["queued_initial"] + row["queued_requeue"], rel=1e-12)
-        span = (found["ended_at"].max() - found["started_at"].min()).total_seconds()  # type: ignore[operator, union-attr]  # times
-        assert found["seconds"].sum() == pytest.approx(span)
-        assert found.filter(pl.col("class") == NOT_ASKED)["gpu_seconds"].sum() == 0
+        span = (result["ended_at"].max() - result["started_at"].min()).total_seconds()  # type: ignore[operator, union-attr]  # times
+        assert result["seconds"].sum() == pytest.approx(span)
+        assert result.filter(pl.col("class") == NOT_ASKED)["gpu_seconds"].sum() == 0
 
 
 @pytest.mark.slow
@@ -73,22 +73,22 @@ def test_one_run_is_listed_second_by_second_in_every_format(
     everything: Path, reader: Reader, window: Window, tmp_path: Path
 ) -> None:
     run = logged_run(reader, window)
-    told = rows(everything, "ettr", "--run", run, "--by", "stretch")
-    assert [row["number"] for row in told] == list(range(1, len(told) + 1))
+    reported = rows(everything, "ettr", "--run", run, "--by", "stretch")
+    assert [row["number"] for row in reported] == list(range(1, len(reported) + 1))
     text = shown(everything, "ettr", "--run", run, "--by", "stretch", "--format", "csv")
-    assert pl.read_csv(io.StringIO(text)).height == len(told)
+    assert pl.read_csv(io.StringIO(text)).height == len(reported)
     shown(everything, "ettr", "--run", run, "--by", "stretch", "-o", str(tmp_path / "run.parquet"))
-    assert pl.read_parquet(tmp_path / "run.parquet").height == len(told)
+    assert pl.read_parquet(tmp_path / "run.parquet").height == len(reported)
     explained = json.loads(shown(everything, "ettr", "--run", run, "--explain", "--format", "json"))
     stretches, sums = (details["rows"] for details in explained["explain"]["details"])
-    assert stretches == told
+    assert stretches == reported
     by_class = rows(everything, "ettr", "--run", run, "--by", "class")
     assert [(row["class"], row["gpu_seconds"]) for row in sums] == [
         (row["class"], row["gpu_seconds"]) for row in by_class
     ]
-    said = shown(everything, "ettr", "--run", run)
-    assert "which is the denominator" in said
-    assert "expected" in said
+    output = shown(everything, "ettr", "--run", run)
+    assert "which is the denominator" in output
+    assert "expected" in output
 
 
 def test_intervals_of_one_run_are_labelled_so(everything: Path) -> None:
@@ -98,13 +98,13 @@ def test_intervals_of_one_run_are_labelled_so(everything: Path) -> None:
 
 
 def test_all_ettr_forms_are_shown_and_equal_the_stored_results(everything: Path, reader: Reader) -> None:
-    told = {row["metric"]: row for row in rows(everything, "ettr")}
+    reported = {row["metric"]: row for row in rows(everything, "ettr")}
     forms = {"ettr", "ettr_without_initial_queue", "ettr_with_checkpoint_writes"}
-    assert told.keys() >= forms | {f"{form}_mean_of_runs" for form in forms} | {"ettr_imputed", "ettr_expected"}
-    assert told["ettr"]["value"] <= told["ettr_with_checkpoint_writes"]["value"]
-    assert told["ettr"]["value"] <= told["ettr_without_initial_queue"]["value"]
-    assert told["ettr"]["ci_method"]
-    expected = told["ettr_expected"]
+    assert reported.keys() >= forms | {f"{form}_mean_of_runs" for form in forms} | {"ettr_imputed", "ettr_expected"}
+    assert reported["ettr"]["value"] <= reported["ettr_with_checkpoint_writes"]["value"]
+    assert reported["ettr"]["value"] <= reported["ettr_without_initial_queue"]["value"]
+    assert reported["ettr"]["ci_method"]
+    expected = reported["ettr_expected"]
     assert expected["ci_low"] <= expected["value"] <= expected["ci_high"]
     assert "infrastructure failures only" in expected["note"]
     stored = {
@@ -114,23 +114,23 @@ def test_all_ettr_forms_are_shown_and_equal_the_stored_results(everything: Path,
         .iter_rows(named=True)
     }
     for name in (*forms, "ettr_expected", "ettr_imputed"):
-        assert stored[name] == told[name]["value"]
+        assert stored[name] == reported[name]["value"]
 
 
 def test_every_meaning_of_goodput_stands_side_by_side(everything: Path) -> None:
-    told = {row["metric"]: row for row in rows(everything, "goodput")}
-    assert told.keys() >= {"goodput_job", "goodput_allocated", "goodput_capacity", "mpg"}
-    assert told["scheduling_goodput"]["value"] == told["occupancy"]["value"]
-    assert told["runtime_goodput"]["value"] == told["goodput_allocated"]["value"]
-    factors = [told[name]["value"] for name in ("scheduling_goodput", "runtime_goodput", "program_goodput")]
+    reported = {row["metric"]: row for row in rows(everything, "goodput")}
+    assert reported.keys() >= {"goodput_job", "goodput_allocated", "goodput_capacity", "mpg"}
+    assert reported["scheduling_goodput"]["value"] == reported["occupancy"]["value"]
+    assert reported["runtime_goodput"]["value"] == reported["goodput_allocated"]["value"]
+    factors = [reported[name]["value"] for name in ("scheduling_goodput", "runtime_goodput", "program_goodput")]
     if None not in factors:
-        assert told["mpg"]["value"] == pytest.approx(factors[0] * factors[1] * factors[2])
+        assert reported["mpg"]["value"] == pytest.approx(factors[0] * factors[1] * factors[2])
     of_runs = [row for row in rows(everything, "goodput", "--by", "run") if row["metric"] == "goodput_job"]
-    assert sum(row["numerator"] for row in of_runs) == pytest.approx(told["goodput_job"]["numerator"])
-    assert sum(row["denominator"] for row in of_runs) == pytest.approx(told["goodput_job"]["denominator"])
+    assert sum(row["numerator"] for row in of_runs) == pytest.approx(reported["goodput_job"]["numerator"])
+    assert sum(row["denominator"] for row in of_runs) == pytest.approx(reported["goodput_job"]["denominator"])
     buckets = rows(everything, "goodput", "--by", "bucket")
     kept = next(row for row in buckets if row["bucket"] == "productive")
-    assert kept["share"] == pytest.approx(told["goodput_job"]["value"])
+    assert kept["share"] == pytest.approx(reported["goodput_job"]["value"])
 
 
 def test_windows_cut_the_job_goodput_without_counting_time_twice(reader: Reader, window: Window) -> None:
@@ -143,20 +143,20 @@ def test_windows_cut_the_job_goodput_without_counting_time_twice(reader: Reader,
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["cause", "category", "node", "user", "account", "partition", "run", "day"])
 def test_what_was_lost_adds_up_whatever_it_is_split_by(everything: Path, by: str) -> None:
-    told = rows(everything, "lost", "--by", by)
-    assert sum(row["share"] for row in told) == pytest.approx(1)
-    assert sum(row["share_allocated"] or 0 for row in told) == pytest.approx(1)
-    amounts = [row["gpu_seconds"] for row in told]
+    reported = rows(everything, "lost", "--by", by)
+    assert sum(row["share"] for row in reported) == pytest.approx(1)
+    assert sum(row["share_allocated"] or 0 for row in reported) == pytest.approx(1)
+    amounts = [row["gpu_seconds"] for row in reported]
     assert amounts == sorted(amounts, reverse=True)
 
 
 @pytest.mark.slow
 def test_with_accounting_alone_nothing_is_invented(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=60)
-    told = {row["metric"]: row for row in rows(root, "goodput")}
-    assert "goodput_job" not in told
-    assert told["mpg"]["value"] is None
-    assert "cannot tell" in told["mpg"]["note"]
+    reported = {row["metric"]: row for row in rows(root, "goodput")}
+    assert "goodput_job" not in reported
+    assert reported["mpg"]["value"] is None
+    assert "cannot tell" in reported["mpg"]["note"]
     assert "No run log" in shown(root, "goodput", "--by", "bucket")
     ettr = {row["metric"]: row for row in rows(root, "ettr")}
     assert ettr["ettr"]["value"] is None

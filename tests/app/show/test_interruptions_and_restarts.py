@@ -52,63 +52,63 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return load(tmp_path_factory.mktemp("orders"), {"sacct.txt": sacct, "events.txt": event}, {"run.jsonl": log})
 
 
-def shown(root: Path, *asked: str) -> list[dict[str, Any]]:
-    done = trackside("show", *asked, "--format", "json", "--warehouse", str(root))
+def shown(root: Path, *requested: str) -> list[dict[str, Any]]:
+    done = trackside("show", *requested, "--format", "json", "--warehouse", str(root))
     assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    result: list[dict[str, Any]] = json.loads(done.stdout)
+    return result
 
 
 @pytest.mark.slow
 def test_interruption_lists_possible_domains_and_node_events(root: Path) -> None:
-    found = {each["job_id"]: each for each in shown(root, "interruptions")}
-    assert (found["7"]["domains"], found["7"]["events"]) == ("software,hardware", "node_down (n2)")
-    assert (found["11"]["class"], found["11"]["domains"], found["11"]["events"]) == (
+    result = {each["job_id"]: each for each in shown(root, "interruptions")}
+    assert (result["7"]["domains"], result["7"]["events"]) == ("software,hardware", "node_down (n2)")
+    assert (result["11"]["class"], result["11"]["domains"], result["11"]["events"]) == (
         "user",
         "user,software,hardware",
         None,
     )
-    assert found["8"]["domains"] is None
-    assert (found["8"]["made_room_for"], found["8"]["made_room_for_attempt"], found["8"]["second_order"]) == (
+    assert result["8"]["domains"] is None
+    assert (result["8"]["made_room_for"], result["8"]["made_room_for_attempt"], result["8"]["second_order"]) == (
         "llama",
         2,
         True,
     )
-    assert (found["10"]["made_room_for"], found["10"]["second_order"]) == (None, None)
+    assert (result["10"]["made_room_for"], result["10"]["second_order"]) == (None, None)
     only = shown(root, "interruptions", "--run", "8")
     assert [each["job_id"] for each in only] == ["8"]
 
 
 def test_interruptions_are_summed_up_by_order_of_loss(root: Path) -> None:
-    found = {each["order"]: each for each in shown(root, "interruptions", "--by", "order")}
-    assert {name: each["n"] for name, each in found.items()} == {"first": 1, "second": 2, "unknown": 1, "none": 1}
+    result = {each["order"]: each for each in shown(root, "interruptions", "--by", "order")}
+    assert {name: each["n"] for name, each in result.items()} == {"first": 1, "second": 2, "unknown": 1, "none": 1}
     # What is not logged cannot be priced; the node failure cost what the test of restarts in place says, on 2 nodes.
-    assert found["first"]["cost_gpu_s"] == 16 * (100 + 10 + 60 + 30)
-    assert found["second"]["cost_gpu_s"] is None
-    assert found["second"]["n_unpriced"] == 2
-    assert found["second"]["imputed_gpu_s"] == 8 * (1800 + 600)
+    assert result["first"]["cost_gpu_s"] == 16 * (100 + 10 + 60 + 30)
+    assert result["second"]["cost_gpu_s"] is None
+    assert result["second"]["n_unpriced"] == 2
+    assert result["second"]["imputed_gpu_s"] == 8 * (1800 + 600)
 
 
 @pytest.mark.parametrize("by", ["class", "cause", "node"])
 def test_interruptions_are_summed_up_and_lose_none(root: Path, by: str) -> None:
-    found = shown(root, "interruptions", "--by", by)
-    assert sum(each["n"] for each in found) == 5
-    assert sum(each["share"] or 0 for each in found) == pytest.approx(1)
+    result = shown(root, "interruptions", "--by", by)
+    assert sum(each["n"] for each in result) == 5
+    assert sum(each["share"] or 0 for each in result) == pytest.approx(1)
     infrastructure = {"class": "infrastructure", "cause": "node_fail", "node": "n2"}[by]
-    assert found[0][by] == infrastructure
+    assert result[0][by] == infrastructure
 
 
 def test_second_order_share_has_bounds_for_unknown_preemptors(root: Path) -> None:
     with open_reader(root) as reader:
-        found = {each["metric"]: each for each in second_order_rows(reader, whole(root)).to_dicts()}
+        result = {each["metric"]: each for each in second_order_rows(reader, whole(root)).to_dicts()}
         stored = reader.table("cluster_metrics").filter(pl.col("metric") == "second_order_share")
     first, second, unknown = 1800 * 16, 8 * (1800 + 600), 1800 * 8
-    assert found["lost_imputed_first_order"]["value"] == first
-    assert found["lost_imputed_second_order"]["value"] == second
-    share = found["second_order_share"]
+    assert result["lost_imputed_first_order"]["value"] == first
+    assert result["lost_imputed_second_order"]["value"] == second
+    share = result["second_order_share"]
     assert share["value"] == share["bound_low"] == pytest.approx(second / (first + second))
     assert share["bound_high"] == pytest.approx((second + unknown) / (first + second + unknown))
-    assert found["lost_second_order"]["value"] is None
+    assert result["lost_second_order"]["value"] is None
     assert share["value"] in stored["value"].to_list()
 
 
@@ -126,24 +126,26 @@ def test_restarts_within_an_allocation_stand_apart_in_every_form(root: Path) -> 
 
 
 def test_every_stage_of_restarts_has_an_n_of_its_own(root: Path) -> None:
-    found = {
+    result = {
         (each["where"], each["stage"]): (each["n"], each["median_s"], each["mean_s"])
         for each in shown(root, "restarts", "--by", "stage")
         if each["cause"] == "all"
     }
     # Steps stop at 2930 s, the node is down at 2980, its job over at 3000, started again at 3100; a step is at 3140.
     expected = {"detect": 50, "terminate": 20, "job restart": 100, "launch": 10, "warm-up": 30, "first step": 210}
-    assert {stage: found["new attempt", stage] for stage in expected} == {
+    assert {stage: result["new attempt", stage] for stage in expected} == {
         stage: (1, seconds, seconds) for stage, seconds in expected.items()
     }
-    assert found["in allocation", "first step"] == (1, 40, 40)
-    assert ("in allocation", "detect") not in found
-    assert ("in allocation", "queue") not in found
+    assert result["in allocation", "first step"] == (1, 40, 40)
+    assert ("in allocation", "detect") not in result
+    assert ("in allocation", "queue") not in result
 
 
-@pytest.mark.parametrize("asked", [("restarts",), ("restarts", "--by", "stage"), ("interruptions", "--by", "order")])
-def test_what_is_shown_explains_itself(root: Path, asked: tuple[str, ...]) -> None:
-    done = trackside("show", *asked, "--explain", "--warehouse", str(root))
+@pytest.mark.parametrize(
+    "requested", [("restarts",), ("restarts", "--by", "stage"), ("interruptions", "--by", "order")]
+)
+def test_what_is_shown_explains_itself(root: Path, requested: tuple[str, ...]) -> None:
+    done = trackside("show", *requested, "--explain", "--warehouse", str(root))
     assert done.returncode == 0, done.stderr
     for word in ("definition", "SELECT", "interval"):
         assert word in done.stdout

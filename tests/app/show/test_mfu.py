@@ -70,16 +70,16 @@ def log(run: str, job: str, **facts: object) -> str:
 
 def dcgm() -> str:
     """Every minute the tensor activity and the SM clock of all GPUs."""
-    found = []
+    result = []
     for node, activity in TENSOR.items():
         for gpu in range(8):
             labels = f'gpu="{gpu}",UUID="GPU-{node}-{gpu}",modelName="{H100}",Hostname="{node}"'
             for second in range(START, START + 5 * HOUR + 1, 60):
-                found += [
+                result += [
                     f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{labels}}} {activity} {second}",
                     f"DCGM_FI_DEV_SM_CLOCK{{{labels}}} 1830 {second}",
                 ]
-    return "\n".join([*found, "# EOF"]) + "\n"
+    return "\n".join([*result, "# EOF"]) + "\n"
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +94,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports = ingesting.ingest_files(
             writer, Config(), [str(folder / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
         )
-        asked = TelemetryRequest(cluster="c")
-        reports += ingest_files(writer, Config(), [str(folder / "dcgm.om")], asked, now=NOW, progress=lambda *_: None)
+        requested = TelemetryRequest(cluster="c")
+        reports += ingest_files(
+            writer, Config(), [str(folder / "dcgm.om")], requested, now=NOW, progress=lambda *_: None
+        )
         files = [str(folder / f"{run}.jsonl") for run, _, _ in logs]
         reports += runlogs.ingest_files(writer, files, cluster="c", now=NOW, progress=lambda *_: None)
         assert first_error(reports) is None
@@ -111,12 +113,12 @@ Shown: TypeAlias = "Callable[..., list[dict[str, Any]]]"
 def ask(root: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
     """What `show mfu` prints, in this process."""
 
-    def told(*arguments: str) -> str:
+    def printed(*arguments: str) -> str:
         capsys.readouterr()
         assert cli.main(["show", "mfu", *arguments, "--warehouse", str(root)]) == 0
         return capsys.readouterr().out
 
-    return told
+    return printed
 
 
 @pytest.fixture
@@ -124,8 +126,8 @@ def shown(ask: Ask) -> Shown:
     """Its rows."""
 
     def rows(*arguments: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(ask(*arguments, "--format", "json"))
-        return found
+        result: list[dict[str, Any]] = json.loads(ask(*arguments, "--format", "json"))
+        return result
 
     return rows
 

@@ -44,8 +44,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reader(warehouse: Path) -> Iterator[Reader]:
-    with open_reader(warehouse) as found:
-        yield found
+    with open_reader(warehouse) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
@@ -54,26 +54,26 @@ def window(reader: Reader) -> Window:
     return Window(row["cluster"], row["since"], row["until"])
 
 
-def asked(reader: Reader, window: Window, by: str) -> Answer:
+def answer_by(reader: Reader, window: Window, by: str) -> Answer:
     return mttf(reader, window, Question(by=by))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", SPLITS)
 def test_every_split_has_rows_and_explains_each_number(by: str, reader: Reader, window: Window) -> None:
-    found = asked(reader, window, by)
-    assert found.shown.height > 0
-    assert set(found.columns) <= set(found.rows.columns)
-    told = explain(reader, found, [window])
-    assert {each["metric"] for each in told["metrics"]} == set(found.metrics)
-    assert set(told["sql"]) == set(found.queries)
-    for number in told["numbers"]:
+    result = answer_by(reader, window, by)
+    assert result.shown.height > 0
+    assert set(result.columns) <= set(result.rows.columns)
+    reported = explain(reader, result, [window])
+    assert {each["metric"] for each in reported["metrics"]} == set(result.metrics)
+    assert set(reported["sql"]) == set(result.queries)
+    for number in reported["numbers"]:
         assert {"metric", "value", "n", "ci_low", "ci_high", "ci_method"} <= set(number)
 
 
 @pytest.mark.parametrize("by", SPLITS)
 def test_every_split_works_for_several_clusters(by: str, reader: Reader, window: Window) -> None:
-    answers = [asked(reader, window, by)] * 2
+    answers = [answer_by(reader, window, by)] * 2
     both = together(answers, [window, Window("other", window.since, window.until)])
     assert both.rows.height == 2 * answers[0].rows.height
     assert both.shown.height == 2 * answers[0].shown.height
@@ -123,16 +123,16 @@ def test_shorter_window_equals_the_same_cut_of_a_longer_one(reader: Reader, wind
 
 
 def test_sizes_sum_to_pooled_and_causes_to_unplanned_failures(reader: Reader, window: Window) -> None:
-    rows = asked(reader, window, "size").rows.filter(
+    rows = answer_by(reader, window, "size").rows.filter(
         (pl.col("class") == "unplanned") & (pl.col("counted") == "attempts")
     )
     pooled = rows.filter(pl.col("size") == "pooled").row(0, named=True)
     sizes = rows.filter(~pl.col("size").is_in(["pooled", "over 128", "960-1088"]))
     assert sizes["n_failures"].sum() == pooled["n_failures"]
     assert sizes["exposure_gpu_days"].sum() == pytest.approx(pooled["exposure_gpu_days"])
-    assert asked(reader, window, "cause").rows["n_failures"].sum() == pooled["n_failures"]
+    assert answer_by(reader, window, "cause").rows["n_failures"].sum() == pooled["n_failures"]
     for label in ("user", "partition"):
-        split = asked(reader, window, label).rows.filter(
+        split = answer_by(reader, window, label).rows.filter(
             (pl.col("class") == "unplanned") & (pl.col("counted") == "attempts")
         )
         assert split["n_failures"].sum() == pooled["n_failures"]
@@ -140,8 +140,8 @@ def test_sizes_sum_to_pooled_and_causes_to_unplanned_failures(reader: Reader, wi
 
 
 def test_a_reference_is_set_beside_our_rate_of_its_class(reader: Reader, window: Window) -> None:
-    rows = {row["reference"]: row for row in asked(reader, window, "reference").rows.iter_rows(named=True)}
-    ours = asked(reader, window, "size").rows.filter(
+    rows = {row["reference"]: row for row in answer_by(reader, window, "reference").rows.iter_rows(named=True)}
+    ours = answer_by(reader, window, "size").rows.filter(
         (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts") & (pl.col("size") == "pooled")
     )
     vendor = rows["CoreWeave benchmark"]
@@ -198,9 +198,9 @@ class Bursts(KeepsNothing):
             submitted_at=pl.col("started_at").cast(frames.TIME),
         )
         if name == "endings":
-            said = {"class": "infrastructure", "cause": "node_fail"}
+            output = {"class": "infrastructure", "cause": "node_fail"}
             failed = rows.filter(pl.col("state") == "NODE_FAIL").with_columns(incident="job_id")
-            return failed.with_columns(pl.lit(text).alias(column) for column, text in said.items())
+            return failed.with_columns(pl.lit(text).alias(column) for column, text in output.items())
         return rows.with_columns(het_job_id=pl.lit(None, dtype=pl.String), suspended_s=0.0, n_nodes=1, milli_gpus=8000)
 
 
@@ -213,6 +213,6 @@ def test_the_surest_burst_of_all_widens_the_interval_of_a_claim() -> None:
     (row,) = pooled.to_dicts()
     assert row["phi_p"] == 0
     claim = Claim("x", "mttf", "q", "r", "capability", 1.0, "at_least", "d", gpus=8)
-    found = measure(Bursts(), month, claim)
-    assert [found.low, found.high] == pytest.approx([row["mttf_low_d"] / 8, row["mttf_high_d"] / 8])
-    assert "failures come in bursts" in str(found.method)
+    result = measure(Bursts(), month, claim)
+    assert [result.low, result.high] == pytest.approx([row["mttf_low_d"] / 8, row["mttf_high_d"] / 8])
+    assert "failures come in bursts" in str(result.method)

@@ -79,15 +79,15 @@ RATES = {
 
 def readings() -> str:
     """Every 60 s what GPUs of four nodes did: GPU 0 is busy, GPU 1 is idle in the second hour."""
-    found = []
+    result = []
     for second in range(START + 60, END + 1, 60):
         for node in ("n1", "n2", "n3", "n4"):
             for gpu, util in {"0": 100, "1": 40}.items():
                 labels = f'gpu="{gpu}",UUID="GPU-{node}-{gpu}",Hostname="{node}"'
                 value = 0 if gpu == "1" and second > MIDNIGHT else util
-                found += [f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {value} {second}",
+                result += [f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} {value} {second}",
                           f"DCGM_FI_DEV_POWER_USAGE{{{labels}}} {300 if value else 100} {second}"]  # fmt: skip
-    return "\n".join([*found, "# EOF"]) + "\n"
+    return "\n".join([*result, "# EOF"]) + "\n"
 
 
 def node_samples() -> pl.DataFrame:
@@ -163,7 +163,7 @@ def reader(warehouse: Path) -> Iterator[Reader]:
         yield opened
 
 
-def asked(reader: Reader, what: str, by: str | None = None, window: Window = WINDOW) -> Answer:
+def answer_of(reader: Reader, what: str, by: str | None = None, window: Window = WINDOW) -> Answer:
     return QUESTIONS[what](reader, window, Question(by=by))
 
 
@@ -180,56 +180,56 @@ def close(one: float | None, other: float | None) -> bool:
 
 
 def test_utilisation_is_a_ratio_of_sums_beside_how_much_was_seen(reader: Reader) -> None:
-    found = rows(asked(reader, "utilisation", "user"))
-    bob = found["bob"]
+    result = rows(answer_of(reader, "utilisation", "user"))
+    bob = result["bob"]
     assert (bob["allocated_s"], bob["observed_s"], bob["coverage"]) == (8 * HOUR, 4 * HOUR, 0.5)
     assert (bob["idle_s"], bob["idle_share"]) == (HOUR, 0.25)
     assert bob["gpu_util"] == pytest.approx((1 + 1 + 0.4 + 0) / 4)
     assert (bob["power_w"], bob["energy_kwh"]) == (pytest.approx(250), pytest.approx(1))
     assert (bob["tensor_active"], bob["tensor_active_s"]) == (None, 0)
-    assert "carol" not in found, "who holds no GPUs has no use of them"
+    assert "carol" not in result, "who holds no GPUs has no use of them"
 
 
 def test_node_shared_by_one_user_counts_for_user_not_attempt(reader: Reader) -> None:
-    alice = rows(asked(reader, "utilisation", "user"))["alice"]
+    alice = rows(answer_of(reader, "utilisation", "user"))["alice"]
     assert (alice["observed_s"], alice["unattributed_s"], alice["coverage"]) == (8 * HOUR, 0, 1)
-    attempts = rows(asked(reader, "utilisation", "attempt"))
+    attempts = rows(answer_of(reader, "utilisation", "attempt"))
     assert (attempts["2"]["observed_s"], attempts["2"]["unattributed_s"]) == (0, 2 * HOUR)
     assert (attempts["2"]["gpu_util"], attempts["2"]["idle_share"]) == (None, None)
-    account = rows(asked(reader, "utilisation", "account"))["alicelab"]
+    account = rows(answer_of(reader, "utilisation", "account"))["alicelab"]
     assert (account["observed_s"], account["unattributed_s"]) == (4 * HOUR, 4 * HOUR)
 
 
 def test_node_checks_are_reported_as_no_utilisation(reader: Reader) -> None:
-    answer = asked(reader, "utilisation", "user")
+    answer = answer_of(reader, "utilisation", "user")
     assert "root" not in rows(answer)
     assert any(note.startswith("Node checks held 4 GPU-h more") for note in answer.notes)
 
 
 @pytest.mark.parametrize("by", ["user", "account", "partition", "run", "attempt"])
 def test_every_split_adds_up_to_the_cluster(by: str, reader: Reader) -> None:
-    whole = rows(asked(reader, "utilisation", "cluster"))["c"]
-    parts = asked(reader, "utilisation", by).rows
+    whole = rows(answer_of(reader, "utilisation", "cluster"))["c"]
+    parts = answer_of(reader, "utilisation", by).rows
     seen = sum(float(parts[name].sum()) for name in ("observed_s", "unattributed_s"))
     assert seen == whole["observed_s"] + whole["unattributed_s"] == 12 * HOUR
     assert parts["allocated_s"].sum() == whole["allocated_s"] == 16 * HOUR
 
 
 def test_the_most_idle_comes_first(reader: Reader) -> None:
-    assert asked(reader, "utilisation", "user").rows["subject"].to_list() == ["alice", "bob"]
+    assert answer_of(reader, "utilisation", "user").rows["subject"].to_list() == ["alice", "bob"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [START + 1, START + 90, MIDNIGHT - 1, MIDNIGHT + 1234])
 def test_two_windows_that_cut_attempts_and_samples_sum_to_one(cut: int, reader: Reader) -> None:
     halves = [Window("c", at(low), at(high)) for low, high in pairwise((START, cut, END))]
-    found = [rows(asked(reader, "utilisation", "user", half)) for half in halves]
-    whole = rows(asked(reader, "utilisation", "user"))
+    result = [rows(answer_of(reader, "utilisation", "user", half)) for half in halves]
+    whole = rows(answer_of(reader, "utilisation", "user"))
     for user, told in whole.items():
         for name in ("allocated_s", "observed_s", "judged_s", "idle_s", "gpu_util_sum", "energy_j"):
-            assert sum(half[user][name] for half in found) == pytest.approx(told[name], rel=1e-12)
-    for user, told in rows(asked(reader, "filesystems", "user")).items():
-        part = [rows(asked(reader, "filesystems", "user", half)).get(user, {}) for half in halves]
+            assert sum(half[user][name] for half in result) == pytest.approx(told[name], rel=1e-12)
+    for user, told in rows(answer_of(reader, "filesystems", "user")).items():
+        part = [rows(answer_of(reader, "filesystems", "user", half)).get(user, {}) for half in halves]
         for name in ("operations", "observed_s", "shared_operations"):
             assert sum(half.get(name) or 0 for half in part) == pytest.approx(told[name] or 0, rel=1e-12)
 
@@ -265,7 +265,7 @@ def test_hours_give_the_same_as_samples_for_whole_hours(tmp_path: Path, reader: 
         assert told is not None
         assert told.attempts["hourly_s"].to_list() == told.attempts["observed_s"].to_list()
         for by in ("user", "attempt"):
-            before, after = rows(asked(reader, "utilisation", by)), asked(later, "utilisation", by)
+            before, after = rows(answer_of(reader, "utilisation", by)), answer_of(later, "utilisation", by)
             for subject, row in rows(after).items():
                 for name in ("observed_s", "unattributed_s", "judged_s", "idle_s", "gpu_util", "energy_kwh"):
                     assert close(row[name], before[subject][name]), (by, subject, name)
@@ -279,7 +279,7 @@ def test_window_within_a_rolled_up_hour_gets_its_part_of_it(tmp_path: Path) -> N
         without_samples(writer)
     with open_reader(root) as later:
         window = Window("c", at(MIDNIGHT + 600), at(MIDNIGHT + 1200))
-        bob = rows(asked(later, "utilisation", "user", window))["bob"]
+        bob = rows(answer_of(later, "utilisation", "user", window))["bob"]
     assert (bob["observed_s"], bob["idle_s"], bob["gpu_util"]) == (1200, pytest.approx(600), pytest.approx(0.5))
 
 
@@ -323,18 +323,18 @@ def test_hour_of_a_node_that_changed_hands_is_unattributed(tmp_path: Path) -> No
     """This is for hours of which only the mean is stored."""
     with open_reader(kept_by_the_hour(tmp_path)) as later:
         for by, (bob, carol) in {"user": ("bob", "carol"), "attempt": ("1", "2")}.items():
-            gpus = rows(asked(later, "utilisation", by))
+            gpus = rows(answer_of(later, "utilisation", by))
             assert (gpus[bob]["coverage"], gpus[bob]["idle_s"], gpus[bob]["unattributed_s"]) == (0, None, HOUR)
             assert gpus[carol]["coverage"] == pytest.approx(2 / 3), "what is unattributed was not seen to be hers"
             assert (gpus[carol]["idle_s"], gpus[carol]["unattributed_s"]) == (0, HOUR)
-            files = rows(asked(later, "filesystems", by))
+            files = rows(answer_of(later, "filesystems", by))
             assert (files[bob]["metadata_operations"], files[bob]["shared_s"]) == (None, 0)
             assert files[bob]["shared_metadata_operations"] == files[carol]["shared_metadata_operations"] == 25 * HOUR
             assert files[carol]["metadata_operations"] == HOUR, "those of the hour that she had for herself"
-        (node,) = asked(later, "filesystems").rows.to_dicts()
+        (node,) = answer_of(later, "filesystems").rows.to_dicts()
         assert (node["shared_metadata_operations"], node["attributed_metadata_operations"]) == (50 * HOUR, HOUR)
         for what in ("utilisation", "filesystems"):
-            notes = asked(later, what, "user").notes
+            notes = answer_of(later, what, "user").notes
             assert any(
                 note.startswith("Of 2 of 2 days only hourly roll-ups are there: the owner of an hour") for note in notes
             )
@@ -348,7 +348,7 @@ def test_telemetry_removed_by_retention_differs_from_none(tmp_path: Path) -> Non
             retain(writer, keep, now=NOW + timedelta(days=10))
     with open_reader(root) as later:
         for what, of in (("utilisation", "GPUs"), ("filesystems", "nodes"), ("network", "nodes")):
-            answer = asked(later, what, None, Window("c", at(START), at(END - 1)))
+            answer = answer_of(later, what, None, Window("c", at(START), at(END - 1)))
             assert answer.rows.is_empty()
             assert f"No telemetry of {of} is left: `trackside retention` removed" in answer.when_empty
             assert "before 2026-10-02T00:00:00Z, last at 2026-10-03T00:00:00Z" in answer.when_empty
@@ -366,13 +366,16 @@ def test_missing_telemetry_comes_with_the_next_step(bare: Path) -> None:
 def test_telemetry_of_other_times_differs_from_none(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         window = Window("c", at(START - 3 * HOUR), at(START - 2 * HOUR))
-        assert "There is telemetry of 2026-09-21 to 2026-09-22" in asked(reader, "utilisation", None, window).when_empty
+        assert (
+            "There is telemetry of 2026-09-21 to 2026-09-22"
+            in answer_of(reader, "utilisation", None, window).when_empty
+        )
 
 
 def test_a_split_that_makes_no_sense_is_refused(reader: Reader) -> None:
     for what in ("utilisation", "filesystems", "network", "health"):
         with pytest.raises(UsageError, match="it takes: "):
-            asked(reader, what, "colour")
+            answer_of(reader, what, "colour")
 
 
 def test_the_command_shows_notes_and_machines_get_every_part(warehouse: Path) -> None:
@@ -390,19 +393,19 @@ def test_the_command_shows_notes_and_machines_get_every_part(warehouse: Path) ->
 
 
 def test_a_mount_has_all_that_was_seen_and_what_of_it_was_whose(reader: Reader) -> None:
-    found = rows(asked(reader, "filesystems"), subject="device")
-    data = found["/data"]
+    result = rows(answer_of(reader, "filesystems"), subject="device")
+    data = result["/data"]
     assert (data["n_nodes"], data["operations"]) == (4, 4 * 2 * HOUR * 100)
     assert data["mean_response_s"] == pytest.approx(0.0025)
     assert (data["attributed_operations"], data["checks_operations"]) == (3 * HOUR * 100, 2 * HOUR * 100)
     assert (data["shared_operations"], data["outside_operations"]) == (HOUR * 100, 2 * HOUR * 100)  # n4; nx
     assert data["read_bytes"] == 4 * 2 * HOUR * 1e6
     assert data["written_bytes"] is None, "nobody tells it, and that is no zero"
-    assert found["/home"]["mean_response_s"] is None
+    assert result["/home"]["mean_response_s"] is None
 
 
 def test_shared_nodes_are_unattributed(reader: Reader) -> None:
-    answer = asked(reader, "filesystems", "user")
+    answer = answer_of(reader, "filesystems", "user")
     told = {(row["subject"], row["device"]): row for row in answer.rows.iter_rows(named=True)}
     bob, carol = told["bob", "/data"], told["carol", "/data"]
     assert (bob["operations"], bob["shared_operations"]) == (HOUR * 100, HOUR * 100)
@@ -414,20 +417,22 @@ def test_shared_nodes_are_unattributed(reader: Reader) -> None:
 
 
 def test_stored_attempt_activity_equals_that_from_samples(reader: Reader) -> None:
-    stored = asked(reader, "filesystems", "attempt")
+    stored = answer_of(reader, "filesystems", "attempt")
     assert stored.queries == ("attempt_node_activity",)
-    almost = asked(reader, "filesystems", "attempt", Window("c", at(START), at(END + 1)))
+    almost = answer_of(reader, "filesystems", "attempt", Window("c", at(START), at(END + 1)))
     assert almost.queries != stored.queries
     key = ["subject", "device"]
     assert stored.rows.sort(key).equals(almost.rows.select(stored.rows.columns).sort(key))
 
 
 def test_nodes_and_networks_are_shown_too(reader: Reader) -> None:
-    nodes = {(row["subject"], row["device"]) for row in asked(reader, "filesystems", "node").rows.iter_rows(named=True)}
+    nodes = {
+        (row["subject"], row["device"]) for row in answer_of(reader, "filesystems", "node").rows.iter_rows(named=True)
+    }
     assert ("nx", "/home") in nodes
-    network = rows(asked(reader, "network"), subject="device")
+    network = rows(answer_of(reader, "network"), subject="device")
     assert network["mlx5_0/1"]["received_bytes"] == 4 * 2 * HOUR * 2e9
-    assert "on shared nodes" in {heading for heading, _ in asked(reader, "network").columns.values()}
+    assert "on shared nodes" in {heading for heading, _ in answer_of(reader, "network").columns.values()}
 
 
 @pytest.mark.slow
@@ -445,8 +450,8 @@ def test_hours_of_nodes_stand_where_samples_are_gone(tmp_path: Path, reader: Rea
         computing.compute(writer, Config(), now=NOW)
     with open_reader(root) as later:
         for by in ("user", "attempt"):
-            before = {(r["subject"], r["device"]): r for r in asked(reader, "filesystems", by).rows.to_dicts()}
-            after = asked(later, "filesystems", by).rows.to_dicts()
+            before = {(r["subject"], r["device"]): r for r in answer_of(reader, "filesystems", by).rows.to_dicts()}
+            after = answer_of(later, "filesystems", by).rows.to_dicts()
             assert len(after) == len(before)
             for row in after:
                 for name in ("operations", "shared_operations", "read_bytes", "mean_response_s", "n_nodes"):
@@ -454,16 +459,16 @@ def test_hours_of_nodes_stand_where_samples_are_gone(tmp_path: Path, reader: Rea
 
 
 def test_many_nodes_are_read_a_part_at_a_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = asked(reader, "filesystems", "user").rows
+    whole = answer_of(reader, "filesystems", "user").rows
     monkeypatch.setattr("app.results.telemetry.node_activity.AT_ONCE", 100)
-    assert asked(reader, "filesystems", "user").rows.equals(whole)
+    assert answer_of(reader, "filesystems", "user").rows.equals(whole)
 
 
 # --- health
 
 
 def test_incident_lists_cause_touched_attempts_and_action(reader: Reader) -> None:
-    answer = asked(reader, "health")
+    answer = answer_of(reader, "health")
     worst = answer.rows.row(0, named=True)
     assert (worst["node"], worst["gpus"], worst["severity"], worst["n_events"]) == ("n1", "0,1", "critical", 2)
     assert (worst["n_attempts"], worst["n_ended"]) == (1, 1)
@@ -475,42 +480,42 @@ def test_incident_lists_cause_touched_attempts_and_action(reader: Reader) -> Non
 
 
 def test_incidents_are_listed_by_node_attempt_and_kind(reader: Reader) -> None:
-    nodes = rows(asked(reader, "health", "node"), subject="node")
+    nodes = rows(answer_of(reader, "health", "node"), subject="node")
     assert list(nodes) == ["n1", "n4", "n9"]
     assert (nodes["n1"]["critical"], nodes["n4"]["warning"], nodes["n9"]["info"]) == (1, 1, 1)
-    attempts = asked(reader, "health", "attempt").rows
-    found = set(attempts.select("job_id", "node", "at_end").rows())
-    assert {("1", "n1", True), ("5", "n4", False)} <= found
-    kinds = asked(reader, "health", "kind").rows
+    attempts = answer_of(reader, "health", "attempt").rows
+    result = set(attempts.select("job_id", "node", "at_end").rows())
+    assert {("1", "n1", True), ("5", "n4", False)} <= result
+    kinds = answer_of(reader, "health", "kind").rows
     assert kinds.select("kind", "code", "n_events", "n_gpus").rows()[:2] == [("ecc", "dbe", 1, 1), ("xid", "79", 1, 1)]
 
 
 def test_without_critical_incidents_nothing_is_to_be_drained(reader: Reader) -> None:
     early = Window("c", at(START), at(MIDNIGHT))
-    answer = asked(reader, "health", None, early)
+    answer = answer_of(reader, "health", None, early)
     assert answer.rows.height == 2
     assert "scontrol" not in "\n".join(answer.notes)
 
 
 def test_window_without_events_names_those_outside_it(reader: Reader) -> None:
     before = Window("c", at(START - 3 * HOUR), at(START - 2 * HOUR))
-    said = asked(reader, "health", None, before).when_empty
-    assert said.startswith("No health events in this window; there are 3 outside of it, the last of 2026-09-2")
+    output = answer_of(reader, "health", None, before).when_empty
+    assert output.startswith("No health events in this window; there are 3 outside of it, the last of 2026-09-2")
 
 
 def test_health_reports_how_much_of_the_window_is_covered(reader: Reader) -> None:
-    said = "Telemetry of health covers "
-    assert not any(note.startswith(said) for note in asked(reader, "health").notes)
+    output = "Telemetry of health covers "
+    assert not any(note.startswith(output) for note in answer_of(reader, "health").notes)
     longer = Window("c", at(START - 48 * HOUR), at(MIDNIGHT))
     assert any(
-        note.startswith(said) and "of these 2 d " in note for note in asked(reader, "health", None, longer).notes
+        note.startswith(output) and "of these 2 d " in note for note in answer_of(reader, "health", None, longer).notes
     )
 
 
 def test_missing_events_are_explained_by_their_source(bare: Path) -> None:
     with open_reader(bare) as reader:
         for by in ("incident", "node", "attempt", "kind"):
-            answer = asked(reader, "health", by)
+            answer = answer_of(reader, "health", by)
             assert answer.rows.is_empty()
             assert not answer.notes
             assert "trackside ingest prometheus" in answer.when_empty

@@ -117,15 +117,15 @@ def test_the_seed_has_only_values_that_are_exported() -> None:
     series = re.findall(r"^(trackside_\w+)\{(.*)\} ", seed.history(0), re.MULTILINE)
     assert series
     for family, labels in series:
-        told = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        reported = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         for label, known in BY_NAME[family].values.items():
-            assert told[label] in known, (family, labels)
+            assert reported[label] in known, (family, labels)
 
 
 def test_trainable_time_is_shown_category_by_category() -> None:
     (panel,) = (panel for panel in PANELS if panel["title"].startswith("GPU-hours that could have trained"))
-    told = re.findall(r"\w+", panel["description"])
-    assert set(told) & set(CATEGORIES) == set(CATEGORIES) - {"productive"}
+    reported = re.findall(r"\w+", panel["description"])
+    assert set(reported) & set(CATEGORIES) == set(CATEGORIES) - {"productive"}
     assert f"of the categories {', '.join(COSTLY)}. Unobserved time" in panel["description"]
 
 
@@ -177,8 +177,8 @@ def test_every_query_returns_rows_on_a_real_prometheus(prometheus: Prometheus, w
 def test_cluster_without_run_logs_shows_bounds_and_no_value(prometheus: Prometheus) -> None:
     values = {"cluster": "beta", "window": "7d"}
     (goodput,) = (panel for panel in PANELS if panel["title"] == "Goodput (of allocated)")
-    found = {target["legendFormat"]: _rows(prometheus, target, values) for target in goodput["targets"]}
-    assert {name: len(rows) for name, rows in found.items()} == {"measured": 0, "at least": 1, "at most": 1}
+    result = {target["legendFormat"]: _rows(prometheus, target, values) for target in goodput["targets"]}
+    assert {name: len(rows) for name, rows in result.items()} == {"measured": 0, "at least": 1, "at most": 1}
 
 
 @pytest.mark.xdist_group("prometheus")

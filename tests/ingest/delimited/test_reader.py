@@ -93,10 +93,10 @@ def test_a_header_without_rows_is_no_error() -> None:
 def test_missing_columns_are_all_named_with_a_command_to_copy() -> None:
     with pytest.raises(MissingColumnError) as caught:
         parse(b"JobID|User|Start|State\n1|a|0|FAILED\n")
-    said = str(caught.value)
-    assert "missing columns: Submit, End, NodeList, AllocTRES or AllocGRES, Cluster" in said
-    assert "found: JobID, User, Start, State" in said
-    assert "sacct -a -D -X -P" in said
+    output = str(caught.value)
+    assert "missing columns: Submit, End, NodeList, AllocTRES or AllocGRES, Cluster" in output
+    assert "found: JobID, User, Start, State" in output
+    assert "sacct -a -D -X -P" in output
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"  \r\n", b"\xef\xbb\xbf"])

@@ -31,17 +31,17 @@ def test_a_dump_that_a_spreadsheet_saved_is_the_dump(quoting: int, given: str | 
     data = (DATA / "kinds.sacct.txt").read_bytes()
     saved = mark + as_csv(data, "\x1f", quoting)
     assert detect_kind(saved) == "slurm.accounting"
-    found = parse_accounting(saved, ParseContext(origin="x", delimiter=given))
+    result = parse_accounting(saved, ParseContext(origin="x", delimiter=given))
     expected = parse_accounting(data, ParseContext(origin="x"))
-    assert found.frames["attempts"].equals(expected.frames["attempts"])
-    assert found.rows_rejected == 0
+    assert result.frames["attempts"].equals(expected.frames["attempts"])
+    assert result.rows_rejected == 0
 
 
 def test_line_break_and_quote_within_quotes_belong_to_the_text() -> None:
     row = {"JobName": 'a "b", c'}
     data = as_csv(text(row, delimiter="|"), "|", csv.QUOTE_MINIMAL).replace(b'c"', b'c\nd"')
-    [found] = parse(data).frames["attempts"]["name"]
-    assert found == 'a "b", c d'
+    [result] = parse(data).frames["attempts"]["name"]
+    assert result == 'a "b", c d'
 
 
 @pytest.mark.parametrize("given", [None, ","])
@@ -51,9 +51,9 @@ def test_comma_separated_sacct_is_refused_with_a_working_export(name: str, given
     with pytest.raises(DelimiterError) as caught:
         parse_accounting(data, ParseContext(origin="x", cluster="c1", delimiter=given))
     assert "line 2" in str(caught.value)
-    said = str(caught.value).partition("cannot be distinguished")[0]
-    assert "AllocTRES" in said
-    assert "NodeList" in said
+    output = str(caught.value).partition("cannot be distinguished")[0]
+    assert "AllocTRES" in output
+    assert "NodeList" in output
     assert "--delimiter='|'" in str(caught.value)
 
 
@@ -80,8 +80,8 @@ def test_commas_that_stand_between_columns_only_are_read() -> None:
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|", "\x1f", "^|^"])
 def test_other_delimiters_stand_in_no_list(delimiter: str) -> None:
-    found = parse(text({}, delimiter=delimiter)).frames["attempts"].row(0, named=True)
-    assert found == attempt({})
+    result = parse(text({}, delimiter=delimiter)).frames["attempts"].row(0, named=True)
+    assert result == attempt({})
 
 
 def test_comma_reservations_are_refused_and_events_are_read() -> None:

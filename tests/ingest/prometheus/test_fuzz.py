@@ -59,12 +59,12 @@ def test_json_answer_is_refused_or_read_as_by_a_json_parser(data: bytes, block: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_samples, "BLOCK", block)
         try:
-            found = samples_of(data)
+            actual = samples_of(data)
         except NOT_AN_ANSWER:
             return
     expected = plainly(data)
     assert expected is not None
-    assert bits(found) == bits(expected)
+    assert bits(actual) == bits(expected)
 
 
 @given(damaged(ANSWER[:-1] + b',"warnings":["some series are left out"],"isPartial":false}'))
@@ -72,10 +72,10 @@ def test_json_answer_is_refused_or_read_as_by_a_json_parser(data: bytes, block: 
 @example(b'{"warnings":' + b"[" * 100_000)
 def test_warnings_of_any_answer_are_a_list_or_a_partial_error(data: bytes) -> None:
     try:
-        found = warnings(data)
+        actual = warnings(data)
     except PartialError:
         return
-    assert all(isinstance(text, str) for text in found)
+    assert all(isinstance(text, str) for text in actual)
 
 
 @given(damaged(LINES), st.sampled_from([1, 13, 1 << 16]))
@@ -85,10 +85,10 @@ def test_warnings_of_any_answer_are_a_list_or_a_partial_error(data: bytes) -> No
 @example(LINES.replace(b"{", b"{ ").replace(b"1795248000000", b"9" * 30), 1)
 def test_export_is_refused_or_has_series_in_order_of_time(data: bytes, part: int) -> None:
     try:
-        found = all_of(data, part=part)
+        actual = all_of(data, part=part)
     except (GarbledError, LongLineError):
         return
-    for labels, points in found:
+    for labels, points in actual:
         assert all(isinstance(text, str) for pair in labels.items() for text in pair)
         assert all(before < after for (before, _), (after, _) in pairwise(points))
         assert all(0 <= ms <= 10**6 for ms, _ in points)

@@ -63,13 +63,13 @@ def test_any_lines_are_loaded_or_refused_and_all_are_counted(lines: list[str], d
         at, until = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))
         text = text[:at] + data.draw(st.binary(max_size=8)) + text[until:]
     try:
-        found = parse_runlog(text, origin="x", cluster="c")
+        result = parse_runlog(text, origin="x", cluster="c")
     except InputError as error:
-        said = str(error)
-        assert said.startswith("x")
+        output = str(error)
+        assert output.startswith("x")
         return
-    assert found.rows_read == found.rows_loaded + found.rows_duplicate + found.rows_skipped + found.rows_rejected
-    for name, frame in found.frames.items():
+    assert result.rows_read == result.rows_loaded + result.rows_duplicate + result.rows_skipped + result.rows_rejected
+    for name, frame in result.frames.items():
         for column, bound in RUN_LOG.items():
             if column in frame.columns:
                 beyond = frame.filter(~pl.col(column).is_between(-bound.most, bound.most))
@@ -85,8 +85,8 @@ def test_any_bytes_are_refused_or_read(data: bytes) -> None:
     try:
         parse_runlog(data, origin="x", cluster="c")
     except InputError as error:
-        said = str(error)
-        assert said.startswith("x")
+        output = str(error)
+        assert output.startswith("x")
 
 
 def test_the_fields_that_are_tried_are_those_of_the_format() -> None:

@@ -193,8 +193,8 @@ def test_every_way_to_cut_a_log_keeps_the_lines_before() -> None:
     for at in range(first, len(whole)):
         parsed = parse(whole[:at])
         lines_before = whole[:at].count(b"\n")
-        told = parsed.rows_loaded + parsed.rows_rejected
-        assert told in {lines_before, lines_before + 1}
+        reported = parsed.rows_loaded + parsed.rows_rejected
+        assert reported in {lines_before, lines_before + 1}
         assert parsed.rows_loaded >= lines_before
 
 
@@ -272,8 +272,8 @@ def test_a_step_with_an_implausible_value_counts_without_it(name: str, value: fl
     parsed = parse(log(step(0, T + 1), step(1, T + 3, **{name: value}), step(2, T + 5, **{name: value})))
     assert parsed.frames["steps"]["step"].to_list() == [0, 1, 2]
     assert parsed.frames["steps"][name].is_null().to_list() == [False, True, True]
-    (said,) = messages(parsed.warnings)
-    assert f"2 steps have {name} that cannot be (the first in line 3: {value:g}; at most" in said
+    (output,) = messages(parsed.warnings)
+    assert f"2 steps have {name} that cannot be (the first in line 3: {value:g}; at most" in output
 
 
 @pytest.mark.parametrize("name", [name for name in RUN_LOG if name in RUN_SESSIONS])
@@ -318,10 +318,10 @@ def test_model_fields_of_a_log_are_stored() -> None:
 
 
 def test_of_a_mixture_not_all_parameters_are_active() -> None:
-    told = RUN | {"params": 4.7e10, "params_active": None}
-    mixture = parse(log(run=told | MIXTURE)).frames["run_sessions"].row(0, named=True)
+    reported = RUN | {"params": 4.7e10, "params_active": None}
+    mixture = parse(log(run=reported | MIXTURE)).frames["run_sessions"].row(0, named=True)
     assert (mixture["params"], mixture["params_active"]) == (4.7e10, None)
-    dense = parse(log(run=told)).frames["run_sessions"].row(0, named=True)
+    dense = parse(log(run=reported)).frames["run_sessions"].row(0, named=True)
     assert dense["params_active"] == 4.7e10
 
 
@@ -331,10 +331,10 @@ def test_a_log_of_before_tells_nothing_of_what_came_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"), [(" Full ", "full"), ("NONE", "none"), ("selective", "selective"), ("", None)]
+    ("output", "kept"), [(" Full ", "full"), ("NONE", "none"), ("selective", "selective"), ("", None)]
 )
-def test_how_much_is_recomputed_is_one_of_three_words(said: str, kept: str | None) -> None:
-    parsed = parse(log(run=RUN | {"recompute": said}))
+def test_how_much_is_recomputed_is_one_of_three_words(output: str, kept: str | None) -> None:
+    parsed = parse(log(run=RUN | {"recompute": output}))
     assert parsed.frames["run_sessions"]["recompute"].item() == kept
     assert messages(parsed.warnings) == []
 

@@ -90,21 +90,21 @@ def test_what_it_writes_is_read_without_a_warning(recorder: ModuleType, tmp_path
 
 
 def test_model_fields_round_trip_and_absent_ones_are_not_written(recorder: ModuleType, tmp_path: Path) -> None:
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "hidden": 4096, "ffn_hidden": 14336, "kv_heads": 8, "vocab": 32000, "gated": True, "tied": False,
         "attention_layers": 32, "experts": 8, "top_k": 2, "shared_experts": 1, "expert_ffn_hidden": 2048,
         "expert_layers": 31, "expert_params": 4.5e10, "recompute": "selective",
     }  # fmt: skip
-    recorder.start(tmp_path / "a", run_id="r", cluster="c", **told).close()
+    recorder.start(tmp_path / "a", run_id="r", cluster="c", **reported).close()
     session = read(tmp_path / "a").frames["run_sessions"].row(0, named=True)
-    assert {name: session[name] for name in told} == told
+    assert {name: session[name] for name in reported} == reported
     recorder.start(tmp_path / "b", run_id="r", cluster="c").close()
-    assert not told.keys() & lines(tmp_path / "b")[0].keys()
+    assert not reported.keys() & lines(tmp_path / "b")[0].keys()
 
 
 def test_job_id_comes_from_slurm(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = dict(zip(SLURM, ("31", "2", "alpha", "0", "16", "n7"), strict=True))
-    for name, value in told.items():
+    reported = dict(zip(SLURM, ("31", "2", "alpha", "0", "16", "n7"), strict=True))
+    for name, value in reported.items():
         monkeypatch.setenv(name, value)
     recorder.start(tmp_path / "run.jsonl", run_id="r")
     (run,) = lines(tmp_path / "run.jsonl")
@@ -230,11 +230,11 @@ def test_numbers_may_be_tensors_and_broken_ones_are_missing(recorder: ModuleType
 
 def test_full_disk_is_reported_once_and_training_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    found = run(path, "with log.step(n): pass", limit=700)
-    assert found.returncode == 0
-    assert found.stdout == "trained 100\n"
-    assert found.stderr.count("\n") == 1
-    assert "Training goes on" in found.stderr
+    result = run(path, "with log.step(n): pass", limit=700)
+    assert result.returncode == 0
+    assert result.stdout == "trained 100\n"
+    assert result.stderr.count("\n") == 1
+    assert "Training goes on" in result.stderr
     assert path.stat().st_size <= 700
     assert read(path).frames["steps"].height > 0
 
@@ -388,18 +388,18 @@ def test_hostile_objects_never_stop_training(
 
 
 @pytest.mark.parametrize(
-    "told", [{"run_id": Hostile()}, {"run_id": "r", "rank": Hostile()}, {"run_id": "r", "node": Hostile()}]
+    "reported", [{"run_id": Hostile()}, {"run_id": "r", "rank": Hostile()}, {"run_id": "r", "node": Hostile()}]
 )
 def test_unwritable_start_is_reported_once_and_writes_nothing(
-    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], told: dict[str, object]
+    recorder: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], reported: dict[str, object]
 ) -> None:
-    with recorder.start(tmp_path / "run.jsonl", **told) as log:
+    with recorder.start(tmp_path / "run.jsonl", **reported) as log:
         for number in range(3):
             with log.step(number):
                 pass
-    said = capsys.readouterr().err
-    assert said.count("Training goes on") == 1
-    assert "run.jsonl" in said
+    output = capsys.readouterr().err
+    assert output.count("Training goes on") == 1
+    assert "run.jsonl" in output
 
 
 def test_path_that_raises_is_reported_once(recorder: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,8 +94,8 @@ def test_no_bytes_break_a_reader_or_its_account_of_rows(data: bytes, kind: Sourc
     about = ParseContext(origin="x", cluster="c", timezone="Europe/Berlin", accept_truncated=accept_truncated)
     with suppress(InputError):
         parsed = parse(kind, data, about)
-        told = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
-        assert parsed.rows_read == told
+        reported = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
+        assert parsed.rows_read == reported
         assert parsed.rejects.height == parsed.rows_rejected
         assert all(len(raw) <= RAW_LIMIT for raw in parsed.rejects["raw"])
 
@@ -129,8 +129,8 @@ def test_any_columns_with_any_nonsense_are_read_or_refused(data: bytes, accept_t
         parsed = parse_accounting(
             data, ParseContext(origin="x", cluster="c", timezone="UTC", accept_truncated=accept_truncated)
         )
-        told = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
-        assert parsed.rows_read == told
+        reported = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
+        assert parsed.rows_read == reported
 
 
 def unowned(data: bytes, rows: Rows) -> list[str]:

@@ -232,7 +232,7 @@ def test_an_old_sdiag_is_not_told_to_print_other_times(shell: Shell, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("header", "asked"),
+    ("header", "requests_seen"),
     [
         (HEADER, "did the window hold any jobs?"),
         ("Cluster|NodeName|TimeStart|TimeEnd|State", "did the window hold any node events?"),
@@ -240,14 +240,16 @@ def test_an_old_sdiag_is_not_told_to_print_other_times(shell: Shell, tmp_path: P
         ("Cluster|Account|User|Partition|ID|Share", "was whoever made it allowed to see them?"),
     ],
 )
-def test_dump_with_a_header_only_is_reported_on_its_load(header: str, asked: str, shell: Shell, tmp_path: Path) -> None:
+def test_dump_with_a_header_only_is_reported_on_its_load(
+    header: str, requests_seen: str, shell: Shell, tmp_path: Path
+) -> None:
     (tmp_path / "dump.txt").write_text(f"{header}\n")
     window = ("--since", "2026-10-01", "--until", "2026-10-02")
     assert shell("ingest", "slurm", tmp_path / "dump.txt", "--cluster", "c", *window) == 0
-    assert shell.warnings("dump.txt") == [f"0 rows: header only; {asked}"]
-    assert f"warning: 0 rows: header only; {asked}" in shell.err
+    assert shell.warnings("dump.txt") == [f"0 rows: header only; {requests_seen}"]
+    assert f"warning: 0 rows: header only; {requests_seen}" in shell.err
     assert shell("status") == 0
-    assert f"0 rows: header only; {asked}" in shell.out
+    assert f"0 rows: header only; {requests_seen}" in shell.out
 
 
 @pytest.mark.parametrize(
@@ -289,7 +291,7 @@ def test_an_unknown_table_is_answered_with_the_closest_name(name: str, close: st
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         ([SACCT, "--again"], "leave it out with files"),
         (["--timezone", "UTC"], "apply to files, and no file is given"),
@@ -298,10 +300,10 @@ def test_an_unknown_table_is_answered_with_the_closest_name(name: str, close: st
     ],
 )
 def test_file_options_are_refused_without_files_and_vice_versa(
-    shell: Shell, arguments: list[object], said: str
+    shell: Shell, arguments: list[object], printed: str
 ) -> None:
     assert shell("ingest", "slurm", *arguments) == 2
-    assert said in shell.err
+    assert printed in shell.err
     assert not shell.root.exists()
 
 

@@ -43,9 +43,9 @@ def test_empty_windows_are_requested_once_and_cover_no_cluster(tmp_path: Path, e
     loads = table(tmp_path, "loads").filter(source="slurm.accounting")
     assert loads["covers_from"].min() >= (BORN if events == "there" else BORN + days(1))  # type: ignore[operator]  # a time
     assert table(tmp_path, "load_gaps").filter(source="slurm.accounting").is_empty()
-    told = ingest(tmp_path, slurm, since=BORN - days(60), retries=0)
+    reported = ingest(tmp_path, slurm, since=BORN - days(60), retries=0)
     assert slurm.windows() == [(NOW - days(2), NOW)]  # only the newest, which may still change
-    assert told.notes == [
+    assert reported.notes == [
         "6 of 15 windows are there already (--again reads them too)",
         "8 of 15 windows end before the cluster's first sign of life and were empty (--again reads them too)",
     ]
@@ -62,9 +62,9 @@ def test_overlapping_empty_windows_are_not_requested_again(tmp_path: Path) -> No
 
 def test_backfill_before_the_cluster_existed_is_requested_once(tmp_path: Path) -> None:
     slurm = young()
-    for asked in (5, 0):
+    for requested in (5, 0):
         ingest(tmp_path, slurm, since=BORN - days(60), until=BORN - days(30))
-        assert len(slurm.windows()) == asked
+        assert len(slurm.windows()) == requested
 
 
 @pytest.mark.slow
@@ -117,9 +117,9 @@ def test_a_database_that_was_new_and_then_restored_hides_no_job(tmp_path: Path) 
     old, slurm.jobs, slurm.born = slurm.jobs, [], NOW - days(3)
     ingest(tmp_path, slurm, since=BORN - days(14))
     slurm.jobs, slurm.born = old, BORN
-    told = ingest(tmp_path, slurm, since=BORN - days(14))
+    reported = ingest(tmp_path, slurm, since=BORN - days(14))
     assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
-    assert told.notes == [
+    assert reported.notes == [
         "2 of 8 windows end before the cluster's first sign of life and were empty (--again reads them too)"
     ]
     assert table(tmp_path, "load_gaps").is_empty()
@@ -159,15 +159,15 @@ def test_restricted_user_is_warned_and_leaves_the_time_to_others(tmp_path: Path,
     slurm.uid, slurm.private_data = 1000, "accounts,jobs"
     slurm.failing = (lambda _: None) if born else no_events
     others, slurm.jobs = slurm.jobs, [Job(2, BORN + days(20), BORN + days(20))]
-    told = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
-    assert [each for each in messages(told.warnings) if "hides other users' jobs" in each]
+    reported = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    assert [each for each in messages(reported.warnings) if "hides other users' jobs" in each]
     loads = table(tmp_path, "loads").filter(source="slurm.accounting")
     assert loads["covers_from"].null_count() == loads["covers_until"].null_count() == loads.height == 8
     assert loads["partial"].all()
     assert loads["requested_from"].null_count() == 0
     slurm.jobs, slurm.admin_level = [*slurm.jobs, *others], "Operator"
-    told = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
-    assert told.notes == []
+    reported = ingest(tmp_path, slurm, since=BORN - days(14), retries=0)
+    assert reported.notes == []
     assert len(slurm.windows()) == 8
     assert sorted(table(tmp_path, "attempts")["job_id"]) == ["1", "2"]
     assert not table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].is_null().all()
@@ -177,9 +177,9 @@ def test_hidden_jobs_are_not_forgotten_ones(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(2), NOW - days(2))], NOW)
     ingest(tmp_path, slurm)
     slurm.jobs, slurm.uid, slurm.private_data, slurm.now = [], 1000, "jobs", NOW + hours(1)
-    told = ingest(tmp_path, slurm)
-    assert told.notes == []
-    assert slurm.asked_by_id() == []
+    reported = ingest(tmp_path, slurm)
+    assert reported.notes == []
+    assert slurm.requested_ids() == []
 
 
 @pytest.mark.slow
@@ -189,8 +189,8 @@ def test_accounting_covers_its_time_if_none_hides_or_none_tells(tmp_path: Path, 
     slurm = young()
     slurm.uid, slurm.private_data = (0, "jobs") if say == "uid" else (1000, "none")
     slurm.failing = lambda command: DENIED if " ".join(command).startswith(say) else None
-    told = ingest(tmp_path, slurm)
+    reported = ingest(tmp_path, slurm)
     assert table(tmp_path, "loads").filter(source="slurm.accounting")["covers_from"].null_count() == 0
-    assert any("who may see which jobs (Access/permission denied)" in each for each in messages(told.warnings)) == (
+    assert any("who may see which jobs (Access/permission denied)" in each for each in messages(reported.warnings)) == (
         say != "uid"
     )

@@ -34,11 +34,11 @@ def reference(dump: Dump, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_reference_is_worth_comparing_with(reference: Path) -> None:
-    found = contents(reference)
-    assert found["attempts"].height > 300
-    assert {"NODE_FAIL", "RUNNING"} <= set(found["attempts"]["state"])
-    assert found["gpu_time"].height > found["attempts"].height
-    assert found["restarts"].height > 10
+    result = contents(reference)
+    assert result["attempts"].height > 300
+    assert {"NODE_FAIL", "RUNNING"} <= set(result["attempts"]["state"])
+    assert result["gpu_time"].height > result["attempts"].height
+    assert result["restarts"].height > 10
 
 
 def test_twice_equals_once(dump: Dump, reference: Path, tmp_path: Path) -> None:

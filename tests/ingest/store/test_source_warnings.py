@@ -31,30 +31,30 @@ def warned(root: Path) -> list[tuple[str, str]]:
     return table(root, "source_warnings").select("source", "kind").rows()
 
 
-def said(root: Path) -> list[str]:
+def source_messages(root: Path) -> list[str]:
     return table(root, "source_warnings")["says"].to_list()
 
 
 def weekdays(number: int, *, since: datetime, until: datetime) -> list[Job]:
     """So many short jobs in the morning of each weekday, none at weekends."""
-    found: list[Job] = []
+    result: list[Job] = []
     day = since
     while day < until:
         for each in range(number if day.weekday() < 5 else 0):
             submit = day + hours(8) + timedelta(seconds=30 * each)
-            found.append(Job(len(found) + 1, submit, submit, submit + timedelta(minutes=20)))
+            result.append(Job(len(result) + 1, submit, submit, submit + timedelta(minutes=20)))
         day += days(1)
-    return found
+    return result
 
 
 def silences(root: Path, slurm: FakeSlurm, *, until: datetime) -> list[str]:
     """The days at whose noon an ingest says that accounting is silent, from the fake's time on."""
-    found = []
+    result = []
     while slurm.now <= until:
         if any(" are usual" in warning for warning in messages(ingest(root, slurm).warnings)):
-            found.append(f"{slurm.now:%a %d}")
+            result.append(f"{slurm.now:%a %d}")
         slurm.now += days(1)
-    return found
+    return result
 
 
 # --- silence
@@ -163,8 +163,8 @@ def people(command: list[str]) -> Completed | None:
 def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, MONDAY - days(1), MONDAY - days(1))], MONDAY, people)
     for _ in range(3):
-        told = ingest(tmp_path, slurm)
-        assert not any("columns" in warning for warning in messages(told.warnings))
+        reported = ingest(tmp_path, slurm)
+        assert not any("columns" in warning for warning in messages(reported.warnings))
         slurm.now += hours(2)
     slurm.failing = lambda command: AWAY if "user" in command else people(command)
     ingest(tmp_path, slurm, retries=0)
@@ -174,7 +174,7 @@ def test_associations_and_users_have_columns_of_their_own(tmp_path: Path) -> Non
         Completed(0, USERS.replace(b"Admin|", b"Rank|"), b"") if "user" in command else people(command)
     )
     ingest(tmp_path, slurm)
-    assert [text.partition(" Was")[0] for text in said(tmp_path)] == [
+    assert [text.partition(" Was")[0] for text in source_messages(tmp_path)] == [
         "the columns of sacctmgr show user changed within a week: gone: Admin. new: Rank."
     ]
 
@@ -185,4 +185,4 @@ def test_first_columns_are_those_of_all_files_loaded_at_first(tmp_path: Path) ->
         load(tmp_path, "slurm.accounting", "sacct-2.txt", now, ["JobID", "Flags"])
     assert warned(tmp_path) == []
     load(tmp_path, "slurm.accounting", "sacct-3.txt", MONDAY + days(2), ["JobID", "State", "Flags", "Restarts"])
-    assert [text.partition(": ")[2] for text in said(tmp_path)] == ["new: Restarts. Was Slurm upgraded?"]
+    assert [text.partition(": ")[2] for text in source_messages(tmp_path)] == ["new: Restarts. Was Slurm upgraded?"]

@@ -87,10 +87,10 @@ def test_the_published_intervals_stand_beside_the_exact_one() -> None:
 
 def test_the_mttf_of_a_run_is_the_clusters_over_its_gpus() -> None:
     meta = 6.50 / 1000 / 8
-    found = advice(Rate(meta, meta / 2, meta * 2), n_gpus=1024.0)
-    assert found["mttf_s"] / 3600 == pytest.approx(28.846, rel=5e-5)
-    assert found["mttf_low_s"] == pytest.approx(found["mttf_s"] / 2)
-    assert found["mttf_high_s"] == pytest.approx(found["mttf_s"] * 2)
+    result = advice(Rate(meta, meta / 2, meta * 2), n_gpus=1024.0)
+    assert result["mttf_s"] / 3600 == pytest.approx(28.846, rel=5e-5)
+    assert result["mttf_low_s"] == pytest.approx(result["mttf_s"] / 2)
+    assert result["mttf_high_s"] == pytest.approx(result["mttf_s"] * 2)
 
 
 # --- the loss --------------------------------------------------------------------------------------------------------
@@ -147,73 +147,73 @@ def test_unit_of_time_scales_durations_and_nothing_else(every: float, w: float, 
 @given(INTERVALS, WRITES, MTTFS)
 def test_a_gain_is_never_negative_and_its_ends_enclose_it(every: float, w: float, m: float) -> None:
     assume(every < 500 * m)
-    found = advice(rate_of(m), interval_s=every, write_s=w)
-    assert found["gain_gpu_s"] >= -1e-3
-    assert found["gain_low_gpu_s"] <= found["gain_gpu_s"] <= found["gain_high_gpu_s"]
-    assert found["loss_low"] <= found["loss_share"] + 1e-12
-    assert found["loss_share"] <= found["loss_high"] + 1e-12
+    result = advice(rate_of(m), interval_s=every, write_s=w)
+    assert result["gain_gpu_s"] >= -1e-3
+    assert result["gain_low_gpu_s"] <= result["gain_gpu_s"] <= result["gain_high_gpu_s"]
+    assert result["loss_low"] <= result["loss_share"] + 1e-12
+    assert result["loss_share"] <= result["loss_high"] + 1e-12
 
 
 def test_gain_is_the_ettr_difference_times_the_gpu_time_held() -> None:
-    found = advice(rate_of(M_S), write_s=60.0)
+    result = advice(rate_of(M_S), write_s=60.0)
     kept = [
         oracle.ettr_exact(
             oracle.EttrInputs(mttf_s=M_S, restart_s=300.0, checkpoint_interval_s=every, checkpoint_write_s=60.0)
         )
-        for every in (found["optimal_s"], 3600.0)
+        for every in (result["optimal_s"], 3600.0)
     ]
-    assert found["gain_gpu_s"] == pytest.approx(1e6 * (kept[0] - kept[1]))
+    assert result["gain_gpu_s"] == pytest.approx(1e6 * (kept[0] - kept[1]))
 
 
 # --- advice ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("every", "said"), [(60.0, "save less often"), (480.0, "no case for a change"), (7200.0, "save more often")]
+    ("every", "output"), [(60.0, "save less often"), (480.0, "no case for a change"), (7200.0, "save more often")]
 )
-def test_only_an_interval_outside_the_uncertainty_is_to_change(every: float, said: str) -> None:
-    assert advice(rate_of(M_S), interval_s=every)["advice"] == said
+def test_only_an_interval_outside_the_uncertainty_is_to_change(every: float, output: str) -> None:
+    assert advice(rate_of(M_S), interval_s=every)["advice"] == output
 
 
 def test_without_a_failure_only_the_least_interval_is_known() -> None:
-    found = advice(Rate(0.0, 0.0, 4.0), interval_s=60.0)
-    assert (found["mttf_s"], found["optimal_s"], found["optimal_high_s"], found["gain_gpu_s"]) == (None,) * 4
-    assert found["optimal_low_s"] == pytest.approx(best(10.0, DAY_S / 4))
-    assert found["advice"] == "save less often"
-    assert "no failure yet" in found["note"]
-    assert found["loss_share"] == pytest.approx(10 / 70)
+    result = advice(Rate(0.0, 0.0, 4.0), interval_s=60.0)
+    assert (result["mttf_s"], result["optimal_s"], result["optimal_high_s"], result["gain_gpu_s"]) == (None,) * 4
+    assert result["optimal_low_s"] == pytest.approx(best(10.0, DAY_S / 4))
+    assert result["advice"] == "save less often"
+    assert "no failure yet" in result["note"]
+    assert result["loss_share"] == pytest.approx(10 / 70)
 
 
 def test_advice_is_unknown_without_exposure() -> None:
-    found = advice(Rate(None, None, None))
-    assert (found["mttf_s"], found["optimal_low_s"], found["loss_share"], found["gain_gpu_s"]) == (None,) * 4
-    assert found["advice"] == "cannot tell"
+    result = advice(Rate(None, None, None))
+    assert (result["mttf_s"], result["optimal_low_s"], result["loss_share"], result["gain_gpu_s"]) == (None,) * 4
+    assert result["advice"] == "cannot tell"
 
 
 def test_saves_that_do_not_block_have_no_best_interval() -> None:
-    found = advice(rate_of(M_S), write_s=0.0)
-    assert (found["optimal_s"], found["young_s"], found["gain_gpu_s"]) == (None, None, None)
-    assert found["advice"] == "save as often as storage takes it"
-    assert found["loss_share"] == pytest.approx(loss(3600.0, 0.0, M_S))
+    result = advice(rate_of(M_S), write_s=0.0)
+    assert (result["optimal_s"], result["young_s"], result["gain_gpu_s"]) == (None, None, None)
+    assert result["advice"] == "save as often as storage takes it"
+    assert result["loss_share"] == pytest.approx(loss(3600.0, 0.0, M_S))
 
 
 def test_run_without_checkpoints_is_listed_with_metas_assumption() -> None:
     """The note says what one checkpoint an hour would mean."""
-    found = advice(rate_of(M_S), n_checkpoints=None, interval_s=None, write_s=None, restart_s=None)
-    assert (found["n_checkpoints"], found["loss_share"], found["optimal_s"]) == (0, None, None)
-    assert found["advice"] == "cannot tell"
-    assert found["note"].startswith("cannot tell: no checkpoints logged. Assumed one an hour: 15.")
-    assert found["assumed_loss_share"] == pytest.approx(loss(3600.0, 0.0, M_S))
+    result = advice(rate_of(M_S), n_checkpoints=None, interval_s=None, write_s=None, restart_s=None)
+    assert (result["n_checkpoints"], result["loss_share"], result["optimal_s"]) == (0, None, None)
+    assert result["advice"] == "cannot tell"
+    assert result["note"].startswith("cannot tell: no checkpoints logged. Assumed one an hour: 15.")
+    assert result["assumed_loss_share"] == pytest.approx(loss(3600.0, 0.0, M_S))
 
 
 def test_what_is_to_be_won_comes_first() -> None:
-    found = advised(
+    result = advised(
         rate_of(M_S),
         run(run_id="good", interval_s=best(10.0, M_S)),
         run(run_id="none", n_checkpoints=None, interval_s=None, write_s=None, held_gpu_s=1e9),
         run(run_id="bad", interval_s=7200.0),
     )
-    assert [row["run_id"] for row in found] == ["bad", "good", "none"]
+    assert [row["run_id"] for row in result] == ["bad", "good", "none"]
 
 
 # --- what logs tell --------------------------------------------------------------------------------------------------
@@ -226,11 +226,11 @@ def logged(*sessions: list[tuple[float, bool | None]], steps: int = 30) -> dict[
 
     A save is (after which step, whether it blocks; None: not said) and takes 4 s, which blocking ones hold training up.
     """
-    said, stepped, saves = [], [], []
+    output, stepped, saves = [], [], []
     named = {"cluster": "c", "run_id": "log", "scheduler": "slurm", "job_id": "1"}
     for number, saved in enumerate(sessions):
         clock = 1800.0 * number + 20
-        said.append(
+        output.append(
             named | {"started_at": at(seconds=1800.0 * number + 5), "ended_at": at(seconds=1800.0 * number + 1700)}
         )
         for step in range(steps):
@@ -245,31 +245,36 @@ def logged(*sessions: list[tuple[float, bool | None]], steps: int = 30) -> dict[
                     clock += 0 if blocking is False else 4
     ran = attempts(attempt("1", 0, 0, 3))
     events = rows(frames.RUN_EVENTS, *saves)
-    matched = with_runs(match_sessions(rows(frames.SESSIONS, *said), ran), joined(ran))
+    matched = with_runs(match_sessions(rows(frames.SESSIONS, *output), ran), joined(ran))
     executed = executions_of_steps(rows(frames.STEPS, *stepped), matched, events, Rules())
-    found = logged_saves(events, matched, executed, since=at(), until=at(3)).to_dicts()
+    result = logged_saves(events, matched, executed, since=at(), until=at(3)).to_dicts()
     took = restart_overheads(executed, ran).row(0, named=True)
     assert took["restart_s"] == 20
-    return found[0] if found else None
+    return result[0] if result else None
 
 
 def test_interval_is_training_time_between_saves_without_saves() -> None:
-    found = logged([(9, True), (19, True), (29, True)])
-    assert found is not None
-    assert found["run_id"].startswith("1-")
-    assert (found["n_checkpoints"], found["n_intervals"], found["interval_s"], found["write_s"]) == (3, 3, 100.0, 4.0)
+    result = logged([(9, True), (19, True), (29, True)])
+    assert result is not None
+    assert result["run_id"].startswith("1-")
+    assert (result["n_checkpoints"], result["n_intervals"], result["interval_s"], result["write_s"]) == (
+        3,
+        3,
+        100.0,
+        4.0,
+    )
 
 
 def test_an_interval_begins_with_each_process() -> None:
-    found = logged([(9, None)], [(4, None), (19, None)])
-    assert found is not None
-    assert (found["n_checkpoints"], found["interval_s"]) == (3, median([100.0, 50.0, 150.0]))
+    result = logged([(9, None)], [(4, None), (19, None)])
+    assert result is not None
+    assert (result["n_checkpoints"], result["interval_s"]) == (3, median([100.0, 50.0, 150.0]))
 
 
 def test_saves_in_the_background_hold_nothing_up() -> None:
-    found = logged([(9, False), (19, False)])
-    assert found is not None
-    assert (found["interval_s"], found["write_s"]) == (100.0, 0.0)
+    result = logged([(9, False), (19, False)])
+    assert result is not None
+    assert (result["interval_s"], result["write_s"]) == (100.0, 0.0)
     mixed = logged([(9, False), (19, True)])
     assert mixed is not None
     assert mixed["write_s"] == 2.0
@@ -283,19 +288,19 @@ def test_log_without_saves_has_no_interval() -> None:
 @given(st.lists(st.sets(st.integers(0, 29), max_size=6), min_size=1, max_size=3))
 def test_intervals_agree_with_counting_steps(saved: list[set[int]]) -> None:
     sessions: list[list[tuple[float, bool | None]]] = [[(step, True) for step in sorted(steps)] for steps in saved]
-    found = logged(*sessions)
+    result = logged(*sessions)
     expected = [
         float((after - before) * STEP_S)
         for steps in saved
         for before, after in zip([-1, *sorted(steps)], sorted(steps), strict=False)
     ]
-    assert (found is None) == (not expected)
-    if found is not None:
-        assert found["interval_s"] == pytest.approx(median(expected))
-        assert found["n_checkpoints"] == len(expected)
+    assert (result is None) == (not expected)
+    if result is not None:
+        assert result["interval_s"] == pytest.approx(median(expected))
+        assert result["n_checkpoints"] == len(expected)
 
 
 def test_gpu_time_held_is_cut_at_the_window() -> None:
     ran = attempts(attempt("1", 0, 1, 5), attempt("2", 0, 2, None), attempt("3", 0, 7, 9), attempt("4", 0, None, None))
-    found = held_time(ran, joined(ran), since=at(2), until=at(6)).sort("held_gpu_s")
-    assert (found["held_gpu_s"] / 3600 / 8).to_list() == [3.0, 4.0]
+    result = held_time(ran, joined(ran), since=at(2), until=at(6)).sort("held_gpu_s")
+    assert (result["held_gpu_s"] / 3600 / 8).to_list() == [3.0, 4.0]

@@ -50,9 +50,9 @@ def test_golden_claim_of_an_mttf(failures: int, verdict: str) -> None:
 
 
 def test_mttf_uses_pooled_exposure_scaled_to_the_claimed_size() -> None:
-    found = measure_mttf(3, THIRTY_DAYS, claim())
-    assert [found.value, found.low, found.high] == pytest.approx([10, 3.4218, 48.491], rel=1e-4)
-    assert found.n == 3
+    result = measure_mttf(3, THIRTY_DAYS, claim())
+    assert [result.value, result.low, result.high] == pytest.approx([10, 3.4218, 48.491], rel=1e-4)
+    assert result.n == 3
     halved = measure_mttf(3, THIRTY_DAYS, claim(gpus=2048))
     assert halved.value == pytest.approx(5)
 
@@ -88,17 +88,17 @@ def test_what_is_needed_does_decide() -> None:
 
 
 def test_without_exposure_an_mttf_is_undetermined() -> None:
-    found = measure_mttf(0, 0.0, claim())
-    assert (found.value, found.low, found.high) == (None, None, None)
-    assert found.needed is not None
-    assert judge(claim(), found).verdict == "undetermined"
+    result = measure_mttf(0, 0.0, claim())
+    assert (result.value, result.low, result.high) == (None, None, None)
+    assert result.needed is not None
+    assert judge(claim(), result).verdict == "undetermined"
 
 
 def test_without_failure_an_mttf_has_no_value_and_no_upper_limit() -> None:
-    found = measure_mttf(0, THIRTY_DAYS, claim())
-    assert found.value is None
-    assert found.low == pytest.approx(8.1326, rel=1e-4)
-    assert found.high == math.inf
+    result = measure_mttf(0, THIRTY_DAYS, claim())
+    assert result.value is None
+    assert result.low == pytest.approx(8.1326, rel=1e-4)
+    assert result.high == math.inf
 
 
 @pytest.mark.parametrize(
@@ -120,18 +120,18 @@ def test_delivered_mttf_without_failures_is_at_least_exposure(
     days: float, direction: Direction, verdict: str, needed: str | None
 ) -> None:
     delivered = claim("delivered", direction=direction)
-    found = measure_mttf(0, days * 1024, delivered)
-    assert (found.value, found.high, found.n) == (None, math.inf, 0)
-    assert found.low == pytest.approx(days)
-    assert judge(delivered, found).verdict == verdict
-    assert needed is None or found.needed == needed
+    result = measure_mttf(0, days * 1024, delivered)
+    assert (result.value, result.high, result.n) == (None, math.inf, 0)
+    assert result.low == pytest.approx(days)
+    assert judge(delivered, result).verdict == verdict
+    assert needed is None or result.needed == needed
 
 
 def test_a_delivered_mttf_with_failures_is_the_periods_own() -> None:
     delivered = claim("delivered")
-    found = measure_mttf(8, THIRTY_DAYS, delivered)
-    assert (found.value, found.low, found.high) == (3.75, 3.75, 3.75)
-    assert judge(delivered, found).verdict == "supported"
+    result = measure_mttf(8, THIRTY_DAYS, delivered)
+    assert (result.value, result.low, result.high) == (3.75, 3.75, 3.75)
+    assert judge(delivered, result).verdict == "supported"
     assert judge(delivered, measure_mttf(9, THIRTY_DAYS, delivered)).verdict == "refuted"
 
 
@@ -149,10 +149,10 @@ def test_a_delivered_median_needs_one_event() -> None:
 def test_no_failure_free_days_support_a_claim_of_at_most() -> None:
     """More time without a failure can only refute that the MTTF is at most 0.33 d."""
     low = claim(target=0.33, direction="at_most")
-    found = measure_mttf(91, THIRTY_DAYS, low)
-    assert judge(low, found).verdict == "undetermined"
-    assert found.needed is not None
-    support, refute = found.needed.split(" would support it (at n = 111), ")
+    result = measure_mttf(91, THIRTY_DAYS, low)
+    assert judge(low, result).verdict == "undetermined"
+    assert result.needed is not None
+    support, refute = result.needed.split(" would support it (at n = 111), ")
     assert support == "20 more failures in these 30 days"
     assert refute.startswith("6.87 more failure-free days of 1024 GPUs would refute it")
     assert judge(low, measure_mttf(110, THIRTY_DAYS, low)).verdict == "undetermined"
@@ -184,13 +184,13 @@ def test_one_sided_limit_without_failures_is_a_third_of_exposure() -> None:
 def test_verdict_needs_the_required_evidence_and_not_less(
     failures: int, days: float, target: float, direction: Direction, phi: float
 ) -> None:
-    asked = claim(target=target, direction=direction)
+    requested = claim(target=target, direction=direction)
 
     def verdict(k: int, exposure: float) -> str:
-        return judge(asked, measure_mttf(k, exposure * 1024, asked, phi=phi)).verdict
+        return judge(requested, measure_mttf(k, exposure * 1024, requested, phi=phi)).verdict
 
-    found = measure_mttf(failures, days * 1024, asked, phi=phi)
-    if found.needed is None:
+    result = measure_mttf(failures, days * 1024, requested, phi=phi)
+    if result.needed is None:
         assert verdict(failures, days) != "undetermined"
         return
     enough = failures_that_decide(days, target, phi=phi)
@@ -210,9 +210,9 @@ def test_failures_in_bursts_widen_the_interval_and_are_named() -> None:
 
 
 def test_an_mttf_of_jobs_of_one_size_is_of_their_own_days() -> None:
-    found = measure_mttf(3, THIRTY_DAYS, claim(), job_days=12.0)
-    assert (found.value, found.numerator, found.denominator) == (4.0, 12.0, 3.0)
-    assert found.method == "exact Poisson, 95 %, jobs of that size only"
+    result = measure_mttf(3, THIRTY_DAYS, claim(), job_days=12.0)
+    assert (result.value, result.numerator, result.denominator) == (4.0, 12.0, 3.0)
+    assert result.method == "exact Poisson, 95 %, jobs of that size only"
     none = measure_mttf(0, THIRTY_DAYS, claim(), job_days=0.0)
     assert none.needed == "jobs of about 1024 GPUs: there is no exposure yet"
 
@@ -222,10 +222,10 @@ RESTART = claim(target=90, direction="at_most", gpus=None)
 
 @pytest.mark.parametrize(("n", "verdict"), [(0, "undetermined"), (19, "undetermined"), (20, "supported")])
 def test_a_median_of_fewer_than_20_events_is_undetermined(n: int, verdict: str) -> None:
-    found = measure_median([60.0] * n, RESTART, at_least=20)
-    assert judge(RESTART, found).verdict == verdict
-    assert found.value == (60.0 if n else None)
-    assert found.needed == (None if n == 20 else f"{20 - n} more events (at least 20)")
+    result = measure_median([60.0] * n, RESTART, at_least=20)
+    assert judge(RESTART, result).verdict == verdict
+    assert result.value == (60.0 if n else None)
+    assert result.needed == (None if n == 20 else f"{20 - n} more events (at least 20)")
 
 
 @pytest.mark.parametrize(
@@ -272,12 +272,12 @@ def ratio(target: float = 0.96, direction: Direction = "at_least", kind: Kind = 
 
 def test_ratio_reports_the_gpu_hours_that_would_decide() -> None:
     """Of 1,000 GPU-hours 500 are known to be productive, 10 not to be: 460 more make 96 %, 30.0001 less do not."""
-    found = measure_ratio(ratio(), None, 0.5, 0.99, 12, 1000 * 3600.0)
-    assert found.needed == (
+    result = measure_ratio(ratio(), None, 0.5, 0.99, 12, 1000 * 3600.0)
+    assert result.needed == (
         "evidence (telemetry or a run log) for at least 30.0 of the 490.0 GPU-hours that the bounds leave open: 460.0 "
         "that prove productive would support it, more than 30.0 that do not would refute it"
     )
-    assert judge(ratio(), found).verdict == "undetermined"
+    assert judge(ratio(), result).verdict == "undetermined"
     below = measure_ratio(ratio(direction="at_most"), None, 0.5, 0.99, 12, 1000 * 3600.0)
     assert "460.0 that prove productive would refute it" in (below.needed or "")
     assert measure_ratio(ratio(), 0.97, 0.97, 0.97, 12, 3600.0).needed is None
@@ -289,13 +289,13 @@ def test_ratio_reports_the_gpu_hours_that_would_decide() -> None:
 )  # fmt: skip
 def test_the_gpu_hours_that_are_asked_for_decide(one: float, other: float, target: float, direction: Direction) -> None:
     low, high = min(one, other), max(one, other)
-    asked = ratio(target, direction)
-    if judge(asked, measure_ratio(asked, None, low, high, 1, 3600.0)).verdict != "undetermined":
-        assert measure_ratio(asked, None, low, high, 1, 3600.0).needed is None
+    requested = ratio(target, direction)
+    if judge(requested, measure_ratio(requested, None, low, high, 1, 3600.0)).verdict != "undetermined":
+        assert measure_ratio(requested, None, low, high, 1, 3600.0).needed is None
         return
     above, below = target - low, high - target
-    good = judge(asked, measure_ratio(asked, None, low + above * 1.0001 + 1e-12, high, 1, 3600.0)).verdict
-    bad = judge(asked, measure_ratio(asked, None, low, high - below * 1.0001 - 1e-12, 1, 3600.0)).verdict
+    good = judge(requested, measure_ratio(requested, None, low + above * 1.0001 + 1e-12, high, 1, 3600.0)).verdict
+    bad = judge(requested, measure_ratio(requested, None, low, high - below * 1.0001 - 1e-12, 1, 3600.0)).verdict
     assert {good, bad} == {"supported", "refuted"}
     assert good == ("supported" if direction == "at_least" else "refuted")
 
@@ -318,20 +318,20 @@ def test_capability_reports_the_days_its_interval_still_needs() -> None:
 
 def test_capability_whose_bounds_enclose_the_target_needs_data() -> None:
     days = [(1800.0, 3564.0, 3600.0)] * 30
-    found = measure_ratio_capability(ratio(0.9, kind="capability"), None, days, seed=1, what="days")
-    assert (found.needed or "").startswith("evidence (telemetry or a run log) for at least 2.7 of the 14.7 GPU-hours")
+    result = measure_ratio_capability(ratio(0.9, kind="capability"), None, days, seed=1, what="days")
+    assert (result.needed or "").startswith("evidence (telemetry or a run log) for at least 2.7 of the 14.7 GPU-hours")
 
 
 def test_too_few_days_for_an_interval_say_how_many_are_missing() -> None:
-    found = measure_ratio_capability(ratio(kind="capability"), 0.9, [(0.9, 0.9, 1.0)] * 12, seed=1, what="days")
-    assert (found.low, found.high) == (None, None)
-    assert (found.needed or "").startswith("at least 8 more days of usual size for an interval: 12 days weigh as 12")
+    result = measure_ratio_capability(ratio(kind="capability"), 0.9, [(0.9, 0.9, 1.0)] * 12, seed=1, what="days")
+    assert (result.low, result.high) == (None, None)
+    assert (result.needed or "").startswith("at least 8 more days of usual size for an interval: 12 days weigh as 12")
 
 
 def test_median_reports_the_events_that_would_decide() -> None:
-    found = measure_median([60.0] * 14 + [120.0] * 10, RESTART, at_least=20)
-    assert judge(RESTART, found).verdict == "undetermined"
-    assert found.needed == "about 115 more events like these: 14 of 24 were within the target so far"
+    result = measure_median([60.0] * 14 + [120.0] * 10, RESTART, at_least=20)
+    assert judge(RESTART, result).verdict == "undetermined"
+    assert result.needed == "about 115 more events like these: 14 of 24 were within the target so far"
     as_many = measure_median([60.0] * 81 + [120.0] * 58, RESTART, at_least=20)
     assert judge(RESTART, as_many).verdict == "supported" or as_many.high == 120.0
     half = measure_median([60.0] * 12 + [120.0] * 12, RESTART, at_least=20)

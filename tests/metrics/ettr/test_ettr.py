@@ -25,9 +25,9 @@ HOUR = 3600.0
 RUN = "7-20260302T000000Z"
 
 
-def waited(*found: Row, since: float = 0, until: float = 100) -> list[tuple[bool, float, float]]:
+def waited(*result: Row, since: float = 0, until: float = 100) -> list[tuple[bool, float, float]]:
     """(before the first start, GPUs, hours) of each wait."""
-    ran = attempts(*found)
+    ran = attempts(*result)
     table = waits(ran, joined(ran), at(since), at(until))
     return [(initial, gpus / 1000, wait / HOUR) for _, _, initial, gpus, wait in table.rows()]
 
@@ -82,8 +82,8 @@ def test_het_components_wait_together() -> None:
     [(0, 100, 2), (2, 100, 1), (0, 2, 1), (1.5, 2, 0.5), (3, 100, 0), (0, 1, 0)],
 )
 def test_waits_are_clipped_to_the_window(since: float, until: float, hours: float) -> None:
-    found = waited(attempt("7", 1, 3, 5), since=since, until=until)
-    assert [wait for _, _, wait in found] == ([hours] if hours else [])
+    result = waited(attempt("7", 1, 3, 5), since=since, until=until)
+    assert [wait for _, _, wait in result] == ([hours] if hours else [])
 
 
 # --- imputed -----------------------------------------------------------------------------------------
@@ -137,26 +137,26 @@ def test_ettr_by_hand() -> None:
         spent("lost", 16 * 0.5, subject=run),
         spent("startup", 16 * 0.5, subject=run),
     )
-    found = by_run(ran, ledger).row(0, named=True)
-    assert (found["run_id"], found["n_attempts"]) == (run, 2)
-    assert found["allocated"] == 16 * 5 * HOUR
-    assert found["queued_initial"] == 16 * 2 * HOUR
-    assert found["queued_requeue"] == 16 * 1 * HOUR
-    assert found["wall_gpu_s"] == 16 * 8 * HOUR
-    assert found["ettr"] == found["ettr_low"] == found["ettr_high"] == 4 / 8
-    assert found["ettr_without_initial_queue"] == pytest.approx(4 / 6)
-    assert found["ettr_imputed"] == pytest.approx((5 * 3600 - 2 * 2100) / (8 * 3600))
+    result = by_run(ran, ledger).row(0, named=True)
+    assert (result["run_id"], result["n_attempts"]) == (run, 2)
+    assert result["allocated"] == 16 * 5 * HOUR
+    assert result["queued_initial"] == 16 * 2 * HOUR
+    assert result["queued_requeue"] == 16 * 1 * HOUR
+    assert result["wall_gpu_s"] == 16 * 8 * HOUR
+    assert result["ettr"] == result["ettr_low"] == result["ettr_high"] == 4 / 8
+    assert result["ettr_without_initial_queue"] == pytest.approx(4 / 6)
+    assert result["ettr_imputed"] == pytest.approx((5 * 3600 - 2 * 2100) / (8 * 3600))
 
 
 def test_bounds_count_unobserved_time_as_lost_and_productive() -> None:
     ran = attempts(attempt("7", 0, 2, 12, gpus=1))
     ledger = sums(spent("productive", 8, subject=RUN), spent("unattributed", 2, subject=RUN, evidence="accounting"))
-    found = by_run(ran, ledger).row(0, named=True)
-    assert (found["ettr_low"], found["ettr_high"]) == (pytest.approx(8 / 12), pytest.approx(10 / 12))
-    assert found["ettr_without_initial_queue_low"] == pytest.approx(0.8)
-    assert found["ettr_without_initial_queue_high"] == pytest.approx(1.0)
-    assert found["ettr"] is None  # a fifth of the allocated time was not seen
-    assert found["unseen_share"] == pytest.approx(0.2)
+    result = by_run(ran, ledger).row(0, named=True)
+    assert (result["ettr_low"], result["ettr_high"]) == (pytest.approx(8 / 12), pytest.approx(10 / 12))
+    assert result["ettr_without_initial_queue_low"] == pytest.approx(0.8)
+    assert result["ettr_without_initial_queue_high"] == pytest.approx(1.0)
+    assert result["ettr"] is None  # a fifth of the allocated time was not seen
+    assert result["unseen_share"] == pytest.approx(0.2)
 
 
 def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
@@ -166,9 +166,9 @@ def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
         spent("stalled", 3, subject=RUN, evidence="telemetry", cause="lockstep"),
         spent("stalled", 1, subject=RUN, evidence="telemetry", cause="inactive"),
     )
-    found = by_run(ran, ledger).row(0, named=True)
-    assert [found[name] for name in ("ettr_low", "ettr", "ettr_high")] == pytest.approx([6 / 12, 6 / 12, 9 / 12])
-    assert found["ettr_without_initial_queue_high"] == pytest.approx(0.9)
+    result = by_run(ran, ledger).row(0, named=True)
+    assert [result[name] for name in ("ettr_low", "ettr", "ettr_high")] == pytest.approx([6 / 12, 6 / 12, 9 / 12])
+    assert result["ettr_without_initial_queue_high"] == pytest.approx(0.9)
 
 
 def test_value_is_productive_over_wall_time_with_little_unseen() -> None:
@@ -185,8 +185,8 @@ def test_value_is_productive_over_wall_time_with_little_unseen() -> None:
 def test_assumed_productive_time_is_lost_in_the_low_bound() -> None:
     """5.4: unattributed and assumed GPU-time counts all unproductive (low)."""
     ran = attempts(attempt("7", 0, 0, 10, gpus=1))
-    found = by_run(ran, sums(spent("productive", 10, subject=RUN, evidence="assumed"))).row(0, named=True)
-    assert (found["ettr_low"], found["ettr_high"]) == (0.0, 1.0)
+    result = by_run(ran, sums(spent("productive", 10, subject=RUN, evidence="assumed"))).row(0, named=True)
+    assert (result["ettr_low"], result["ettr_high"]) == (0.0, 1.0)
 
 
 def test_a_run_that_never_started_has_no_ettr() -> None:
@@ -219,8 +219,8 @@ def golden_total(gpus: Mapping[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
         run = f"{job}-20260302T000000Z"
         ledger.append(spent("productive", productive * gpus[job], subject=run))
         ledger.append(spent("lost", (wall - 2 - productive) * gpus[job], subject=run))
-    found = by_run(ran, sums(*ledger))
-    return found, ettr_total(found)
+    result = by_run(ran, sums(*ledger))
+    return result, ettr_total(result)
 
 
 @pytest.mark.parametrize(
@@ -235,15 +235,15 @@ def test_golden_total_is_a_ratio_of_sums(gpus: dict[str, int], expected: float) 
 
 
 def test_total_is_the_mean_of_runs_weighted_by_gpu_time() -> None:
-    found, total = golden_total({"1": 1024, "2": 64, "3": 8})
-    weighted = found.select((pl.col("ettr") * pl.col("wall_gpu_s")).sum() / pl.col("wall_gpu_s").sum()).item()
+    result, total = golden_total({"1": 1024, "2": 64, "3": 8})
+    weighted = result.select((pl.col("ettr") * pl.col("wall_gpu_s")).sum() / pl.col("wall_gpu_s").sum()).item()
     assert total["ettr"].item() == pytest.approx(weighted)
-    assert found["ettr"].mean() == pytest.approx(0.71667, abs=5e-6)  # a different quantity
+    assert result["ettr"].mean() == pytest.approx(0.71667, abs=5e-6)  # a different quantity
 
 
 def test_clusters_are_totalled_apart() -> None:
-    found, total = golden_total({"1": 8, "2": 8, "3": 8})
-    both = ettr_total(pl.concat([found, found.with_columns(cluster=pl.lit("d"))]))
+    result, total = golden_total({"1": 8, "2": 8, "3": 8})
+    both = ettr_total(pl.concat([result, result.with_columns(cluster=pl.lit("d"))]))
     assert both["cluster"].to_list() == ["c", "d"]
     assert both["ettr"].to_list() == [total["ettr"].item()] * 2
 
@@ -282,9 +282,9 @@ def test_failure_never_raises_ettr_for_the_same_kept_work(
 @given(st.lists(st.tuples(st.sampled_from(["productive", "lost", "stalled", "unattributed"]),
                           st.sampled_from(["log", "telemetry", "accounting", "assumed"]),
                           st.integers(1, 50)), min_size=1, max_size=6), st.integers(0, 50))  # fmt: skip
-def test_bounds_enclose_the_value(found: list[tuple[str, str, int]], queue: int) -> None:
+def test_bounds_enclose_the_value(result: list[tuple[str, str, int]], queue: int) -> None:
     ran = attempts(attempt("7", 0, queue, 90, gpus=1))
-    ledger = sums(*(spent(kind, hours, evidence=told, subject=RUN) for kind, told, hours in found))
+    ledger = sums(*(spent(kind, hours, evidence=reported, subject=RUN) for kind, reported, hours in result))
     row = by_run(ran, ledger).row(0, named=True)
     for name in ("ettr", "ettr_without_initial_queue"):
         low, value, high = row[f"{name}_low"], row[name], row[f"{name}_high"]
@@ -296,8 +296,8 @@ def test_bounds_enclose_the_value(found: list[tuple[str, str, int]], queue: int)
 def test_a_resize_costs_no_imputed_restart() -> None:
     """Two hours on 16 GPUs, resized to 8 for three more: one start and one end, 5 min and 30 min lost."""
     ran = attempts(attempt("7", 0, 0, 2, "RESIZING", gpus=16), attempt("7", 2, 2, 5, "COMPLETED", gpus=8))
-    found = imputed(ran, joined(ran), at(0), at(10))
-    assert found["imputed_gpu_s"].item() == pytest.approx((2 * HOUR - 300) * 16 + (3 * HOUR - 1800) * 8)
+    result = imputed(ran, joined(ran), at(0), at(10))
+    assert result["imputed_gpu_s"].item() == pytest.approx((2 * HOUR - 300) * 16 + (3 * HOUR - 1800) * 8)
 
 
 # --- what is provisional, checkpoint writes, the mean of the runs ------------------------------------
@@ -308,9 +308,9 @@ def test_provisional_time_is_in_the_value_and_not_the_low_bound() -> None:
     ran = attempts(attempt("7", 0, 0, 10, gpus=1))
     ledger = sums(spent("productive", 6, subject=RUN), spent("productive", 2, subject=RUN, cause="provisional"),
                   spent("lost", 2, subject=RUN))  # fmt: skip
-    found = by_run(ran, ledger).row(0, named=True)
-    assert (found["ettr_low"], found["ettr"], found["ettr_high"]) == (0.6, 0.8, 0.8)
-    assert (found["productive"], found["productive_sure"]) == (8 * HOUR, 6 * HOUR)
+    result = by_run(ran, ledger).row(0, named=True)
+    assert (result["ettr_low"], result["ettr"], result["ettr_high"]) == (0.6, 0.8, 0.8)
+    assert (result["productive"], result["productive_sure"]) == (8 * HOUR, 6 * HOUR)
 
 
 def test_papers_first_version_counts_saves_as_productive() -> None:
@@ -321,10 +321,10 @@ def test_papers_first_version_counts_saves_as_productive() -> None:
         spent("unattributed", 0.5, subject=RUN, evidence="accounting"),
         spent("lost", 0.5, subject=RUN),
     )
-    found = by_run(ran, ledger).row(0, named=True)
-    assert found["ettr"] == pytest.approx(7 / 12)
-    assert found["ettr_with_checkpoint_writes"] == found["ettr_with_checkpoint_writes_low"] == pytest.approx(9 / 12)
-    assert found["ettr_with_checkpoint_writes_high"] == pytest.approx(9.5 / 12)
+    result = by_run(ran, ledger).row(0, named=True)
+    assert result["ettr"] == pytest.approx(7 / 12)
+    assert result["ettr_with_checkpoint_writes"] == result["ettr_with_checkpoint_writes_low"] == pytest.approx(9 / 12)
+    assert result["ettr_with_checkpoint_writes_high"] == pytest.approx(9.5 / 12)
 
 
 @pytest.mark.parametrize("gpus", [{"1": 1024, "2": 64, "3": 8}, {"1": 1, "2": 1, "3": 1}])
@@ -369,18 +369,18 @@ def test_intervals_over_runs_have_their_nominal_coverage(*, weighted: bool) -> N
     truth = float(productive.sum() / wall.sum() if weighted else (productive / wall).mean())
     sets, held = 200, 0
     for number in range(sets):
-        found = interval_over_runs(generated(random, 100), "ettr", weighted=weighted, seed=number)
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= truth <= found.high
+        result = interval_over_runs(generated(random, 100), "ettr", weighted=weighted, seed=number)
+        assert result.low is not None
+        assert result.high is not None
+        held += result.low <= truth <= result.high
     assert stats.binomtest(held, sets).proportion_ci(0.95).high >= 0.95
 
 
 def test_too_few_runs_have_no_interval_and_a_note() -> None:
     runs_ = generated(np.random.default_rng(1), 12)
-    found = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
-    assert (found.low, found.high) == (None, None)
-    assert found.method.startswith("too few runs for an interval: they weigh as much as")
+    result = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
+    assert (result.low, result.high) == (None, None)
+    assert result.method.startswith("too few runs for an interval: they weigh as much as")
     assert interval_over_runs(runs_.clear(), "ettr", weighted=True, seed=1).low is None
 
 
@@ -393,13 +393,13 @@ def test_the_order_of_the_runs_changes_no_interval() -> None:
 
 def test_interval_of_very_many_runs_equals_that_of_drawing_each() -> None:
     runs_ = generated(np.random.default_rng(3), 5 * MOST_DRAWN)
-    found = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
+    result = interval_over_runs(runs_, "ettr", weighted=True, seed=1)
     each = bootstrap_ratio_interval(runs_["productive"].to_numpy(), runs_["wall_gpu_s"].to_numpy(), seed=1)
     assert each is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert found.high - found.low == pytest.approx(each.high - each.low, rel=0.15)
-    assert (found.low + found.high) / 2 == pytest.approx((each.low + each.high) / 2, rel=1e-3)
+    assert result.low is not None
+    assert result.high is not None
+    assert result.high - result.low == pytest.approx(each.high - each.low, rel=0.15)
+    assert (result.low + result.high) / 2 == pytest.approx((each.low + each.high) / 2, rel=1e-3)
 
 
 # --- laws of windows, order and time -----------------------------------------------------------------

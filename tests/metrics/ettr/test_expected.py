@@ -21,9 +21,9 @@ DAY_S = 86_400.0
 
 def run(mttf_s: float | None, *costs: float, productive_s: float | None = None) -> dict[str, Any]:
     """A run by its MTTF, restart, checkpoint interval, write and queue time in seconds."""
-    told = {"mttf_s": mttf_s} | dict(zip(("restart_s", "interval_s", "write_s", "queue_s"), costs, strict=True))
+    reported = {"mttf_s": mttf_s} | dict(zip(("restart_s", "interval_s", "write_s", "queue_s"), costs, strict=True))
     where = {"restart_from": "measured", "interval_from": "measured"}
-    return {"cluster": "c", "run_id": "r", "wall_gpu_s": 1.0, "productive_s": productive_s} | told | where
+    return {"cluster": "c", "run_id": "r", "wall_gpu_s": 1.0, "productive_s": productive_s} | reported | where
 
 
 SCHEMA = {"mttf_s": pl.Float64, "productive_s": pl.Float64}
@@ -55,8 +55,8 @@ def rsc_1(nodes: int) -> float:
     ],
 )
 def test_the_golden_numbers_of_9_3(nodes: int, minutes: tuple[float, ...], form: str, value: float) -> None:
-    found = of(run(rsc_1(nodes), *(each * 60 for each in minutes), productive_s=7 * DAY_S))
-    assert found[form].item() == pytest.approx(value, rel=0.005)
+    result = of(run(rsc_1(nodes), *(each * 60 for each in minutes), productive_s=7 * DAY_S))
+    assert result[form].item() == pytest.approx(value, rel=0.005)
 
 
 seconds = st.floats(0, 1e4)
@@ -65,7 +65,7 @@ seconds = st.floats(0, 1e4)
 @settings(max_examples=200, deadline=None)
 @given(st.floats(1, 1e9), st.tuples(seconds, st.floats(1, 1e5), seconds, seconds), st.floats(1, 1e8))
 def test_every_form_is_that_of_one_run(mttf_s: float, costs: tuple[float, ...], kept_s: float) -> None:
-    found = of(run(mttf_s, *costs, productive_s=kept_s)).row(0, named=True)
+    result = of(run(mttf_s, *costs, productive_s=kept_s)).row(0, named=True)
     u0, dt, w, q = costs
     one = oracle.EttrInputs(mttf_s=mttf_s, restart_s=u0, checkpoint_interval_s=dt, checkpoint_write_s=w, queue_s=q)
     slow = {
@@ -75,24 +75,24 @@ def test_every_form_is_that_of_one_run(mttf_s: float, costs: tuple[float, ...], 
         "exact": oracle.ettr_exact(one),
     }
     for form in FORMS:
-        assert found[form] == pytest.approx(slow[form], rel=1e-6, abs=1e-12)
-    assert found["expected"] == found["exact" if one.lost_share > LARGE_LOSS else "finite"]
+        assert result[form] == pytest.approx(slow[form], rel=1e-6, abs=1e-12)
+    assert result["expected"] == result["exact" if one.lost_share > LARGE_LOSS else "finite"]
 
 
 def test_run_of_unknown_productive_time_has_the_long_run_value() -> None:
-    found = of(run(1e6, 300, 3600, 0, 60)).row(0, named=True)
-    assert (found["regime"], found["expected"], found["finite"]) == ("with_queue", found["with_queue"], None)
+    result = of(run(1e6, 300, 3600, 0, 60)).row(0, named=True)
+    assert (result["regime"], result["expected"], result["finite"]) == ("with_queue", result["with_queue"], None)
 
 
 def test_without_failures_only_writes_and_the_first_start_cost() -> None:
-    found = of(run(math.inf, 300, 3600, 360, 60, productive_s=36_000)).row(0, named=True)
-    assert found["exact"] == found["closed_form"] == found["with_queue"] == pytest.approx(1 / 1.1)
-    assert found["finite"] == pytest.approx(36_000 / (36_000 + 300 + 60) / 1.1)
+    result = of(run(math.inf, 300, 3600, 360, 60, productive_s=36_000)).row(0, named=True)
+    assert result["exact"] == result["closed_form"] == result["with_queue"] == pytest.approx(1 / 1.1)
+    assert result["finite"] == pytest.approx(36_000 / (36_000 + 300 + 60) / 1.1)
 
 
 def test_without_a_rate_nothing_is_expected() -> None:
-    found = of(run(None, 300, 3600, 0, 60, productive_s=1000)).row(0, named=True)
-    assert [found[name] for name in (*FORMS, "expected")] == [None] * 5
+    result = of(run(None, 300, 3600, 0, 60, productive_s=1000)).row(0, named=True)
+    assert [result[name] for name in (*FORMS, "expected")] == [None] * 5
 
 
 # --- inputs ------------------------------------------------------------------------------------------
@@ -120,30 +120,30 @@ SAVES = pl.DataFrame({"cluster": ["c"], "run_id": ["a"], "interval_s": [1800.0],
 
 def test_inputs_are_the_runs_where_measured_else_the_clusters() -> None:
     by_run = pl.DataFrame([measured("a", 16, startup=3200, queued=6400), measured("b", 8, queued=80)])
-    found = inputs(by_run, STARTED, SAVES, 10.0).rows(named=True)
-    assert [row["mttf_s"] for row in found] == [10 * DAY_S / 16, 10 * DAY_S / 8]
-    assert [(row["restart_s"], row["restart_from"]) for row in found] == [(100, "measured"), (100, "of the cluster")]
-    assert [(row["interval_s"], row["write_s"]) for row in found] == [(1800, 20), (1800, 20)]
-    assert [row["queue_s"] for row in found] == [200, 10]
-    assert [row["productive_s"] for row in found] == [7200, 7200]
+    result = inputs(by_run, STARTED, SAVES, 10.0).rows(named=True)
+    assert [row["mttf_s"] for row in result] == [10 * DAY_S / 16, 10 * DAY_S / 8]
+    assert [(row["restart_s"], row["restart_from"]) for row in result] == [(100, "measured"), (100, "of the cluster")]
+    assert [(row["interval_s"], row["write_s"]) for row in result] == [(1800, 20), (1800, 20)]
+    assert [row["queue_s"] for row in result] == [200, 10]
+    assert [row["productive_s"] for row in result] == [7200, 7200]
 
 
 def test_unmeasured_inputs_are_metas_assumptions() -> None:
-    found = inputs(pl.DataFrame([measured("b", 8)]), STARTED, SAVES.clear(), math.inf).row(0, named=True)
-    assert (found["restart_s"], found["interval_s"], found["write_s"]) == (300, 3600, 0)
-    assert (found["restart_from"], found["interval_from"]) == ("assumed", "assumed")
+    result = inputs(pl.DataFrame([measured("b", 8)]), STARTED, SAVES.clear(), math.inf).row(0, named=True)
+    assert (result["restart_s"], result["interval_s"], result["write_s"]) == (300, 3600, 0)
+    assert (result["restart_from"], result["interval_from"]) == ("assumed", "assumed")
 
 
 def test_a_resize_is_no_start() -> None:
     ran = attempts(attempt("7", 0, 0, 2, "RESIZING", gpus=16), attempt("7", 2, 2, 5, gpus=8))
-    found = starts(ordered(ran, joined(ran)))
-    assert found.select("n_starts", "started_gpus").row(0) == (1, 16.0)
+    result = starts(ordered(ran, joined(ran)))
+    assert result.select("n_starts", "started_gpus").row(0) == (1, 16.0)
 
 
 def test_gpus_of_all_starts_are_unknown_if_those_of_one_are() -> None:
     ran = attempts(attempt("7", 0, 0, 2, "NODE_FAIL", gpus=8), attempt("7", 2, 2, 5, milli_gpus=None))
-    found = starts(ordered(ran, joined(ran)))
-    assert found.select("n_starts", "started_gpus").row(0) == (2, None)
+    result = starts(ordered(ran, joined(ran)))
+    assert result.select("n_starts", "started_gpus").row(0) == (2, None)
 
 
 def test_starts_that_no_log_saw_do_not_make_the_others_faster() -> None:
@@ -153,13 +153,13 @@ def test_starts_that_no_log_saw_do_not_make_the_others_faster() -> None:
     seen = pl.DataFrame({"cluster": ["c"] * 2, "run_id": [runs["run_id"][0]] * 2, "gpus": [8.0, 8.0]})
     started = starts(ordered(ran, runs), seen)
     own = measured(runs["run_id"][0], 8) | {"cluster": "c", "startup": 8 * 400.0}
-    found = inputs(pl.DataFrame([own]), started, SAVES.clear(), math.inf).row(0, named=True)
-    assert (found["restart_s"], found["restart_from"]) == (200, "measured")
+    result = inputs(pl.DataFrame([own]), started, SAVES.clear(), math.inf).row(0, named=True)
+    assert (result["restart_s"], result["restart_from"]) == (200, "measured")
 
 
 def test_the_cluster_is_the_mean_weighted_by_wall_time() -> None:
     small, large = run(1e6, 300, 3600, 0, 0), run(1e4, 300, 3600, 0, 0)
-    found = of(small, large | {"wall_gpu_s": 3.0})
-    total = over_runs(found).row(0, named=True)
-    assert total["expected"] == pytest.approx((found["expected"][0] + 3 * found["expected"][1]) / 4)
+    result = of(small, large | {"wall_gpu_s": 3.0})
+    total = over_runs(result).row(0, named=True)
+    assert total["expected"] == pytest.approx((result["expected"][0] + 3 * result["expected"][1]) / 4)
     assert (total["n"], total["exact_share"], total["wall_gpu_s"]) == (2, 0.75, 4.0)

@@ -51,11 +51,11 @@ def of(history: list[Spell], ledger: list[Spell], *, since: float = 0, until: fl
     return run_timeline(waited, rows(SPENT, *ledger), at(since), at(until))
 
 
-def told(found: pl.DataFrame) -> list[tuple[float, float, str, str | None, float]]:
+def as_rows(result: pl.DataFrame) -> list[tuple[float, float, str, str | None, float]]:
     """From, to (hours), class, cause, GPUs."""
     return [
         ((low - at(0)).total_seconds() / 3600, (high - at(0)).total_seconds() / 3600, kind, cause, gpus / 1000)
-        for low, high, kind, cause, gpus in found.select(
+        for low, high, kind, cause, gpus in result.select(
             "started_at", "ended_at", "class", "cause", "milli_gpus"
         ).rows()
     ]
@@ -75,7 +75,7 @@ LEDGER: list[Spell] = [
 
 
 def test_a_run_by_hand() -> None:
-    assert told(of(HISTORY, LEDGER)) == [
+    assert as_rows(of(HISTORY, LEDGER)) == [
         (0, 1, "queue_initial", None, 8),
         (1, 1.5, "launch", None, 8),
         (1.5, 2, "checkpoint_load", None, 8),
@@ -90,7 +90,7 @@ def test_a_run_by_hand() -> None:
 
 
 def test_the_classes_add_up_to_the_denominator_of_the_ettr() -> None:
-    found = of(HISTORY, LEDGER)
+    result = of(HISTORY, LEDGER)
     ran = attempts(*HISTORY)
     known, window = joined(ran), (at(0), at(100))
     hours = dict.fromkeys(("productive", "lost", "startup", "stalled", "teardown"), 0.0)
@@ -99,36 +99,36 @@ def test_the_classes_add_up_to_the_denominator_of_the_ettr() -> None:
         hours[str(row["category"])] += 8 * (high - low).total_seconds() / 3600
     ledger = sums(*(spent(category, gpu_hours, subject=RUN) for category, gpu_hours in hours.items()))
     by_run = ettr_by_run(waits(ran, known, *window), ledger, imputed(ran, known, *window), runs(ran, known))
-    by_class = dict(class_sums(found).select("class", "gpu_seconds").group_by("class").sum().iter_rows())
-    assert found["gpu_seconds"].sum() == by_run["wall_gpu_s"].item() == 8 * 8 * 3600
+    by_class = dict(class_sums(result).select("class", "gpu_seconds").group_by("class").sum().iter_rows())
+    assert result["gpu_seconds"].sum() == by_run["wall_gpu_s"].item() == 8 * 8 * 3600
     assert by_class["productive"] == by_run["productive"].item()
-    assert class_sums(found)["share"].sum() == pytest.approx(1)
+    assert class_sums(result)["share"].sum() == pytest.approx(1)
 
 
 def test_nodes_that_differ_share_the_seconds_by_their_gpus() -> None:
-    found = of([attempt("7", 0, 0, 2, gpus=16)], [held(0, 2, "productive", gpus=12), held(1, 2, "stalled", gpus=4),
+    result = of([attempt("7", 0, 0, 2, gpus=16)], [held(0, 2, "productive", gpus=12), held(1, 2, "stalled", gpus=4),
                                                  held(0, 1, "productive", gpus=4)])  # fmt: skip
-    assert told(found) == [
+    assert as_rows(result) == [
         (0, 1, "productive", None, 16),
         (1, 2, "productive", None, 12),
         (1, 2, "stalled", None, 4),
     ]
-    assert found["seconds"].to_list() == [3600, 2700, 900]
+    assert result["seconds"].to_list() == [3600, 2700, 900]
 
 
 def test_midnights_and_equal_neighbours_start_no_new_interval() -> None:
-    found = of([attempt("7", 0, 0, 30)], [held(0, 24, "productive"), held(24, 30, "productive")])
-    assert told(found) == [(0, 30, "productive", None, 8)]
+    result = of([attempt("7", 0, 0, 30)], [held(0, 24, "productive"), held(24, 30, "productive")])
+    assert as_rows(result) == [(0, 30, "productive", None, 8)]
 
 
 def test_time_without_a_request_is_shown_and_counts_for_nothing() -> None:
     known = attempts(attempt("7", 0, 0, 2), attempt("8", 10, 11, 12))
     together = joined(known).with_columns(run_id=pl.lit("r"), attempt_no=pl.int_range(1, 3), joined_by=pl.lit(LOGGED))
     waited = wait_intervals(ordered(known, together), at(100))
-    found = run_timeline(waited, rows(SPENT, held(0, 2, "productive"), held(11, 12, "productive")), at(0), at(100))
-    assert [each[2] for each in told(found)] == ["productive", NOT_ASKED, "queue_requeue", "productive"]
-    assert found.filter(pl.col("class") == NOT_ASKED).select("seconds", "gpu_seconds").row(0) == (8 * 3600, 0)
-    assert found["seconds"].sum() == 12 * 3600
+    result = run_timeline(waited, rows(SPENT, held(0, 2, "productive"), held(11, 12, "productive")), at(0), at(100))
+    assert [each[2] for each in as_rows(result)] == ["productive", NOT_ASKED, "queue_requeue", "productive"]
+    assert result.filter(pl.col("class") == NOT_ASKED).select("seconds", "gpu_seconds").row(0) == (8 * 3600, 0)
+    assert result["seconds"].sum() == 12 * 3600
 
 
 def test_without_anything_there_are_no_stretches() -> None:
@@ -169,7 +169,7 @@ def test_every_gpu_second_of_a_run_is_in_exactly_one_class(
     run: tuple[list[Spell], list[Spell]], since: int, until: int
 ) -> None:
     history, ledger = run
-    found = of(history, ledger, since=since / 60, until=until / 60)
+    result = of(history, ledger, since=since / 60, until=until / 60)
     for second in range(since * 60, until * 60, 97):  # each second by itself
         moment = at(seconds=second)
         slow: dict[tuple[str, str | None], int] = {}
@@ -181,7 +181,7 @@ def test_every_gpu_second_of_a_run_is_in_exactly_one_class(
         for number, each in enumerate(history):
             if each["submitted_at"] <= moment < each["started_at"]:
                 slow["queue_requeue" if number else "queue_initial", None] = 16_000
-        here = found.filter((pl.col("started_at") <= moment) & (pl.col("ended_at") > moment))
+        here = result.filter((pl.col("started_at") <= moment) & (pl.col("ended_at") > moment))
         assert {(kind, cause): gpus for kind, cause, gpus in here.select("class", "cause", "milli_gpus").rows()} == slow
 
 
@@ -192,7 +192,7 @@ def test_seconds_and_gpu_seconds_sum_exactly_to_those_of_the_run(
 ) -> None:
     history, ledger = run
     low, high = since * 60_000_000, until * 60_000_000
-    found = of(history, ledger, since=since / 60, until=until / 60)
+    result = of(history, ledger, since=since / 60, until=until / 60)
 
     def inside(begin: datetime, end: datetime) -> int:
         return max(0, min(microseconds(end), high) - max(microseconds(begin), low))
@@ -200,11 +200,11 @@ def test_seconds_and_gpu_seconds_sum_exactly_to_those_of_the_run(
     exact = sum(inside(each["started_at"], each["ended_at"]) * int(each["milli_gpus"]) for each in ledger)
     exact += sum(inside(each["submitted_at"], each["started_at"]) * 16_000 for each in history)
     counted = sum(
-        inside(begin, end) * gpus for begin, end, gpus in found.select("started_at", "ended_at", "milli_gpus").rows()
+        inside(begin, end) * gpus for begin, end, gpus in result.select("started_at", "ended_at", "milli_gpus").rows()
     )
     assert counted == exact
     span = inside(history[0]["submitted_at"], history[-1]["ended_at"])
-    assert found["seconds"].sum() == pytest.approx(span / 1e6)
+    assert result["seconds"].sum() == pytest.approx(span / 1e6)
 
 
 def test_the_order_of_rows_changes_nothing() -> None:

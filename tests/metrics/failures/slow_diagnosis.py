@@ -37,9 +37,9 @@ def diagnoses(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame, events: pl.Da
     held: dict[str, list[str]] = {}
     for row in attempt_nodes.iter_rows(named=True):
         held.setdefault(row["job_id"], []).append(row["node"])
-    told = events.to_dicts()
+    reported = events.to_dicts()
     return {
-        row["job_id"]: _diagnosis(row, [e for e in told if _near(e, row, held.get(row["job_id"], []))])
+        row["job_id"]: _diagnosis(row, [e for e in reported if _near(e, row, held.get(row["job_id"], []))])
         for row in attempts.iter_rows(named=True)
     }
 
@@ -114,24 +114,24 @@ def made_room_for(
     victim: Row, attempts: pl.DataFrame, joined: pl.DataFrame, attempt_nodes: pl.DataFrame, room: timedelta
 ) -> tuple[str, int] | None:
     """Run and number of the attempt that a preempted one made room for; None if nobody came."""
-    asked = {_name(row): row for row in attempts.iter_rows(named=True)}
+    requested = {_name(row): row for row in attempts.iter_rows(named=True)}
     runs = {_name(row): row for row in joined.iter_rows(named=True)}
     held = attempt_nodes.to_dicts()
     nodes = {row["node"] for row in held if _name(row) == _name(victim)}
     came: dict[tuple[str, int], dict[str, Any]] = {}
     for row in held:
-        comer, run = asked[_name(row)], runs[_name(row)]
+        comer, run = requested[_name(row)], runs[_name(row)]
         late = row["started_at"] - victim["ended_at"]
         waited = comer["eligible_at"] or comer["submitted_at"]
         if row["node"] not in nodes or run["run_id"] == victim["run_id"]:
             continue
         if timedelta(0) <= late <= room and waited <= victim["ended_at"]:
-            found = came.setdefault(
+            result = came.setdefault(
                 (run["run_id"], run["attempt_no"]), {"nodes": set(), "at": row["started_at"], "gpus": 0}
             )
-            found["nodes"].add(row["node"])
-            found["at"] = min(found["at"], row["started_at"])
-            found["gpus"] = max(found["gpus"], comer["milli_gpus"])
+            result["nodes"].add(row["node"])
+            result["at"] = min(result["at"], row["started_at"])
+            result["gpus"] = max(result["gpus"], comer["milli_gpus"])
     order = sorted(came, key=lambda who: (-len(came[who]["nodes"]), came[who]["at"], -came[who]["gpus"], who))
     return order[0] if order else None
 

@@ -27,12 +27,12 @@ def incidents(
         else:
             groups.append([event])
     ends = {_key(row): row for row in attempts.iter_rows(named=True)}
-    found, touched = [], []
+    result, touched = [], []
     for group in groups:
         mine = [row for row in (_touch(group, held, ends) for held in attempt_nodes.iter_rows(named=True)) if row]
         touched += mine
-        found.append(_incident(group) | {"n_attempts": len(mine)})
-    return found, touched
+        result.append(_incident(group) | {"n_attempts": len(mine)})
+    return result, touched
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:

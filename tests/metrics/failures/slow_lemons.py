@@ -16,16 +16,16 @@ Node = dict[str, Any]
 
 def p_above(counts: Sequence[float], exposure: Sequence[float]) -> list[float | None]:
     """The larger of the Poisson and the binomial tail of each."""
-    found: list[float | None] = []
+    result: list[float | None] = []
     for k, own in zip(counts, exposure, strict=True):
         others, elsewhere = sum(counts) - k, sum(exposure) - own
         if own <= 0 or elsewhere <= 0:
-            found.append(None)
+            result.append(None)
             continue
         by_rate = stats.poisson.sf(k - 1, others / elsewhere * own)
         given = stats.binom.sf(k - 1, sum(counts), own / sum(exposure))
-        found.append(max(float(by_rate), float(given)) if k else 1.0)
-    return found
+        result.append(max(float(by_rate), float(given)) if k else 1.0)
+    return result
 
 
 def judged(
@@ -71,9 +71,9 @@ def judged(
     return nodes
 
 
-def _judge(told: list[Node]) -> None:
+def _judge(reported: list[Node]) -> None:
     """Benjamini-Hochberg, from the largest p down."""
-    least, n = 1.0, len(told)
-    for place, node in sorted(enumerate(sorted(told, key=lambda each: each["p"]), 1), key=lambda each: -each[0]):
+    least, n = 1.0, len(reported)
+    for place, node in sorted(enumerate(sorted(reported, key=lambda each: each["p"]), 1), key=lambda each: -each[0]):
         least = min(least, node["p"] * n / place)
         node["q"] = least

@@ -20,20 +20,20 @@ def ended(spells: list[Spell], age: float, causes: list[int]) -> int:
 
 def survival(spells: list[Spell], causes: list[int]) -> list[tuple[float, float, float]]:
     """Age, Kaplan-Meier estimate and Greenwood's variance at each age at which these causes struck."""
-    found: list[tuple[float, float, float]] = []
+    result: list[tuple[float, float, float]] = []
     alive, total = 1.0, 0.0
     for age in sorted({left for _, left, cause in spells if cause in causes}):
         n, d = observed(spells, age), ended(spells, age, causes)
         alive *= 1 - d / n
         total += d / (n * (n - d)) if n > d else math.inf
-        found.append((age, alive, alive**2 * total if alive else math.nan))
-    return found
+        result.append((age, alive, alive**2 * total if alive else math.nan))
+    return result
 
 
 def incidence(spells: list[Spell], cause: int, every: list[int]) -> list[tuple[float, float, float]]:
     """Age, Aalen-Johansen estimate and its delta-method variance at each age at which any cause struck."""
     ages = sorted({left for _, left, by in spells if by in every})
-    alive, reached, steps, found = 1.0, 0.0, [], []
+    alive, reached, steps, result = 1.0, 0.0, [], []
     for age in ages:
         n, d, own = observed(spells, age), ended(spells, age, every), ended(spells, age, [cause])
         reached += alive * own / n
@@ -45,8 +45,8 @@ def incidence(spells: list[Spell], cause: int, every: list[int]) -> list[tuple[f
             variance += rest**2 * all_ends / (at_risk * (at_risk - all_ends)) if at_risk > all_ends else math.nan
             variance += before**2 * (at_risk - own_ends) * own_ends / at_risk**3
             variance -= 2 * rest * before * own_ends / at_risk**2
-        found.append((age, reached, variance))
-    return found
+        result.append((age, reached, variance))
+    return result
 
 
 def weibull_log_likelihood(spells: list[Spell], causes: list[int], shape: float, scale: float) -> float:
@@ -62,10 +62,10 @@ def weibull_log_likelihood(spells: list[Spell], causes: list[int], shape: float,
 def weibull_best(spells: list[Spell], causes: list[int]) -> tuple[float, float]:
     """The highest log-likelihood of all shapes on a fine grid from 0.02 to 50, and the shape; scales by calculus."""
     d = sum(cause in causes for _, _, cause in spells)
-    found = []
+    result = []
     for step in range(2001):
         shape = 0.02 * 2500 ** (step / 2000)
         total = math.fsum(left**shape - entered**shape for entered, left, _ in spells)
         log_scale = math.log(total / d) / shape
-        found.append((weibull_log_likelihood(spells, causes, shape, math.exp(log_scale)), shape))
-    return max(found)
+        result.append((weibull_log_likelihood(spells, causes, shape, math.exp(log_scale)), shape))
+    return max(result)

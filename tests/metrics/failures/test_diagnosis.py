@@ -26,15 +26,15 @@ def judged(state: str, *seen: Row, nodes: dict[str, list[str]] | None = None, **
 
 
 def xid(code: int, kind: str, severity: str = "critical", *, minutes: float = -1, node: str = "n1") -> Row:
-    said = {"code": str(code), "gpu": "2", "class": kind, "severity": severity}
-    return event(node, at(5, minutes=minutes), "xid", **said)
+    output = {"code": str(code), "gpu": "2", "class": kind, "severity": severity}
+    return event(node, at(5, minutes=minutes), "xid", **output)
 
 
 def state_event(reason: str, state: str = "drained", *, minutes: float = -1, node: str = "n1") -> Row:
     """A node state as the diagnosis reads it."""
-    told = {"cluster": "c", "node": node, "started_at": at(5, minutes=minutes), "state": state, "reason": reason}
-    (found,) = critical_states(rows(frames.NODE_STATES, told), critical_reasons=".").to_dicts()
-    return found
+    reported = {"cluster": "c", "node": node, "started_at": at(5, minutes=minutes), "state": state, "reason": reason}
+    (result,) = critical_states(rows(frames.NODE_STATES, reported), critical_reasons=".").to_dicts()
+    return result
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_a_symptom_lists_every_domain_that_evidence_leaves(state: str, seen: lis
 )
 def test_severity_precedes_nearness_and_causes_precede_effects(seen: list[Row], kind: str, cause: str) -> None:
     for order in (seen, seen[::-1]):
-        found = judged("FAILED", *order)
-        assert (found["class"], found["cause"]) == (kind, cause)
+        result = judged("FAILED", *order)
+        assert (result["class"], result["cause"]) == (kind, cause)
 
 
 def test_events_list_what_the_cause_leaves_out_worst_first() -> None:
-    found = judged(
+    result = judged(
         "FAILED",
         xid(45, "CONSEQUENCE", "info", minutes=0),
         state_event("health: XID 79", minutes=1, node="n2"),
@@ -97,15 +97,15 @@ def test_events_list_what_the_cause_leaves_out_worst_first() -> None:
         event("n1", at(5), "throttle", severity="warning", code="thermal"),
         xid(79, "HW", minutes=-4, node="n2"),
     )
-    assert found["events"] == "xid 79 (n2 gpu 2), node_drained (n2), throttle thermal (n1), xid 45 (n1 gpu 2)"
-    assert (found["cause"], found["node"]) == ("xid", "n2")
+    assert result["events"] == "xid 79 (n2 gpu 2), node_drained (n2), throttle thermal (n1), xid 45 (n1 gpu 2)"
+    assert (result["cause"], result["node"]) == ("xid", "n2")
 
 
 def test_the_list_of_events_is_bounded_and_counts_the_rest() -> None:
     burst = [event(f"n{n}", at(5), "ib", code="down") for n in range(20)]
-    found = judged("FAILED", *burst, nodes={"7": [f"n{n}" for n in range(20)]})
+    result = judged("FAILED", *burst, nodes={"7": [f"n{n}" for n in range(20)]})
     assert (
-        found["events"]
+        result["events"]
         == "ib down (n0), ib down (n1), ib down (n10), ib down (n11), ib down (n12), ib down (n13) and 14 more"
     )
 
@@ -113,8 +113,8 @@ def test_the_list_of_events_is_bounded_and_counts_the_rest() -> None:
 def test_pod_that_went_differs_from_a_node_that_went() -> None:
     """metric-definitions 10.7: NODE_FAIL is also the loss of a slurmd pod."""
     for state in ("drained", "down"):
-        found = judged("NODE_FAIL", state_event("k8s: pod terminated", state))
-        assert (found["class"], found["cause"], found["node"]) == ("infrastructure", "pod_terminated", "n1")
+        result = judged("NODE_FAIL", state_event("k8s: pod terminated", state))
+        assert (result["class"], result["cause"], result["node"]) == ("infrastructure", "pod_terminated", "n1")
     assert judged("NODE_FAIL", state_event("Not responding", "down"))["cause"] == "node_fail"
 
 
@@ -134,8 +134,8 @@ def test_drain_for_an_application_xid_leaves_the_user_only() -> None:
 
 @pytest.mark.parametrize("reason", ["Preempted", "preempted in favour of 12"])
 def test_requeue_that_reports_preemption_is_a_preemption(reason: str) -> None:
-    found = judged("REQUEUED", reason=reason, exit_code=1)
-    assert (found["class"], found["cause"]) == ("preemption", "preempted")
+    result = judged("REQUEUED", reason=reason, exit_code=1)
+    assert (result["class"], result["cause"]) == ("preemption", "preempted")
     assert judged("REQUEUED", reason="JobHeldUser")["class"] == "planned"
 
 
@@ -150,8 +150,8 @@ def test_evidence_is_where_the_class_was_read() -> None:
 def test_the_window_is_a_parameter(before: float, after: float, kind: str) -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
     seen = events(event("n1", at(5, minutes=-2)))
-    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen, before_s=before, after_s=after)
-    assert found["class"].to_list() == [kind]
+    result = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen, before_s=before, after_s=after)
+    assert result["class"].to_list() == [kind]
 
 
 NODE_BACK: Row = {
@@ -180,16 +180,16 @@ def test_node_back_before_an_attempt_began_did_not_end_it(
     """5.1: the window is clipped to the attempt's life; the attempt ends at 5:02."""
     ran = attempts(attempt("7", 0, started, 5 + 2 / 60, "FAILED", gpus=16))
     seen = critical_states(rows(frames.NODE_STATES, {**NODE_BACK, "ended_at": back}), critical_reasons=".")
-    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen)
-    assert found.select("class", "cause", "node").rows() == [expected]
-    assert (found["events"].item() is None) is (expected[0] == "user")
+    result = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen)
+    assert result.select("class", "cause", "node").rows() == [expected]
+    assert (result["events"].item() is None) is (expected[0] == "user")
 
 
 @pytest.mark.parametrize(("minutes", "kind"), [(-3, "user"), (-1, "infrastructure"), (0, "infrastructure")])
 def test_an_xid_before_the_start_is_of_the_attempt_before(minutes: float, kind: str) -> None:
     ran = attempts(attempt("7", 0, 5 - 2 / 60, 5, "FAILED", gpus=16))
-    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), events(xid(79, "HW", minutes=minutes)))
-    assert found["class"].to_list() == [kind]
+    result = interruptions(ran, joined(ran), on_nodes(ran, JOB), events(xid(79, "HW", minutes=minutes)))
+    assert result["class"].to_list() == [kind]
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_an_xid_before_the_start_is_of_the_attempt_before(minutes: float, kind: 
 )
 def test_cancelled_by_a_person_stays_so_whatever_fails_later(by: str | None, minutes: float, kind: str) -> None:
     for seen in (xid(79, "HW", minutes=minutes), state_event("Not responding", "down", minutes=minutes)):
-        found = judged("CANCELLED", seen, cancelled_by=by)
-        assert (found["class"], found["evidence"] == "accounting" and found["cause"] == "cancelled") == (
+        result = judged("CANCELLED", seen, cancelled_by=by)
+        assert (result["class"], result["evidence"] == "accounting" and result["cause"] == "cancelled") == (
             kind,
             kind == "user",
         )
-        assert found["events"] is not None  # what happened stays visible
+        assert result["events"] is not None  # what happened stays visible
         if kind == "user":
-            assert found["domains"] == "user,software,hardware"
+            assert result["domains"] == "user,software,hardware"
 
 
 _EVENT = st.builds(
@@ -255,10 +255,10 @@ def test_the_diagnosis_is_what_trying_every_event_finds(
         )
     )
     held = on_nodes(ran, {str(n): [f"n{node}" for node in each[2]] for n, each in enumerate(ended)})
-    told = events(*seen)
-    found = {row["job_id"]: row for row in interruptions(ran, joined(ran), held, told).iter_rows(named=True)}
-    for job, expected in slow_diagnosis.diagnoses(ran, held, told).items():
-        row = found[job]
+    reported = events(*seen)
+    result = {row["job_id"]: row for row in interruptions(ran, joined(ran), held, reported).iter_rows(named=True)}
+    for job, expected in slow_diagnosis.diagnoses(ran, held, reported).items():
+        row = result[job]
         state = ended[int(job)][0]
         explained = expected["kind"] is not None and state in slow_diagnosis.EXPLAINABLE
         assert row["events"] == expected["events"]
@@ -277,5 +277,5 @@ def test_the_order_of_events_does_not_matter() -> None:
     seen = [xid(79, "HW", minutes=m, node=n) for m in (-3, 0, 3) for n in ("n1", "n2")]
     seen += [state_event("health: XID 79"), xid(31, "APP", "info")]
     ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
-    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), events(*seen))
-    assert interruptions(ran, joined(ran), on_nodes(ran, JOB), events(*seen[::-1])).equals(found)
+    result = interruptions(ran, joined(ran), on_nodes(ran, JOB), events(*seen))
+    assert interruptions(ran, joined(ran), on_nodes(ran, JOB), events(*seen[::-1])).equals(result)

@@ -14,9 +14,9 @@ HOUR = 3600.0
 
 
 def past(*ran: Row, nodes: dict[str, list[str]] | None = None, told: pl.DataFrame | None = None) -> Histories:
-    found = attempts(*ran)
-    held = on_nodes(found, nodes or {})
-    return histories(found, interruptions(found, joined(found), held, events() if told is None else told))
+    result = attempts(*ran)
+    held = on_nodes(result, nodes or {})
+    return histories(result, interruptions(result, joined(result), held, events() if told is None else told))
 
 
 def only(history: Histories, since: float = 0, until: float = 100) -> tuple[float, float, int]:
@@ -78,11 +78,11 @@ def crash_loop() -> Histories:
 
 
 def test_summary_has_counts_survival_and_shape_by_class_and_size() -> None:
-    found = hazards(
+    result = hazards(
         crash_loop(), at(0), at(100), [POOLED, Size("5-8", 4, 8), Size("9-16", 8, 16), Size("none", 99, 100)]
     )
-    assert dict(found.schema) == SUMMARY
-    rows = {(row["class"], row["size"]): row for row in found.iter_rows(named=True)}
+    assert dict(result.schema) == SUMMARY
+    rows = {(row["class"], row["size"]): row for row in result.iter_rows(named=True)}
     pooled, large = rows["unplanned", "pooled"], rows["unplanned", "9-16"]
     assert (pooled["n_attempts"], pooled["n_failures"]) == (80, 40)
     assert pooled["survival_1h"] == pytest.approx(73 / 80)  # 1, 4, ... 49 minutes: seven
@@ -95,25 +95,25 @@ def test_summary_has_counts_survival_and_shape_by_class_and_size() -> None:
 
 
 def test_the_curves_are_steps_by_age_with_what_was_at_risk() -> None:
-    found = hazard_curves(crash_loop(), at(0), at(100), [POOLED])
-    assert dict(found.schema) == CURVES
-    survival = found.filter((pl.col("curve") == "survival") & (pl.col("class") == "unplanned"))
+    result = hazard_curves(crash_loop(), at(0), at(100), [POOLED])
+    assert dict(result.schema) == CURVES
+    survival = result.filter((pl.col("curve") == "survival") & (pl.col("class") == "unplanned"))
     assert survival["n_failures"].sum() == 40
     assert survival.row(0, named=True)["at_risk"] == 80
     assert survival["value"].is_sorted(descending=True)
-    last = found.filter(pl.col("curve") == "incidence").group_by("class").agg(pl.col("value").last())
+    last = result.filter(pl.col("curve") == "incidence").group_by("class").agg(pl.col("value").last())
     # 40 of 80 fail, some of them after the other 40 have completed: all come to an end.
     assert last["value"].sum() == pytest.approx(1)
 
 
 def test_long_curve_is_thinned_but_keeps_last_step_and_events() -> None:
     history = past(*(attempt(str(n), 0, 0, (n + 1) / 60, "FAILED") for n in range(500)))
-    found = hazard_curves(history, at(0), at(100), [POOLED]).filter(
+    result = hazard_curves(history, at(0), at(100), [POOLED]).filter(
         (pl.col("curve") == "survival") & (pl.col("class") == "unplanned")
     )
-    assert found.height == 200
-    assert found["n_failures"].sum() == 500
-    assert found.row(-1, named=True)["value"] == 0
+    assert result.height == 200
+    assert result["n_failures"].sum() == 500
+    assert result.row(-1, named=True)["value"] == 0
 
 
 def test_of_nothing_there_are_no_curves() -> None:

@@ -23,24 +23,31 @@ NOBODY = attempts(), rows(frames.ATTEMPT_NODES)
 
 def event(minute: float, what: str = "xid 79", severity: str = "critical", **more: object) -> dict[str, object]:
     kind, code = what.split(" ")
-    told = {"cluster": "c", "node": "n1", "ts": at(minutes=minute), "kind": kind, "code": code, "severity": severity}
-    return told | more
+    reported = {
+        "cluster": "c",
+        "node": "n1",
+        "ts": at(minutes=minute),
+        "kind": kind,
+        "code": code,
+        "severity": severity,
+    }
+    return reported | more
 
 
-def events(*found: Row) -> pl.DataFrame:
-    return rows(HEALTH_EVENTS, *found)
+def events(*result: Row) -> pl.DataFrame:
+    return rows(HEALTH_EVENTS, *result)
 
 
 def touched(minute: float, started: float, ended: float | None, severity: str = "critical") -> list[tuple[Any, ...]]:
     """Job, events, severity and `at_end` where an event at a minute meets an attempt between two others on n1."""
     ran = attempts(attempt("7", 0, started / 60, None if ended is None else ended / 60))
-    _, found = incidents(events(event(minute, severity=severity)), ran, on_nodes(ran, {"7": ["n1"]}))
-    return found.select("job_id", "n_events", "severity", "at_end").rows()
+    _, result = incidents(events(event(minute, severity=severity)), ran, on_nodes(ran, {"7": ["n1"]}))
+    return result.select("job_id", "n_events", "severity", "at_end").rows()
 
 
 def test_events_within_15_minutes_chain_into_one_incident() -> None:
-    found, _ = incidents(events(*(event(minute) for minute in (0, 15, 30, 45.01, 100))), *NOBODY)
-    assert found.select("started_at", "ended_at", "n_events").rows() == [
+    result, _ = incidents(events(*(event(minute) for minute in (0, 15, 30, 45.01, 100))), *NOBODY)
+    assert result.select("started_at", "ended_at", "n_events").rows() == [
         (at(), at(minutes=30), 3),
         (at(minutes=45.01), at(minutes=45.01), 1),
         (at(minutes=100), at(minutes=100), 1),
@@ -48,12 +55,12 @@ def test_events_within_15_minutes_chain_into_one_incident() -> None:
 
 
 def test_nodes_have_incidents_of_their_own() -> None:
-    found, _ = incidents(events(event(0), event(1, node="n2"), event(2, cluster="d")), *NOBODY)
-    assert found.select("cluster", "node").rows() == [("c", "n1"), ("c", "n2"), ("d", "n1")]
+    result, _ = incidents(events(event(0), event(1, node="n2"), event(2, cluster="d")), *NOBODY)
+    assert result.select("cluster", "node").rows() == [("c", "n1"), ("c", "n2"), ("d", "n1")]
 
 
 def test_incident_is_as_bad_as_its_worst_event_listed_first() -> None:
-    found, _ = incidents(
+    result, _ = incidents(
         events(
             event(0, "throttle thermal", "warning", gpu="3", action="look at cooling"),
             event(1, "xid 31", "info", gpu="10", action="debug it"),
@@ -64,15 +71,15 @@ def test_incident_is_as_bad_as_its_worst_event_listed_first() -> None:
         ),
         *NOBODY,
     )
-    (row,) = found.iter_rows(named=True)
+    (row,) = result.iter_rows(named=True)
     assert row["kinds"] == "condition Ready, ecc dbe, ib link_downed, throttle thermal, xid 31"
     assert (row["severity"], row["gpus"], row["n_events"]) == ("critical", "10,2,3", 6)
     assert row["action"] == "check the cable; reset the GPU"  # what each of the worst asks for
 
 
 def test_an_incident_of_information_only_is_one() -> None:
-    found, _ = incidents(events(event(0, "xid 31", "info"), event(5, "x y", severity="")), *NOBODY)
-    assert found.select("severity", "n_events", "n_attempts").rows() == [("info", 2, 0)]
+    result, _ = incidents(events(event(0, "xid 31", "info"), event(5, "x y", severity="")), *NOBODY)
+    assert result.select("severity", "n_events", "n_attempts").rows() == [("info", 2, 0)]
 
 
 def test_attempt_is_touched_on_the_node_and_5_minutes_after() -> None:
@@ -95,8 +102,8 @@ def test_a_running_attempt_is_touched_and_has_no_end() -> None:
 def test_attempt_is_touched_only_by_the_events_it_met() -> None:
     ran = attempts(attempt("7", 0, 0, 0.5), attempt("8", 0, 35.5 / 60, 2))
     seen = events(event(25, "a b", "warning"), event(34, "a c", "warning"), event(36), event(37))
-    found, met = incidents(seen, ran, on_nodes(ran, {"7": ["n1", "n2"], "8": ["n1"]}))
-    assert found.select("n_events", "n_attempts").rows() == [(4, 2)]
+    result, met = incidents(seen, ran, on_nodes(ran, {"7": ["n1", "n2"], "8": ["n1"]}))
+    assert result.select("n_events", "n_attempts").rows() == [(4, 2)]
     assert met.select("job_id", "started_at", "n_events", "severity", "at_end").rows() == [
         ("7", at(minutes=25), 2, "warning", True),
         ("8", at(minutes=25), 2, "critical", False),
@@ -104,8 +111,8 @@ def test_attempt_is_touched_only_by_the_events_it_met() -> None:
 
 
 def test_without_events_there_is_nothing() -> None:
-    found, met = incidents(events(), *NOBODY)
-    assert found.equals(pl.DataFrame(schema=INCIDENTS))
+    result, met = incidents(events(), *NOBODY)
+    assert result.equals(pl.DataFrame(schema=INCIDENTS))
     assert met.equals(pl.DataFrame(schema=ATTEMPT_HEALTH))
 
 
@@ -141,9 +148,9 @@ def a_story(draw: st.DrawFn) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 def test_incidents_equal_those_of_the_exhaustive_comparison(
     story: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame],
 ) -> None:
-    found, met = incidents(*story)
+    result, met = incidents(*story)
     slow_found, slow_met = slow_health_incidents.incidents(*story)
-    assert found.sort("node", "started_at").equals(rows(INCIDENTS, *slow_found).sort("node", "started_at"))
+    assert result.sort("node", "started_at").equals(rows(INCIDENTS, *slow_found).sort("node", "started_at"))
     by = ["node", "started_at", "job_id"]
     assert met.sort(by).equals(rows(ATTEMPT_HEALTH, *slow_met).sort(by))
 
@@ -154,11 +161,11 @@ def test_every_event_is_in_one_incident_whatever_the_order(
     story: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame],
 ) -> None:
     seen, ran, held = story
-    found, met = incidents(*story)
-    assert found["n_events"].sum() == seen.height
-    assert met.height == found["n_attempts"].sum()
+    result, met = incidents(*story)
+    assert result["n_events"].sum() == seen.height
+    assert met.height == result["n_attempts"].sum()
     again = incidents(seen.reverse(), ran.reverse(), held.reverse())
-    assert again[0].equals(found)
+    assert again[0].equals(result)
     assert again[1].equals(met)
 
 
@@ -177,10 +184,10 @@ def test_a_node_with_many_attempts_and_events_is_no_square() -> None:
         kind=pl.lit("xid"), code=pl.lit("79"), severity=pl.lit("critical")
     )
     begun = time.perf_counter()
-    found, met = incidents(
+    result, met = incidents(
         frames.conform(seen, HEALTH_EVENTS),
         frames.conform(ran, frames.ATTEMPTS),
         frames.conform(ran, frames.ATTEMPT_NODES),
     )
     assert time.perf_counter() - begun < 20
-    assert (found.height, met.height, met["at_end"].all()) == (n, n, True)
+    assert (result.height, met.height, met["at_end"].all()) == (n, n, True)

@@ -26,8 +26,8 @@ def judged(ran: pl.DataFrame, *seen: Row, nodes: dict[str, list[str]] | None = N
 def test_an_interruption_by_hand() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED", gpus=16, exit_code=3, suspended_s=60.0))
     fell_off = event("n2", at(5, minutes=-2), detail="XID 79", **XID_79)
-    found = judged(ran, fell_off).row(0, named=True)
-    assert found == {
+    result = judged(ran, fell_off).row(0, named=True)
+    assert result == {
         "cluster": "c",
         "scheduler": "slurm",
         "job_id": "7",
@@ -79,8 +79,8 @@ def test_class_and_cause_of_each_state(
 ) -> None:
     ran = attempts(attempt("7", 0, 1, 5, state, exit_code=exit_code))
     assert judged(ran).select("class", "cause").rows() == ([] if alone is None else [alone])
-    found = judged(ran, event("n1", at(5)))
-    assert found.select("class", "cause").rows() == ([] if with_evidence is None else [with_evidence])
+    result = judged(ran, event("n1", at(5)))
+    assert result.select("class", "cause").rows() == ([] if with_evidence is None else [with_evidence])
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_nearest_of_several_events_is_blamed_in_any_order() -> None:
 def test_events_of_one_second_give_one_answer_in_any_order() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "FAILED"))
     seen = [event("n1", at(5), "ecc"), event("n1", at(5), "node_down"), event("n1", at(5), "xid")]
-    found = {judged(ran, *ordered)["cause"].item() for ordered in (seen, seen[::-1], [seen[1], seen[0], seen[2]])}
-    assert len(found) == 1
+    result = {judged(ran, *ordered)["cause"].item() for ordered in (seen, seen[::-1], [seen[1], seen[0], seen[2]])}
+    assert len(result) == 1
 
 
 def test_a_node_fail_gets_the_node_that_went_down() -> None:
@@ -146,8 +146,8 @@ def test_a_node_fail_gets_the_node_that_went_down() -> None:
 
 def test_node_named_by_accounting_is_blamed_before_any_event() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "NODE_FAIL", gpus=16, failed_node="n1"))
-    found = judged(ran, event("n2", at(5))).select("node", "detail", "incident").rows()
-    assert found == [("n1", "state NODE_FAIL, failed node n1", "n1@20260302T050000Z")]
+    result = judged(ran, event("n2", at(5))).select("node", "detail", "incident").rows()
+    assert result == [("n1", "state NODE_FAIL, failed node n1", "n1@20260302T050000Z")]
     seen = judged(ran, event("n2", at(5)), event("n1", at(4.9), "node_down")).select("node", "detail").rows()
     assert seen == [("n1", "node_down seen on n1 at 2026-03-02T04:54:00Z")]
 
@@ -198,9 +198,9 @@ def node_state(state: str, reason: str | None, *, planned: bool = False, hours: 
     ],
 )
 def test_which_node_states_are_critical(state: Row, cause: str | None) -> None:
-    found = critical_states(rows(frames.NODE_STATES, state), critical_reasons=CRITICAL)
-    assert found["kind"].to_list() == ([] if cause is None else [cause])
-    assert dict(found.schema) == EVENTS
+    result = critical_states(rows(frames.NODE_STATES, state), critical_reasons=CRITICAL)
+    assert result["kind"].to_list() == ([] if cause is None else [cause])
+    assert dict(result.schema) == EVENTS
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_which_node_states_are_critical(state: Row, cause: str | None) -> None:
 def test_a_requeue_is_judged_by_the_state_of_its_node(state: Row, expected: tuple[str, str, str | None]) -> None:
     ran = attempts(attempt("7", 4, 5, 5, "REQUEUED"))  # a failed prolog: Start = End
     seen = critical_states(rows(frames.NODE_STATES, state), critical_reasons=CRITICAL)
-    found = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen)
-    assert found.select("class", "cause", "node").rows() == [expected]
+    result = interruptions(ran, joined(ran), on_nodes(ran, JOB), seen)
+    assert result.select("class", "cause", "node").rows() == [expected]
 
 
 def failing(*minutes: float, node: str = "n1") -> pl.DataFrame:
@@ -247,21 +247,21 @@ def test_failures_of_two_nodes_are_two_incidents() -> None:
 
 def test_incident_without_a_node_to_blame_is_the_attempts_own() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "NODE_FAIL"), attempt("8", 0, 1, 5, "NODE_FAIL"))
-    found = judged(ran, nodes={"7": ["n1", "n2"], "8": ["n1", "n3"]})
-    assert found["incident"].n_unique() == 2
-    assert found["incident"].null_count() == 0
+    result = judged(ran, nodes={"7": ["n1", "n2"], "8": ["n1", "n3"]})
+    assert result["incident"].n_unique() == 2
+    assert result["incident"].null_count() == 0
 
 
 def test_only_infrastructure_interruptions_are_incidents() -> None:
     ran = attempts(attempt("7", 0, 1, 5, "TIMEOUT"), attempt("8", 0, 1, 5, "OUT_OF_MEMORY"))
-    found = judged(ran, event("n1", at(5)), nodes={"7": ["n1"], "8": ["n1"]})
-    assert found["incident"].to_list() == [None, None]
+    result = judged(ran, event("n1", at(5)), nodes={"7": ["n1"], "8": ["n1"]})
+    assert result["incident"].to_list() == [None, None]
 
 
 def test_the_order_of_attempts_and_nodes_does_not_matter() -> None:
     ran = attempts(*(attempt(str(n), n, n + 0.1, n + 0.9, "FAILED") for n in range(6)))
     held = on_nodes(ran, {str(n): ["n1", "n2"] for n in range(6)})
     seen = events(event("n2", at(2.9)), event("n1", at(4.85)))
-    found = interruptions(ran, joined(ran), held, seen)
-    assert interruptions(ran.reverse(), joined(ran).reverse(), held.reverse(), seen.reverse()).equals(found)
-    assert found["class"].to_list() == ["user", "user", "infrastructure", "user", "infrastructure", "user"]
+    result = interruptions(ran, joined(ran), held, seen)
+    assert interruptions(ran.reverse(), joined(ran).reverse(), held.reverse(), seen.reverse()).equals(result)
+    assert result["class"].to_list() == ["user", "user", "infrastructure", "user", "infrastructure", "user"]

@@ -46,11 +46,11 @@ def node_name(number: int) -> str:
 
 def exposed(nodes: dict[str, float]) -> pl.DataFrame:
     """Nodes of 8 GPUs that attempts ran on for so many days of the window."""
-    found = [
+    result = [
         {"cluster": "c", "node": node, "there_gpu_s": 8 * 86_400.0 * DAYS, "ran_gpu_s": 8 * 86_400.0 * days}
         for node, days in nodes.items()
     ]
-    return pl.DataFrame(found, schema=EXPOSURE)
+    return pl.DataFrame(result, schema=EXPOSURE)
 
 
 def failed(node: str | None, hours: float, **more: object) -> Row:
@@ -58,8 +58,8 @@ def failed(node: str | None, hours: float, **more: object) -> Row:
     return dict(interruption(f"{node}@{hours}", hours - 1, hours, node=node)) | more
 
 
-def interrupted(*found: Row) -> pl.DataFrame:
-    return rows(frames.INTERRUPTIONS, *found)
+def interrupted(*result: Row) -> pl.DataFrame:
+    return rows(frames.INTERRUPTIONS, *result)
 
 
 def out(node: str, hours: float, lasting: float | None = 2.0, **more: object) -> Row:
@@ -89,10 +89,10 @@ def signals(
 
 
 def scored(
-    exposure: pl.DataFrame, events: pl.DataFrame, told: Signals | None = None, unblamed: pl.DataFrame | None = None
+    exposure: pl.DataFrame, events: pl.DataFrame, reported: Signals | None = None, unblamed: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     held = NONE(schema=HELD) if unblamed is None else unblamed
-    return lemon_nodes(exposure, events, held, told or signals(), since=at(), until=UNTIL)
+    return lemon_nodes(exposure, events, held, reported or signals(), since=at(), until=UNTIL)
 
 
 def by_node(scores: pl.DataFrame) -> dict[str, dict[str, Any]]:
@@ -174,8 +174,8 @@ def flags(scores: pl.DataFrame) -> set[str]:
 def test_eight_of_ten_lemons_at_100_times_the_rate_are_found(
     clusters: list[tuple[set[str], pl.DataFrame]],
 ) -> None:
-    found = sum(len(flags(scores) & lemons) for lemons, scores in clusters)
-    assert found / (LEMONS * len(clusters)) >= 0.8
+    result = sum(len(flags(scores) & lemons) for lemons, scores in clusters)
+    assert result / (LEMONS * len(clusters)) >= 0.8
 
 
 def test_nine_in_ten_flagged_nodes_are_lemons(clusters: list[tuple[set[str], pl.DataFrame]]) -> None:
@@ -236,15 +236,15 @@ def random_clusters(draw: st.DrawFn) -> dict[str, Any]:
 
 def of_random(cluster: dict[str, Any]) -> tuple[Signals, pl.DataFrame]:
     states = [out(node, 10 + 48 * time) for node, times in cluster["out"].items() for time in range(times)]
-    told = signals(cluster["kinds"], states)
-    return told, scored(cluster["exposure"], cluster["events"], told, cluster["held"])
+    reported = signals(cluster["kinds"], states)
+    return reported, scored(cluster["exposure"], cluster["events"], reported, cluster["held"])
 
 
 @settings(max_examples=60, deadline=None)
 @given(random_clusters())
 def test_scores_agree_with_a_slow_twin(cluster: dict[str, Any]) -> None:
-    told, scores = of_random(cluster)
-    slow = slow_lemons.judged(cluster["exposure"], cluster["events"], cluster["held"], told.kinds, cluster["out"])
+    reported, scores = of_random(cluster)
+    slow = slow_lemons.judged(cluster["exposure"], cluster["events"], cluster["held"], reported.kinds, cluster["out"])
     assert scores.height == len(slow)
     for row in scores.to_dicts():
         twin = slow[row["node"]]
@@ -273,9 +273,9 @@ COUNTS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 1.0, 2.5, 2
 
 @settings(max_examples=60, deadline=None)
 @given(COUNTS, st.integers(1, 4))
-def test_node_is_flagged_from_the_first_count_beyond_chance(found: list[tuple[int, float]], least: int) -> None:
-    counts, exposure = (np.array(each, dtype=float) for each in zip(*found, strict=True))
-    told = (~np.isnan(p_above_rest(counts, exposure))).sum()
+def test_node_is_flagged_from_the_first_count_beyond_chance(result: list[tuple[int, float]], least: int) -> None:
+    counts, exposure = (np.array(each, dtype=float) for each in zip(*result, strict=True))
+    reported = (~np.isnan(p_above_rest(counts, exposure))).sum()
     for node, needed in enumerate(flag_from(counts, exposure, least)):
         if np.isnan(needed):
             assert np.isnan(p_above_rest(counts, exposure)[node])
@@ -283,8 +283,8 @@ def test_node_is_flagged_from_the_first_count_beyond_chance(found: list[tuple[in
         few, enough = counts.copy(), counts.copy()
         few[node], enough[node] = needed - 1, needed
         assert needed >= least
-        assert p_above_rest(enough, exposure)[node] <= 0.05 / told
-        assert needed == least or p_above_rest(few, exposure)[node] > 0.05 / told
+        assert p_above_rest(enough, exposure)[node] <= 0.05 / reported
+        assert needed == least or p_above_rest(few, exposure)[node] > 0.05 / reported
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
@@ -296,9 +296,9 @@ def test_adjusted_p_values_are_those_of_scipy(p_values: list[float]) -> None:
 
 
 @given(COUNTS)
-def test_ranking_rate_lies_between_the_nodes_and_the_clusters(found: list[tuple[int, float]]) -> None:
-    exposure = np.array([each[1] for each in found])
-    counts = np.where(exposure > 0, np.array([float(each[0]) for each in found]), 0.0)
+def test_ranking_rate_lies_between_the_nodes_and_the_clusters(result: list[tuple[int, float]]) -> None:
+    exposure = np.array([each[1] for each in result])
+    counts = np.where(exposure > 0, np.array([float(each[0]) for each in result]), 0.0)
     rates = shrunken(counts, counts, exposure)
     if not exposure.sum():
         assert np.isnan(rates).all()
@@ -333,8 +333,10 @@ def test_signals_that_all_nodes_show_agree_with_nothing() -> None:
 
 
 def test_signals_without_failures_of_jobs_flag_nothing() -> None:
-    told = signals([("n0000", "xid", "79"), ("n0000", "xid", "48")], [out("n0000", 50 * time) for time in range(1, 9)])
-    row = by_node(scored(exposed(ALL_WELL), interrupted(), told))["n0000"]
+    reported = signals(
+        [("n0000", "xid", "79"), ("n0000", "xid", "48")], [out("n0000", 50 * time) for time in range(1, 9)]
+    )
+    row = by_node(scored(exposed(ALL_WELL), interrupted(), reported))["n0000"]
     assert (row["verdict"], row["families"], row["out_count"]) == ("none", ["hardware", "out_of_service"], 8)
 
 
@@ -351,20 +353,20 @@ def test_a_node_that_takes_eight_small_jobs_with_it_fails_once() -> None:
 
 
 def test_failures_of_multi_node_jobs_are_attributed_to_nodes() -> None:
-    found = [*THRICE[:2], failed("n0000", 300, n_nodes=16)]
-    row = by_node(scored(exposed(ALL_WELL), interrupted(*found)))["n0000"]
+    result = [*THRICE[:2], failed("n0000", 300, n_nodes=16)]
+    row = by_node(scored(exposed(ALL_WELL), interrupted(*result)))["n0000"]
     assert (row["failures"], row["single_node_failures"], row["multi_node_failures"]) == (3, 2, 1)
 
 
 def test_a_failure_that_names_no_node_moves_ranks_and_no_test() -> None:
-    found = [*THRICE, failed(None, 100, n_nodes=4)]
+    result = [*THRICE, failed(None, 100, n_nodes=4)]
     held = pl.DataFrame(
         [{"cluster": "c", "run_id": "r", "attempt_no": 1, "ended_at": at(5), "node": node_name(i)} for i in range(4)],
         HELD,
     )
     plain, charged = (
         scored(exposed(ALL_WELL), interrupted(*THRICE)),
-        scored(exposed(ALL_WELL), interrupted(*found), unblamed=held),
+        scored(exposed(ALL_WELL), interrupted(*result), unblamed=held),
     )
     same = ["node", "failures", "expected", "p_value", "q_value", "verdict", "detectable_factor"]
     assert charged.sort("node").select(same).equals(plain.sort("node").select(same))
@@ -374,12 +376,12 @@ def test_a_failure_that_names_no_node_moves_ranks_and_no_test() -> None:
 
 
 def test_failures_outside_of_the_window_or_of_users_do_not_count() -> None:
-    found = [failed("n0000", -5), failed("n0000", 24 * DAYS), failed("n0000", 60, **{"class": "user"})]
-    assert by_node(scored(exposed(ALL_WELL), interrupted(*found)))["n0000"]["failures"] == 0
+    result = [failed("n0000", -5), failed("n0000", 24 * DAYS), failed("n0000", 60, **{"class": "user"})]
+    assert by_node(scored(exposed(ALL_WELL), interrupted(*result)))["n0000"]["failures"] == 0
 
 
 def test_what_was_planned_or_done_on_our_advice_is_no_signal() -> None:
-    told = signals(
+    reported = signals(
         states=[
             out("n0000", 10, planned=True),
             out("n0001", 10, state="drained", reason="trackside: 7 failures where chance gives 0.2"),
@@ -387,12 +389,12 @@ def test_what_was_planned_or_done_on_our_advice_is_no_signal() -> None:
             out("n0003", -10, lasting=None),
         ]
     )
-    scores = by_node(scored(exposed(ALL_WELL), interrupted(), told))
+    scores = by_node(scored(exposed(ALL_WELL), interrupted(), reported))
     assert [scores[node_name(number)]["out_count"] for number in range(4)] == [0, 0, 0, 0]
 
 
 def test_drained_node_that_goes_down_left_service_once() -> None:
-    told = signals(
+    reported = signals(
         states=[
             out("n0000", 10, 1.0, state="drained"),
             out("n0000", 11.2),
@@ -400,7 +402,7 @@ def test_drained_node_that_goes_down_left_service_once() -> None:
             out("n0001", 10),
         ]
     )
-    scores = by_node(scored(exposed(ALL_WELL), interrupted(), told))
+    scores = by_node(scored(exposed(ALL_WELL), interrupted(), reported))
     assert (scores["n0000"]["out_count"], scores["n0001"]["out_count"]) == (2, 1)
 
 

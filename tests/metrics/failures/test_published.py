@@ -53,9 +53,9 @@ def test_golden_mttf_of_a_reference(name: str, gpus: float, expected: float) -> 
     ],
 )
 def test_golden_rate_of_a_reference(name: str, per_1000_node_days: float, gpu_days: float) -> None:
-    found = BY_NAME[name]
-    assert theory.failures_per_1000_node_days(found.rate_per_gpu_day) == pytest.approx(per_1000_node_days, rel=5e-4)
-    assert found.gpu_days_per_failure == pytest.approx(gpu_days, rel=5e-4)
+    result = BY_NAME[name]
+    assert theory.failures_per_1000_node_days(result.rate_per_gpu_day) == pytest.approx(per_1000_node_days, rel=5e-4)
+    assert result.gpu_days_per_failure == pytest.approx(gpu_days, rel=5e-4)
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ def test_every_reference_has_a_source_and_a_note_of_differences(reference: Refer
 
 def test_a_rate_over_a_constant_is_its_exact_interval_divided() -> None:
     """3 failures in 30 days: 0.1 a day, from 0.02062 to 0.29224; over a constant of 0.05."""
-    found = ratio_to_constant(3, 30.0, 0.05)
-    assert found is not None
-    assert (found.value, found.low, found.high) == pytest.approx((2, 0.4124, 5.8448), rel=1e-3)
+    result = ratio_to_constant(3, 30.0, 0.05)
+    assert result is not None
+    assert (result.value, result.low, result.high) == pytest.approx((2, 0.4124, 5.8448), rel=1e-3)
 
 
 def test_a_rate_over_a_count_is_the_exact_two_sample_interval() -> None:
-    found = ratio_to_count(7, 100.0, 21, 150.0)
+    result = ratio_to_count(7, 100.0, 21, 150.0)
     share = stats.binomtest(7, 28).proportion_ci(0.95, method="exact")
-    assert found is not None
-    assert found.value == pytest.approx(0.5)
-    assert (found.low, found.high) == pytest.approx([p / (1 - p) * 1.5 for p in (share.low, share.high)])
+    assert result is not None
+    assert result.value == pytest.approx(0.5)
+    assert (result.low, result.high) == pytest.approx([p / (1 - p) * 1.5 for p in (share.low, share.high)])
 
 
 def test_known_count_gives_a_wider_interval_than_a_constant_rate() -> None:
@@ -119,10 +119,10 @@ def test_ratio_is_null_without_exposure_and_0_without_failures() -> None:
     assert ratio_to_constant(0, 0.0, 0.1) is None
     assert ratio_to_count(0, 0.0, 5, 10.0) is None
     assert ratio_to_count(3, 10.0, 0, 10.0) is None
-    found = ratio_to_constant(0, 30.0, 0.1)
-    assert found is not None
-    assert (found.value, found.low) == (0, 0)
-    assert found.high == pytest.approx(3.6889 / 30 / 0.1, rel=1e-4)
+    result = ratio_to_constant(0, 30.0, 0.1)
+    assert result is not None
+    assert (result.value, result.low) == (0, 0)
+    assert result.high == pytest.approx(3.6889 / 30 / 0.1, rel=1e-4)
 
 
 @given(st.integers(1, 200), st.floats(1, 1e5), st.floats(1.1, 10))

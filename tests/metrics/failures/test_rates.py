@@ -29,8 +29,8 @@ def rates(
     return failure_rates(ran, failed, at(since), at(until), sizes or (POOLED,))
 
 
-def interrupted(*found: Row) -> pl.DataFrame:
-    return rows(frames.INTERRUPTIONS, *found)
+def interrupted(*result: Row) -> pl.DataFrame:
+    return rows(frames.INTERRUPTIONS, *result)
 
 
 def one(
@@ -66,8 +66,8 @@ def one(
     ],
 )
 def test_what_an_attempt_gives_however_it_ended(ran: Row, hours: float) -> None:
-    found = exposure(executed(attempts(ran)), at(5), at(30))
-    assert found["run_s"].to_list() == ([hours * 3600.0] if hours else [])
+    result = exposure(executed(attempts(ran)), at(5), at(30))
+    assert result["run_s"].to_list() == ([hours * 3600.0] if hours else [])
 
 
 def test_denominator_has_running_cancelled_and_completed() -> None:
@@ -78,13 +78,13 @@ def test_denominator_has_running_cancelled_and_completed() -> None:
         attempt("4", 0, 0, 4 * DAY, "NODE_FAIL", gpus=16),
     )
     failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
-    found = one(rates(ran, failed, POOLED, *buckets(16)), size="9-16")
-    assert found["exposure_job_days"] == 1 + 2 + 3 + 4
-    assert found["exposure_gpu_days"] == 160
-    assert found["exposure_node_days"] == 20
-    assert (found["n_failures"], found["n_attempts"], found["n_censored"]) == (1, 4, 3)
-    assert found["mttf_d"] == 10
-    assert found["rate_per_gpu_day"] == pytest.approx(1 / 160)
+    result = one(rates(ran, failed, POOLED, *buckets(16)), size="9-16")
+    assert result["exposure_job_days"] == 1 + 2 + 3 + 4
+    assert result["exposure_gpu_days"] == 160
+    assert result["exposure_node_days"] == 20
+    assert (result["n_failures"], result["n_attempts"], result["n_censored"]) == (1, 4, 3)
+    assert result["mttf_d"] == 10
+    assert result["rate_per_gpu_day"] == pytest.approx(1 / 160)
 
 
 hours = st.integers(0, 100)
@@ -92,15 +92,15 @@ hours = st.integers(0, 100)
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Row]:
-    found: list[Row] = []
+    result: list[Row] = []
     for job in range(draw(st.integers(0, 8))):
         started = draw(hours)
         ended = draw(st.one_of(st.none(), st.integers(started, 100)))
         suspended = 0.0 if ended is None else draw(st.integers(0, ended - started)) * 3600.0
         state = "RUNNING" if ended is None else draw(st.sampled_from(["COMPLETED", "NODE_FAIL", "FAILED", "CANCELLED"]))
         size = draw(st.sampled_from([1, 8, 16, 1024]))
-        found.append(attempt(str(job), 0, started, ended, state, gpus=size, suspended_s=suspended))
-    return found
+        result.append(attempt(str(job), 0, started, ended, state, gpus=size, suspended_s=suspended))
+    return result
 
 
 @settings(max_examples=30, deadline=None)
@@ -132,10 +132,10 @@ def test_the_order_of_rows_does_not_matter(history: list[Row], chance: random.Ra
     ran = attempts(*history)
     failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
     shuffled = attempts(*chance.sample(history, len(history)))
-    found = rates(shuffled, failed.sample(fraction=1, shuffle=True, seed=chance.randint(0, 99)), *buckets(16))
+    result = rates(shuffled, failed.sample(fraction=1, shuffle=True, seed=chance.randint(0, 99)), *buckets(16))
     expected = rates(ran, failed, *buckets(16))
-    assert found["n_failures"].to_list() == expected["n_failures"].to_list()
-    assert found["exposure_gpu_days"].to_list() == pytest.approx(expected["exposure_gpu_days"].to_list())
+    assert result["n_failures"].to_list() == expected["n_failures"].to_list()
+    assert result["exposure_gpu_days"].to_list() == pytest.approx(expected["exposure_gpu_days"].to_list())
 
 
 # --- sizes -------------------------------------------------------------------------------------------
@@ -147,14 +147,14 @@ def test_the_order_of_rows_does_not_matter(history: list[Row], chance: random.Ra
      (1024, "513-1024"), (1025, "1025-2048")],
 )  # fmt: skip
 def test_each_size_is_in_one_bucket_the_upper_edge_included(gpus: float, label: str) -> None:
-    found = rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), *buckets(2048))
-    assert found.filter(pl.col("n_attempts") > 0)["size"].unique().to_list() == [label]
+    result = rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), *buckets(2048))
+    assert result.filter(pl.col("n_attempts") > 0)["size"].unique().to_list() == [label]
 
 
 @pytest.mark.parametrize(("gpus", "inside"), [(959, 0), (960, 1), (1024, 1), (1088, 1), (1089, 0)])
 def test_around_a_size_is_within_a_sixteenth_with_both_ends(gpus: float, inside: int) -> None:
-    found = rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), around(1024))
-    assert (found["size"][0], found["n_attempts"][0]) == ("960-1088", inside)
+    result = rates(attempts(attempt("1", 0, 0, DAY, gpus=gpus)), interrupted(), around(1024))
+    assert (result["size"][0], result["n_attempts"][0]) == ("960-1088", inside)
 
 
 @pytest.mark.parametrize(("gpus", "inside"), [(128, 0), (129, 1)])
@@ -164,10 +164,10 @@ def test_metas_failure_rate_is_of_jobs_of_more_than_128_gpus(gpus: float, inside
 
 @given(st.floats(0.001, 100_000))
 def test_buckets_are_adjacent_powers_of_two_up_to_the_largest(largest: float) -> None:
-    found = buckets(largest)
-    assert found[-1].high >= largest
-    assert [size.high for size in found] == [2.0**k for k in range(len(found))]
-    assert [size.low for size in found] == [0, *(size.high for size in found[:-1])]
+    result = buckets(largest)
+    assert result[-1].high >= largest
+    assert [size.high for size in result] == [2.0**k for k in range(len(result))]
+    assert [size.low for size in result] == [0, *(size.high for size in result[:-1])]
 
 
 # --- estimates ---------------------------------------------------------------------------------------
@@ -191,26 +191,31 @@ def thirty_days_at_1024_gpus(failures: int) -> tuple[pl.DataFrame, pl.DataFrame]
     [(0, None, 8.1326, None), (1, 30, 5.3844, 1184.94), (3, 10, 3.4218, 48.491), (91, 0.32967, 0.2685, 0.4095)],
 )
 def test_golden_mttf_of_a_size(failures: int, mttf: float | None, low: float, high: float | None) -> None:
-    found = one(rates(*thirty_days_at_1024_gpus(failures), around(1024)), size="960-1088")
-    assert found["n_failures"] == failures
-    assert found["mttf_d"] == (None if mttf is None else pytest.approx(mttf, rel=1e-4))
-    assert found["mttf_low_d"] == pytest.approx(low, rel=2e-4)
-    assert found["mttf_high_d"] == (None if high is None else pytest.approx(high, rel=2e-4))
+    result = one(rates(*thirty_days_at_1024_gpus(failures), around(1024)), size="960-1088")
+    assert result["n_failures"] == failures
+    assert result["mttf_d"] == (None if mttf is None else pytest.approx(mttf, rel=1e-4))
+    assert result["mttf_low_d"] == pytest.approx(low, rel=2e-4)
+    assert result["mttf_high_d"] == (None if high is None else pytest.approx(high, rel=2e-4))
 
 
 def test_pooled_mttf_is_of_one_gpu() -> None:
-    found = one(rates(*thirty_days_at_1024_gpus(3), POOLED))
-    assert found["mttf_d"] == pytest.approx(10 * 1024)
-    assert found["mttf_low_d"] == pytest.approx(3.4218 * 1024, rel=2e-4)
-    assert found["rate_per_gpu_day"] == pytest.approx(3 / 30 / 1024)
-    assert found["rate_low"] == pytest.approx(1 / found["mttf_high_d"])
-    assert found["rate_high"] == pytest.approx(1 / found["mttf_low_d"])
+    result = one(rates(*thirty_days_at_1024_gpus(3), POOLED))
+    assert result["mttf_d"] == pytest.approx(10 * 1024)
+    assert result["mttf_low_d"] == pytest.approx(3.4218 * 1024, rel=2e-4)
+    assert result["rate_per_gpu_day"] == pytest.approx(3 / 30 / 1024)
+    assert result["rate_low"] == pytest.approx(1 / result["mttf_high_d"])
+    assert result["rate_high"] == pytest.approx(1 / result["mttf_low_d"])
 
 
 def test_rate_without_failures_is_zero_and_mttf_is_unbounded() -> None:
-    found = one(rates(*thirty_days_at_1024_gpus(0), POOLED))
-    assert (found["rate_per_gpu_day"], found["rate_low"], found["mttf_d"], found["mttf_high_d"]) == (0, 0, None, None)
-    assert found["rate_high"] == pytest.approx(3.6889 / 30 / 1024, rel=1e-4)
+    result = one(rates(*thirty_days_at_1024_gpus(0), POOLED))
+    assert (result["rate_per_gpu_day"], result["rate_low"], result["mttf_d"], result["mttf_high_d"]) == (
+        0,
+        0,
+        None,
+        None,
+    )
+    assert result["rate_high"] == pytest.approx(3.6889 / 30 / 1024, rel=1e-4)
 
 
 _ESTIMATES = (
@@ -234,10 +239,10 @@ def test_without_exposure_every_estimate_is_null(ran: pl.DataFrame) -> None:
 
 def test_the_interval_holds_the_estimate() -> None:
     for failures in (1, 2, 5, 20):
-        found = one(rates(*thirty_days_at_1024_gpus(failures), POOLED))
-        assert found["mttf_low_d"] < found["mttf_d"] < found["mttf_high_d"]
-        assert found["jeffreys_low"] < found["rate_per_gpu_day"] < found["jeffreys_high"]
-        assert math.isclose(found["mttf_d"] * found["rate_per_gpu_day"], 1)
+        result = one(rates(*thirty_days_at_1024_gpus(failures), POOLED))
+        assert result["mttf_low_d"] < result["mttf_d"] < result["mttf_high_d"]
+        assert result["jeffreys_low"] < result["rate_per_gpu_day"] < result["jeffreys_high"]
+        assert math.isclose(result["mttf_d"] * result["rate_per_gpu_day"], 1)
 
 
 # --- what counts as a failure ------------------------------------------------------------------------
@@ -257,9 +262,9 @@ def test_the_interval_holds_the_estimate() -> None:
 )
 def test_which_interruptions_count(kind: str, cause: str, infrastructure: int, unplanned: int) -> None:
     ran = attempts(attempt("1", 0, 0, DAY, "FAILED"))
-    found = rates(ran, interrupted(interruption("1", 0, DAY, kind, cause=cause)))
-    assert one(found)["n_failures"] == infrastructure
-    assert one(found, "unplanned")["n_failures"] == unplanned
+    result = rates(ran, interrupted(interruption("1", 0, DAY, kind, cause=cause)))
+    assert one(result)["n_failures"] == infrastructure
+    assert one(result, "unplanned")["n_failures"] == unplanned
 
 
 @pytest.mark.parametrize(("ended", "counts"), [(4.999, 0), (5, 1), (9.999, 1), (10, 0)])
@@ -274,9 +279,9 @@ def test_incident_of_two_attempts_interrupts_two_of_three() -> None:
         attempt("1", 0, 0, DAY, "NODE_FAIL"), attempt("2", 0, 0, DAY, "NODE_FAIL"), attempt("3", 0, 0, DAY, "COMPLETED")
     )
     shared: dict[str, Any] = {"incident": "n1@20260303T000000Z"}
-    found = rates(ran, interrupted(interruption("1", 0, DAY, **shared), interruption("2", 0, DAY, **shared)))
-    assert (one(found)["n_failures"], one(found)["n_censored"]) == (2, 1)
-    assert one(found, counted="incidents")["n_failures"] == 1
+    result = rates(ran, interrupted(interruption("1", 0, DAY, **shared), interruption("2", 0, DAY, **shared)))
+    assert (one(result)["n_failures"], one(result)["n_censored"]) == (2, 1)
+    assert one(result, counted="incidents")["n_failures"] == 1
 
 
 def test_censored_attempts_have_exposure_and_no_event() -> None:
@@ -285,14 +290,14 @@ def test_censored_attempts_have_exposure_and_no_event() -> None:
         attempt("1", 0, 0, DAY, "NODE_FAIL"), attempt("2", 0, 0, DAY, "NODE_FAIL"), attempt("3", 0, 0, DAY, "COMPLETED")
     )
     shared: dict[str, Any] = {"incident": "n1@20260303T000000Z"}
-    found = rates(ran, interrupted(interruption("1", 0, DAY, **shared), interruption("2", 0, DAY, **shared)))
-    assert one(found, counted="incidents")["n_censored"] == 1
+    result = rates(ran, interrupted(interruption("1", 0, DAY, **shared), interruption("2", 0, DAY, **shared)))
+    assert one(result, counted="incidents")["n_censored"] == 1
 
 
 def test_attempt_failed_at_its_start_is_not_taken_off_censored() -> None:
     ran = attempts(attempt("1", 5, 5, 5, "NODE_FAIL"), attempt("2", 0, 0, DAY, "COMPLETED"))
-    found = one(rates(ran, interrupted(interruption("1", 5, 5))))
-    assert (found["n_failures"], found["n_attempts"], found["n_censored"]) == (1, 1, 1)
+    result = one(rates(ran, interrupted(interruption("1", 5, 5))))
+    assert (result["n_failures"], result["n_attempts"], result["n_censored"]) == (1, 1, 1)
 
 
 def test_incident_over_two_sizes_counts_the_same_in_any_order() -> None:
@@ -324,8 +329,8 @@ def test_failed_het_job_is_one_interruption_of_its_whole_size() -> None:
         attempt("11", 0, 0, DAY, "NODE_FAIL", gpus=512, **het), attempt("12", 0, 0, DAY, "NODE_FAIL", gpus=512, **het)
     )
     failed = interruptions(ran, joined(ran), on_nodes(ran, {}), events())
-    found = one(rates(ran, failed, around(1024)), size="960-1088")
-    assert (found["n_failures"], found["exposure_job_days"]) == (1, 1)
+    result = one(rates(ran, failed, around(1024)), size="960-1088")
+    assert (result["n_failures"], result["exposure_job_days"]) == (1, 1)
 
 
 @settings(max_examples=25, deadline=None)
@@ -333,14 +338,14 @@ def test_failed_het_job_is_one_interruption_of_its_whole_size() -> None:
 def test_incidents_are_never_more_than_interrupted_attempts(failed: list[tuple[int, str, bool]]) -> None:
     ran = attempts(*(attempt(str(n), 0, 0, 1 + minute / 60, "NODE_FAIL") for n, (minute, _, _) in enumerate(failed)))
     nodes = {str(n): [node] for n, (_, node, _) in enumerate(failed)}
-    seen = [event(node, at(1, minutes=minute)) for minute, node, told in failed if told]
-    found = rates(ran, interruptions(ran, joined(ran), on_nodes(ran, nodes), events(*seen)))
-    incidents, interrupted_attempts = one(found, counted="incidents")["n_failures"], one(found)["n_failures"]
+    seen = [event(node, at(1, minutes=minute)) for minute, node, reported in failed if reported]
+    result = rates(ran, interruptions(ran, joined(ran), on_nodes(ran, nodes), events(*seen)))
+    incidents, interrupted_attempts = one(result, counted="incidents")["n_failures"], one(result)["n_failures"]
     assert min(1, len(failed)) <= incidents <= interrupted_attempts == len(failed)
 
 
 @pytest.mark.parametrize(
-    ("state", "told", "gpus", "counts"),
+    ("state", "reported", "gpus", "counts"),
     [
         ("NODE_FAIL", False, 256, 1),
         ("NODE_FAIL", False, 128, 0),  # not over 128 GPUs
@@ -350,17 +355,19 @@ def test_incidents_are_never_more_than_interrupted_attempts(failed: list[tuple[i
         ("CANCELLED", True, 256, 0),
     ],
 )
-def test_metas_rate_is_node_fail_and_failures_with_a_critical(state: str, told: bool, gpus: float, counts: int) -> None:
+def test_metas_rate_is_node_fail_and_failures_with_a_critical(
+    state: str, reported: bool, gpus: float, counts: int
+) -> None:
     ran = attempts(attempt("1", 0, 0, DAY, state, gpus=gpus), attempt("2", 0, 0, DAY, gpus=256))
-    failed = interruptions(ran, joined(ran), on_nodes(ran, {"1": ["n1"]}), events(*[event("n1", at(DAY))] * told))
-    found = rates(ran, failed, POOLED, OVER_128, *buckets(256)).filter(pl.col("class") == "meta_rf")
-    assert found.select("counted", "size", "n_failures").rows() == [("attempts", "over 128", counts)]
+    failed = interruptions(ran, joined(ran), on_nodes(ran, {"1": ["n1"]}), events(*[event("n1", at(DAY))] * reported))
+    result = rates(ran, failed, POOLED, OVER_128, *buckets(256)).filter(pl.col("class") == "meta_rf")
+    assert result.select("counted", "size", "n_failures").rows() == [("attempts", "over 128", counts)]
 
 
 def test_unplanned_incidents_merge_what_is_of_the_hardware_only() -> None:
     ran = attempts(*(attempt(str(n), 0, 0, DAY, "FAILED") for n in range(4)))
     shared: dict[str, Any] = {"incident": "n1@20260303T000000Z"}
-    found = rates(
+    result = rates(
         ran,
         interrupted(
             interruption("0", 0, DAY, **shared),
@@ -369,9 +376,9 @@ def test_unplanned_incidents_merge_what_is_of_the_hardware_only() -> None:
             interruption("3", 0, DAY, "user", cause="failed", incident=None),
         ),
     )
-    assert one(found, "unplanned")["n_failures"] == 4
-    assert one(found, "unplanned", "incidents")["n_failures"] == 3
-    assert one(found, "unplanned", "incidents")["n_censored"] == 0
+    assert one(result, "unplanned")["n_failures"] == 4
+    assert one(result, "unplanned", "incidents")["n_failures"] == 3
+    assert one(result, "unplanned", "incidents")["n_censored"] == 0
 
 
 # --- bursts ------------------------------------------------------------------------------------------
@@ -401,10 +408,10 @@ def test_phi_is_pearsons_chi_squared_of_the_daily_counts() -> None:
 
 
 def test_a_burst_by_chance_changes_nothing() -> None:
-    found = one(rates(*days_of_failures(3, 1, 2, 2), until=4 * DAY))
-    assert found["phi_p"] > 0.05
-    plain = statistics.mttf_interval(8.0, found["exposure_gpu_days"])
-    assert (found["mttf_low_d"], found["mttf_high_d"]) == pytest.approx(plain)
+    result = one(rates(*days_of_failures(3, 1, 2, 2), until=4 * DAY))
+    assert result["phi_p"] > 0.05
+    plain = statistics.mttf_interval(8.0, result["exposure_gpu_days"])
+    assert (result["mttf_low_d"], result["mttf_high_d"]) == pytest.approx(plain)
 
 
 def test_without_failures_or_with_one_day_there_is_no_phi() -> None:
@@ -471,12 +478,12 @@ def test_failures_by_cause_share_the_exposure_and_sum_up() -> None:
         interruption("2", 0, DAY, "user", cause="out_of_memory"),
         interruption("3", 0, DAY, "user", cause="cancelled"),
     )
-    found = rates_by_cause(exposures.histories(ran, failed), at(0), at(30 * DAY))
-    assert found.select("class", "cause", "n_failures", "share", "exposure_gpu_days").rows() == [
+    result = rates_by_cause(exposures.histories(ran, failed), at(0), at(30 * DAY))
+    assert result.select("class", "cause", "n_failures", "share", "exposure_gpu_days").rows() == [
         ("user", "out_of_memory", 2, pytest.approx(2 / 3), 80),
         ("infrastructure", "node_fail", 1, pytest.approx(1 / 3), 80),
     ]
-    assert found["n_failures"].sum() == one(rates(ran, failed), "unplanned")["n_failures"]
+    assert result["n_failures"].sum() == one(rates(ran, failed), "unplanned")["n_failures"]
 
 
 def test_failures_by_user_are_of_that_users_own_exposure() -> None:
@@ -486,8 +493,8 @@ def test_failures_by_user_are_of_that_users_own_exposure() -> None:
         attempt("3", 0, 0, 5 * DAY, user="bob"),
         attempt("4", 0, 0, DAY, user=None),
     )
-    found = rates_by(exposures.histories(ran, interrupted(interruption("1", 0, DAY))), at(0), at(30 * DAY), "user")
-    chosen = found.filter((pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts"))
+    result = rates_by(exposures.histories(ran, interrupted(interruption("1", 0, DAY))), at(0), at(30 * DAY), "user")
+    chosen = result.filter((pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts"))
     assert chosen.select("user", "n_failures", "n_attempts", "n_censored", "exposure_gpu_days").rows() == [
         ("bob", 0, 1, 1, 40),
         ("ann", 1, 2, 1, 24),

@@ -40,24 +40,24 @@ def golden() -> pl.DataFrame:
 
 
 def test_what_a_job_that_comes_back_costs_others_is_second_order() -> None:
-    found = golden()
-    preempted = found.filter(pl.col("class") == "preemption")
+    result = golden()
+    preempted = result.filter(pl.col("class") == "preemption")
     assert preempted["made_room_for"].unique().to_list() == ["1-20260302T000000Z"]
     assert preempted["made_room_for_attempt"].unique().to_list() == [2]
     assert preempted["second_order"].to_list() == [True] * 8
-    (failed,) = found.filter(pl.col("class") == "infrastructure").to_dicts()
+    (failed,) = result.filter(pl.col("class") == "infrastructure").to_dicts()
     assert (failed["made_room_for"], failed["second_order"]) == (None, None)
 
 
 def test_lost_goodput_of_first_and_second_order_by_hand() -> None:
     loss = second_order_loss(golden().with_columns(cost_gpu_s=pl.lit(None, dtype=pl.Float64)))
-    found = {row["order"]: row for row in loss.iter_rows(named=True)}
-    assert found[FIRST]["imputed_gpu_s"] / 3600 == 512  # one 1024-GPU attempt that failed after 5 h
-    assert found[SECOND]["imputed_gpu_s"] / 3600 == 32  # eight 8-GPU attempts preempted after 3 h
-    share = found[SECOND]["imputed_gpu_s"] / (found[FIRST]["imputed_gpu_s"] + found[SECOND]["imputed_gpu_s"])
+    result = {row["order"]: row for row in loss.iter_rows(named=True)}
+    assert result[FIRST]["imputed_gpu_s"] / 3600 == 512  # one 1024-GPU attempt that failed after 5 h
+    assert result[SECOND]["imputed_gpu_s"] / 3600 == 32  # eight 8-GPU attempts preempted after 3 h
+    share = result[SECOND]["imputed_gpu_s"] / (result[FIRST]["imputed_gpu_s"] + result[SECOND]["imputed_gpu_s"])
     assert share == pytest.approx(0.0588, abs=5e-5)
-    assert [found[name]["n"] for name in (FIRST, SECOND, UNKNOWN)] == [1, 8, 0]
-    assert {row["cost_gpu_s"] for row in found.values()} == {None}
+    assert [result[name]["n"] for name in (FIRST, SECOND, UNKNOWN)] == [1, 8, 0]
+    assert {row["cost_gpu_s"] for row in result.values()} == {None}
 
 
 def test_a_short_attempt_loses_no_more_than_it_ran() -> None:
@@ -102,8 +102,8 @@ VICTIM = attempt("7", 0, 1, 5, "PREEMPTED")
 def test_whom_a_preemption_made_room_for(
     others: list[Row], nodes: dict[str, list[str]], expected: tuple[str | None, int | None, bool | None]
 ) -> None:
-    found = ordered(attempts(VICTIM, *others), {"7": ["n1", "n2"]} | nodes)
-    (row,) = found.filter((pl.col("job_id") == "7") & (pl.col("class") == "preemption")).to_dicts()
+    result = ordered(attempts(VICTIM, *others), {"7": ["n1", "n2"]} | nodes)
+    (row,) = result.filter((pl.col("job_id") == "7") & (pl.col("class") == "preemption")).to_dicts()
     run = None if row["made_room_for"] is None else row["made_room_for"].partition("-")[0]
     assert (run, row["made_room_for_attempt"], row["second_order"]) == expected
 
@@ -116,13 +116,13 @@ def test_the_time_to_start_is_a_parameter() -> None:
 
 
 def test_unknown_cause_has_unknown_order_and_no_failure_has_none() -> None:
-    found = rows(
+    result = rows(
         frames.INTERRUPTIONS,
         interruption("1", 0, 5, "preemption", second_order=None),
         interruption("2", 0, 5, "preemption", second_order=False),
         interruption("3", 0, 5, "user"),
     ).with_columns(cost_gpu_s=pl.lit(None, dtype=pl.Float64))
-    loss = second_order_loss(found)
+    loss = second_order_loss(result)
     assert dict(loss.select("order", "n").rows()) == {FIRST: 0, SECOND: 0, UNKNOWN: 1}
 
 
@@ -143,21 +143,21 @@ _JOB = st.tuples(
 def test_preemptors_equal_those_of_trying_every_attempt(
     jobs: list[tuple[int, tuple[int, int, int, str, set[int], int]]],
 ) -> None:
-    found, nodes = [], []
+    result, nodes = [], []
     for job, (submitted, waits, runs, state, held, gpus) in jobs:
         start = submitted + waits / 3600
-        found.append(attempt(str(job), submitted, start, start + runs / 3600, state, gpus=gpus))
+        result.append(attempt(str(job), submitted, start, start + runs / 3600, state, gpus=gpus))
         nodes.append([f"n{node}" for node in sorted(held)])
-    ran = attempts(*found)
+    ran = attempts(*result)
     held_nodes = pl.concat(
-        [on_nodes(attempts(row), {str(row["job_id"]): names}) for row, names in zip(found, nodes, strict=True)]
+        [on_nodes(attempts(row), {str(row["job_id"]): names}) for row, names in zip(result, nodes, strict=True)]
     )
     runs_of = joined(ran)
     cut = interruptions(ran, runs_of, held_nodes, events())
-    told = with_second_order(cut, ran, runs_of, held_nodes)
+    reported = with_second_order(cut, ran, runs_of, held_nodes)
     broken = {(r["run_id"], r["attempt_no"]) for r in cut.to_dicts() if r["class"] == "infrastructure"}
-    for row in told.filter(pl.col("class") == "preemption").to_dicts():
+    for row in reported.filter(pl.col("class") == "preemption").to_dicts():
         who = slow_diagnosis.made_room_for(row, ran, runs_of, held_nodes, timedelta(seconds=300))
         assert (row["made_room_for"], row["made_room_for_attempt"]) == (who or (None, None))
         assert row["second_order"] == (None if who is None else (who[0], who[1] - 1) in broken)
-    assert told.select("job_id", "submitted_at").rows() == cut.select("job_id", "submitted_at").rows()
+    assert reported.select("job_id", "submitted_at").rows() == cut.select("job_id", "submitted_at").rows()

@@ -33,16 +33,16 @@ def minus_log_likelihood(a: float, b: float, gpus: FloatArray, failures: FloatAr
 @given(st.lists(st.integers(0, 30), min_size=6, max_size=6))
 def test_the_fit_is_the_maximum_of_the_whole_poisson_likelihood(counts: list[int]) -> None:
     failures = np.array(counts, dtype=float)
-    found = size_law(SIZES, failures, DAYS)
-    assume(found.b is not None and sum(count > 0 for count in counts) > 1)
-    assert found.a is not None
-    assert found.b is not None
+    result = size_law(SIZES, failures, DAYS)
+    assume(result.b is not None and sum(count > 0 for count in counts) > 1)
+    assert result.a is not None
+    assert result.b is not None
 
     def minus(p: FloatArray) -> float:
         return minus_log_likelihood(float(p[0]), float(p[1]), SIZES, failures, DAYS)
 
-    best = optimize.minimize(minus, np.array([found.a, found.b]), method="Nelder-Mead")
-    assert minus_log_likelihood(found.a, found.b, SIZES, failures, DAYS) <= best.fun + 1e-6
+    best = optimize.minimize(minus, np.array([result.a, result.b]), method="Nelder-Mead")
+    assert minus_log_likelihood(result.a, result.b, SIZES, failures, DAYS) <= best.fun + 1e-6
 
 
 a_size = st.tuples(st.integers(1, 20_000), st.integers(0, 40), st.floats(1e-3, 1e5))
@@ -86,8 +86,8 @@ def test_interval_is_where_the_profile_has_fallen_by_1_92() -> None:
     failures = np.array([9.0, 8, 14, 9, 27, 24])
 
     def profile(b: float) -> float:
-        found = optimize.minimize_scalar(lambda a: minus_log_likelihood(a, b, SIZES, failures, DAYS))
-        return float(found.fun)
+        result = optimize.minimize_scalar(lambda a: minus_log_likelihood(a, b, SIZES, failures, DAYS))
+        return float(result.fun)
 
     for phi in (1.0, 2.5):
         law = size_law(SIZES, failures, DAYS, phi=phi)

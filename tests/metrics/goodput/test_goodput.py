@@ -18,8 +18,8 @@ INVENTORIED = pl.Series("cluster", ["c"])
 NOWHERE = pl.Series("cluster", [], dtype=pl.String)
 
 
-def measured(*found: Row, metric: str = "goodput_allocated", inventoried: pl.Series = INVENTORIED) -> dict[str, Any]:
-    return goodput(sums(*found), inventoried).filter(pl.col("metric") == metric).row(0, named=True)
+def measured(*result: Row, metric: str = "goodput_allocated", inventoried: pl.Series = INVENTORIED) -> dict[str, Any]:
+    return goodput(sums(*result), inventoried).filter(pl.col("metric") == metric).row(0, named=True)
 
 
 # 100 GPU-hours there were: 70 allocated (60 of them productive, 2 not seen), 20 idle, 10 unavailable
@@ -48,17 +48,17 @@ BY_HAND = (
 def test_both_halves_and_the_bounds_by_hand(
     metric: str, numerator: float, denominator: float, low: float, high: float
 ) -> None:
-    found = measured(*BY_HAND, metric=metric)
-    assert (found["numerator"], found["denominator"]) == (numerator * HOUR, denominator * HOUR)
-    assert (found["bound_low"], found["bound_high"]) == (pytest.approx(low), pytest.approx(high))
-    assert (found["unit"], found["note"]) == ("ratio", None)
+    result = measured(*BY_HAND, metric=metric)
+    assert (result["numerator"], result["denominator"]) == (numerator * HOUR, denominator * HOUR)
+    assert (result["bound_low"], result["bound_high"]) == (pytest.approx(low), pytest.approx(high))
+    assert (result["unit"], result["note"]) == ("ratio", None)
 
 
 @pytest.mark.parametrize("metric", ["goodput_allocated", "goodput_capacity", "occupancy", "availability"])
 def test_the_value_is_the_numerator_over_the_denominator(metric: str) -> None:
     """5.2: goodput_alloc = productive GPU-h / allocated GPU-h, goodput_cluster = productive / capacity GPU-h."""
-    found = measured(*BY_HAND, metric=metric)
-    assert found["value"] == pytest.approx(found["numerator"] / found["denominator"])
+    result = measured(*BY_HAND, metric=metric)
+    assert result["value"] == pytest.approx(result["numerator"] / result["denominator"])
 
 
 @pytest.mark.parametrize(
@@ -66,51 +66,51 @@ def test_the_value_is_the_numerator_over_the_denominator(metric: str) -> None:
     [("goodput_allocated", 58 / 70, 10 / 70, 2 / 70), ("goodput_capacity", 0.58, 0.10, 0.32)],
 )
 def test_evidence_shares_by_hand(metric: str, log: float, telemetry: float, accounting: float) -> None:
-    found = measured(*BY_HAND, metric=metric)
-    assert found["evidence_log"] == pytest.approx(log)
-    assert found["evidence_telemetry"] == pytest.approx(telemetry)
-    assert found["evidence_accounting"] == pytest.approx(accounting)
-    assert found["evidence_assumed"] == 0
+    result = measured(*BY_HAND, metric=metric)
+    assert result["evidence_log"] == pytest.approx(log)
+    assert result["evidence_telemetry"] == pytest.approx(telemetry)
+    assert result["evidence_accounting"] == pytest.approx(accounting)
+    assert result["evidence_assumed"] == 0
 
 
 def test_with_everything_seen_the_bounds_are_the_value() -> None:
-    found = measured(spent("productive", 3), spent("lost", 1))
-    assert (found["bound_low"], found["value"], found["bound_high"]) == (0.75, 0.75, 0.75)
+    result = measured(spent("productive", 3), spent("lost", 1))
+    assert (result["bound_low"], result["value"], result["bound_high"]) == (0.75, 0.75, 0.75)
 
 
 @pytest.mark.parametrize(("unseen", "given_"), [(10, True), (10.1, False), (100, False)])
 def test_value_needs_nine_tenths_of_allocated_time_observed(unseen: float, *, given_: bool) -> None:
-    found = measured(
+    result = measured(
         spent("productive", min(80, 100 - unseen)),
         spent("lost", max(0, 20 - unseen)),
         spent("unattributed", unseen, evidence="accounting"),
     )
-    assert (found["value"] is not None) is given_
-    assert (found["note"] is None) is given_
-    assert found["bound_low"] is not None
+    assert (result["value"] is not None) is given_
+    assert (result["note"] is None) is given_
+    assert result["bound_low"] is not None
 
 
 def test_goodput_is_unknown_with_accounting_alone() -> None:
-    found = measured(spent("unattributed", 70, evidence="accounting"), spent("no_demand", 30, evidence="accounting"))
-    assert (found["value"], found["bound_low"], found["bound_high"]) == (None, 0.0, 1.0)
-    assert found["note"] == "cannot tell: 100.0 % of the allocated GPU-time is unattributed"
+    result = measured(spent("unattributed", 70, evidence="accounting"), spent("no_demand", 30, evidence="accounting"))
+    assert (result["value"], result["bound_low"], result["bound_high"]) == (None, 0.0, 1.0)
+    assert result["note"] == "cannot tell: 100.0 % of the allocated GPU-time is unattributed"
 
 
 def test_assumed_productive_time_is_not_seen() -> None:
     """5.4: unattributed and assumed GPU-time counts all unproductive (low) and all productive (high)."""
-    found = measured(spent("productive", 50, evidence="assumed"), spent("lost", 50))
-    assert (found["bound_low"], found["bound_high"]) == (0.0, 0.5)
-    assert found["value"] is None
+    result = measured(spent("productive", 50, evidence="assumed"), spent("lost", 50))
+    assert (result["bound_low"], result["bound_high"]) == (0.0, 0.5)
+    assert result["value"] is None
 
 
 def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
     """5.3: the lockstep rule decides the value, not the bounds; the idle GPU is known to be idle."""
-    found = measured(
+    result = measured(
         spent("productive", 8),
         spent("stalled", 7, evidence="telemetry", cause="lockstep"),
         spent("stalled", 1, evidence="telemetry", cause="inactive"),
     )
-    assert (found["bound_low"], found["value"], found["bound_high"]) == (8 / 16, 8 / 16, 15 / 16)
+    assert (result["bound_low"], result["value"], result["bound_high"]) == (8 / 16, 8 / 16, 15 / 16)
     of_capacity = measured(
         spent("productive", 8),
         spent("stalled", 8, cause="lockstep"),
@@ -122,39 +122,39 @@ def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
 
 @pytest.mark.parametrize("metric", ["goodput_capacity", "occupancy", "availability"])
 def test_capacity_ratios_are_unknown_without_an_inventory(metric: str) -> None:
-    found = measured(*BY_HAND, metric=metric, inventoried=NOWHERE)
-    assert (found["value"], found["bound_low"], found["bound_high"]) == (None, None, None)
-    assert str(found["note"]).startswith("cannot tell: no node inventory was read")
+    result = measured(*BY_HAND, metric=metric, inventoried=NOWHERE)
+    assert (result["value"], result["bound_low"], result["bound_high"]) == (None, None, None)
+    assert str(result["note"]).startswith("cannot tell: no node inventory was read")
 
 
 def test_goodput_over_allocated_time_needs_no_inventory() -> None:
-    found = measured(spent("productive", 3), spent("lost", 1), inventoried=NOWHERE)
-    assert (found["value"], found["note"]) == (0.75, None)
+    result = measured(spent("productive", 3), spent("lost", 1), inventoried=NOWHERE)
+    assert (result["value"], result["note"]) == (0.75, None)
 
 
 def test_without_allocation_the_ratio_to_it_is_null() -> None:
-    found = measured(spent("no_demand", 30, evidence="accounting"))
+    result = measured(spent("no_demand", 30, evidence="accounting"))
     names = ("value", "bound_low", "bound_high", "evidence_log", "evidence_accounting")
-    assert {name: found[name] for name in names} == dict.fromkeys(names)
-    assert found["denominator"] == 0
+    assert {name: result[name] for name in names} == dict.fromkeys(names)
+    assert result["denominator"] == 0
 
 
 def test_idle_cluster_has_a_capacity_goodput_of_zero() -> None:
-    found = measured(spent("no_demand", 30, evidence="accounting"), metric="goodput_capacity")
-    assert (found["value"], found["bound_low"], found["bound_high"]) == (0.0, 0.0, 0.0)
+    result = measured(spent("no_demand", 30, evidence="accounting"), metric="goodput_capacity")
+    assert (result["value"], result["bound_low"], result["bound_high"]) == (0.0, 0.0, 0.0)
 
 
 def test_time_without_a_known_node_state_bounds_the_availability() -> None:
     """Nothing says whether those GPUs were in service (evidence assumed), so 0.6 is no more certain than 0.9."""
-    found = measured(
+    result = measured(
         spent("unattributed", 50, evidence="accounting"),
         spent("no_demand", 10, evidence="accounting"),
         spent("down", 10, evidence="accounting"),
         spent("unknown", 30, evidence="assumed"),
         metric="availability",
     )
-    assert found["bound_low"] == pytest.approx(0.6)
-    assert found["bound_high"] == pytest.approx(0.9)
+    assert result["bound_low"] == pytest.approx(0.6)
+    assert result["bound_high"] == pytest.approx(0.9)
 
 
 # --- laws --------------------------------------------------------------------------------------------
@@ -177,8 +177,8 @@ def ledgers(draw: st.DrawFn, subjects: tuple[str, ...] = ("n1", "n2")) -> list[R
 
 @settings(max_examples=60, deadline=None)
 @given(ledgers())
-def test_bounds_enclose_the_value_and_all_lie_between_0_and_1(found: list[Row]) -> None:
-    for row in goodput(sums(*found), INVENTORIED).iter_rows(named=True):
+def test_bounds_enclose_the_value_and_all_lie_between_0_and_1(result: list[Row]) -> None:
+    for row in goodput(sums(*result), INVENTORIED).iter_rows(named=True):
         low, value, high = row["bound_low"], row["value"], row["bound_high"]
         if low is None:
             assert (value, high, row["denominator"]) == (None, None, 0.0)
@@ -190,8 +190,8 @@ def test_bounds_enclose_the_value_and_all_lie_between_0_and_1(found: list[Row]) 
 
 @settings(max_examples=25, deadline=None)
 @given(ledgers())
-def test_evidence_shares_add_up_to_one(found: list[Row]) -> None:
-    for row in goodput(sums(*found), INVENTORIED).iter_rows(named=True):
+def test_evidence_shares_add_up_to_one(result: list[Row]) -> None:
+    for row in goodput(sums(*result), INVENTORIED).iter_rows(named=True):
         shares = [row[f"evidence_{kind}"] for kind in ("log", "telemetry", "accounting", "assumed")]
         if row["denominator"] > 0:
             assert sum(shares) == pytest.approx(1)
@@ -199,8 +199,8 @@ def test_evidence_shares_add_up_to_one(found: list[Row]) -> None:
             assert shares == [None] * 4
 
 
-def halves(found: pl.DataFrame) -> list[tuple[str, float, float]]:
-    both = found.group_by("metric").agg(pl.col("numerator", "denominator").sum()).sort("metric")
+def halves(result: pl.DataFrame) -> list[tuple[str, float, float]]:
+    both = result.group_by("metric").agg(pl.col("numerator", "denominator").sum()).sort("metric")
     return both.rows()
 
 
@@ -216,31 +216,31 @@ def test_nodes_add_up_to_the_cluster_and_windows_to_the_whole(first: list[Row], 
 
 @settings(max_examples=25, deadline=None)
 @given(ledgers())
-def test_shares_of_what_was_lost_add_up_to_one(found: list[Row]) -> None:
-    elsewhere = [{**row, "cluster": "d"} for row in found[:3]]
-    shares = lost(sums(*found, *elsewhere)).group_by("cluster").agg(pl.col("share").sum())
+def test_shares_of_what_was_lost_add_up_to_one(result: list[Row]) -> None:
+    elsewhere = [{**row, "cluster": "d"} for row in result[:3]]
+    shares = lost(sums(*result, *elsewhere)).group_by("cluster").agg(pl.col("share").sum())
     assert shares["share"].to_list() == pytest.approx([1.0] * shares.height)
 
 
 def test_where_the_time_went_by_hand() -> None:
-    found = lost(sums(*BY_HAND, spent("lost", 1, evidence="log", cause="node_fail")))
-    assert found["gpu_hours"].to_list() == [50, 15, 10, 6, 6, 5, 4, 3, 2]  # largest first, equal groups together
-    assert found.filter(pl.col("category") == "lost").select("cause", "gpu_hours", "share").rows() == [
+    result = lost(sums(*BY_HAND, spent("lost", 1, evidence="log", cause="node_fail")))
+    assert result["gpu_hours"].to_list() == [50, 15, 10, 6, 6, 5, 4, 3, 2]  # largest first, equal groups together
+    assert result.filter(pl.col("category") == "lost").select("cause", "gpu_hours", "share").rows() == [
         ("node_fail", 6.0, pytest.approx(6 / 101))
     ]
 
 
 def test_provisional_time_is_in_the_value_and_not_the_low_bound() -> None:
     """5.4: the low bound is what nothing can take back."""
-    found = measured(spent("productive", 60), spent("productive", 30, cause="provisional"), spent("lost", 10))
-    assert (found["bound_low"], found["value"], found["bound_high"]) == (0.6, 0.9, 0.9)
+    result = measured(spent("productive", 60), spent("productive", 30, cause="provisional"), spent("lost", 10))
+    assert (result["bound_low"], result["value"], result["bound_high"]) == (0.6, 0.9, 0.9)
     assert measured(spent("productive", 30, cause="provisional"), metric="goodput_capacity")["bound_low"] == 0
 
 
 def test_shares_of_allocated_time_and_straggling_by_hand() -> None:
     slow = {**spent("productive", 50), "straggling_gpu_seconds": 3600}
-    found = lost(sums(slow, spent("lost", 30), spent("no_demand", 20)))
-    assert found.select("category", "share", "share_allocated", "straggling_gpu_seconds").rows() == [
+    result = lost(sums(slow, spent("lost", 30), spent("no_demand", 20)))
+    assert result.select("category", "share", "share_allocated", "straggling_gpu_seconds").rows() == [
         ("productive", 0.5, 0.625, 3600),
         ("lost", 0.3, 0.375, 0),
         ("no_demand", 0.2, None, 0),
@@ -250,8 +250,8 @@ def test_shares_of_allocated_time_and_straggling_by_hand() -> None:
 # --- scheduling x runtime x program ------------------------------------------------------------------
 
 
-def product(program: Program, *found: Row, inventoried: pl.Series = INVENTORIED) -> dict[str, dict[str, Any]]:
-    rows_ = ml_productivity(goodput(sums(*found), inventoried), program)
+def product(program: Program, *result: Row, inventoried: pl.Series = INVENTORIED) -> dict[str, dict[str, Any]]:
+    rows_ = ml_productivity(goodput(sums(*result), inventoried), program)
     return {row["metric"]: row for row in rows_.iter_rows(named=True)}
 
 
@@ -259,20 +259,20 @@ KNOWN = Program(value=0.5, numerator=5.0, denominator=10.0, n=7, known_gpu_s=60 
 
 
 def test_the_product_by_hand() -> None:
-    found = product(KNOWN, *BY_HAND)
-    values = {name: row["value"] for name, row in found.items()}
+    result = product(KNOWN, *BY_HAND)
+    values = {name: row["value"] for name, row in result.items()}
     assert values == pytest.approx(
         {"scheduling_goodput": 0.7, "runtime_goodput": 60 / 70, "program_goodput": 0.5, "mpg": 0.3}
     )
-    assert (found["mpg"]["bound_low"], found["mpg"]["bound_high"]) == (pytest.approx(0.3), pytest.approx(0.31))
-    assert (found["program_goodput"]["ci_low"], found["program_goodput"]["ci_high"]) == (0.4, 0.6)
+    assert (result["mpg"]["bound_low"], result["mpg"]["bound_high"]) == (pytest.approx(0.3), pytest.approx(0.31))
+    assert (result["program_goodput"]["ci_low"], result["program_goodput"]["ci_high"]) == (0.4, 0.6)
 
 
 def test_product_without_a_factor_is_null_and_names_it() -> None:
-    found = product(Program(value=None), *BY_HAND)
-    assert found["mpg"]["value"] is None
-    assert found["mpg"]["note"] == "cannot tell: program_goodput is unknown"
-    assert str(found["program_goodput"]["note"]).startswith("cannot tell: no kept step logs its FLOP")
+    result = product(Program(value=None), *BY_HAND)
+    assert result["mpg"]["value"] is None
+    assert result["mpg"]["note"] == "cannot tell: program_goodput is unknown"
+    assert str(result["program_goodput"]["note"]).startswith("cannot tell: no kept step logs its FLOP")
     nowhere = product(KNOWN, *BY_HAND, inventoried=NOWHERE)
     assert nowhere["mpg"]["note"] == "cannot tell: scheduling_goodput is unknown"
     assert nowhere["mpg"]["bound_low"] is None
@@ -280,15 +280,15 @@ def test_product_without_a_factor_is_null_and_names_it() -> None:
 
 def test_productive_time_of_unknown_mfu_widens_program_bounds() -> None:
     half = Program(value=0.5, known_gpu_s=30 * HOUR)
-    found = product(half, *BY_HAND)["program_goodput"]
-    assert (found["bound_low"], found["value"], found["bound_high"]) == (0.25, None, 0.75)
-    assert found["note"] == "cannot tell: MFU is known for 50.0% of the productive GPU-time"
+    result = product(half, *BY_HAND)["program_goodput"]
+    assert (result["bound_low"], result["value"], result["bound_high"]) == (0.25, None, 0.75)
+    assert result["note"] == "cannot tell: MFU is known for 50.0% of the productive GPU-time"
 
 
 @settings(max_examples=40, deadline=None)
 @given(ledgers(subjects=("c",)), st.floats(0.01, 1), st.floats(0, 2))
-def test_product_lies_within_its_bounds_and_below_each_factor(found: list[Row], mfu: float, known: float) -> None:
-    ledger = sums(*found, spent("productive", 1))
+def test_product_lies_within_its_bounds_and_below_each_factor(result: list[Row], mfu: float, known: float) -> None:
+    ledger = sums(*result, spent("productive", 1))
     whole = goodput(ledger, INVENTORIED)
     productive = whole.filter(pl.col("metric") == "goodput_capacity")["numerator"].item()
     rows_ = ml_productivity(whole, Program(value=mfu, known_gpu_s=known * productive))

@@ -20,58 +20,58 @@ FIVE = [5.0, 8.0, 11.0, 14.0, 17.0]
 
 
 def test_golden_1_a_smooth_job() -> None:
-    found = job_goodput([0], range(5), FIVE, job_end=20, now=20)
-    assert found == JobGoodput(20, 15, {OTHER: 5}, 4, 0)
-    assert found.goodput == 0.75
+    result = job_goodput([0], range(5), FIVE, job_end=20, now=20)
+    assert result == JobGoodput(20, 15, {OTHER: 5}, 4, 0)
+    assert result.goodput == 0.75
 
 
 def test_golden_2_a_slow_first_step() -> None:
-    found = job_goodput([0], range(5), [5, 13, 16, 19, 22], job_end=25, now=25)
-    assert found.goodput == pytest.approx(0.6)
-    assert found.badput_s == {PROGRAM_STARTUP: 5, OTHER: 5}
+    result = job_goodput([0], range(5), [5, 13, 16, 19, 22], job_end=25, now=25)
+    assert result.goodput == pytest.approx(0.6)
+    assert result.badput_s == {PROGRAM_STARTUP: 5, OTHER: 5}
 
 
 def test_golden_3_a_restart_from_nothing() -> None:
-    found = job_goodput([0, 25], [*range(5), 0, 1, 2], [*FIVE, 30, 33, 36], job_end=None, now=38)
-    assert found.productive_s == 6
-    assert found.goodput == pytest.approx(0.157895, rel=1e-5)
-    assert found.badput_s == {INFRASTRUCTURE_RECOVERY: 8, OTHER: 24}
-    assert found.disruptions == 1
+    result = job_goodput([0, 25], [*range(5), 0, 1, 2], [*FIVE, 30, 33, 36], job_end=None, now=38)
+    assert result.productive_s == 6
+    assert result.goodput == pytest.approx(0.157895, rel=1e-5)
+    assert result.badput_s == {INFRASTRUCTURE_RECOVERY: 8, OTHER: 24}
+    assert result.disruptions == 1
 
 
 def test_steps_after_the_checkpoint_are_wasted_and_others_kept() -> None:
-    found = job_goodput([0, 25], [*range(5), 2, 3, 4], [*FIVE, 30, 33, 36], job_end=39, now=40)
-    assert found.productive_s == 6 + 9
-    assert found.badput_s == {WASTED_PROGRESS: 6, INFRASTRUCTURE_RECOVERY: 8, OTHER: 5 + 5}
+    result = job_goodput([0, 25], [*range(5), 2, 3, 4], [*FIVE, 30, 33, 36], job_end=39, now=40)
+    assert result.productive_s == 6 + 9
+    assert result.badput_s == {WASTED_PROGRESS: 6, INFRASTRUCTURE_RECOVERY: 8, OTHER: 5 + 5}
 
 
 def test_going_back_before_the_last_segment_wastes_earlier_steps() -> None:
     numbers = [0, 1, 2, 3, 4, 3, 4, 1, 2]
-    found = job_goodput([0], numbers, list(range(9)), job_end=9, now=9)
-    assert found.disruptions == 2
+    result = job_goodput([0], numbers, list(range(9)), job_end=9, now=9)
+    assert result.disruptions == 2
     # Kept: step 0 of the first segment, and the last segment's two; wasted: three of the first, one of the second.
-    assert found.productive_s == 1 + 1 + 1
-    assert found.badput_s == {WASTED_PROGRESS: 3 + 1, OTHER: 2}
+    assert result.productive_s == 1 + 1 + 1
+    assert result.badput_s == {WASTED_PROGRESS: 3 + 1, OTHER: 2}
 
 
 def test_a_restart_within_the_process_has_no_recovery() -> None:
-    found = job_goodput([0], [0, 1, 2, 1, 2], [1, 2, 3, 10, 11], job_end=12, now=12)
-    assert INFRASTRUCTURE_RECOVERY not in found.badput_s
+    result = job_goodput([0], [0, 1, 2, 1, 2], [1, 2, 3, 10, 11], job_end=12, now=12)
+    assert INFRASTRUCTURE_RECOVERY not in result.badput_s
 
 
 def test_events_inside_and_between_steps_have_their_buckets() -> None:
     events: list[Event] = [("init", 0, 4), ("eval", 9, 10), ("checkpoint_save", 12, 13), ("eval", 9.5, 10)]
-    found = job_goodput([0], range(5), FIVE, job_end=20, now=20, events=events)
+    result = job_goodput([0], range(5), FIVE, job_end=20, now=20, events=events)
     startup = 3 - (2 + 2 + 3) / 3
-    assert found.productive_s == pytest.approx(15 - 1 - 1 - startup)
-    assert found.badput_s == pytest.approx(
+    assert result.productive_s == pytest.approx(15 - 1 - 1 - startup)
+    assert result.badput_s == pytest.approx(
         {"init": 4, "eval": 1, "checkpoint_save": 1, PROGRAM_STARTUP: startup, OTHER: 1}
     )
 
 
 def test_non_consecutive_step_numbers_contribute_nothing() -> None:
-    found = job_goodput([0], [0, 1, 5, 6], [0, 1, 2, 3], job_end=None, now=3)
-    assert found.productive_s == 2
+    result = job_goodput([0], [0, 1, 5, 6], [0, 1, 2, 3], job_end=None, now=3)
+    assert result.productive_s == 2
 
 
 def test_without_any_job_start_there_is_no_account() -> None:
@@ -83,9 +83,9 @@ def test_a_job_without_steps_is_all_other() -> None:
 
 
 def test_steps_outside_the_job_are_left_out_and_reported() -> None:
-    found = job_goodput([10], [0, 1, 2], [5, 11, 12], job_end=13, now=13)
-    assert found.warnings == ["1 steps lie outside the job and were left out"]
-    assert found.productive_s == 2
+    result = job_goodput([10], [0, 1, 2], [5, 11, 12], job_end=13, now=13)
+    assert result.warnings == ["1 steps lie outside the job and were left out"]
+    assert result.productive_s == 2
 
 
 def test_every_step_number_needs_a_beginning() -> None:
@@ -96,7 +96,7 @@ def test_every_step_number_needs_a_beginning() -> None:
 def slowly(job_starts: list[int], steps: list[tuple[int, int]], job_end: int | None, now: int) -> dict[str, float]:
     """Every second of a job by itself: productive seconds before startup is taken out, and the buckets."""
     ended = now if job_end is None else job_end
-    found = {"steps": 0.0, WASTED_PROGRESS: 0.0, INFRASTRUCTURE_RECOVERY: 0.0}
+    result = {"steps": 0.0, WASTED_PROGRESS: 0.0, INFRASTRUCTURE_RECOVERY: 0.0}
     for second in range(min(job_starts), ended):
         before = [at for at, (_, start) in enumerate(steps) if start <= second]
         if not before:
@@ -104,18 +104,18 @@ def slowly(job_starts: list[int], steps: list[tuple[int, int]], job_end: int | N
         at = before[-1]
         number = steps[at][0]
         if at + 1 == len(steps):
-            found["steps"] += job_end is not None
+            result["steps"] += job_end is not None
             continue
         following = steps[at + 1][0]
         goes_back = [later for k, (later, _) in enumerate(steps) if k > at and later <= steps[k - 1][0]]
         if following <= number:
             restart = [start for start in job_starts if steps[at][1] < start <= steps[at + 1][1]]
-            found[INFRASTRUCTURE_RECOVERY] += bool(restart) and second < min(restart)
+            result[INFRASTRUCTURE_RECOVERY] += bool(restart) and second < min(restart)
         elif goes_back and following > min(goes_back):
-            found[WASTED_PROGRESS] += min(goes_back) != 0
+            result[WASTED_PROGRESS] += min(goes_back) != 0
         else:
-            found["steps"] += following == number + 1
-    return found
+            result["steps"] += following == number + 1
+    return result
 
 
 @st.composite
@@ -140,13 +140,13 @@ def test_it_agrees_with_going_second_by_second_and_adds_up(
     job: tuple[list[int], list[tuple[int, int]], int | None, int],
 ) -> None:
     starts, steps, end, now = job
-    found = job_goodput(starts, [n for n, _ in steps], [t for _, t in steps], job_end=end, now=now)
+    result = job_goodput(starts, [n for n, _ in steps], [t for _, t in steps], job_end=end, now=now)
     slow = slowly(starts, steps, end, now)
-    assert found.productive_s + found.badput_s.get(PROGRAM_STARTUP, 0) == pytest.approx(slow["steps"])
+    assert result.productive_s + result.badput_s.get(PROGRAM_STARTUP, 0) == pytest.approx(slow["steps"])
     for bucket in (WASTED_PROGRESS, INFRASTRUCTURE_RECOVERY):
-        assert found.badput_s.get(bucket, 0) == pytest.approx(slow[bucket])
-    assert found.productive_s + sum(found.badput_s.values()) == pytest.approx(found.total_s)
-    assert min(found.productive_s, *found.badput_s.values()) >= 0
+        assert result.badput_s.get(bucket, 0) == pytest.approx(slow[bucket])
+    assert result.productive_s + sum(result.badput_s.values()) == pytest.approx(result.total_s)
+    assert min(result.productive_s, *result.badput_s.values()) >= 0
 
 
 @given(jobs(), st.lists(st.tuples(st.sampled_from(["eval", "init"]), st.integers(0, 60), st.integers(0, 20))))
@@ -155,9 +155,9 @@ def test_with_events_it_still_adds_up(
 ) -> None:
     starts, steps, end, now = job
     spans = [(kind, float(begin), float(begin + length)) for kind, begin, length in events]
-    found = job_goodput(starts, [n for n, _ in steps], [t for _, t in steps], job_end=end, now=now, events=spans)
-    assert found.productive_s + sum(found.badput_s.values()) == pytest.approx(found.total_s)
-    assert found.productive_s >= 0
+    result = job_goodput(starts, [n for n, _ in steps], [t for _, t in steps], job_end=end, now=now, events=spans)
+    assert result.productive_s + sum(result.badput_s.values()) == pytest.approx(result.total_s)
+    assert result.productive_s >= 0
 
 
 def test_the_ideal_step_leaves_out_hiccups_and_half_steps() -> None:

@@ -42,12 +42,12 @@ Seconds = Counter[tuple[str, int, str | None]]
 
 def ticks(places: Places, jobs: list[Job], until: int, hour: int) -> Seconds:
     """Ticks in which work waited for idle GPUs of a node, by node, hour and cause."""
-    found: Seconds = Counter()
+    result: Seconds = Counter()
     for tick in range(until):
         for name, place in places.items():
             if place.idle(tick) and any(_waits_for(job, place, tick) for job in jobs):
-                found[name, tick // hour, _cause(places, place, jobs, tick)] += 1
-    return found
+                result[name, tick // hour, _cause(places, place, jobs, tick)] += 1
+    return result
 
 
 def _waits_for(job: Job, place: Place, tick: int) -> bool:

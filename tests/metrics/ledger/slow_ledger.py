@@ -69,12 +69,12 @@ def given(cluster: Cluster, held: list[tuple[int, int]], capacity: int) -> dict[
 
 def milli_gpu_seconds(cluster: Cluster) -> Counter[tuple[str, int | None, str, str | None]]:
     """Thousandths of GPU-seconds by (node, index of the attempt, category, cause)."""
-    found: Counter[tuple[str, int | None, str, str | None]] = Counter()
+    result: Counter[tuple[str, int | None, str, str | None]] = Counter()
     for second in range(cluster.since, cluster.until):
         for node, capacity in cluster.gpus.items():
             for key, gpus in _one_second(cluster, node, capacity, second).items():
-                found[key] += gpus
-    return found
+                result[key] += gpus
+    return result
 
 
 def _one_second(
@@ -92,44 +92,44 @@ def _one_second(
         end = cluster.until if attempt.end is None else attempt.end
         if attempt.node == node and attempt.start <= second < end:
             held.append((index, attempt.milli_gpus))
-    found: Counter[tuple[str, int | None, str, str | None]] = Counter()
+    result: Counter[tuple[str, int | None, str, str | None]] = Counter()
     held_now = given(cluster, held, capacity)
     for index, gpus in held_now.items():
         attempt = cluster.attempts[index]
         end = cluster.until if attempt.end is None else attempt.end
         if "down" in states:
-            found[node, index, "stalled", "node_down"] += gpus
+            result[node, index, "stalled", "node_down"] += gpus
         elif second >= end - attempt.suspended:
-            found[node, index, "stalled", "suspended"] += gpus
+            result[node, index, "stalled", "suspended"] += gpus
         else:
-            for said, part in _seen(attempt, gpus, second).items():
-                category, _, cause = said.partition(":")
+            for output, part in _seen(attempt, gpus, second).items():
+                category, _, cause = output.partition(":")
                 if not attempt.trains and cause != "idle_gpus":
                     category, cause = "other_work", "eval"
-                found[node, index, category, cause or None] += part
+                result[node, index, category, cause or None] += part
     left = capacity - sum(held_now.values())
     if left:
         category, why = _out_of_use(cluster, states, second)
-        found[node, None, category, why] += left
-    return Counter({key: gpus for key, gpus in found.items() if gpus})
+        result[node, None, category, why] += left
+    return Counter({key: gpus for key, gpus in result.items() if gpus})
 
 
 def _seen(attempt: Attempt, gpus: int, second: int) -> Counter[str]:
     """What the log says, then what telemetry says of the GPUs that the log does not speak for."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     by_log = [(c, attempt.milli_gpus * share // 1000) for a, b, c, share in attempt.logged if a <= second < b]
     by_telemetry = [(c, milli) for a, b, c, milli in attempt.active if a <= second < b]
     left = gpus
-    for said in (by_log, by_telemetry):
+    for output in (by_log, by_telemetry):
         wanted: Counter[str] = Counter()
-        for category, milli in said:
+        for category, milli in output:
             wanted[category] += milli
         for category in sorted(wanted, key=lambda name: (name.startswith("productive"), name)):
             part = min(left, wanted[category])
-            found[category] += part
+            result[category] += part
             left -= part
-    found["unattributed"] += left
-    return found
+    result["unattributed"] += left
+    return result
 
 
 def _out_of_use(cluster: Cluster, states: set[str], second: int) -> tuple[str, str | None]:

@@ -41,15 +41,15 @@ def stretched(arguments: Mapping[str, pl.DataFrame], factor: int) -> dict[str, p
 
 def by_day(whole: Inputs) -> dict[int, pl.DataFrame]:
     """The rows of each day, made of nothing but that day's inputs."""
-    found = {}
+    result = {}
     for day in range(*whole.days()):
         some = whole.within(day, day + 1)
-        found[day] = in_order(frames.conform(named(pieces(some), some), frames.LEDGER))
-    return found
+        result[day] = in_order(frames.conform(named(pieces(some), some), frames.LEDGER))
+    return result
 
 
-def in_order(found: pl.DataFrame) -> pl.DataFrame:
-    return found.sort(found.columns, nulls_last=True)
+def in_order(result: pl.DataFrame) -> pl.DataFrame:
+    return result.sort(result.columns, nulls_last=True)
 
 
 def lasting(cluster: Cluster) -> Inputs:
@@ -131,26 +131,26 @@ def test_stretching_time_stretches_durations_and_nothing_else(cluster: Cluster, 
     assert longer == {key: factor * gpus for key, gpus in sums(ledger(cluster)).items()}
 
 
-def spent(found: pl.DataFrame, low: int, high: int, by: list[str]) -> dict[tuple[object, ...], int]:
+def spent(result: pl.DataFrame, low: int, high: int, by: list[str]) -> dict[tuple[object, ...], int]:
     """Thousandths of GPU-microseconds within a window, by group."""
     begin = int(EPOCH.timestamp() * 1e6)
     started = pl.max_horizontal(pl.col("started_at").dt.epoch("us"), begin + low * 1_000_000)
     ended = pl.min_horizontal(pl.col("ended_at").dt.epoch("us"), begin + high * 1_000_000)
-    kept = found.filter(started < ended).group_by(by).agg((pl.col("milli_gpus") * (ended - started)).sum())
+    kept = result.filter(started < ended).group_by(by).agg((pl.col("milli_gpus") * (ended - started)).sum())
     return {row[:-1]: row[-1] for row in kept.rows()}
 
 
 @settings(max_examples=25, deadline=None)
 @given(clusters(), st.lists(times, min_size=2, max_size=5))
 def test_windows_and_groups_add_up(cluster: Cluster, cuts: list[int]) -> None:
-    found, edges = ledger(cluster), sorted(cuts)
+    result, edges = ledger(cluster), sorted(cuts)
     fine = ["node", "job_id", "state", "category", "cause", "evidence"]
-    whole = spent(found, edges[0], edges[-1], fine)
-    parts = [spent(found, low, high, fine) for low, high in itertools.pairwise(edges)]
+    whole = spent(result, edges[0], edges[-1], fine)
+    parts = [spent(result, low, high, fine) for low, high in itertools.pairwise(edges)]
     for key in whole.keys() | {key for part in parts for key in part}:
         assert whole.get(key, 0) == sum(part.get(key, 0) for part in parts)
     assert sum(whole.values()) == sum(cluster.gpus.values()) * (edges[-1] - edges[0]) * 1_000_000
     for group in (["node"], ["job_id"], ["category"]):
         place_of = fine.index(group[0])
-        for (name,), gpus in spent(found, edges[0], edges[-1], group).items():
+        for (name,), gpus in spent(result, edges[0], edges[-1], group).items():
             assert gpus == sum(value for key, value in whole.items() if key[place_of] == name)

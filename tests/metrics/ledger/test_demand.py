@@ -82,9 +82,9 @@ def demand(places: Places, jobs: list[Job]) -> pl.DataFrame:
     )
 
 
-def ticks(found: pl.DataFrame) -> Counter[tuple[str, str | None]]:
+def ticks(result: pl.DataFrame) -> Counter[tuple[str, str | None]]:
     total: Counter[tuple[str, str | None]] = Counter()
-    for row in found.iter_rows(named=True):
+    for row in result.iter_rows(named=True):
         total[row["node"], row["cause"]] += round((row["ended_at"] - row["started_at"]).total_seconds() / TICK_S)
     return total
 
@@ -100,8 +100,8 @@ HALF = Place(8, MAIN, held=((0, UNTIL, 4),))
 )
 def test_demand_waits_on_the_nodes_of_its_partitions(partition: str, waiting: list[str]) -> None:
     places = {"n1": FREE, "n2": Place(8, ("scav",)), "n3": Place(8, ())}
-    found = demand(places, [Job(tuple(partition.split(",")), 5, 9, 8)]).sort("node")
-    assert found.rows() == [("c", node, at(5), at(9), None) for node in waiting]
+    result = demand(places, [Job(tuple(partition.split(",")), 5, 9, 8)]).sort("node")
+    assert result.rows() == [("c", node, at(5), at(9), None) for node in waiting]
 
 
 @pytest.mark.parametrize(
@@ -114,19 +114,19 @@ def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, wa
          "req_milli_gpus": 8000, "milli_gpus": 0},
     )  # fmt: skip
     there = rows(frames.INVENTORY, {"cluster": "c", "node": "n1"})
-    found = waiting_demand(attempts, frames.empty(frames.NODES), there, span(0, UNTIL))
-    assert (found.height > 0) == waits
-    assert found["cause"].null_count() == found.height
+    result = waiting_demand(attempts, frames.empty(frames.NODES), there, span(0, UNTIL))
+    assert (result.height > 0) == waits
+    assert result["cause"].null_count() == result.height
 
 
 def test_idle_gpus_that_add_up_but_stand_apart_are_fragmented() -> None:
-    found = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 8, nodes=1)])
-    assert ticks(found) == {("n1", "fragmentation"): 4, ("n2", "fragmentation"): 4}
+    result = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 8, nodes=1)])
+    assert ticks(result) == {("n1", "fragmentation"): 4, ("n2", "fragmentation"): 4}
 
 
 def test_job_that_needs_more_than_all_idle_is_not_fragmented() -> None:
-    found = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 16, nodes=2)])
-    assert ticks(found) == {("n1", None): 4, ("n2", None): 4}
+    result = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 16, nodes=2)])
+    assert ticks(result) == {("n1", None): 4, ("n2", None): 4}
 
 
 def test_a_job_that_fits_waits_for_what_the_data_do_not_show() -> None:
@@ -136,14 +136,14 @@ def test_a_job_that_fits_waits_for_what_the_data_do_not_show() -> None:
 
 def test_job_on_any_number_of_nodes_fits_wherever_gpus_are_idle() -> None:
     for nodes in (None, 1):  # 16 GPUs fit on no node, so one node is not what it asked for
-        found = demand({"n1": HALF, "n2": HALF, "n3": FREE}, [Job(MAIN, 5, 9, 16, nodes=nodes)])
-        assert {cause for _, cause in ticks(found)} == {None}
+        result = demand({"n1": HALF, "n2": HALF, "n3": FREE}, [Job(MAIN, 5, 9, 16, nodes=nodes)])
+        assert {cause for _, cause in ticks(result)} == {None}
 
 
 def test_a_down_node_is_not_idle() -> None:
     places = {"n1": Place(8, MAIN, out=((0, 7),)), "n2": HALF, "n3": HALF}
-    found = demand(places, [Job(MAIN, 5, 9, 8, nodes=1)])
-    assert ticks(found) == {
+    result = demand(places, [Job(MAIN, 5, 9, 8, nodes=1)])
+    assert ticks(result) == {
         ("n1", None): 4,
         **{(node, cause): 2 for node in ("n2", "n3") for cause in ("fragmentation", None)},
     }
@@ -177,14 +177,14 @@ def test_these_reasons_are_no_rules(reason: str | None) -> None:
 def _cause_of(reason: str | None) -> object:
     job = {"cluster": "c", "eligible_at": at(5), "started_at": at(9), "reason": reason, "req_milli_gpus": 8000}
     there = {"cluster": "c", "node": "n1", "started_at": at(0), "ended_at": at(UNTIL), "milli_gpus": 8000}
-    found = waiting_demand(
+    result = waiting_demand(
         rows(frames.ATTEMPTS, job),
         frames.empty(frames.NODES),
         rows(frames.INVENTORY, there),
         span(0, UNTIL),
         attempt_nodes=frames.empty(frames.ATTEMPT_NODES),
     )
-    return found["cause"].item()
+    return result["cause"].item()
 
 
 def test_nodes_in_several_blocks_are_topology_for_a_segment_job() -> None:
@@ -202,8 +202,8 @@ def test_topology_is_no_cause_where_blocks_are_unknown() -> None:
 def test_causes_within_an_hour_are_consecutive_and_in_their_hour() -> None:
     """A small job fits in every second tick; it does so 3 times in the first hour, and never in the second."""
     small = [Job(MAIN, tick, tick + 1, 4, nodes=1) for tick in (6, 8, 10)]
-    found = demand({"n1": HALF, "n2": HALF}, [*small, Job(MAIN, 6, 18, 8, nodes=1)]).filter(pl.col("node") == "n1")
-    assert found.sort("started_at").rows() == [
+    result = demand({"n1": HALF, "n2": HALF}, [*small, Job(MAIN, 6, 18, 8, nodes=1)]).filter(pl.col("node") == "n1")
+    assert result.sort("started_at").rows() == [
         ("c", "n1", at(6), at(9), "fragmentation"),
         ("c", "n1", at(9), at(12), None),
         ("c", "n1", at(12), at(18), "fragmentation"),
@@ -249,23 +249,23 @@ def test_the_slow_reading_agrees(cluster: tuple[Places, list[Job]], piece: int) 
     places, jobs = cluster
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demand_causes, "PIECE", piece)  # however the time is cut
-        found = demand(places, jobs).sort("node", "started_at")
+        result = demand(places, jobs).sort("node", "started_at")
     overlap = (pl.col("node") == pl.col("node").shift(1)) & (pl.col("started_at") < pl.col("ended_at").shift(1))
-    assert found.filter(overlap).is_empty()
+    assert result.filter(overlap).is_empty()
     slow = slow_demand.ticks(places, jobs, UNTIL, TICKS_AN_HOUR)
-    assert _idle_ticks(found, places) == +Counter({key: n for key, n in slow.items() if key[2] is not None})
+    assert _idle_ticks(result, places) == +Counter({key: n for key, n in slow.items() if key[2] is not None})
     for name, place in places.items():
         waited = sum(
             any(job.start <= tick < job.end and any(map(place.serves, job.partitions)) for job in jobs)
             for tick in range(UNTIL)
         )
-        assert sum(n for (node, _), n in ticks(found).items() if node == name) == waited
+        assert sum(n for (node, _), n in ticks(result).items() if node == name) == waited
 
 
-def _idle_ticks(found: pl.DataFrame, places: Places) -> slow_demand.Seconds:
+def _idle_ticks(result: pl.DataFrame, places: Places) -> slow_demand.Seconds:
     """Ticks with a cause, by node and hour; the node must have idle GPUs then."""
     total: slow_demand.Seconds = Counter()
-    for row in found.drop_nulls("cause").iter_rows(named=True):
+    for row in result.drop_nulls("cause").iter_rows(named=True):
         first, last = (round((row[name] - EPOCH).total_seconds() / TICK_S) for name in ("started_at", "ended_at"))
         for tick in range(first, last):
             assert places[row["node"]].idle(tick)

@@ -28,8 +28,8 @@ def at(second: int) -> datetime:
     return EPOCH + timedelta(seconds=second)
 
 
-def rows(schema: frames.Schema, *found: Mapping[str, object]) -> pl.DataFrame:
-    complete = [dict.fromkeys(schema, None) | dict(row) for row in found]
+def rows(schema: frames.Schema, *result: Mapping[str, object]) -> pl.DataFrame:
+    complete = [dict.fromkeys(schema, None) | dict(row) for row in result]
     return pl.DataFrame(complete, schema=schema)
 
 
@@ -122,8 +122,8 @@ def inputs(cluster: Cluster) -> dict[str, pl.DataFrame]:
     }
 
 
-def _words(said: str) -> dict[str, str | None]:
-    category, _, cause = said.partition(":")
+def _words(output: str) -> dict[str, str | None]:
+    category, _, cause = output.partition(":")
     return {"category": category, "cause": cause or None}
 
 
@@ -155,9 +155,9 @@ def _attempt(index: int, attempt: Attempt) -> dict[str, object]:
     return {"cluster": "c", "scheduler": "slurm", "job_id": f"{index:03d}", "submitted_at": at(attempt.start)}
 
 
-def sums(found: pl.DataFrame) -> Counter[tuple[str, int | None, str, str | None]]:
+def sums(result: pl.DataFrame) -> Counter[tuple[str, int | None, str, str | None]]:
     total: Counter[tuple[str, int | None, str, str | None]] = Counter()
-    for row in found.iter_rows(named=True):
+    for row in result.iter_rows(named=True):
         length = (row["ended_at"] - row["started_at"]).total_seconds()
         job = None if row["job_id"] is None else int(row["job_id"])
         total[row["node"], job, row["category"], row["cause"]] += round(row["milli_gpus"] * length)
@@ -235,8 +235,8 @@ def test_other_work_is_by_name_or_partition_and_idles_as_stalled() -> None:
             for job, name, where in [("000", "eval-7", "main"), ("001", "train", "dev"), ("002", "train", "main")]
         ),
     )
-    found = other_work(ran, {"evaluation": "^eval", "interactive": "^dev$"})
-    assert found.select("job_id", "kind").rows() == [("000", "evaluation"), ("001", "interactive")]
+    result = other_work(ran, {"evaluation": "^eval", "interactive": "^dev$"})
+    assert result.select("job_id", "kind").rows() == [("000", "evaluation"), ("001", "interactive")]
     held = Attempt(0, "n1", 0, 10, 2000, active=((0, 10, "productive", 1000), (0, 10, "stalled", 1000)))
     cluster = Cluster(10, {"n1": 2000}, (held,))
     idle = active(cluster).with_columns(
@@ -260,7 +260,7 @@ def test_other_work_is_by_name_or_partition_and_idles_as_stalled() -> None:
         states_known=span(0, 10),
         covered=span(0, 10),
         active=idle,
-        other_work=found.head(1),
+        other_work=result.head(1),
     )
     assert sums(seen) == {("n1", 0, "other_work", "evaluation"): 10_000, ("n1", 0, "stalled", "idle_gpus"): 10_000}
 
@@ -280,25 +280,25 @@ def test_any_clipping_adds_up_to_capacity(cluster: Cluster, one: int, other: int
         .with_columns(started_at=pl.max_horizontal("started_at", low), ended_at=pl.min_horizontal("ended_at", high))
         .filter(pl.col("started_at") < pl.col("ended_at"))
     )
-    found = clipped.select(
+    result = clipped.select(
         (pl.col("milli_gpus") * (pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()).sum()
     )
-    assert found.item() == sum(cluster.gpus.values()) * round((high - low).total_seconds() * 1e6)
+    assert result.item() == sum(cluster.gpus.values()) * round((high - low).total_seconds() * 1e6)
 
 
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_node_rows_sum_up_at_every_instant_and_stay_in_a_day(cluster: Cluster) -> None:
-    found = ledger(cluster)
+    result = ledger(cluster)
     for node, capacity in cluster.gpus.items():
         for second in range(cluster.until):
-            here = found.filter(
+            here = result.filter(
                 (pl.col("node") == node) & (pl.col("started_at") <= at(second)) & (pl.col("ended_at") > at(second))
             )
             assert here["milli_gpus"].sum() == capacity
-    within = (found["ended_at"] - timedelta(microseconds=1)).dt.date() == found["started_at"].dt.date()
+    within = (result["ended_at"] - timedelta(microseconds=1)).dt.date() == result["started_at"].dt.date()
     assert within.all()
-    assert set(found["category"]) <= set(CATEGORIES)
+    assert set(result["category"]) <= set(CATEGORIES)
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:
@@ -319,10 +319,10 @@ def test_a_dead_nodes_gpus_are_stalled_until_the_attempt_ends() -> None:
         (Attempt(0, "n1", 0, 58, 8000), Attempt(0, "n2", 0, 58, 8000)),
         (State("n1", 48, 70, "down"),),
     )
-    found = sums(ledger(cluster))
-    assert found["n1", 0, "stalled", "node_down"] == 10 * 8000
-    assert found["n1", None, "down", None] == 12 * 8000
-    assert ("n2", 1, "stalled", "node_down") not in found
+    result = sums(ledger(cluster))
+    assert result["n1", 0, "stalled", "node_down"] == 10 * 8000
+    assert result["n1", None, "down", None] == 12 * 8000
+    assert ("n2", 1, "stalled", "node_down") not in result
 
 
 def test_slurm_notices_a_dead_node_only_after_slurmd_timeout() -> None:
@@ -357,8 +357,8 @@ def nodes_seen(*observations: tuple[str, int, int, int]) -> pl.DataFrame:
 
 def test_the_first_inventory_reaches_back_as_assumed() -> None:
     nodes = nodes_seen(("n1", 50, 50, 8000))
-    found = inventory(nodes, frames.empty(frames.ATTEMPT_NODES), frames.empty(frames.NODE_STATES), span(0, 100))
-    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
+    result = inventory(nodes, frames.empty(frames.ATTEMPT_NODES), frames.empty(frames.NODE_STATES), span(0, 100))
+    assert result.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
         (at(0), at(50), 8000, "assumed"),
         (at(50), at(100), 8000, "accounting"),
     ]
@@ -367,8 +367,8 @@ def test_the_first_inventory_reaches_back_as_assumed() -> None:
 def test_node_of_a_later_inventory_exists_from_its_first_sight() -> None:
     nodes = nodes_seen(("n1", 10, 60, 8000), ("n2", 60, 60, 4000))
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n2", 30, 40, 4000),)))
-    found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n2")
-    assert found.select("started_at", "ended_at", "evidence").rows() == [
+    result = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n2")
+    assert result.select("started_at", "ended_at", "evidence").rows() == [
         (at(30), at(60), "assumed"),
         (at(60), at(100), "accounting"),
     ]
@@ -377,8 +377,8 @@ def test_node_of_a_later_inventory_exists_from_its_first_sight() -> None:
 def test_node_that_left_the_inventory_ends_at_its_last_activity() -> None:
     nodes = nodes_seen(("n1", 10, 20, 8000), ("n2", 10, 60, 8000))
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 30, 40, 4000),)))
-    found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n1")
-    assert found["ended_at"].max() == at(40)
+    result = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n1")
+    assert result["ended_at"].max() == at(40)
 
 
 def test_node_is_gone_while_inventories_lack_it() -> None:
@@ -386,8 +386,8 @@ def test_node_is_gone_while_inventories_lack_it() -> None:
         gone_at=pl.Series([at(30), at(80), None], dtype=frames.TIME)
     )
     nothing = frames.empty(frames.ATTEMPT_NODES), frames.empty(frames.NODE_STATES)
-    found = inventory(nodes, *nothing, span(0, 100)).filter(pl.col("node") == "n1")
-    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
+    result = inventory(nodes, *nothing, span(0, 100)).filter(pl.col("node") == "n1")
+    assert result.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
         (at(0), at(10), 8000, "assumed"),
         (at(10), at(30), 8000, "accounting"),
         (at(60), at(80), 4000, "accounting"),
@@ -399,8 +399,8 @@ def test_node_used_after_an_inventory_without_it_still_existed() -> None:
         gone_at=pl.Series([at(30), None], dtype=frames.TIME)
     )
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 25, 28, 4000), Attempt(1, "n1", 35, 50, 4000))))
-    found = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n1")
-    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows()[1:] == [
+    result = inventory(nodes, seen, frames.empty(frames.NODE_STATES), span(0, 100)).filter(pl.col("node") == "n1")
+    assert result.select("started_at", "ended_at", "milli_gpus", "evidence").rows()[1:] == [
         (at(10), at(30), 8000, "accounting"),
         (at(30), at(50), 8000, "assumed"),
     ]
@@ -408,8 +408,8 @@ def test_node_used_after_an_inventory_without_it_still_existed() -> None:
 
 def test_node_without_inventory_has_the_most_gpus_ever_held() -> None:
     seen = attempt_nodes(Cluster(100, {}, (Attempt(0, "n1", 10, 30, 3000), Attempt(1, "n1", 20, 40, 4000))))
-    found = inventory(frames.empty(frames.NODES), seen, frames.empty(frames.NODE_STATES), span(0, 100))
-    assert found.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
+    result = inventory(frames.empty(frames.NODES), seen, frames.empty(frames.NODE_STATES), span(0, 100))
+    assert result.select("started_at", "ended_at", "milli_gpus", "evidence").rows() == [
         (at(10), at(40), 7000, "assumed")
     ]
 
@@ -417,8 +417,8 @@ def test_node_without_inventory_has_the_most_gpus_ever_held() -> None:
 def test_gpus_that_are_known_are_not_scaled_for_a_guess() -> None:
     """7 GPUs are known to be held; of 3 on two nodes it is only assumed that 2 are here: the guess gives way."""
     cluster = Cluster(10, {"n1": 8000}, (Attempt(0, "n1", 0, 10, 7000), Attempt(1, "n1", 0, 10, 2000, guessed=True)))
-    found = ledger(cluster)
-    assert found.select("job_id", "milli_gpus", "evidence").unique().sort("job_id").rows() == [
+    result = ledger(cluster)
+    assert result.select("job_id", "milli_gpus", "evidence").unique().sort("job_id").rows() == [
         ("000", 7000, "accounting"),
         ("001", 1000, "assumed"),
     ]

@@ -36,8 +36,8 @@ def minute_by_minute(active: Sequence[tuple[float, float]], until: float, gpus: 
 @pytest.mark.parametrize("state", ["NODE_FAIL", "FAILED", "PREEMPTED", "TIMEOUT", "RUNNING", None])
 def test_incomplete_attempts_last_productive_hour_is_provisional(state: str | None) -> None:
     activity = minute_by_minute([(0, 100), (150, 190)], 300)
-    found = seen(held(("1", "n1", 0, 300, 2)), activity, state=state)
-    assert found == {
+    result = seen(held(("1", "n1", 0, 300, 2)), activity, state=state)
+    assert result == {
         ("1", "productive", None): 2 * 80,
         ("1", "productive", "provisional"): 2 * (20 + 40),
         ("1", "stalled", "hang"): 2 * 50,
@@ -46,8 +46,8 @@ def test_incomplete_attempts_last_productive_hour_is_provisional(state: str | No
 
 
 def test_short_incomplete_attempt_is_all_provisional() -> None:
-    found = seen(held(("1", "n1", 0, 30, 2)), minute_by_minute([(10, 30)], 30), state="FAILED")
-    assert found == {("1", "startup", None): 20, ("1", "productive", "provisional"): 40}
+    result = seen(held(("1", "n1", 0, 30, 2)), minute_by_minute([(10, 30)], 30), state="FAILED")
+    assert result == {("1", "startup", None): 20, ("1", "productive", "provisional"): 40}
 
 
 def test_hourly_shares_are_provisional_as_in_the_last_hour() -> None:
@@ -55,24 +55,24 @@ def test_hourly_shares_are_provisional_as_in_the_last_hour() -> None:
     activity = samples(
         *(("n1", gpu, 60 * h, 60 * h + 60, share) for gpu in (0, 1) for h, share in enumerate((0.8, 0.8, 0.5)))
     )
-    found = seen(held(("1", "n1", 0, 180, 2)), activity, state="NODE_FAIL")
-    assert found["1", "productive", "provisional"] == pytest.approx(2 * 60)
-    assert found["1", "productive", None] == pytest.approx(2 * (48 + 18))
+    result = seen(held(("1", "n1", 0, 180, 2)), activity, state="NODE_FAIL")
+    assert result["1", "productive", "provisional"] == pytest.approx(2 * 60)
+    assert result["1", "productive", None] == pytest.approx(2 * (48 + 18))
 
 
 def test_last_productive_hour_is_provisional_on_shared_nodes_too() -> None:
     attempts = held(("1", "n1", 0, 200, 1), ("2", "n1", 0, 200, 1))
-    found = seen(attempts, minute_by_minute([(0, 200)], 200), state="FAILED")
+    result = seen(attempts, minute_by_minute([(0, 200)], 200), state="FAILED")
     for job in ("1", "2"):
-        assert found[job, "productive", "provisional"] == 60
-        assert found[job, "productive", None] == 140
+        assert result[job, "productive", "provisional"] == 60
+        assert result[job, "productive", None] == 140
 
 
 def test_an_attempt_on_several_nodes_has_one_last_hour() -> None:
     """On n2 telemetry ends 100 minutes before the attempt does: that hour is not n2's last hour with samples."""
     activity = samples(*((node, gpu, 0, until, 1.0) for node, until in (("n1", 300), ("n2", 200)) for gpu in (0, 1)))
-    found = seen(held(("1", "n1", 0, 300, 2), ("1", "n2", 0, 300, 2)), activity, state="NODE_FAIL")
-    assert found == {("1", "productive", None): 2 * 240 + 2 * 200, ("1", "productive", "provisional"): 2 * 60}
+    result = seen(held(("1", "n1", 0, 300, 2), ("1", "n2", 0, 300, 2)), activity, state="NODE_FAIL")
+    assert result == {("1", "productive", None): 2 * 240 + 2 * 200, ("1", "productive", "provisional"): 2 * 60}
 
 
 @settings(max_examples=60, deadline=None)
@@ -94,8 +94,10 @@ def test_marking_what_is_provisional_moves_no_gpu_time(
     def marked(state: str) -> tuple[Counter[tuple[str, int, str]], set[int]]:
         total: Counter[tuple[str, int, str]] = Counter()
         provisional = set()
-        found = active_time(minutes(world), attempts, there, whole, ended(attempts, state), provisional_s=last * MINUTE)
-        for row in found.iter_rows(named=True):
+        result = active_time(
+            minutes(world), attempts, there, whole, ended(attempts, state), provisional_s=last * MINUTE
+        )
+        for row in result.iter_rows(named=True):
             first, stop = (round((row[name] - EPOCH).total_seconds() / MINUTE) for name in ("started_at", "ended_at"))
             for minute in range(first, stop):
                 total[row["node"], minute, row["category"]] += row["milli_gpus"]

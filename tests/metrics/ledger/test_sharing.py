@@ -37,10 +37,10 @@ def us(tick: int) -> int:
     return int(at(tick).timestamp()) * 1_000_000
 
 
-def whole_ticks(found: list[Holder], sampled: tuple[int, int], capacity: int = 4) -> set[tuple[int, int]]:
+def whole_ticks(actual: list[Holder], sampled: tuple[int, int], capacity: int = 4) -> set[tuple[int, int]]:
     """Ticks at which an attempt (by its number) has the node for itself; `sampled`: GPUs with samples on either day."""
     held = pl.DataFrame(
-        [("c", "n", n, us(h.start), us(h.end), h.gpus * 1000, capacity * 1000) for n, h in enumerate(found)],
+        [("c", "n", n, us(h.start), us(h.end), h.gpus * 1000, capacity * 1000) for n, h in enumerate(actual)],
         schema=["cluster", "node", "attempt", "started", "ended", "milli_gpus", "capacity"],
         orient="row",
     ).with_columns(begun="started", over="ended")
@@ -51,7 +51,7 @@ def whole_ticks(found: list[Holder], sampled: tuple[int, int], capacity: int = 4
     )
     parts = with_whole(held, samples)
     together = parts.group_by("attempt").agg((pl.col("ended") - pl.col("started")).sum().alias("length"))
-    assert dict(together.iter_rows()) == {n: us(h.end) - us(h.start) for n, h in enumerate(found)}
+    assert dict(together.iter_rows()) == {n: us(h.end) - us(h.start) for n, h in enumerate(actual)}
     return ticks(parts.filter("whole").select("attempt", "started", "ended"), per_s=1_000_000)
 
 
@@ -65,18 +65,18 @@ def ticks(parts: pl.DataFrame, per_s: int) -> set[tuple[int, int]]:
     }
 
 
-def by_ownership(found: list[Holder], sampled: tuple[int, int], capacity: int = 4) -> set[tuple[int, int]]:
+def by_ownership(actual: list[Holder], sampled: tuple[int, int], capacity: int = 4) -> set[tuple[int, int]]:
     """The same of the kernel that attributes samples."""
-    key = [{"cluster": "c", "scheduler": "s", "job_id": str(n), "submitted_at": DAY} for n in range(len(found))]
+    key = [{"cluster": "c", "scheduler": "s", "job_id": str(n), "submitted_at": DAY} for n in range(len(actual))]
     attempts = rows(
-        frames.ATTEMPTS, *(own | {"user": h.user, "partition": "p"} for own, h in zip(key, found, strict=True))
+        frames.ATTEMPTS, *(own | {"user": h.user, "partition": "p"} for own, h in zip(key, actual, strict=True))
     )
     on_nodes = rows(
         frames.ATTEMPT_NODES,
         *(
             own | {"node": "n", "started_at": at(h.start), "ended_at": at(h.end), "milli_gpus": h.gpus * 1000,
                    "evidence": "accounting"}
-            for own, h in zip(key, found, strict=True)
+            for own, h in zip(key, actual, strict=True)
         ),
     )  # fmt: skip
     there = rows(
@@ -121,11 +121,11 @@ HOLDERS = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(HOLDERS, min_size=1, max_size=4), st.tuples(st.integers(1, 6), st.integers(1, 6)))
-def test_with_whole_agrees_with_a_slow_twin_and_the_kernel(found: list[Holder], sampled: tuple[int, int]) -> None:
+def test_with_whole_agrees_with_a_slow_twin_and_the_kernel(actual: list[Holder], sampled: tuple[int, int]) -> None:
     expected = set()
     for tick in range(TICKS):
-        there = [n for n, holder in enumerate(found) if holder.start <= tick < holder.end]
-        if len(there) == 1 and found[there[0]].gpus >= max(4, sampled[tick // 4]):
+        there = [n for n, holder in enumerate(actual) if holder.start <= tick < holder.end]
+        if len(there) == 1 and actual[there[0]].gpus >= max(4, sampled[tick // 4]):
             expected.add((there[0], tick))
-    assert whole_ticks(found, sampled) == expected
-    assert by_ownership(found, sampled) == expected
+    assert whole_ticks(actual, sampled) == expected
+    assert by_ownership(actual, sampled) == expected

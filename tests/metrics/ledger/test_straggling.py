@@ -40,9 +40,9 @@ def executed(times: list[float], *, begin: float = 0, kept: list[bool] | None = 
     ).with_columns(**{name: pl.lit(value) for name, value in KEY.items()})
 
 
-def shares(found: pl.DataFrame) -> Found:
-    assert dict(found.schema) == frames.STRAGGLING
-    return dict(zip(found["day"], found["share"], strict=True))
+def shares(result: pl.DataFrame) -> Found:
+    assert dict(result.schema) == frames.STRAGGLING
+    return dict(zip(result["day"], result["share"], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_the_first_step_of_a_session_is_start_up() -> None:
 
 def test_a_step_across_midnight_is_shared_out() -> None:
     times = [10.0] * 9 + [40.0]
-    found = shares(straggling(executed(times, begin=DAY - 100)))
-    assert found == {
+    result = shares(straggling(executed(times, begin=DAY - 100)))
+    assert result == {
         date(2026, 3, 2): pytest.approx(30 * 0.25 / 100),
         date(2026, 3, 3): 30 / 40,
     }
@@ -121,9 +121,9 @@ def test_saving_and_waiting_for_data_are_no_straggling() -> None:
 
 
 def test_nothing_in_nothing_out() -> None:
-    found = straggling(executed([]))
-    assert found.is_empty()
-    assert dict(found.schema) == frames.STRAGGLING
+    result = straggling(executed([]))
+    assert result.is_empty()
+    assert dict(result.schema) == frames.STRAGGLING
 
 
 @settings(max_examples=100, deadline=None)
@@ -136,9 +136,9 @@ def test_the_slow_reading_agrees(sessions: list[list[tuple[int, bool]]], begin: 
     for number, steps in enumerate(sessions):
         one = executed([t for t, _ in steps], begin=begin + 1000 * number, kept=[kept for _, kept in steps])
         made.append(one.with_columns(session=pl.lit(number, dtype=pl.UInt32)))
-    found = straggling(pl.concat([executed([]), *made]))
-    assert shares(found) == pytest.approx(_slow(sessions, begin))
-    assert found["share"].is_between(0, 1).all()
+    result = straggling(pl.concat([executed([]), *made]))
+    assert shares(result) == pytest.approx(_slow(sessions, begin))
+    assert result["share"].is_between(0, 1).all()
 
 
 def _slow(sessions: list[list[tuple[int, bool]]], begin: int) -> Found:

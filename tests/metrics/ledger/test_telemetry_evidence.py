@@ -28,7 +28,7 @@ def at(minute: float) -> datetime:
     return EPOCH + timedelta(minutes=minute)
 
 
-def held(*found: tuple[str, str, float, float, int]) -> pl.DataFrame:
+def held(*result: tuple[str, str, float, float, int]) -> pl.DataFrame:
     """(job, node, from, to, GPUs)"""
     return rows(
         frames.ATTEMPT_NODES,
@@ -44,12 +44,12 @@ def held(*found: tuple[str, str, float, float, int]) -> pl.DataFrame:
                 "milli_gpus": gpus * 1000,
                 "evidence": "accounting",
             }
-            for job, node, start, end, gpus in found
+            for job, node, start, end, gpus in result
         ),
     )
 
 
-def samples(*found: tuple[str, int, float, float, float]) -> pl.DataFrame:
+def samples(*result: tuple[str, int, float, float, float]) -> pl.DataFrame:
     """(node, GPU, from, to, active share); samples of a minute, and hours where the share says neither."""
     return rows(
         frames.ACTIVITY,
@@ -63,12 +63,12 @@ def samples(*found: tuple[str, int, float, float, float]) -> pl.DataFrame:
                 "active_share": share,
                 "interval_s": MINUTE if share in {0, 1} else None,
             }
-            for node, gpu, a, b, share in found
+            for node, gpu, a, b, share in result
         ),
     )
 
 
-def told(
+def evidence_of(
     attempts: pl.DataFrame,
     activity: pl.DataFrame,
     gpus: int = 2,
@@ -104,7 +104,7 @@ def seen(
 ) -> Counter[tuple[str, str, str | None]]:
     """GPU-minutes by job, category and cause."""
     total: Counter[tuple[str, str, str | None]] = Counter()
-    for row in told(attempts, activity, gpus, read, state).iter_rows(named=True):
+    for row in evidence_of(attempts, activity, gpus, read, state).iter_rows(named=True):
         minutes = (row["ended_at"] - row["started_at"]).total_seconds() / MINUTE
         total[row["job_id"], row["category"], row["cause"]] += row["milli_gpus"] * minutes / 1000
     return total
@@ -136,8 +136,8 @@ def test_startup_productive_stall_and_teardown_by_activity() -> None:
 def test_one_idle_gpu_of_those_used_stalls_all_nodes() -> None:
     activity = samples(("n1", 0, 0, 60, 1.0), ("n1", 1, 0, 60, 1.0), ("n2", 0, 0, 60, 1.0), ("n2", 1, 0, 30, 1.0),
                        ("n2", 1, 30, 40, 0.0), ("n2", 1, 40, 60, 1.0))  # fmt: skip
-    found = seen(held(("1", "n1", 0, 60, 2), ("1", "n2", 0, 60, 2)), activity)
-    assert found == {
+    result = seen(held(("1", "n1", 0, 60, 2), ("1", "n2", 0, 60, 2)), activity)
+    assert result == {
         ("1", "productive", None): 4 * 50,
         ("1", "stalled", "inactive"): 10,
         ("1", "stalled", "lockstep"): 3 * 10,
@@ -162,8 +162,8 @@ def test_seven_gpus_beside_an_idle_one_are_lockstep_stalled(
     of_gpu_3: list[tuple[float, float, float]],
 ) -> None:
     """They are neither startup nor teardown, nor known to be idle."""
-    found = seen(held(("1", "n1", 0, 120, 8)), eight(*of_gpu_3), 8)
-    assert found == {
+    result = seen(held(("1", "n1", 0, 120, 8)), eight(*of_gpu_3), 8)
+    assert result == {
         ("1", "productive", None): 8 * 60,
         ("1", "stalled", "lockstep"): 7 * 60,
         ("1", "stalled", "inactive"): 60,
@@ -218,8 +218,8 @@ def test_time_without_samples_is_no_evidence() -> None:
 def test_an_hour_is_divided_by_its_active_share() -> None:
     activity = samples(*((f"n{n}", g, h * 60, h * 60 + 60, share) for n in (1, 2) for g in (0, 1)
                          for h, share in [(0, 0.5), (1, 1.0), (2, 0.75), (3, 0.1)]))  # fmt: skip
-    found = seen(held(("1", "n1", 0, 240, 2), ("1", "n2", 0, 240, 2)), activity)
-    assert found == pytest.approx(
+    result = seen(held(("1", "n1", 0, 240, 2), ("1", "n2", 0, 240, 2)), activity)
+    assert result == pytest.approx(
         {
             ("1", "productive", None): 4 * 60 * 2.35,
             ("1", "startup", None): 4 * 30,
@@ -259,9 +259,9 @@ def test_stall_amid_an_attempt_is_one_where_only_hours_are_left() -> None:
         {("1", "productive", None): 2 * 570, ("1", "stalled", "inactive"): 60}
     )
     later = [("n1", g, 600, 630, 0.0) for g in (0, 1)] + [("n1", g, 630, 690, 1.0) for g in (0, 1)]
-    found = seen(held(("1", "n1", 0, 690, 2)), samples(*hours, *later))
-    assert ("1", "startup", None) not in found
-    assert ("1", "teardown", None) not in found
+    result = seen(held(("1", "n1", 0, 690, 2)), samples(*hours, *later))
+    assert ("1", "startup", None) not in result
+    assert ("1", "teardown", None) not in result
 
 
 def test_shared_node_gives_only_what_must_be_so() -> None:
@@ -378,9 +378,9 @@ def test_possible_neighbour_activity_ends_no_startup_or_teardown() -> None:
 
 def test_new_inventory_or_window_end_starts_no_other_attempt() -> None:
     activity = samples(*(("n1", g, a, b, s) for g in (0, 1) for a, b, s in [(0, 0.5, 1.0), (0.5, 20, 0.0)]))
-    found = {("1", "productive", None): 1, ("1", "teardown", None): 39}
-    assert seen(held(("1", "n1", -30, 20, 2)), activity) == found
-    assert seen(held(("1", "n1", -30, 90, 2)), activity, read=(0, 0.25, 20)) == found
+    result = {("1", "productive", None): 1, ("1", "teardown", None): 39}
+    assert seen(held(("1", "n1", -30, 20, 2)), activity) == result
+    assert seen(held(("1", "n1", -30, 90, 2)), activity, read=(0, 0.25, 20)) == result
 
 
 @st.composite
@@ -437,8 +437,8 @@ def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]], b
             else:
                 expected["stalled", "inactive"] += length
     got: dict[tuple[str, str | None], float] = defaultdict(float)
-    found = seen(held(("1", "n1", begin, end, 2), ("1", "n2", begin, end, 2)), minutes(world))
-    for (_, category, cause), length in found.items():
+    result = seen(held(("1", "n1", begin, end, 2), ("1", "n2", begin, end, 2)), minutes(world))
+    for (_, category, cause), length in result.items():
         got[category, "inactive" if cause == "hang" else cause] += length
     assert got == pytest.approx(expected)
 
@@ -458,17 +458,17 @@ def test_what_each_gpu_did_lies_within_the_bounds(
             if v is not None
         )
     )
-    found = seen(held(("1", "n1", 0, 12 * scale, 2), ("1", "n2", 0, 12 * scale, 2)), activity)
+    result = seen(held(("1", "n1", 0, 12 * scale, 2), ("1", "n2", 0, 12 * scale, 2)), activity)
     active = sum(
         (0.75 if whole_hours and m in rolled else 1.0) * v * scale
         for line in world.values() for m, v in enumerate(line) if v is not None
     )  # fmt: skip
-    unseen = 4 * 12 * scale - sum(found.values())
-    productive = found["1", "productive", None]
+    unseen = 4 * 12 * scale - sum(result.values())
+    productive = result["1", "productive", None]
     assert productive <= active + 1e-6
-    assert active <= productive + found["1", "stalled", "lockstep"] + unseen + 1e-6
+    assert active <= productive + result["1", "stalled", "lockstep"] + unseen + 1e-6
     if not any(v is None for line in world.values() for v in line) and not whole_hours:
-        assert active == pytest.approx(productive + found["1", "stalled", "lockstep"])
+        assert active == pytest.approx(productive + result["1", "stalled", "lockstep"])
 
 
 @pytest.mark.slow
@@ -493,11 +493,11 @@ def test_the_neighbours_activity_changes_nothing_amid_an_attempt(
         }
         attempts = held(*((job, n, a, b, 2) for n in ("n1", "n2")
                           for job, a, b in [("1", 0, begin), ("2", begin, end), ("3", end, 12)]))  # fmt: skip
-        found = told(attempts, minutes(world)).rows(named=True)
+        result = evidence_of(attempts, minutes(world)).rows(named=True)
         return [
             {
                 (row["node"], row["category"], row["cause"], row["milli_gpus"])
-                for row in found
+                for row in result
                 if row["job_id"] == "2" and row["started_at"] < at(m + 1) and row["ended_at"] > at(m)
             }
             for m in amid

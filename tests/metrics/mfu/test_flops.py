@@ -24,11 +24,11 @@ MIXTRAL: dict[str, Any] = {"hidden": 4096, "layers": 32, "ffn_hidden": 14336, "h
                            "params": 46_702_792_704.0}  # fmt: skip
 
 
-def told(convention: str, measure: str = "mfu", **facts: object) -> float | None:
+def reported(convention: str, measure: str = "mfu", **facts: object) -> float | None:
     """FLOP per token of a log that tells these facts."""
     row = frames.conform(pl.DataFrame([facts]), frames.MODEL)
-    found = row.select(flops_per_token_expr(convention, measure)).item()  # type: ignore[arg-type]  # any may be asked
-    return None if found is None else float(found)
+    result = row.select(flops_per_token_expr(convention, measure)).item()  # type: ignore[arg-type]  # any may be asked
+    return None if result is None else float(result)
 
 
 def gpt(**changes: object) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def gpt(**changes: object) -> dict[str, Any]:
 def test_full_recomputation_is_megatrons_96_coefficient_form() -> None:
     paper = 96 * 96 * 12288**2 * (1 + 2048 / (6 * 12288) + 51200 / (16 * 96 * 12288))
     assert megatron_flops_per_token(**gpt(), recompute=True) == pytest.approx(paper)
-    assert told("megatron_legacy", "hfu", **gpt(recompute="full")) == pytest.approx(paper)
+    assert reported("megatron_legacy", "hfu", **gpt(recompute="full")) == pytest.approx(paper)
 
 
 def test_full_recomputation_makes_8_passes_over_parameters_of_6() -> None:
@@ -61,33 +61,33 @@ def test_full_recomputation_makes_8_passes_over_parameters_of_6() -> None:
     ],
 )
 def test_log_of_llama_3_8b_gives_every_convention(convention: str, golden: float) -> None:
-    assert told(convention, **LOGGED) == golden
-    assert told(convention, "hfu", **LOGGED) == golden  # nothing is computed again
+    assert reported(convention, **LOGGED) == golden
+    assert reported(convention, "hfu", **LOGGED) == golden  # nothing is computed again
 
 
 def test_the_torchtitan_log_comes_out() -> None:
-    per_token = told("torchtitan", **LOGGED)
+    per_token = reported("torchtitan", **LOGGED)
     assert per_token is not None
     assert 4376 * per_token / 1e12 == pytest.approx(253.41, abs=0.03)
     assert 100 * 4376 * per_token / 989e12 == pytest.approx(25.62, abs=0.01)
 
 
 def test_executed_is_as_logged_else_palm_plus_recomputation() -> None:
-    palm = told("palm_full", **LOGGED)
+    palm = reported("palm_full", **LOGGED)
     assert palm is not None
-    assert told("executed", "hfu", **LOGGED) == palm
-    assert told("executed", "hfu", **LOGGED | {"recompute": "full"}) == pytest.approx(palm * 4 / 3)
+    assert reported("executed", "hfu", **LOGGED) == palm
+    assert reported("executed", "hfu", **LOGGED | {"recompute": "full"}) == pytest.approx(palm * 4 / 3)
     stated = LOGGED | {"flops_per_token": 7e10, "flop_convention": "executed", "recompute": None}
-    assert told("executed", "hfu", **stated) == 7e10
-    assert told("stated", "hfu", **stated) == 7e10
-    assert told("stated", **stated) is None  # what was executed is not what the model needed
-    assert told("executed", **stated) is None
+    assert reported("executed", "hfu", **stated) == 7e10
+    assert reported("stated", "hfu", **stated) == 7e10
+    assert reported("stated", **stated) is None  # what was executed is not what the model needed
+    assert reported("executed", **stated) is None
 
 
 @pytest.mark.parametrize("recompute", [None, "selective"])
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_without_knowing_what_is_recomputed_there_is_no_hfu(convention: str, recompute: str | None) -> None:
-    assert told(convention, "hfu", **LOGGED | {"recompute": recompute}) is None
+    assert reported(convention, "hfu", **LOGGED | {"recompute": recompute}) is None
 
 
 @pytest.mark.parametrize(
@@ -99,28 +99,30 @@ def test_without_knowing_what_is_recomputed_there_is_no_hfu(convention: str, rec
     ],
 )  # fmt: skip
 def test_convention_that_needs_unlogged_values_is_null(convention: str, missing: str) -> None:
-    assert told(convention, **LOGGED | {missing: None}) is None
+    assert reported(convention, **LOGGED | {missing: None}) is None
 
 
 def test_active_parameters_of_a_mixture_follow_from_its_sizes() -> None:
     row = frames.conform(pl.DataFrame([MIXTRAL]), frames.MODEL)
     assert row.select(active_params_expr()).item() == 12_879_925_248
     by_total = MIXTRAL | {"expert_params": 32.0 * 8 * 3 * 4096 * 14336, "gated": None, "hidden": None}
-    assert told("6N_only", **by_total) == 6 * 12_879_925_248
-    assert told("6N_only", **MIXTRAL | {"params_active": 13e9}) == 78e9
-    assert told("6N_only", **MIXTRAL | {"gated": None}) is None  # neither the experts' parameters nor their matrices
-    assert told("6N_only", **MIXTRAL | {"top_k": None}) is None
-    assert told("6N_only", **MIXTRAL | {"top_k": 9}) is None
+    assert reported("6N_only", **by_total) == 6 * 12_879_925_248
+    assert reported("6N_only", **MIXTRAL | {"params_active": 13e9}) == 78e9
+    assert (
+        reported("6N_only", **MIXTRAL | {"gated": None}) is None
+    )  # neither the experts' parameters nor their matrices
+    assert reported("6N_only", **MIXTRAL | {"top_k": None}) is None
+    assert reported("6N_only", **MIXTRAL | {"top_k": 9}) is None
 
 
 def test_megatron_counts_the_experts_that_a_token_goes_through() -> None:
     sizes = {
         name: MIXTRAL[name] for name in ("hidden", "layers", "ffn_hidden", "heads", "kv_heads", "vocab", "seq_len")
     }
-    assert told("megatron_legacy", **MIXTRAL) == pytest.approx(megatron_flops_per_token(**sizes, top_k=2))
+    assert reported("megatron_legacy", **MIXTRAL) == pytest.approx(megatron_flops_per_token(**sizes, top_k=2))
     shared = MIXTRAL | {"shared_experts": 1, "expert_ffn_hidden": 2048, "expert_layers": 29}
     wanted = megatron_flops_per_token(**sizes, top_k=2, shared_experts=1, expert_ffn_hidden=2048, expert_layers=29)
-    assert told("megatron_legacy", **shared) == pytest.approx(wanted)
+    assert reported("megatron_legacy", **shared) == pytest.approx(wanted)
     dense = megatron_flops_per_token(**sizes)
     by_hand = 12 * 4096**2 * 29 * 1.5 * (3 * 2048 - 14336) / 4096
     assert wanted - dense == pytest.approx(by_hand)
@@ -128,15 +130,15 @@ def test_megatron_counts_the_experts_that_a_token_goes_through() -> None:
 
 def test_hybrid_has_the_sequence_term_in_full_attention_layers() -> None:
     hybrid = LOGGED | {"attention_layers": 8}
-    whole, part, none = (told(each, **hybrid) for each in ("palm_full", "causal_half", "6N_only"))
+    whole, part, none = (reported(each, **hybrid) for each in ("palm_full", "causal_half", "6N_only"))
     assert whole is not None
     assert part is not None
     assert none is not None
     assert whole - none == 12_884_901_888 / 4
     assert whole - part == 12_884_901_888 / 8
-    assert told("palm_full", **LOGGED | {"attention_layers": 0}) == none
-    assert told("megatron_legacy", **hybrid) is None  # what its other layers cost is not known
-    assert told("megatron_legacy", **LOGGED | {"attention_layers": 32}) == 57_912_852_480
+    assert reported("palm_full", **LOGGED | {"attention_layers": 0}) == none
+    assert reported("megatron_legacy", **hybrid) is None  # what its other layers cost is not known
+    assert reported("megatron_legacy", **LOGGED | {"attention_layers": 32}) == 57_912_852_480
 
 
 def test_amd_counters_give_executed_flop() -> None:
@@ -169,19 +171,21 @@ def test_columns_and_formulas_agree(facts: dict[str, Any]) -> None:
     again = facts["recompute"] == "full"
     palm = {name: facts[name] for name in ("params", "layers", "heads", "head_dim", "seq_len")}
     for convention in ("palm_full", "causal_half", "6N_only"):
-        assert told(convention, **facts) == pytest.approx(flops_per_token(convention, **palm))
-        assert told(convention, "hfu", **facts) == pytest.approx(flops_per_token(convention, **palm, recompute=again))
+        assert reported(convention, **facts) == pytest.approx(flops_per_token(convention, **palm))
+        assert reported(convention, "hfu", **facts) == pytest.approx(
+            flops_per_token(convention, **palm, recompute=again)
+        )
     shape = {name: value for name, value in facts.items() if name not in {"params", "recompute"}}
     for convention, causal in (("megatron_legacy", False), ("megatron_causal", True)):
-        assert told(convention, **facts) == pytest.approx(megatron_flops_per_token(**shape, causal=causal))
+        assert reported(convention, **facts) == pytest.approx(megatron_flops_per_token(**shape, causal=causal))
         wanted = megatron_flops_per_token(**shape, causal=causal, recompute=again)
-        assert told(convention, "hfu", **facts) == pytest.approx(wanted)
+        assert reported(convention, "hfu", **facts) == pytest.approx(wanted)
 
 
 @settings(deadline=None)
 @given(SIZES, st.sampled_from(["palm_full", "causal_half", "6N_only", "megatron_legacy", "megatron_causal"]))
 def test_hfu_is_between_mfu_and_four_thirds_of_it(facts: dict[str, Any], convention: str) -> None:
-    needed, executed = told(convention, **facts), told(convention, "hfu", **facts)
+    needed, executed = reported(convention, **facts), reported(convention, "hfu", **facts)
     assert needed is not None
     assert executed is not None
     assert needed <= executed * (1 + 1e-12)

@@ -144,9 +144,9 @@ def test_tied_embeddings_count_once() -> None:
     ],
 )
 def test_names_that_drivers_and_schedulers_use_find_their_peak(name: str, dtype: str, tera: float) -> None:
-    found = peak(name, dtype)
-    assert found is not None
-    assert found.flops == tera * T
+    result = peak(name, dtype)
+    assert result is not None
+    assert result.flops == tera * T
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_what_the_table_does_not_know_it_does_not_guess(name: str | None, dtype:
 
 
 def test_bare_h100_is_taken_as_sxm_with_a_note() -> None:
-    bare, told = peak("h100", "bf16"), peak("NVIDIA H100 80GB HBM3", "bf16")
+    bare, reported = peak("h100", "bf16"), peak("NVIDIA H100 80GB HBM3", "bf16")
     assert bare is not None
-    assert told is not None
-    assert bare.flops == told.flops
+    assert reported is not None
+    assert bare.flops == reported.flops
     assert "taken as H100 SXM" in str(bare.note)
-    assert told.note is None
+    assert reported.note is None
 
 
 def test_the_clock_behind_the_h100_peak_gives_the_peak() -> None:
@@ -200,15 +200,15 @@ def test_the_clock_behind_the_h100_peak_gives_the_peak() -> None:
 def test_peak_is_units_times_flop_per_clock_times_the_clock(
     name: str, units: int, per_clock: int, tolerance: float
 ) -> None:
-    found = peak(name, "bf16")
-    assert found is not None
-    assert found.gpu.peak_clock_mhz is not None
-    assert units * per_clock * found.gpu.peak_clock_mhz * 1e6 == pytest.approx(found.flops, rel=tolerance)
+    result = peak(name, "bf16")
+    assert result is not None
+    assert result.gpu.peak_clock_mhz is not None
+    assert units * per_clock * result.gpu.peak_clock_mhz * 1e6 == pytest.approx(result.flops, rel=tolerance)
 
 
 @pytest.mark.parametrize("dtype", ["bf16+fp8", "FP8 mixed", "fp8,bf16", "mixed_fp8", "torch.bfloat16 + float8_e4m3fn"])
 def test_a_run_in_several_data_types_has_a_peak_for_each(dtype: str) -> None:
-    assert [found.flops / T for found in peaks("NVIDIA H100 80GB HBM3", dtype)] == [989, 1979]
+    assert [result.flops / T for result in peaks("NVIDIA H100 80GB HBM3", dtype)] == [989, 1979]
     over = [step_mfu(frame(row(dtype=dtype)), lower_peak=lower)["peak_flop"].item() / T for lower in (True, False)]
     assert over == [989, 1979]
 
@@ -225,7 +225,7 @@ def test_a_chosen_peak_replaces_that_of_the_type_in_use() -> None:
 
 @pytest.mark.parametrize("dtype", ["bf16", "bf16-mixed", "amp", "fp16"])
 def test_mixed_precision_in_bf16_is_no_second_data_type(dtype: str) -> None:
-    assert [found.flops / T for found in peaks("h100", dtype)] == [989]
+    assert [result.flops / T for result in peaks("h100", dtype)] == [989]
 
 
 def test_of_types_that_a_gpu_does_not_all_have_it_has_no_peak() -> None:
@@ -262,11 +262,11 @@ def test_a_peak_is_a_positive_number(flops: float) -> None:
 
 
 def test_a_step_of_llama() -> None:
-    found = step_mfu(frame(row())).row(0, named=True)
+    result = step_mfu(frame(row())).row(0, named=True)
     per_token = 6 * 8.03e9 + 12 * 32 * 32 * 128 * 8192
-    assert found["flop"] == pytest.approx(4376 * per_token)
-    assert found["peak_flop"] == pytest.approx(989e12)
-    assert found["mfu"] == pytest.approx(4376 * per_token / 989e12)
+    assert result["flop"] == pytest.approx(4376 * per_token)
+    assert result["peak_flop"] == pytest.approx(989e12)
+    assert result["mfu"] == pytest.approx(4376 * per_token / 989e12)
 
 
 @pytest.mark.parametrize(
@@ -286,22 +286,22 @@ def test_a_step_of_llama() -> None:
     ],
 )
 def test_a_step_that_lacks_anything_has_no_mfu(change: dict[str, object]) -> None:
-    found = step_mfu(frame(row(**change), row()))
-    assert found["mfu"][0] is None
-    assert found["mfu"][1] is not None
+    result = step_mfu(frame(row(**change), row()))
+    assert result["mfu"][0] is None
+    assert result["mfu"][1] is not None
 
 
 def test_without_attention_its_sizes_are_not_needed() -> None:
-    found = step_mfu(frame(row(layers=None, seq_len=None)), convention="6N_only")
-    assert found["flop"].item() == pytest.approx(4376 * 6 * 8.03e9)
+    result = step_mfu(frame(row(layers=None, seq_len=None)), convention="6N_only")
+    assert result["flop"].item() == pytest.approx(4376 * 6 * 8.03e9)
 
 
 def test_stated_flops_count_under_their_own_convention_only() -> None:
-    told = frame(row(flops_per_token=5e10, flop_convention="megatron_causal"), row(flops_per_token=4e10))
-    assert step_mfu(told, convention="megatron_causal")["flop"].to_list() == [4376 * 5e10, None]
-    assert step_mfu(told, convention="stated")["flop"].to_list() == [4376 * 5e10, 4376 * 4e10]
+    reported = frame(row(flops_per_token=5e10, flop_convention="megatron_causal"), row(flops_per_token=4e10))
+    assert step_mfu(reported, convention="megatron_causal")["flop"].to_list() == [4376 * 5e10, None]
+    assert step_mfu(reported, convention="stated")["flop"].to_list() == [4376 * 5e10, 4376 * 4e10]
     computed = step_mfu(frame(row(), row()))["flop"]
-    assert step_mfu(told)["flop"].equals(computed)
+    assert step_mfu(reported)["flop"].equals(computed)
     same = frame(row(flops_per_token=1e10, flop_convention="palm_full"))
     assert step_mfu(same)["flop"].item() == 4376 * 1e10
 
@@ -337,15 +337,15 @@ def many(n: int, **changes: object) -> pl.DataFrame:
 
 
 def test_run_has_the_ratio_of_sums_beside_mean_and_median() -> None:
-    found = summary(many(1000), seed=3).row(0, named=True)
+    result = summary(many(1000), seed=3).row(0, named=True)
     fast = 4376 * (6 * 8.03e9 + 12 * 32 * 32 * 128 * 8192) / 989e12
-    assert found["mfu"] == pytest.approx(fast / 1.1)
-    assert found["mfu_mean"] == pytest.approx(fast * 0.95)
-    assert found["mfu_median"] == pytest.approx(fast)
-    assert found["n"] == 1000
-    assert found["ci_low"] < found["mfu"] < found["ci_high"]
-    assert found["ci_high"] - found["ci_low"] < 0.02
-    assert found["note"] is None
+    assert result["mfu"] == pytest.approx(fast / 1.1)
+    assert result["mfu_mean"] == pytest.approx(fast * 0.95)
+    assert result["mfu_median"] == pytest.approx(fast)
+    assert result["n"] == 1000
+    assert result["ci_low"] < result["mfu"] < result["ci_high"]
+    assert result["ci_high"] - result["ci_low"] < 0.02
+    assert result["note"] is None
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -355,39 +355,39 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 
 def test_few_steps_have_no_interval() -> None:
-    found = summary(many(100), seed=1).row(0, named=True)
-    assert found["mfu"] is not None
-    assert found["ci_low"] is found["ci_high"] is None
+    result = summary(many(100), seed=1).row(0, named=True)
+    assert result["mfu"] is not None
+    assert result["ci_low"] is result["ci_high"] is None
 
 
 def test_more_than_the_gpu_can_do_is_reported() -> None:
-    found = summary(many(20, tokens=4376.0 * 3.6), seed=1).row(0, named=True)
-    assert 0.83 < found["mfu"] < 1
+    result = summary(many(20, tokens=4376.0 * 3.6), seed=1).row(0, named=True)
+    assert 0.83 < result["mfu"] < 1
     assert "more than such a GPU can do" in summary(many(20, tokens=4376.0 * 4), seed=1)["note"].item()
 
 
 def test_single_steps_above_what_the_gpu_can_do_are_reported() -> None:
     steps = pl.concat([many(30), many(2, tokens=4376.0 * 5)], how="vertical_relaxed")
-    found = summary(steps, seed=1).row(0, named=True)
-    assert found["n_implausible"] == 1  # the other one took twice as long
-    assert "1 of 32 steps are above what such a GPU can do (85%)" in found["note"]
+    result = summary(steps, seed=1).row(0, named=True)
+    assert result["n_implausible"] == 1  # the other one took twice as long
+    assert "1 of 32 steps are above what such a GPU can do (85%)" in result["note"]
 
 
 @pytest.mark.parametrize("tokens", [1e308, 4376.0 * 20])
 def test_impossible_step_is_left_out_and_counted(tokens: float) -> None:
     steps = pl.concat([many(30), many(2, tokens=tokens)], how="vertical_relaxed")
-    found = summary(steps, seed=1).row(0, named=True)
-    assert found["mfu"] == pytest.approx(summary(many(30), seed=1)["mfu"].item())
-    assert (found["n"], found["n_unknown"], found["n_impossible"]) == (30, 2, 2)
-    assert "2 of 32 steps are left out: they claim more than 2 times the FLOP that their GPUs can do" in found["note"]
-    assert fleet(steps, seed=1).value == pytest.approx(found["mfu"])
-    assert "could not be counted" not in found["note"]
+    result = summary(steps, seed=1).row(0, named=True)
+    assert result["mfu"] == pytest.approx(summary(many(30), seed=1)["mfu"].item())
+    assert (result["n"], result["n_unknown"], result["n_impossible"]) == (30, 2, 2)
+    assert "2 of 32 steps are left out: they claim more than 2 times the FLOP that their GPUs can do" in result["note"]
+    assert fleet(steps, seed=1).value == pytest.approx(result["mfu"])
+    assert "could not be counted" not in result["note"]
 
 
 def test_run_of_impossible_steps_has_no_mfu_and_a_reason() -> None:
-    found = summary(many(20, tokens=1e308), seed=1).row(0, named=True)
-    assert found["mfu"] is None
-    assert found["note"].startswith("20 of 20 steps are left out: they claim more than 2 times the FLOP")
+    result = summary(many(20, tokens=1e308), seed=1).row(0, named=True)
+    assert result["mfu"] is None
+    assert result["note"].startswith("20 of 20 steps are left out: they claim more than 2 times the FLOP")
 
 
 def test_a_kind_of_gpu_that_is_not_known_has_a_limit_of_its_own() -> None:
@@ -399,19 +399,19 @@ def test_a_kind_of_gpu_that_is_not_known_has_a_limit_of_its_own() -> None:
 def test_log_flushed_once_in_ten_steps_keeps_all_of_them() -> None:
     lengths = pl.Series("wall_s", [10.0 if n % 10 == 9 else 0.001 for n in range(40)])
     flushed = many(40).with_columns(lengths)
-    found = summary(
+    result = summary(
         step_mfu(flushed.drop("flop", "peak_flop", "mfu", "peak_dtype", "implausible", "impossible")), seed=1
     )
-    assert found["n"].item() == 40
-    assert found["mfu"].item() == pytest.approx(summary(step_mfu(frame(row())), seed=1)["mfu"].item(), rel=1e-3)
+    assert result["n"].item() == 40
+    assert result["mfu"].item() == pytest.approx(summary(step_mfu(frame(row())), seed=1)["mfu"].item(), rel=1e-3)
 
 
 def test_run_of_unknown_mfu_has_a_reason() -> None:
-    found = summary(many(20, tokens=None), seed=1).row(0, named=True)
-    assert found["mfu"] is None
-    assert found["n"] == 0
-    assert found["n_unknown"] == 20
-    assert "cannot tell" in found["note"]
+    result = summary(many(20, tokens=None), seed=1).row(0, named=True)
+    assert result["mfu"] is None
+    assert result["n"] == 0
+    assert result["n_unknown"] == 20
+    assert "cannot tell" in result["note"]
 
 
 def test_steps_that_could_not_be_counted_are_counted() -> None:
@@ -432,12 +432,12 @@ def test_a_fleet_is_the_ratio_of_sums_over_all_runs() -> None:
         }
     ).with_columns(mfu=pl.col("flop") / pl.col("peak_flop"))
     fleets = fleets.with_columns(implausible=pl.lit(value=False), impossible=pl.lit(value=False))
-    found = fleet(fleets, seed=1)
-    assert found.value == pytest.approx((4 + 2) / (10 + 20))
-    assert (found.n, found.runs) == (900, 2)
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < found.value < found.high
+    result = fleet(fleets, seed=1)
+    assert result.value == pytest.approx((4 + 2) / (10 + 20))
+    assert (result.n, result.runs) == (900, 2)
+    assert result.value is not None
+    assert result.low is not None
+    assert result.high is not None
+    assert result.low < result.value < result.high
     nothing = fleet(fleets.with_columns(mfu=pl.lit(None, dtype=pl.Float64)), seed=1)
     assert (nothing.value, nothing.n) == (None, 0)

@@ -54,22 +54,22 @@ def steps(*rows: dict[str, Any]) -> pl.DataFrame:
 
 def hours(*rows: tuple[float, float, float]) -> pl.DataFrame:
     """GPU-hours, HFU by telemetry, MFU by logs."""
-    found = pl.DataFrame(rows, schema=["gpu_hours", "hfu_est", "mfu_log"], orient="row")
-    return found.with_columns(cluster=pl.lit("c"), run_id=pl.lit("r"), gpu_model=pl.lit("H100 SXM"),
+    result = pl.DataFrame(rows, schema=["gpu_hours", "hfu_est", "mfu_log"], orient="row")
+    return result.with_columns(cluster=pl.lit("c"), run_id=pl.lit("r"), gpu_model=pl.lit("H100 SXM"),
                               dtype=pl.lit("bf16"), clocked=pl.lit(value=True), mfu_least="mfu_log")  # fmt: skip
 
 
 def test_activity_is_weighted_by_the_clock_of_the_peak() -> None:
-    found = executed_share(seen({}, {"sm_clock_hz": 0.915e9}, {"sm_clock_hz": None}))
-    assert found["hfu_est"].to_list() == pytest.approx([0.5, 0.25, 0.5])
-    assert found["clocked"].to_list() == [True, True, False]
-    assert set(found["gpu_model"]) == {"H100 SXM"}
+    result = executed_share(seen({}, {"sm_clock_hz": 0.915e9}, {"sm_clock_hz": None}))
+    assert result["hfu_est"].to_list() == pytest.approx([0.5, 0.25, 0.5])
+    assert result["clocked"].to_list() == [True, True, False]
+    assert set(result["gpu_model"]) == {"H100 SXM"}
 
 
 def test_gpu_with_an_unknown_peak_clock_is_taken_to_run_at_it() -> None:
-    found = executed_share(seen({"gpu_model": "NVIDIA B200"}, {"gpu_model": None}))
-    assert found["hfu_est"].to_list() == [0.5, 0.5]
-    assert found["clocked"].to_list() == [False, False]
+    result = executed_share(seen({"gpu_model": "NVIDIA B200"}, {"gpu_model": None}))
+    assert result["hfu_est"].to_list() == [0.5, 0.5]
+    assert result["clocked"].to_list() == [False, False]
 
 
 def test_hours_of_which_too_few_gpus_were_seen_do_not_count() -> None:
@@ -79,11 +79,11 @@ def test_hours_of_which_too_few_gpus_were_seen_do_not_count() -> None:
 def test_a_step_across_two_hours_counts_in_each_by_its_time() -> None:
     rows = [step(100 * n, 100.0) for n in range(35)] + [step(3500, 200.0, flop=1e18)]
     rows += [step(3700 + 100 * n, 100.0) for n in range(35)]
-    found = logged_hours(steps(*rows)).sort("hour")
-    assert found["hour"].to_list() == [HOUR0, HOUR0 + 1]
+    result = logged_hours(steps(*rows)).sort("hour")
+    assert result["hour"].to_list() == [HOUR0, HOUR0 + 1]
     whole = 0.4 * 16 * 989e12 * 3500
-    assert found["flop"].to_list() == pytest.approx([whole + 0.5e18, whole + 0.5e18])
-    assert found["stepped_s"].to_list() == pytest.approx([3600, 3600])
+    assert result["flop"].to_list() == pytest.approx([whole + 0.5e18, whole + 0.5e18])
+    assert result["stepped_s"].to_list() == pytest.approx([3600, 3600])
 
 
 def test_an_hour_with_much_else_than_steps_is_left_out() -> None:
@@ -124,12 +124,12 @@ def test_two_hours_are_no_fit() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(1, 1e4), st.floats(0.01, 1), st.floats(0.01, 1)), min_size=3, max_size=30))
 def test_the_fit_is_the_one_of_plain_sums(rows: list[tuple[float, float, float]]) -> None:
-    found = fits(hours(*rows)).row(1, named=True)
+    result = fits(hours(*rows)).row(1, named=True)
     slope = sum(w * x * y for w, x, y in rows) / sum(w * x * x for w, x, y in rows)
     left = math.sqrt(sum(w * (y - slope * x) ** 2 for w, x, y in rows) / sum(w for w, _, _ in rows))
-    assert found["slope"] == pytest.approx(slope)
-    assert found["residual"] == pytest.approx(left, abs=1e-7)
-    assert found["gpu_hours"] == pytest.approx(sum(w for w, _, _ in rows))
+    assert result["slope"] == pytest.approx(slope)
+    assert result["residual"] == pytest.approx(left, abs=1e-7)
+    assert result["gpu_hours"] == pytest.approx(sum(w for w, _, _ in rows))
 
 
 @settings(deadline=None)
@@ -190,7 +190,7 @@ def test_a_kind_of_gpu_without_a_fit_gets_no_estimate() -> None:
 def test_nothing_is_no_error() -> None:
     none = executed_share(frames.empty(HOURS))
     logged = logged_hours(steps(step(0, 10.0)))
-    found = fits(compared(none, logged))
-    assert found.is_empty()
+    result = fits(compared(none, logged))
+    assert result.is_empty()
     nobody = pl.DataFrame(schema={name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_KEY})
-    assert estimated(none, nobody, found).is_empty()
+    assert estimated(none, nobody, result).is_empty()

@@ -11,17 +11,17 @@ from metrics.mfu.wall import allocated, run_mfu
 
 def steps(*rows: tuple[str, float | None, float, float]) -> pl.DataFrame:
     """Run, model FLOP, GPUs, seconds; a GPU does 100 FLOP/s at best."""
-    found = pl.DataFrame(rows, schema={"run_id": pl.String, "flop": pl.Float64, "n_gpus": pl.Float64,
+    result = pl.DataFrame(rows, schema={"run_id": pl.String, "flop": pl.Float64, "n_gpus": pl.Float64,
                                        "wall_s": pl.Float64}, orient="row")  # fmt: skip
-    return found.with_columns(cluster=pl.lit("c"), peak_flop=100 * pl.col("n_gpus") * pl.col("wall_s")).with_columns(
+    return result.with_columns(cluster=pl.lit("c"), peak_flop=100 * pl.col("n_gpus") * pl.col("wall_s")).with_columns(
         mfu=pl.col("flop") / pl.col("peak_flop")
     )
 
 
 def sums(*rows: tuple[str, str, str, float]) -> pl.DataFrame:
     """Run, state, evidence, GPU-seconds."""
-    found = pl.DataFrame(rows, schema=["subject", "state", "evidence", "gpu_seconds"], orient="row")
-    return frames.conform(found.with_columns(cluster=pl.lit("c")), frames.LEDGER_SUMS)
+    result = pl.DataFrame(rows, schema=["subject", "state", "evidence", "gpu_seconds"], orient="row")
+    return frames.conform(result.with_columns(cluster=pl.lit("c")), frames.LEDGER_SUMS)
 
 
 def test_run_mfu_is_step_mfu_times_the_share_of_time_in_steps() -> None:

@@ -39,9 +39,9 @@ def gpu_time(
         active=active,
         other_work=other_work,
     )
-    found = [frames.empty(frames.LEDGER)]
+    result = [frames.empty(frames.LEDGER)]
     for first, last in inputs.spans():
         some = inputs.within(first, last)
-        found.append(frames.conform(named(pieces(some), some), frames.LEDGER))
+        result.append(frames.conform(named(pieces(some), some), frames.LEDGER))
     order = ["cluster", "node", "started_at", "job_id", "submitted_at", "category", "cause", "milli_gpus"]
-    return pl.concat(found).sort(order, nulls_last=True)
+    return pl.concat(result).sort(order, nulls_last=True)

@@ -17,45 +17,47 @@ Stages = dict[str, float | None]
 
 
 @dataclass(frozen=True)
-class Told:
+class CriticalEvent:
     """What the one node of a job told: a critical event."""
 
     at: int
     kind: str = "xid"
 
 
-def restarts(tried: list[Attempt], told: list[Told]) -> dict[tuple[bool, int], Stages]:
+def restarts(tried: list[Attempt], reported: list[CriticalEvent]) -> dict[tuple[bool, int], Stages]:
     """Stages by (within the allocation, end of what broke off)."""
-    found: dict[tuple[bool, int], Stages] = {}
+    result: dict[tuple[bool, int], Stages] = {}
     for number, attempt in enumerate(tried):
-        found |= _in_place(tried, attempt, told)
+        result |= _in_place(tried, attempt, reported)
         if attempt.state == "COMPLETED" or number + 1 == len(tried):
             continue
         following = tried[number + 1]
         t0, since, step = _last_step(attempt.sessions)
-        signal_at = [e.at for e in told if max(attempt.start, attempt.end - BEFORE) <= e.at <= attempt.end]
+        signal_at = [e.at for e in reported if max(attempt.start, attempt.end - BEFORE) <= e.at <= attempt.end]
         signal_at.append(attempt.end)
-        signal_at += _said(attempt.sessions, since, attempt.end)
+        signal_at += _failures_logged(attempt.sessions, since, attempt.end)
         t1 = min(signal_at) if attempt.state in FAILED else None
-        found[False, attempt.end] = _stages(
+        result[False, attempt.end] = _stages(
             (t0, t1, attempt.end, following.start), _beginning(following.sessions), _again(tried, t0, step)
         )
-    return found
+    return result
 
 
-def _in_place(tried: list[Attempt], attempt: Attempt, told: list[Told]) -> dict[tuple[bool, int], Stages]:
-    found: dict[tuple[bool, int], Stages] = {}
+def _in_place(tried: list[Attempt], attempt: Attempt, reported: list[CriticalEvent]) -> dict[tuple[bool, int], Stages]:
+    result: dict[tuple[bool, int], Stages] = {}
     for place in range(1, len(attempt.sessions)):
         before, session = attempt.sessions[:place], attempt.sessions[place]
         t0, since, step = _last_step(before)
         if t0 is None or t0 > session.start:
             continue
         t2 = min(_end(before[-1]), session.start)
-        signal_at = [e.at for e in told if max(attempt.start, t2 - BEFORE) <= e.at <= t2] + _said(before, since, t2)
+        signal_at = [e.at for e in reported if max(attempt.start, t2 - BEFORE) <= e.at <= t2] + _failures_logged(
+            before, since, t2
+        )
         moments = (t0, min(signal_at, default=None), t2, session.start)
         stages = _stages(moments, _beginning((session,)), _again(tried, t0, step))
-        found[True, t2] = stages | {"launch_s": None}
-    return found
+        result[True, t2] = stages | {"launch_s": None}
+    return result
 
 
 def _end(session: Session) -> int:
@@ -71,7 +73,7 @@ def _last_step(sessions: tuple[Session, ...]) -> tuple[int | None, int | None, i
     return last.begin + last.length, last.begin, last.number
 
 
-def _said(sessions: tuple[Session, ...], since: int | None, until: int) -> list[int]:
+def _failures_logged(sessions: tuple[Session, ...], since: int | None, until: int) -> list[int]:
     """When logs told of a failure, once the last step had begun."""
     if since is None:
         return []

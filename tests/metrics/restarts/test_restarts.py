@@ -19,8 +19,8 @@ from tests.metrics.runs.slow_steps import Attempt, Session
 from tests.metrics.tables import Row, at, attempt, attempts, event, events, interruption, joined, on_nodes, rows
 
 
-def restarted(*found: Row) -> pl.DataFrame:
-    ran = attempts(*found)
+def restarted(*result: Row) -> pl.DataFrame:
+    ran = attempts(*result)
     return restarts(ran, joined(ran), interruptions(ran, joined(ran), on_nodes(ran, {}), events()))
 
 
@@ -30,16 +30,16 @@ FAILED = attempt("7", 0, 1, 5, "NODE_FAIL", gpus=16)
 def test_a_restart_by_hand() -> None:
     # ends at 5 h; Slurm holds it for 121 s; nodes come free 10 minutes after the end
     follower = attempt("7", 5, 5 + 10 / 60, 9, eligible_at=at(5, seconds=121))
-    found = restarted(FAILED, follower).row(0, named=True)
-    assert (found["class"], found["cause"], found["milli_gpus"]) == ("infrastructure", "node_fail", 16_000)
-    assert (found["interrupted_at"], found["eligible_at"], found["restarted_at"]) == (
+    result = restarted(FAILED, follower).row(0, named=True)
+    assert (result["class"], result["cause"], result["milli_gpus"]) == ("infrastructure", "node_fail", 16_000)
+    assert (result["interrupted_at"], result["eligible_at"], result["restarted_at"]) == (
         at(5),
         at(5, seconds=121),
         at(5, minutes=10),
     )
-    times = (found["time_to_requeue_s"], found["queue_s"], found["time_to_job_restart_s"])
+    times = (result["time_to_requeue_s"], result["queue_s"], result["time_to_job_restart_s"])
     assert times == (121.0, 479.0, 600.0)
-    assert found["in_allocation"] is False
+    assert result["in_allocation"] is False
 
 
 @settings(max_examples=20, deadline=None)
@@ -50,28 +50,30 @@ def test_hold_and_queue_add_up_to_the_restart(resubmitted: int, held: int, queue
         "eligible_at": at(5, seconds=resubmitted + held),
         "started_at": at(5, seconds=resubmitted + held + queued),
     }
-    found = restarted(FAILED, follower).row(0, named=True)
-    assert found["time_to_requeue_s"] + found["queue_s"] == found["time_to_job_restart_s"]
-    assert found["time_to_job_restart_s"] == resubmitted + held + queued
-    assert found["queue_s"] == queued
+    result = restarted(FAILED, follower).row(0, named=True)
+    assert result["time_to_requeue_s"] + result["queue_s"] == result["time_to_job_restart_s"]
+    assert result["time_to_job_restart_s"] == resubmitted + held + queued
+    assert result["queue_s"] == queued
 
 
 def test_eligible_before_the_end_counts_from_the_end() -> None:
-    found = restarted(FAILED, attempt("7", 5, 5.5, 6, eligible_at=at(4))).row(0, named=True)
-    assert (found["time_to_requeue_s"], found["queue_s"]) == (0.0, 1800.0)
+    result = restarted(FAILED, attempt("7", 5, 5.5, 6, eligible_at=at(4))).row(0, named=True)
+    assert (result["time_to_requeue_s"], result["queue_s"]) == (0.0, 1800.0)
 
 
 def test_a_waiting_restart_is_censored_and_not_zero() -> None:
-    found = restarted(FAILED, attempt("7", 5, None, None, "PENDING", eligible_at=at(5, seconds=121))).row(0, named=True)
-    assert (found["restarted_at"], found["queue_s"], found["time_to_job_restart_s"]) == (None, None, None)
-    assert found["time_to_requeue_s"] == 121.0
+    result = restarted(FAILED, attempt("7", 5, None, None, "PENDING", eligible_at=at(5, seconds=121))).row(
+        0, named=True
+    )
+    assert (result["restarted_at"], result["queue_s"], result["time_to_job_restart_s"]) == (None, None, None)
+    assert result["time_to_requeue_s"] == 121.0
 
 
 def test_a_held_restart_has_no_hold_time_yet() -> None:
     """Requeued and held (`launch failed requeued held`, JobHeldUser): it is not eligible, so t3 has not come."""
-    found = restarted(FAILED, attempt("7", 5, None, None, "PENDING", eligible_at=None)).row(0, named=True)
-    assert found["time_to_job_restart_s"] is None
-    assert found["time_to_requeue_s"] is None
+    result = restarted(FAILED, attempt("7", 5, None, None, "PENDING", eligible_at=None)).row(0, named=True)
+    assert result["time_to_job_restart_s"] is None
+    assert result["time_to_requeue_s"] is None
 
 
 @pytest.mark.parametrize(
@@ -90,10 +92,10 @@ def test_what_is_no_restart(history: list[Row]) -> None:
 
 
 def test_every_interruption_of_a_chain_has_its_own_restart() -> None:
-    found = restarted(
+    result = restarted(
         attempt("7", 0, 1, 5, "NODE_FAIL"), attempt("7", 5, 6, 8, "PREEMPTED"), attempt("7", 8, 8.5, 9, "COMPLETED")
     )
-    assert found.select("attempt_no", "class", "time_to_job_restart_s").rows() == [
+    assert result.select("attempt_no", "class", "time_to_job_restart_s").rows() == [
         (1, "infrastructure", 3600.0),
         (2, "preemption", 1800.0),
     ]
@@ -103,13 +105,13 @@ def test_every_interruption_of_a_chain_has_its_own_restart() -> None:
 def test_het_job_restarts_once_as_its_leader_reports(ids: tuple[str, str]) -> None:
     leader, other = ids
     het: dict[str, Any] = {"het_job_id": leader}
-    found = restarted(
+    result = restarted(
         attempt(leader, 0, 1, 5, "NODE_FAIL", **het),
         attempt(other, 0, 1, 5, "CANCELLED", **het),
         attempt(leader, 5, 6, 9, **het),
         attempt(other, 5, 6, 9, **het),
     )
-    assert found.select("job_id", "class", "time_to_job_restart_s").rows() == [(leader, "infrastructure", 3600.0)]
+    assert result.select("job_id", "class", "time_to_job_restart_s").rows() == [(leader, "infrastructure", 3600.0)]
 
 
 def ended(job: str, kind: str = "infrastructure", **more: object) -> Row:
@@ -134,14 +136,14 @@ BY_EVENT = {"node": "n2", "detail": "down: Not responding on n2 at 2026-03-02T05
 )
 def test_het_job_is_interrupted_once_by_the_explaining_component(leading: Row, other: Row, stands: str) -> None:
     for order in ((leading, other), (other, leading)):
-        found = once(rows(frames.INTERRUPTIONS, *order))
-        assert found.select("job_id", "milli_gpus", "n_nodes").rows() == [(stands, 16_000, 2)]
+        result = once(rows(frames.INTERRUPTIONS, *order))
+        assert result.select("job_id", "milli_gpus", "n_nodes").rows() == [(stands, 16_000, 2)]
 
 
 def test_attempts_of_one_run_are_interrupted_each() -> None:
-    found = once(rows(frames.INTERRUPTIONS, ended("9"), ended("9", attempt_no=2), interruption("9", 1, 5)))
-    assert sorted(found.select("run_id", "attempt_no").rows()) == [("9", 1), ("r", 1), ("r", 2)]
-    assert set(found["milli_gpus"]) == {8000}
+    result = once(rows(frames.INTERRUPTIONS, ended("9"), ended("9", attempt_no=2), interruption("9", 1, 5)))
+    assert sorted(result.select("run_id", "attempt_no").rows()) == [("9", 1), ("r", 1), ("r", 2)]
+    assert set(result["milli_gpus"]) == {8000}
 
 
 def test_restart_has_the_cause_of_any_component_and_all_gpus() -> None:
@@ -153,8 +155,8 @@ def test_restart_has_the_cause_of_any_component_and_all_gpus() -> None:
         attempt("8", 5, 6, 9, **het),
     )
     nodes = on_nodes(ran, {"7": ["n1"], "8": ["n2"]})
-    found = restarts(ran, joined(ran), interruptions(ran, joined(ran), nodes, events(event("n2", at(5), "node_down"))))
-    assert found.select("job_id", "class", "cause", "milli_gpus").rows() == [
+    result = restarts(ran, joined(ran), interruptions(ran, joined(ran), nodes, events(event("n2", at(5), "node_down"))))
+    assert result.select("job_id", "class", "cause", "milli_gpus").rows() == [
         ("8", "infrastructure", "node_fail", 16_000)
     ]
 
@@ -210,19 +212,19 @@ def observed(*seconds: float | None, kind: str = "infrastructure", cause: str = 
 
 
 def test_the_summary_by_hand() -> None:
-    found = restart_summary(rows(frames.RESTARTS, *observed(30, 60, 90, 120, 150, 180, 210, 240, 270, 3000, None))).row(
-        0, named=True
-    )
+    result = restart_summary(
+        rows(frames.RESTARTS, *observed(30, 60, 90, 120, 150, 180, 210, 240, 270, 3000, None))
+    ).row(0, named=True)
     # 10 values: the median is halfway between the 5th and 6th; p90 a tenth of the way from the 9th to the 10th
-    assert (found["n"], found["n_waiting"], found["median_s"], found["mean_s"]) == (10, 1, 165.0, 435.0)
-    assert found["p90_s"] == pytest.approx(270 + 0.1 * (3000 - 270))
-    assert (found["hold_median_s"], found["queue_median_s"]) == (55.0, 110.0)
+    assert (result["n"], result["n_waiting"], result["median_s"], result["mean_s"]) == (10, 1, 165.0, 435.0)
+    assert result["p90_s"] == pytest.approx(270 + 0.1 * (3000 - 270))
+    assert (result["hold_median_s"], result["queue_median_s"]) == (55.0, 110.0)
     # 2nd and 9th of ten: P(2 <= Binomial(10, 1/2) <= 8) = 0.979
-    assert (found["median_low_s"], found["median_high_s"]) == (60.0, 270.0)
+    assert (result["median_low_s"], result["median_high_s"]) == (60.0, 270.0)
 
 
 def test_the_summary_has_a_total_before_the_causes_of_each_class() -> None:
-    found = restart_summary(
+    result = restart_summary(
         rows(
             frames.RESTARTS,
             *observed(10, cause="xid"),
@@ -230,7 +232,7 @@ def test_the_summary_has_a_total_before_the_causes_of_each_class() -> None:
             *observed(40, kind="preemption", cause="preempted"),
         )
     )
-    assert found.select("class", "cause", "n").rows() == [
+    assert result.select("class", "cause", "n").rows() == [
         ("infrastructure", "all", 3),
         ("infrastructure", "node_fail", 2),
         ("infrastructure", "xid", 1),
@@ -240,11 +242,11 @@ def test_the_summary_has_a_total_before_the_causes_of_each_class() -> None:
 
 
 def test_a_summary_of_nothing_but_waiting_restarts_has_no_times() -> None:
-    found = restart_summary(rows(frames.RESTARTS, *observed(None, None))).row(0, named=True)
-    assert (found["n"], found["n_waiting"]) == (0, 2)
-    assert {found[name] for name in found if name.endswith("_s")} == {None}
+    result = restart_summary(rows(frames.RESTARTS, *observed(None, None))).row(0, named=True)
+    assert (result["n"], result["n_waiting"]) == (0, 2)
+    assert {result[name] for name in result if name.endswith("_s")} == {None}
 
 
 def test_few_restarts_have_a_median_without_interval() -> None:
-    found = restart_summary(rows(frames.RESTARTS, *observed(10, 20, 30, 40, 50))).row(0, named=True)
-    assert (found["median_s"], found["median_low_s"], found["median_high_s"]) == (30.0, None, None)
+    result = restart_summary(rows(frames.RESTARTS, *observed(10, 20, 30, 40, 50))).row(0, named=True)
+    assert (result["median_s"], result["median_low_s"], result["median_high_s"]) == (30.0, None, None)

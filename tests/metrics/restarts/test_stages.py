@@ -17,7 +17,7 @@ from metrics.restarts.restarts import restart_stages, restart_summary, restarts
 from metrics.restarts.stages import IN_PLACE, JOB_END, in_place_restarts, with_detection, with_log_times
 from metrics.runs.steps import executions_of_steps, match_sessions, with_runs
 from tests.metrics.restarts import slow_restarts
-from tests.metrics.restarts.slow_restarts import Told
+from tests.metrics.restarts.slow_restarts import CriticalEvent
 from tests.metrics.runs import test_steps as logs
 from tests.metrics.runs.slow_steps import Attempt, Session, Step
 from tests.metrics.tables import rows
@@ -28,13 +28,20 @@ if TYPE_CHECKING:
 STAGES = tuple(slow_restarts.restarts([Attempt(0, 1, "FAILED"), Attempt(2, 3, "COMPLETED")], [])[False, 1])
 
 
-def event(told: Told, **more: object) -> dict[str, object]:
+def event(reported: CriticalEvent, **more: object) -> dict[str, object]:
     """A critical event on the job's node."""
-    said = {"cluster": "c", "node": "n1", "ts": logs.at(told.at), "kind": told.kind, "code": "79", "detail": "x"}
-    return said | {"class": "HW", "severity": "critical", "evidence": "telemetry"} | more
+    output = {
+        "cluster": "c",
+        "node": "n1",
+        "ts": logs.at(reported.at),
+        "kind": reported.kind,
+        "code": "79",
+        "detail": "x",
+    }
+    return output | {"class": "HW", "severity": "critical", "evidence": "telemetry"} | more
 
 
-def decomposed(tried: list[Attempt], told: Sequence[dict[str, object]] = (), *, of: str = "r") -> pl.DataFrame:
+def decomposed(tried: list[Attempt], reported: Sequence[dict[str, object]] = (), *, of: str = "r") -> pl.DataFrame:
     """The restarts of job 7, which holds one node."""
     ran = logs.attempts_of(tried)
     held = rows(
@@ -45,7 +52,7 @@ def decomposed(tried: list[Attempt], told: Sequence[dict[str, object]] = (), *, 
         ),
     )
     joined = rows(frames.RUN_ATTEMPTS, *(logs.key(n) | {"run_id": of, "attempt_no": n + 1} for n in range(len(tried))))
-    happened, seen = logs.events_of(tried), rows(EVENTS, *told)
+    happened, seen = logs.events_of(tried), rows(EVENTS, *reported)
     sessions = with_runs(match_sessions(logs.sessions_of(tried), ran), joined)
     executed = executions_of_steps(logs.steps_of(tried), sessions, happened, logs.RULES)
     cut = interruptions(ran, joined, held, seen)
@@ -53,9 +60,9 @@ def decomposed(tried: list[Attempt], told: Sequence[dict[str, object]] = (), *, 
     within = in_place_restarts(
         executed, sessions, happened, attempts=ran, joined=joined, attempt_nodes=held, node_events=seen
     )
-    found = pl.concat([with_log_times(noticed, joined, executed, sessions, happened), within])
-    assert dict(found.schema) == frames.RESTARTS
-    return found
+    result = pl.concat([with_log_times(noticed, joined, executed, sessions, happened), within])
+    assert dict(result.schema) == frames.RESTARTS
+    return result
 
 
 def test_the_restart_demo() -> None:
@@ -80,18 +87,20 @@ AGAIN = Attempt(400, 1000, "COMPLETED", (Session(410, logs.training(10, 430, 50)
 
 
 @pytest.mark.parametrize(
-    ("told", "by", "detect", "terminate"),
+    ("reported", "by", "detect", "terminate"),
     [
         ([], JOB_END, 20, 0),
-        ([Told(210)], "xid 79", 10, 10),
-        ([Told(212, "node_down"), Told(205)], "xid 79", 5, 15),  # the first
-        ([Told(190)], "xid 79", 0, 20),  # told while the last step still ran: nothing to wait for
-        ([Told(230)], JOB_END, 20, 0),  # told after the end explains it, and did not detect it
-        ([Told(-381)], JOB_END, 20, 0),  # more than 10 minutes before the end
+        ([CriticalEvent(210)], "xid 79", 10, 10),
+        ([CriticalEvent(212, "node_down"), CriticalEvent(205)], "xid 79", 5, 15),  # the first
+        ([CriticalEvent(190)], "xid 79", 0, 20),  # told while the last step still ran: nothing to wait for
+        ([CriticalEvent(230)], JOB_END, 20, 0),  # told after the end explains it, and did not detect it
+        ([CriticalEvent(-381)], JOB_END, 20, 0),  # more than 10 minutes before the end
     ],
 )
-def test_what_first_told_of_the_failure(told: list[Told], by: str, detect: float, terminate: float) -> None:
-    (row,) = decomposed([BROKEN, AGAIN], [event(each) for each in told]).to_dicts()
+def test_what_first_told_of_the_failure(
+    reported: list[CriticalEvent], by: str, detect: float, terminate: float
+) -> None:
+    (row,) = decomposed([BROKEN, AGAIN], [event(each) for each in reported]).to_dicts()
     assert (row["detected_by"], row["time_to_detect_s"], row["time_to_terminate_s"]) == (by, detect, terminate)
 
 
@@ -106,7 +115,7 @@ def test_what_first_told_of_the_failure(told: list[Told], by: str, detect: float
     ],
 )
 def test_what_tells_of_a_failure(more: dict[str, object], by: str) -> None:
-    (row,) = decomposed([BROKEN, AGAIN], [event(Told(210), **more)]).to_dicts()
+    (row,) = decomposed([BROKEN, AGAIN], [event(CriticalEvent(210), **more)]).to_dicts()
     assert row["detected_by"] == by
 
 
@@ -119,7 +128,7 @@ def test_what_the_scheduler_ends_on_purpose_nobody_detects(state: str) -> None:
 
 def test_without_a_log_terminate_time_is_known_and_detect_is_not() -> None:
     bare = [Attempt(0, 220, "NODE_FAIL"), Attempt(400, 1000, "COMPLETED")]
-    (row,) = decomposed(bare, [event(Told(200))]).to_dicts()
+    (row,) = decomposed(bare, [event(CriticalEvent(200))]).to_dicts()
     assert (row["time_to_detect_s"], row["time_to_terminate_s"], row["time_to_job_restart_s"]) == (None, 20, 180)
     assert {row[name] for name in STAGES if name.startswith(("launch", "load", "warm"))} == {None}
 
@@ -168,9 +177,9 @@ def test_a_restart_within_an_allocation_by_hand() -> None:
 
 
 def test_cause_of_a_restart_in_an_allocation_is_the_nodes_event() -> None:
-    (row,) = decomposed([TWICE], [event(Told(320, "ecc"))]).to_dicts()
+    (row,) = decomposed([TWICE], [event(CriticalEvent(320, "ecc"))]).to_dicts()
     assert (row["class"], row["cause"], row["detected_by"]) == (IN_PLACE, "ecc", "nccl_watchdog")
-    (row,) = decomposed([TWICE], [event(Told(250, "ecc"))]).to_dicts()
+    (row,) = decomposed([TWICE], [event(CriticalEvent(250, "ecc"))]).to_dicts()
     assert (row["cause"], row["detected_by"], row["time_to_detect_s"]) == ("ecc", "ecc 79", 40)
 
 
@@ -203,16 +212,16 @@ def test_process_that_never_steps_is_a_restart_without_progress() -> None:
 
 
 def test_restarts_within_an_allocation_stay_apart_from_others() -> None:
-    found = decomposed([Attempt(0, 1900, "NODE_FAIL", TWICE.sessions), Attempt(2000, 3000, "COMPLETED")])
-    assert found["in_allocation"].to_list() == [False, True]
-    summed = restart_summary(found)
+    result = decomposed([Attempt(0, 1900, "NODE_FAIL", TWICE.sessions), Attempt(2000, 3000, "COMPLETED")])
+    assert result["in_allocation"].to_list() == [False, True]
+    summed = restart_summary(result)
     assert summed.select("in_allocation", "class", "cause", "n", "median_s").rows() == [
         (False, "infrastructure", "all", 1, 100.0),
         (False, "infrastructure", "node_fail", 1, 100.0),
         (True, IN_PLACE, "all", 1, 90.0),
         (True, IN_PLACE, "nccl_watchdog", 1, 90.0),
     ]
-    stages = restart_stages(found).filter(pl.col("cause") == "all")
+    stages = restart_stages(result).filter(pl.col("cause") == "all")
     of_stage = {
         (row["in_allocation"], row["stage"]): (row["n"], row["n_restarts"], row["mean_s"]) for row in stages.to_dicts()
     }
@@ -227,14 +236,14 @@ def test_stages_by_hand_have_their_own_n_and_mean_and_median() -> None:
         {"class": "infrastructure", "cause": "xid", "time_to_job_restart_s": s, "load_s": None if s > 90 else s / 10}
         for s in (30.0, 60.0, 90.0, 3000.0)
     ]
-    found = restart_stages(rows(frames.RESTARTS, *some)).filter(pl.col("cause") == "xid")
+    result = restart_stages(rows(frames.RESTARTS, *some)).filter(pl.col("cause") == "xid")
     columns = ("stage", "n", "n_restarts", "median_s", "mean_s")
-    assert found.select(columns).rows() == [("job restart", 4, 4, 75.0, 795.0), ("load", 3, 4, 6.0, 6.0)]
-    assert found["median_low_s"].to_list() == [None, None]
+    assert result.select(columns).rows() == [("job restart", 4, 4, 75.0, 795.0), ("load", 3, 4, 6.0, 6.0)]
+    assert result["median_low_s"].to_list() == [None, None]
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[Attempt], list[Told]]:
+def histories(draw: st.DrawFn) -> tuple[list[Attempt], list[CriticalEvent]]:
     """Attempts of one job with processes that load, step, tell of errors and die; and what their node told."""
     now, number, tried = 0, 0, []
     for _ in range(draw(st.integers(1, 3))):
@@ -264,33 +273,33 @@ def histories(draw: st.DrawFn) -> tuple[list[Attempt], list[Told]]:
             Attempt(start, now, draw(st.sampled_from(["COMPLETED", "NODE_FAIL", "FAILED", "TIMEOUT"])), tuple(sessions))
         )
         now += draw(st.integers(100, 200))
-    told = [Told(at) for at in draw(st.lists(st.integers(0, max(now, 1)), max_size=3))]
-    return tried, told
+    reported = [CriticalEvent(at) for at in draw(st.lists(st.integers(0, max(now, 1)), max_size=3))]
+    return tried, reported
 
 
-def stages_of(found: pl.DataFrame) -> dict[tuple[bool, int], dict[str, Any]]:
-    ends = [round((at - logs.EPOCH).total_seconds()) for at in found["interrupted_at"]]
+def stages_of(result: pl.DataFrame) -> dict[tuple[bool, int], dict[str, Any]]:
+    ends = [round((at - logs.EPOCH).total_seconds()) for at in result["interrupted_at"]]
     return {
         (row["in_allocation"], end): {name: row[name] for name in STAGES}
-        for end, row in zip(ends, found.to_dicts(), strict=True)
+        for end, row in zip(ends, result.to_dicts(), strict=True)
     }
 
 
 @settings(max_examples=25, deadline=None)
 @given(histories())
-def test_the_slow_decomposition_agrees(history: tuple[list[Attempt], list[Told]]) -> None:
-    tried, told = history
+def test_the_slow_decomposition_agrees(history: tuple[list[Attempt], list[CriticalEvent]]) -> None:
+    tried, reported = history
     requeued = [(a.state, b) for a, b in itertools.pairwise(tried) if a.state != "COMPLETED"]
-    found = decomposed(tried, [event(each) for each in told])
-    assert found.filter(~pl.col("in_allocation")).height == len(requeued)
-    assert stages_of(found) == slow_restarts.restarts(tried, told)
+    result = decomposed(tried, [event(each) for each in reported])
+    assert result.filter(~pl.col("in_allocation")).height == len(requeued)
+    assert stages_of(result) == slow_restarts.restarts(tried, reported)
 
 
 @settings(max_examples=25, deadline=None)
 @given(histories())
-def test_stages_that_are_known_are_not_negative_and_add_up(history: tuple[list[Attempt], list[Told]]) -> None:
-    tried, told = history
-    for row in decomposed(tried, [event(each) for each in told]).to_dicts():
+def test_stages_that_are_known_are_not_negative_and_add_up(history: tuple[list[Attempt], list[CriticalEvent]]) -> None:
+    tried, reported = history
+    for row in decomposed(tried, [event(each) for each in reported]).to_dicts():
         known = [row[name] for name in STAGES if row[name] is not None]
         assert min(known) >= 0
         whole = row["time_to_first_step_s"]

@@ -45,14 +45,14 @@ Losses = dict[tuple[int, int], str]
 def losses(attempts: list[Attempt]) -> Losses:
     """Why each execution, (number, begin), that was undone was: a later one of the same or an earlier step followed."""
     every = [(index, s) for index, a in enumerate(attempts) for session in a.sessions for s in session.steps]
-    found = {}
+    result = {}
     for index, step in every:
         undone_in = [i for i, other in every if other.begin > step.begin and other.number <= step.number]
         if index in undone_in:
-            found[step.number, step.begin] = "restart_in_place"
+            result[step.number, step.begin] = "restart_in_place"
         elif undone_in:
-            found[step.number, step.begin] = lost_to(attempts[index].state)
-    return found
+            result[step.number, step.begin] = lost_to(attempts[index].state)
+    return result
 
 
 def lost_to(state: str) -> str:
@@ -63,10 +63,10 @@ def lost_to(state: str) -> str:
 def seconds(attempts: list[Attempt], index: int) -> Counter[tuple[str, str | None]]:
     """Seconds of an attempt by category and cause."""
     attempt, lost = attempts[index], losses(attempts)
-    found: Counter[tuple[str, str | None]] = Counter()
+    result: Counter[tuple[str, str | None]] = Counter()
     for second in range(attempt.start, attempt.end):
-        found[_said(attempt, lost, second)] += 1
-    return found
+        result[_cause(attempt, lost, second)] += 1
+    return result
 
 
 def first_step_extra(attempts: list[Attempt], index: int) -> float:
@@ -98,7 +98,7 @@ def _own_seconds(session: Session, place: int) -> float:
     return float(sum(not any(b <= t < e for _, b, e in session.events if b >= begin) for t in range(begin, reach)))
 
 
-def _said(attempt: Attempt, lost: Losses, second: int) -> tuple[str, str | None]:
+def _cause(attempt: Attempt, lost: Losses, second: int) -> tuple[str, str | None]:
     first_step = min((s.begin for session in attempt.sessions for s in session.steps), default=attempt.end)
     for kind, meaning in MEANS.items():
         if any(k == kind and b <= second < e for session in attempt.sessions for k, b, e in session.events):

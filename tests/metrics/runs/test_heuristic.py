@@ -19,7 +19,7 @@ def alike(
 ) -> list[tuple[str, int, str]]:
     """(run, attempt number, rule) of the attempts, by job and time. All jobs are in one directory unless told."""
     table = attempts(*ran)
-    said = [
+    output = [
         {name: row[name] for name in frames.ATTEMPT_KEY}
         | {
             "work_dir": (directories or {}).get(row["job_id"], HOME),
@@ -27,15 +27,15 @@ def alike(
         }
         for row in table.iter_rows(named=True)
     ]
-    found = join_alike(
+    result = join_alike(
         run_attempts(table),
         table,
-        rows(frames.ATTEMPT_LABELS, *said),
+        rows(frames.ATTEMPT_LABELS, *output),
         max_gap_s=86_400,
         gpu_factor=2,
         not_training=table.filter(pl.col("name") == other).select(frames.ATTEMPT_KEY),
     )
-    return found.sort("job_id", "submitted_at").select("run_id", "attempt_no", "joined_by").rows()
+    return result.sort("job_id", "submitted_at").select("run_id", "attempt_no", "joined_by").rows()
 
 
 def test_jobs_that_are_alike_and_follow_each_other_are_one_run() -> None:
@@ -69,9 +69,9 @@ def test_jobs_that_are_alike_and_follow_each_other_are_one_run() -> None:
     ],
 )
 def test_what_is_alike_enough(second: Row, same: bool) -> None:
-    found = alike(attempt("1", 0, 1, 5, "TIMEOUT"), second)
-    assert (found[0][0] == found[1][0]) is same
-    assert found[1][2] == ("heuristic" if same else "single")
+    result = alike(attempt("1", 0, 1, 5, "TIMEOUT"), second)
+    assert (result[0][0] == result[1][0]) is same
+    assert result[1][2] == ("heuristic" if same else "single")
 
 
 def test_jobs_of_other_or_unknown_directories_are_left_alone() -> None:
@@ -88,20 +88,20 @@ def test_array_tasks_and_jobs_that_do_not_train_are_left_alone() -> None:
 
 
 def test_overlapping_similar_job_neither_continues_nor_precedes() -> None:
-    found = alike(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
-    assert [rule for _, _, rule in found] == ["single", "single", "single", "heuristic"]
-    assert found[3][0] == found[2][0] == "3-20260302T060000Z"
+    result = alike(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
+    assert [rule for _, _, rule in result] == ["single", "single", "single", "heuristic"]
+    assert result[3][0] == result[2][0] == "3-20260302T060000Z"
 
 
 def test_part_of_a_split_name_is_not_guessed_to_continue() -> None:
     """The comment named jobs 1 to 3, of which two ran at the same time; job 4 is like them, and nothing names it."""
     table = attempts(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
-    said = table.filter(pl.col("job_id") != "4").select(*frames.ATTEMPT_KEY, run_id=pl.lit("x"))
-    found = run_attempts(table, explicit=said)
+    output = table.filter(pl.col("job_id") != "4").select(*frames.ATTEMPT_KEY, run_id=pl.lit("x"))
+    result = run_attempts(table, explicit=output)
     labels = [
         {name: row[name] for name in frames.ATTEMPT_KEY} | {"work_dir": HOME, "array_job_id": None}
         for row in table.iter_rows(named=True)
     ]
-    alone = join_alike(found, table, rows(frames.ATTEMPT_LABELS, *labels), max_gap_s=86_400, gpu_factor=2)
-    assert alone.equals(found)
+    alone = join_alike(result, table, rows(frames.ATTEMPT_LABELS, *labels), max_gap_s=86_400, gpu_factor=2)
+    assert alone.equals(result)
     assert dict(alone.select("job_id", "joined_by").rows()) == dict.fromkeys("1234", "single")

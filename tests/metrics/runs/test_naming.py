@@ -25,8 +25,8 @@ def labels(ran: pl.DataFrame, written: dict[str, Row]) -> pl.DataFrame:
 def called(written: Row, rules: RunRules = ALL, **more: Any) -> tuple[str, str] | None:  # noqa: ANN401 - any column
     """What a single job's run is called, and by which rule."""
     ran = attempts(attempt("7", 0, 1, 2, **more))
-    found = named_runs(ran, labels(ran, {"7": written}), rules).select("run_id", "joined_by").rows()
-    return found[0] if found else None
+    result = named_runs(ran, labels(ran, {"7": written}), rules).select("run_id", "joined_by").rows()
+    return result[0] if result else None
 
 
 @pytest.mark.parametrize(
@@ -136,17 +136,17 @@ def test_the_surest_rule_names_the_run() -> None:
     written = {"env_run": "by-env", "comment": "run=by-comment", "wckey": "by-wckey"}
     ran = attempts(attempt("7", 0, 1, 2, name="llama-x-part1"))
     log = ran.select(*frames.ATTEMPT_KEY, run_id=pl.lit("by-log"))
-    said = labels(ran, {"7": written})
-    assert named_runs(ran, said, ALL, log)["run_id"].to_list() == ["by-log"]
+    output = labels(ran, {"7": written})
+    assert named_runs(ran, output, ALL, log)["run_id"].to_list() == ["by-log"]
     for column, name in (("", "by-env"), ("env_run", "by-comment"), ("comment", "by-wckey"), ("wckey", "llama-x")):
-        said = said.with_columns(pl.lit(None, dtype=pl.String).alias(column)) if column else said
-        assert named_runs(ran, said, ALL)["run_id"].to_list() == [name]
+        output = output.with_columns(pl.lit(None, dtype=pl.String).alias(column)) if column else output
+        assert named_runs(ran, output, ALL)["run_id"].to_list() == [name]
 
 
 def joined(ran: pl.DataFrame, written: dict[str, Row], rules: RunRules = ALL) -> list[tuple[str, int, str]]:
     """(run, attempt number, rule) of the attempts, by job and time."""
-    found = run_attempts(ran, explicit=named_runs(ran, labels(ran, written), rules))
-    return found.sort("job_id", "submitted_at").select("run_id", "attempt_no", "joined_by").rows()
+    result = run_attempts(ran, explicit=named_runs(ran, labels(ran, written), rules))
+    return result.sort("job_id", "submitted_at").select("run_id", "attempt_no", "joined_by").rows()
 
 
 X: Row = {"comment": "run=x"}
@@ -173,8 +173,8 @@ def test_chain_is_named_by_its_surest_rule_of_any_attempt() -> None:
     ran = attempts(attempt("1", 0, 1, 5, "NODE_FAIL"), attempt("1", 5, 6, 7))
     second = labels(ran, {"1": {"env_run": "by-env"}}).tail(1)
     first = labels(ran, {"1": X}).head(1)
-    found = run_attempts(ran, explicit=named_runs(ran, pl.concat([first, second]), ALL))
-    assert found.select("run_id", "joined_by").rows() == [("by-env", "environment"), ("by-env", "requeue_chain")]
+    result = run_attempts(ran, explicit=named_runs(ran, pl.concat([first, second]), ALL))
+    assert result.select("run_id", "joined_by").rows() == [("by-env", "environment"), ("by-env", "requeue_chain")]
 
 
 def test_job_that_follows_a_running_one_waits_for_its_turn() -> None:
@@ -256,8 +256,8 @@ def test_a_comment_may_continue_a_run_that_has_no_name() -> None:
 
 def test_another_job_of_a_named_run_waits_from_eligibility_on() -> None:
     ran = attempts(attempt("1", 0, 1, 5), attempt("2", 495, 497, 500))
-    found = run_attempts(ran, explicit=named_runs(ran, labels(ran, dict.fromkeys("12", X)), ALL))
-    waited = waits(ran, found, at(0), at(1000)).sort("initial")
+    result = run_attempts(ran, explicit=named_runs(ran, labels(ran, dict.fromkeys("12", X)), ALL))
+    waited = waits(ran, result, at(0), at(1000)).sort("initial")
     assert [wait / 3600 for wait in waited["wait_s"]] == [2.0, 1.0]
 
 
@@ -265,9 +265,9 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     ran = attempts(
         attempt("1", 0, 1, 5, "NODE_FAIL"), attempt("1", 5, 6, 7), attempt("2", 8, 9, 10), attempt("3", 8, 9, 10)
     )
-    said = labels(ran, dict.fromkeys("123", X))
-    found = run_attempts(ran, explicit=named_runs(ran, said, ALL))
-    assert run_attempts(ran.reverse(), explicit=named_runs(ran.reverse(), said.reverse(), ALL)).equals(found)
+    output = labels(ran, dict.fromkeys("123", X))
+    result = run_attempts(ran, explicit=named_runs(ran, output, ALL))
+    assert run_attempts(ran.reverse(), explicit=named_runs(ran.reverse(), output.reverse(), ALL)).equals(result)
 
 
 def test_attempt_without_a_user_is_its_chains_and_splits_no_run() -> None:

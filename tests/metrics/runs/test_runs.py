@@ -28,10 +28,10 @@ def test_a_requeue_chain_is_one_run_with_numbered_attempts() -> None:
         attempt("29", 3, 3.1, 5, "PREEMPTED"),
         attempt("29", 5, 5.2, 9, "COMPLETED"),
     )
-    found = run_attempts(ran)
-    assert found["run_id"].unique().to_list() == ["29-20260302T000000Z"]
-    assert found["attempt_no"].to_list() == [1, 2, 3]
-    assert found["joined_by"].to_list() == ["single", "requeue_chain", "requeue_chain"]
+    result = run_attempts(ran)
+    assert result["run_id"].unique().to_list() == ["29-20260302T000000Z"]
+    assert result["attempt_no"].to_list() == [1, 2, 3]
+    assert result["joined_by"].to_list() == ["single", "requeue_chain", "requeue_chain"]
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_id_reused_in_one_second_is_two_runs_unless_requeued(state: str, user: s
     """They differ in db_index, and so by a microsecond of `submitted_at` (ingest.slurm.accounting.merge)."""
     second = at(0).replace(microsecond=1)
     ran = attempts(attempt("1", 0, 0, 0, state), attempt("1", 0, 1, 2, user=user, submitted_at=second))
-    found = run_attempts(ran)
+    result = run_attempts(ran)
     names = ["1-20260302T000000Z", "1-20260302T000000.000001Z"]
-    assert sorted(found["run_id"].unique().to_list(), key=len) == names[:n_runs]
-    assert runs(ran, found).height == n_runs
+    assert sorted(result["run_id"].unique().to_list(), key=len) == names[:n_runs]
+    assert runs(ran, result).height == n_runs
 
 
 def test_gap_counts_from_the_end_of_the_previous_attempt() -> None:
@@ -106,9 +106,9 @@ def test_het_components_stay_together_if_their_id_is_reused() -> None:
         attempt("11", 100, 101, 102, het_job_id="11"),
         attempt("12", 100, 101, 102, het_job_id="11"),
     )
-    found = {(job, submitted): run for _, _, job, submitted, run, _, _ in run_attempts(ran).rows()}
-    assert found["12", at(100)] == found["11", at(100)]
-    assert found["12", at(100)] != found["11", at(0)]
+    result = {(job, submitted): run for _, _, job, submitted, run, _, _ in run_attempts(ran).rows()}
+    assert result["12", at(100)] == result["11", at(100)]
+    assert result["12", at(100)] != result["11", at(0)]
 
 
 def test_a_resize_goes_on_with_the_same_run() -> None:
@@ -119,27 +119,27 @@ def test_a_resize_goes_on_with_the_same_run() -> None:
 @st.composite
 def histories(draw: st.DrawFn) -> list[Row]:
     """Rows of a few job ids in the order of submission: some requeued, some ids given again, some heterogeneous."""
-    found: list[Row] = []
+    result: list[Row] = []
     for job in draw(st.lists(st.sampled_from(["7", "8", "10"]), unique=True)):
         clock = 0.0
         for _ in range(draw(st.integers(1, 4))):
             user = draw(st.sampled_from(["alice", "alice", "bob", None]))
             length = draw(st.sampled_from([0.0, 1.0, 30.0]))
-            found.append(attempt(job, clock, clock, clock + length, user=user))
+            result.append(attempt(job, clock, clock, clock + length, user=user))
             clock += length + draw(st.sampled_from([0.001, 1.0, 24.0, 25.0]))
-    return sorted(found, key=lambda row: str(row["submitted_at"]))
+    return sorted(result, key=lambda row: str(row["submitted_at"]))
 
 
 @settings(max_examples=40, deadline=None)
 @given(histories(), st.randoms(use_true_random=False))
 def test_every_attempt_is_in_exactly_one_run_whatever_the_order(history: list[Row], chance: random.Random) -> None:
     ran = attempts(*history)
-    found = run_attempts(ran)
+    result = run_attempts(ran)
     key = list(frames.ATTEMPT_KEY)
-    assert found.select(key).sort(key).equals(ran.select(key).sort(key))
-    assert found.select("run_id", "attempt_no", "job_id").is_duplicated().sum() == 0
+    assert result.select(key).sort(key).equals(ran.select(key).sort(key))
+    assert result.select("run_id", "attempt_no", "job_id").is_duplicated().sum() == 0
     shuffled = chance.sample(history, len(history))
-    assert run_attempts(attempts(*shuffled)).equals(found)
+    assert run_attempts(attempts(*shuffled)).equals(result)
 
 
 @settings(max_examples=40, deadline=None)
@@ -156,9 +156,9 @@ def test_an_execution_puts_het_components_together() -> None:
         attempt("11", 0, 1, 4, "FAILED", gpus=8, **het),
         attempt("12", 0, 1.001, 4.002, "CANCELLED", gpus=32, **het),
     )
-    found = executions(ran, run_attempts(ran)).row(0, named=True)
-    assert (found["started_at"], found["ended_at"]) == (at(1), at(4.002))
-    assert (found["milli_gpus"], found["n_nodes"], found["state"]) == (40_000, 5, "FAILED")
+    result = executions(ran, run_attempts(ran)).row(0, named=True)
+    assert (result["started_at"], result["ended_at"]) == (at(1), at(4.002))
+    assert (result["milli_gpus"], result["n_nodes"], result["state"]) == (40_000, 5, "FAILED")
 
 
 def test_an_execution_is_not_over_while_a_component_runs() -> None:
@@ -179,8 +179,8 @@ def test_a_run_by_hand() -> None:
         attempt("29", 0, 0.5, 3, "NODE_FAIL", gpus=16, partition="scav"),
         attempt("29", 3, 3.1, 5, "COMPLETED", gpus=16),
     )
-    found = runs(ran, run_attempts(ran)).row(0, named=True)
-    assert found == {
+    result = runs(ran, run_attempts(ran)).row(0, named=True)
+    assert result == {
         "cluster": "c",
         "run_id": "29-20260302T000000Z",
         "joined_by": "requeue_chain",
@@ -200,5 +200,5 @@ def test_a_run_by_hand() -> None:
 
 def test_a_run_whose_last_attempt_waits_has_no_end() -> None:
     ran = attempts(attempt("29", 0, 0.5, 3, "NODE_FAIL"), attempt("29", 3, None, None, "PENDING"))
-    found = runs(ran, run_attempts(ran)).row(0, named=True)
-    assert (found["ended_at"], found["state"]) == (None, "PENDING")
+    result = runs(ran, run_attempts(ran)).row(0, named=True)
+    assert (result["ended_at"], result["state"]) == (None, "PENDING")

@@ -43,15 +43,15 @@ def attempts_of(tried: list[Attempt]) -> pl.DataFrame:
 
 def sessions_of(tried: list[Attempt], **more: object) -> pl.DataFrame:
     named = {"cluster": "c", "run_id": "r", "scheduler": "slurm", "job_id": "7", "n_gpus": 16}
-    found = []
+    result = []
     for number, a in enumerate(tried):
         for session in a.sessions:
             last = max(
                 [session.start, *(s.begin + s.length for s in session.steps), *(e for _, _, e in session.events)]
             )
             times = {"started_at": at(session.start), "ended_at": at(last), "restart_count": number}
-            found.append(named | times | more)
-    return rows(frames.SESSIONS, *found)
+            result.append(named | times | more)
+    return rows(frames.SESSIONS, *result)
 
 
 def steps_of(tried: list[Attempt]) -> pl.DataFrame:
@@ -99,14 +99,14 @@ def logged(tried: list[Attempt], **session: object) -> pl.DataFrame:
     return logged_time(executed, matched, events, ran, interruptions_of(tried))
 
 
-def sums(found: pl.DataFrame, number: int) -> Counter[tuple[str, str | None]]:
+def sums(result: pl.DataFrame, number: int) -> Counter[tuple[str, str | None]]:
     """Seconds by category and cause, but for the first step's extra, which is productive here."""
     total: Counter[tuple[str, str | None]] = Counter()
-    found = found.with_columns(
+    result = result.with_columns(
         category=pl.when(pl.col("cause").eq_missing("first_step")).then(pl.lit("productive")).otherwise("category")
     )
     microseconds: Counter[tuple[str, str | None]] = Counter()
-    for row in found.filter(pl.col("submitted_at") == at(number)).iter_rows(named=True):
+    for row in result.filter(pl.col("submitted_at") == at(number)).iter_rows(named=True):
         cause = None if row["category"] in {"productive"} else row["cause"]
         microseconds[row["category"], cause] += round((row["ended_at"] - row["started_at"]).total_seconds() * 1e6)
     for key_, length in microseconds.items():
@@ -114,9 +114,9 @@ def sums(found: pl.DataFrame, number: int) -> Counter[tuple[str, str | None]]:
     return total
 
 
-def extra_s(found: pl.DataFrame, number: int) -> float:
+def extra_s(result: pl.DataFrame, number: int) -> float:
     """Seconds of an attempt's first step that are startup."""
-    mine = found.filter(pl.col("submitted_at") == at(number), pl.col("cause").eq_missing("first_step"))
+    mine = result.filter(pl.col("submitted_at") == at(number), pl.col("cause").eq_missing("first_step"))
     assert set(mine["category"]) <= {"startup"}
     return float(sum((row["ended_at"] - row["started_at"]).total_seconds() for row in mine.iter_rows(named=True)))
 
@@ -128,15 +128,15 @@ def training(first: int, begin: int, n: int, length: int = 10) -> tuple[Step, ..
 def test_a_kill_loses_the_steps_run_again_and_the_unfinished_one() -> None:
     first = Attempt(0, 225, "NODE_FAIL", (Session(20, training(0, 100, 12), (("checkpoint_load", 30, 60),)),))
     second = Attempt(400, 800, "COMPLETED", (Session(410, training(5, 500, 20)),))
-    found = logged([first, second])
-    assert sums(found, 0) == {
+    result = logged([first, second])
+    assert sums(result, 0) == {
         ("startup", "launch"): 20,
         ("startup", "init"): 10 + 40,
         ("startup", "checkpoint_load"): 30,
         ("productive", None): 50,
         ("lost", "NODE_FAIL"): 70 + 5,
     }
-    assert sums(found, 1) == {
+    assert sums(result, 1) == {
         ("startup", "launch"): 10,
         ("startup", "init"): 90,
         ("productive", None): 200,
@@ -156,17 +156,17 @@ def test_a_kill_loses_the_steps_run_again_and_the_unfinished_one() -> None:
 def test_first_step_time_beyond_the_ideal_is_startup(events: tuple[tuple[str, int, int], ...], extra: int) -> None:
     """5.2 and 3.1: of a first step of 60 s where ten are usual, fifty are compilation and warm-up."""
     steps = (Step(0, 100, 60), *training(1, 160, 20), Step(21, 360, 35), *training(22, 395, 10))
-    found = logged([Attempt(0, 600, "COMPLETED", (Session(20, steps, events),))])
+    result = logged([Attempt(0, 600, "COMPLETED", (Session(20, steps, events),))])
     taken = sum(end - begin for _, begin, end in events)
-    assert extra_s(found, 0) == extra
-    assert sums(found, 0)["productive", None] == 395 - taken  # all the steps, the first one's extra too
+    assert extra_s(result, 0) == extra
+    assert sums(result, 0)["productive", None] == 395 - taken  # all the steps, the first one's extra too
 
 
 def test_first_steps_that_are_undone_or_alone_have_no_extra() -> None:
     undone = Attempt(0, 225, "NODE_FAIL", (Session(0, (Step(0, 0, 60), *training(1, 60, 12))),))
     again = Attempt(400, 800, "COMPLETED", (Session(410, (Step(0, 420, 30), *training(1, 450, 12))),))
-    found = logged([undone, again])
-    assert (extra_s(found, 0), extra_s(found, 1)) == (0, 20)
+    result = logged([undone, again])
+    assert (extra_s(result, 0), extra_s(result, 1)) == (0, 20)
     assert extra_s(logged([Attempt(0, 100, "COMPLETED", (Session(0, (Step(0, 0, 60),)),))]), 0) == 0
     short = [Attempt(0, 200, "COMPLETED", (Session(0, (Step(0, 0, 5), *training(1, 5, 12))),))]
     assert extra_s(logged(short), 0) == 0
@@ -192,14 +192,14 @@ def test_long_pause_is_a_hang_unless_an_event_explains_it() -> None:
 
 
 def test_an_attempt_that_hung_until_it_was_killed_is_stalled() -> None:
-    found = sums(logged([Attempt(0, 1000, "CANCELLED", (Session(0, training(0, 0, 5)),))]), 0)
-    assert found == {("productive", None): 50, ("lost", "CANCELLED"): 10, ("stalled", "hang"): 940}
+    result = sums(logged([Attempt(0, 1000, "CANCELLED", (Session(0, training(0, 0, 5)),))]), 0)
+    assert result == {("productive", None): 50, ("lost", "CANCELLED"): 10, ("stalled", "hang"): 940}
 
 
 def test_a_session_that_never_stepped_only_started_up() -> None:
-    found = sums(logged([Attempt(0, 100, "FAILED", (Session(20, (), (("init", 30, 50),)),))]), 0)
-    assert sum(found.values()) == 100
-    assert {category for category, _ in found} == {"startup"}
+    result = sums(logged([Attempt(0, 100, "FAILED", (Session(20, (), (("init", 30, 50),)),))]), 0)
+    assert sum(result.values()) == 100
+    assert {category for category, _ in result} == {"startup"}
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_repeated_steps_of_an_attempt_are_lost_to_its_restart() -> None:
     """A worker crashes at 500 s and goes back 40 steps; the node fails at 3000 s, and the next attempt goes back 10."""
     first = Attempt(0, 3000, "NODE_FAIL", (Session(0, training(0, 0, 50)), Session(520, training(10, 530, 240))))
     second = Attempt(3100, 4000, "COMPLETED", (Session(3110, training(240, 3120, 80)),))
-    found = sums(logged([first, second]), 0)
-    assert found == {
+    result = sums(logged([first, second]), 0)
+    assert result == {
         ("productive", None): 100 + 2300,
         ("lost", "restart_in_place"): 400 + 10,
         ("stalled", "restart_in_place"): 10,
@@ -304,11 +304,11 @@ def histories(draw: st.DrawFn) -> list[Attempt]:
 @settings(max_examples=150, deadline=None)
 @given(histories())
 def test_the_slow_reading_agrees(tried: list[Attempt]) -> None:
-    found = logged(tried)
+    result = logged(tried)
     for number, attempt in enumerate(tried):
-        got = sums(found, number)
+        got = sums(result, number)
         assert got == slow_steps.seconds(tried, number)
-        assert extra_s(found, number) == pytest.approx(slow_steps.first_step_extra(tried, number), abs=2e-6)
+        assert extra_s(result, number) == pytest.approx(slow_steps.first_step_extra(tried, number), abs=2e-6)
         assert got.total() == attempt.end - attempt.start
 
 
@@ -316,8 +316,8 @@ def test_the_slow_reading_agrees(tried: list[Attempt]) -> None:
 def test_intervals_of_an_attempt_do_not_overlap(state: str) -> None:
     doubled = Session(5, training(0, 8, 20))
     tried = [Attempt(0, 400, state, (Session(0, training(0, 3, 20)), doubled))]
-    found = logged(tried).sort("started_at")
-    assert (found["started_at"].shift(-1) >= found["ended_at"]).drop_nulls().all()
+    result = logged(tried).sort("started_at")
+    assert (result["started_at"].shift(-1) >= result["ended_at"]).drop_nulls().all()
 
 
 def test_two_programs_in_one_job_do_not_undo_each_others_steps() -> None:
@@ -343,9 +343,9 @@ def test_session_unknown_to_accounting_is_not_the_one_before() -> None:
     matched = with_runs(match_sessions(logs, ran), joined)
     assert matched["usable"].to_list() == [True, False]
     executed = executions_of_steps(steps_of([known, later]), matched, events_of([known]), RULES)
-    found = sums(logged_time(executed, matched, events_of([known]), ran, interruptions_of([known])), 0)
+    result = sums(logged_time(executed, matched, events_of([known]), ran, interruptions_of([known])), 0)
     # What the later one ran again is lost; the rest is the unfinished step and the wait for the dead node.
-    assert found == {("productive", None): 50, ("lost", "NODE_FAIL"): 50 + 10, ("stalled", "NODE_FAIL"): 90}
+    assert result == {("productive", None): 50, ("lost", "NODE_FAIL"): 50 + 10, ("stalled", "NODE_FAIL"): 90}
 
 
 def test_data_wait_is_part_of_a_steps_time_and_saving_is_not() -> None:
@@ -411,11 +411,11 @@ def messes(draw: st.DrawFn) -> dict[str, pl.DataFrame]:
 def test_every_second_of_a_logged_run_is_in_exactly_one_class(mess: dict[str, pl.DataFrame], second: int) -> None:
     matched = with_runs(match_sessions(mess["sessions"], mess["attempts"]), mess["joined"])
     executed = executions_of_steps(mess["steps"], matched, mess["events"], RULES)
-    found = logged_time(executed, matched, mess["events"], mess["attempts"], mess["interruptions"])
-    assert set(found["category"]) <= set(ALLOCATED) - {"unattributed"}
+    result = logged_time(executed, matched, mess["events"], mess["attempts"], mess["interruptions"])
+    assert set(result["category"]) <= set(ALLOCATED) - {"unattributed"}
     for attempt in mess["attempts"].iter_rows(named=True):
         begin, end = attempt["started_at"], attempt["ended_at"]
-        own = found.filter(pl.col("submitted_at") == attempt["submitted_at"]).sort("started_at")
+        own = result.filter(pl.col("submitted_at") == attempt["submitted_at"]).sort("started_at")
         moment = begin + (end - begin) * second / 1001
         assert own.filter((pl.col("started_at") <= moment) & (pl.col("ended_at") > moment)).height == 1
         lengths = [(row["ended_at"] - row["started_at"]).total_seconds() for row in own.iter_rows(named=True)]

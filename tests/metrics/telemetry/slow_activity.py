@@ -45,7 +45,7 @@ class Interval:
 
 def intervals(samples: list[Sample], rolled_up: list[RollUp], since: int, until: int) -> list[Interval]:
     """Intervals of one state of each GPU within a window; every roll-up is an interval of its own."""
-    found: list[Interval] = []
+    result: list[Interval] = []
     for gpu in sorted({row.gpu for row in samples} | {row.gpu for row in rolled_up}):
         own = sorted((s for s in samples if s.gpu == gpu and s.active is not None), key=lambda s: s.at)
         hours = {
@@ -57,12 +57,12 @@ def intervals(samples: list[Sample], rolled_up: list[RollUp], since: int, until:
             and sum(s.lasts for s in own if s.at // HOUR == r.hour) < NEARLY
         }
         kept = [s for s in own if s.at // HOUR not in hours]
-        found += _of_gpu(gpu, kept, hours, since, until)
-    return found
+        result += _of_gpu(gpu, kept, hours, since, until)
+    return result
 
 
 def _of_gpu(gpu: str, samples: list[Sample], hours: dict[int, float], since: int, until: int) -> list[Interval]:
-    found: list[Interval] = []
+    result: list[Interval] = []
     previous: tuple[float, int | None] | None = None
     for tick in range(since, until):
         hour = tick // HOUR
@@ -74,13 +74,13 @@ def _of_gpu(gpu: str, samples: list[Sample], hours: dict[int, float], since: int
         elif last is not None and tick < last.at + last.lasts and not _hour_between(hours, last.at, tick):
             state, longest = (float(last.active or 0), None), last.lasts
         if state is not None and state == previous:
-            before = found.pop()
+            before = result.pop()
             top = None if before.longest is None or longest is None else max(before.longest, longest)
-            found.append(Interval(gpu, before.start, tick + 1, before.share, top))
+            result.append(Interval(gpu, before.start, tick + 1, before.share, top))
         elif state is not None:
-            found.append(Interval(gpu, tick, tick + 1, state[0], longest))
+            result.append(Interval(gpu, tick, tick + 1, state[0], longest))
         previous = state
-    return found
+    return result
 
 
 def _hour_between(hours: dict[int, float], at: int, tick: int) -> bool:

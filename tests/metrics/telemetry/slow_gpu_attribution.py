@@ -46,7 +46,7 @@ class Era:
 
 
 @dataclass
-class Told:
+class Attributed:
     """By attempt, by (user, partition) and by node: sums by name."""
 
     attempts: defaultdict[int, Counter[str]]
@@ -56,23 +56,25 @@ class Told:
 
 def spans(samples: list[Sample], step: int) -> dict[Sample, int]:
     """For how long each sample speaks: as it says, else for five steps, at most to the GPU's next one."""
-    found = {}
+    result = {}
     ordered = sorted(samples, key=lambda s: (s.node, s.gpu, s.at))
     for sample, after in zip(ordered, [*ordered[1:], None], strict=True):
         lasts = HOLD * step if sample.lasts is None else sample.lasts
         follows = after is not None and (after.node, after.gpu) == (sample.node, sample.gpu)
-        found[sample] = min(lasts, after.at - sample.at) if after is not None and follows else lasts
-    return found
+        result[sample] = min(lasts, after.at - sample.at) if after is not None and follows else lasts
+    return result
 
 
-def told(samples: list[Sample], holders: list[Holder], eras: list[Era], lasts: dict[Sample, int], idle: float) -> Told:
+def attribute(
+    samples: list[Sample], holders: list[Holder], eras: list[Era], lasts: dict[Sample, int], idle: float
+) -> Attributed:
     """What the samples of a day tell; no GPU has two at one time."""
-    found = Told(defaultdict(Counter), defaultdict(Counter), defaultdict(Counter))
+    result = Attributed(defaultdict(Counter), defaultdict(Counter), defaultdict(Counter))
     for node in {s.node for s in samples}:
         own = [s for s in samples if s.node == node]
         here = [h for h in holders if h.node == node]
-        _node(node, own, here, [e for e in eras if e.node == node], lasts, idle, found)
-    return found
+        _node(node, own, here, [e for e in eras if e.node == node], lasts, idle, result)
+    return result
 
 
 def _node(  # noqa: PLR0917 - a test's helper
@@ -82,7 +84,7 @@ def _node(  # noqa: PLR0917 - a test's helper
     eras: list[Era],
     lasts: dict[Sample, int],
     idle: float,
-    found: Told,
+    result: Attributed,
 ) -> None:
     series = len({s.gpu for s in samples})
     stays = [h for h in holders if h.start < h.end]  # others were never there, and cut nothing
@@ -91,10 +93,10 @@ def _node(  # noqa: PLR0917 - a test's helper
     unknown: Counter[tuple[object, ...]] = Counter()
     for sample in samples:
         for second in range(sample.at, sample.at + lasts[sample]):
-            found.nodes[node]["observed"] += MS
+            result.nodes[node]["observed"] += MS
             there = tuple(h for h in holders if h.start <= second < h.end)
             if not there:
-                found.nodes[node]["outside"] += MS
+                result.nodes[node]["outside"] += MS
                 continue
             era = next((e for e in eras if e.start <= second < e.end), None)
             # Time without a known inventory is cut where it is interrupted by a known one.
@@ -122,15 +124,15 @@ def _node(  # noqa: PLR0917 - a test's helper
             owner = there[0].job if sole else (there[0].user, partition)
             whole = held >= room
             picked[owner, stretch, None if whole else held, there].append((sample, second))
-    _pick(node, picked, idle, found, {h.job for h in holders if h.check})
-    _share(node, unknown, found)
+    _pick(node, picked, idle, result, {h.job for h in holders if h.check})
+    _share(node, unknown, result)
 
 
 def _pick(
     node: str,
     picked: dict[tuple[object, ...], list[tuple[Sample, int]]],
     idle: float,
-    found: Told,
+    result: Attributed,
     checks: set[int],
 ) -> None:
     busy: defaultdict[tuple[object, object], Counter[str]] = defaultdict(Counter)
@@ -142,11 +144,11 @@ def _pick(
         longest = sorted(busy[owner, stretch].items(), key=lambda each: (-each[1], each[0]))
         for sample, second in seconds:
             if isinstance(held, int) and sample.gpu not in {gpu for gpu, _ in longest[: held // 1000]}:
-                found.nodes[node]["outside"] += MS
+                result.nodes[node]["outside"] += MS
                 continue
-            sums = found.attempts[owner] if isinstance(owner, int) else found.users[owner]  # type: ignore[index]  # a pair
+            sums = result.attempts[owner] if isinstance(owner, int) else result.users[owner]  # type: ignore[index]  # a pair
             what = "of_users" if not isinstance(owner, int) else "verification" if owner in checks else "attributed"
-            found.nodes[node][what] += MS
+            result.nodes[node][what] += MS
             _add(sums, sample, second, idle)
 
 
@@ -163,7 +165,7 @@ def _add(sums: Counter[str], sample: Sample, second: int, idle: float) -> None:
         sums["power_w_sum"] += MS * round(sample.power * 1000)
 
 
-def _share(node: str, unknown: Counter[tuple[object, ...]], found: Told) -> None:
+def _share(node: str, unknown: Counter[tuple[object, ...]], result: Attributed) -> None:
     all_of: Counter[tuple[Holder, object, int]] = Counter()
     unclear: Counter[tuple[Holder, object, int]] = Counter()
     for (stretch, _, there, room, kind), observed in unknown.items():
@@ -173,11 +175,11 @@ def _share(node: str, unknown: Counter[tuple[object, ...]], found: Told) -> None
         weight = observed * room // held if held > room else observed
         for holder in there:
             (unclear if kind == "unclear" else all_of)[holder, stretch, room] += weight
-        found.nodes[node]["outside"] += observed if kind == "unclear" else 0
+        result.nodes[node]["outside"] += observed if kind == "unclear" else 0
     for (holder, _, room), weight in all_of.items():
-        found.attempts[holder.job]["unattributed"] += holder.milli_gpus * weight // room
+        result.attempts[holder.job]["unattributed"] += holder.milli_gpus * weight // room
     for (holder, _, room), weight in unclear.items():
         share = holder.milli_gpus * weight // room
-        found.attempts[holder.job]["unclear"] += share
-        found.nodes[node]["unattributed"] += share
-        found.nodes[node]["outside"] -= share
+        result.attempts[holder.job]["unclear"] += share
+        result.nodes[node]["unattributed"] += share
+        result.nodes[node]["outside"] -= share

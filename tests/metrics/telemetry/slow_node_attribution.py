@@ -44,7 +44,7 @@ class Stay:
 
 
 @dataclass
-class Told:
+class Attributed:
     """By (owner, metric, device) and by (node, metric, device)."""
 
     owners: defaultdict[tuple[int, str, str], Counter[str]]
@@ -53,18 +53,18 @@ class Told:
 
 def spans(samples: list[Sample], step: int) -> dict[Sample, int]:
     """For how long each sample speaks: as it says, else for five steps, at most to the series' next one."""
-    found = {}
+    result = {}
     ordered = sorted(samples, key=lambda s: (s.series, s.at))
     for sample, after in zip(ordered, [*ordered[1:], None], strict=True):
         lasts = HOLD * step if sample.lasts is None else sample.lasts
         follows = after is not None and after.series == sample.series
-        found[sample] = min(lasts, after.at - sample.at) if after is not None and follows else lasts
-    return found
+        result[sample] = min(lasts, after.at - sample.at) if after is not None and follows else lasts
+    return result
 
 
-def told(samples: list[Sample], stays: list[Stay], lasts: dict[Sample, int]) -> Told:
+def attribute(samples: list[Sample], stays: list[Stay], lasts: dict[Sample, int]) -> Attributed:
     """What samples tell; no series has two at one time."""
-    found = Told(defaultdict(Counter), defaultdict(Counter))
+    result = Attributed(defaultdict(Counter), defaultdict(Counter))
     nodes: defaultdict[tuple[int, str, str], set[str]] = defaultdict(set)
     for sample in samples:
         what = sample.metric, sample.device
@@ -78,16 +78,16 @@ def told(samples: list[Sample], stays: list[Stay], lasts: dict[Sample, int]) -> 
                 kind = "checks" if next(iter(there))[1] else "attributed"
             elif there or torn:
                 kind = "shared"
-            node = found.nodes[sample.series]
+            node = result.nodes[sample.series]
             _add(node, "observed", "value", value)
             _add(node, kind, f"{kind}_value", value)
             for owner, _ in there:
-                sums = found.owners[owner, *what]
+                sums = result.owners[owner, *what]
                 nodes[owner, *what].add(sample.node)
                 _add(sums, "observed" if alone else "shared", "value" if alone else "shared_value", value)
     for key, names in nodes.items():
-        found.owners[key]["n_nodes"] = len(names)
-    return found
+        result.owners[key]["n_nodes"] = len(names)
+    return result
 
 
 def _changes(sample: Sample, end: int, stays: list[Stay]) -> bool:

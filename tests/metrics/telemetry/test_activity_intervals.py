@@ -70,9 +70,9 @@ def intervals(
          hours_table([r for r in hours if late == (r.hour * HOUR >= MIDNIGHT)]))
         for late in (True, False)
     ]  # fmt: skip
-    found = pl.concat(list(activity_intervals(days, IDLE, since_us=us(since), until_us=us(until))))
-    assert frames.conform(found.with_columns(cluster=pl.lit("c")), frames.ACTIVITY).height == found.height
-    return joined([interval_of(row) for row in found.sort("gpu", "started_at").iter_rows(named=True)])
+    result = pl.concat(list(activity_intervals(days, IDLE, since_us=us(since), until_us=us(until))))
+    assert frames.conform(result.with_columns(cluster=pl.lit("c")), frames.ACTIVITY).height == result.height
+    return joined([interval_of(row) for row in result.sort("gpu", "started_at").iter_rows(named=True)])
 
 
 def interval_of(row: dict[str, object]) -> Interval:
@@ -86,14 +86,14 @@ def interval_of(row: dict[str, object]) -> Interval:
     return Interval(str(row["gpu"]), int(ticks[0]), int(ticks[1]), row["active_share"], length)  # type: ignore[arg-type]  # half a tick shows as such
 
 
-def joined(found: list[Interval]) -> list[Interval]:
+def joined(result: list[Interval]) -> list[Interval]:
     """With the samples' intervals of one state as one that the first sample after midnight begins a new interval of."""
     whole: list[Interval] = []
     cut = {
-        gpu: min((each.start for each in found if each.gpu == gpu and each.start >= MIDNIGHT), default=None)
-        for gpu in {each.gpu for each in found}
+        gpu: min((each.start for each in result if each.gpu == gpu and each.start >= MIDNIGHT), default=None)
+        for gpu in {each.gpu for each in result}
     }
-    for each in found:
+    for each in result:
         before = whole[-1] if whole else None
         if (
             before is not None
@@ -143,8 +143,8 @@ def test_activity_is_unknown_where_a_value_is_no_number() -> None:
     rows = samples_table(steady("0", 0, 4, 1)).with_columns(
         tensor_active=pl.lit(float("nan"), dtype=pl.Float32), gpu_util=pl.Series([0.0, 0.5], dtype=pl.Float32)
     )
-    (found,) = activity_intervals([(rows, hours_table([]))], IDLE, since_us=us(0), until_us=us(100))
-    assert found["active_share"].to_list() == [0.0, 1.0]
+    (result,) = activity_intervals([(rows, hours_table([]))], IDLE, since_us=us(0), until_us=us(100))
+    assert result["active_share"].to_list() == [0.0, 1.0]
 
 
 def test_activity_of_a_duplicate_sample_counts_once() -> None:

@@ -39,8 +39,8 @@ def at(second: int) -> datetime:
 def table(samples: Iterable[Sample]) -> pl.DataFrame:
     schema = {"cluster": frames.TEXT, "node": frames.TEXT, "gpu": frames.TEXT, "ts": frames.TIME,
               "interval_s": pl.Float32(), "gpu_util": pl.Float32(), "power_w": pl.Float32()}  # fmt: skip
-    found = [("c", s.node, s.gpu, at(s.at), s.lasts, s.util, s.power) for s in samples]
-    return pl.DataFrame(found, schema=schema, orient="row", strict=False)
+    result = [("c", s.node, s.gpu, at(s.at), s.lasts, s.util, s.power) for s in samples]
+    return pl.DataFrame(result, schema=schema, orient="row", strict=False)
 
 
 def prepared(held: Sequence[Holder], eras: Sequence[Era]) -> Holders:
@@ -83,18 +83,18 @@ def by_day(samples: Sequence[Sample], held: Holders, *, by_gpu: bool = False) ->
     return list(day_activities(map(table, days), held, READING, by_gpu=by_gpu))
 
 
-def as_dict(found: pl.DataFrame, *key: str) -> dict[object, dict[str, int]]:
+def as_dict(result: pl.DataFrame, *key: str) -> dict[object, dict[str, int]]:
     """Rows by key, without zeros."""
     return {
         tuple(row[name] for name in key) if len(key) > 1 else row[key[0]]: {
             name: value for name, value in row.items() if name not in {*key, "cluster"} and value
         }
-        for row in found.iter_rows(named=True)
+        for row in result.iter_rows(named=True)
     }
 
 
-def without_zeros(found: Mapping[Any, Mapping[str, int]]) -> dict[object, dict[str, int]]:
-    return {key: kept for key, sums in found.items() if (kept := {name: v for name, v in sums.items() if v})}
+def without_zeros(result: Mapping[Any, Mapping[str, int]]) -> dict[object, dict[str, int]]:
+    return {key: kept for key, sums in result.items() if (kept := {name: v for name, v in sums.items() if v})}
 
 
 def steady(node: str, gpus: int, start: int, end: int, util: float | None = 0.5, **more: float | None) -> list[Sample]:
@@ -108,8 +108,8 @@ def steady(node: str, gpus: int, start: int, end: int, util: float | None = 0.5,
 
 def test_attempt_on_a_whole_node_has_all_that_was_observed() -> None:
     held = prepared([Holder(0, "a", 15, 45, 2000)], [Era("a", -999, 999, 2000)])
-    found = in_units(by_day(steady("a", 2, 0, 60, 0.5, gpu1=0.1), held)[1].attempts, READING)
-    assert found.to_dicts() == [
+    result = in_units(by_day(steady("a", 2, 0, 60, 0.5, gpu1=0.1), held)[1].attempts, READING)
+    assert result.to_dicts() == [
         {"attempt": 0, "n_samples": 6, "observed_s": 60, "judged_s": 60, "idle_s": 30, "gpu_util_s": 60,
          "gpu_util_sum": pytest.approx(30 * 0.5 + 30 * 0.1), "power_w_s": 60, "power_w_sum": 6000, "unattributed_s": 0,
          "unclear_s": 0}
@@ -119,8 +119,8 @@ def test_attempt_on_a_whole_node_has_all_that_was_observed() -> None:
 def test_a_gap_is_missing_and_no_zero() -> None:
     samples = [s for s in steady("a", 1, 0, 100) if not 30 <= s.at < 60]
     held = prepared([Holder(0, "a", 0, 100, 1000)], [Era("a", -999, 999, 1000)])
-    (found,) = in_units(by_day(samples, held)[1].attempts, READING).to_dicts()
-    assert (found["observed_s"], found["gpu_util_sum"], found["power_w_sum"]) == (70, 35, 7000)
+    (result,) = in_units(by_day(samples, held)[1].attempts, READING).to_dicts()
+    assert (result["observed_s"], result["gpu_util_sum"], result["power_w_sum"]) == (70, 35, 7000)
 
 
 def test_sample_without_a_duration_counts_for_five_steps_at_most() -> None:
@@ -133,23 +133,23 @@ def test_sample_without_a_duration_counts_for_five_steps_at_most() -> None:
 def test_an_attempt_alone_on_a_node_has_the_gpus_that_were_busy() -> None:
     held = prepared([Holder(0, "a", 0, 100, 2000)], [Era("a", -999, 999, 4000)])
     (day,) = by_day(steady("a", 4, 0, 100, 0.0, gpu2=0.5), held)[1:]
-    (found,) = in_units(day.attempts, READING).to_dicts()
-    assert (found["observed_s"], found["idle_s"], found["gpu_util_sum"]) == (200, 100, 50)
+    (result,) = in_units(day.attempts, READING).to_dicts()
+    assert (result["observed_s"], result["idle_s"], result["gpu_util_sum"]) == (200, 100, 50)
     assert day.nodes.select("attributed", "outside").row(0) == (200_000, 200_000)
 
 
 def test_gpus_read_at_other_times_are_attributed_as_exactly() -> None:
     samples = steady("a", 1, 0, 100, 0.5) + [replace(s, gpu="1", at=s.at + 5) for s in steady("a", 1, 0, 100, 1.0)]
     held = prepared([Holder(0, "a", 20, 108, 2000)], [Era("a", -999, 999, 2000)])
-    (found,) = in_units(by_day(samples, held)[1].attempts, READING).to_dicts()
-    assert (found["n_samples"], found["observed_s"], found["gpu_util_sum"]) == (8 + 8, 80 + 85, 40 + 85)
+    (result,) = in_units(by_day(samples, held)[1].attempts, READING).to_dicts()
+    assert (result["n_samples"], result["observed_s"], result["gpu_util_sum"]) == (8 + 8, 80 + 85, 40 + 85)
 
 
 def test_attempt_never_has_more_observed_gpus_than_it_holds() -> None:
     """Telemetry may report more GPUs than the inventory."""
     held = prepared([Holder(0, "a", 0, 100, 1000)], [Era("a", -999, 999, 1000)])
-    (found,) = in_units(by_day(steady("a", 2, 0, 100, 0.0, gpu1=0.5), held)[1].attempts, READING).to_dicts()
-    assert (found["observed_s"], found["gpu_util_sum"]) == (100, 50)
+    (result,) = in_units(by_day(steady("a", 2, 0, 100, 0.0, gpu1=0.5), held)[1].attempts, READING).to_dicts()
+    assert (result["observed_s"], result["gpu_util_sum"]) == (100, 50)
 
 
 def test_node_shared_by_users_gives_only_the_unattributed_time() -> None:
@@ -220,8 +220,8 @@ def test_repeated_samples_count_once() -> None:
 
 def test_what_is_no_number_is_missing() -> None:
     held = prepared([Holder(0, "a", 0, 100, 1000)], [])
-    (found,) = in_units(by_day(steady("a", 1, 0, 100, float("nan")), held)[1].attempts, READING).to_dicts()
-    assert (found["observed_s"], found["judged_s"], found["gpu_util_s"], found["power_w_s"]) == (100, 0, 0, 100)
+    (result,) = in_units(by_day(steady("a", 1, 0, 100, float("nan")), held)[1].attempts, READING).to_dicts()
+    assert (result["observed_s"], result["judged_s"], result["gpu_util_s"], result["power_w_s"]) == (100, 0, 0, 100)
 
 
 def test_no_samples_give_no_rows() -> None:
@@ -250,8 +250,8 @@ def test_nearly_an_hour_counts_for_the_hour_and_less_is_split(lasts: int, end: i
 def test_hour_cut_by_a_window_belongs_to_its_only_attempt() -> None:
     held = prepared([Holder(0, "a", 0, 60, 1000), Holder(1, "b", 0, 50, 1000)], [])
     samples = [Sample(node, "0", 0, slow.HOUR, 0.5, None) for node in "ab"]
-    found = in_units(by_day(samples, held.within(at(10), at(30)))[1].attempts, READING)
-    assert found.select("attempt", "observed_s", "unattributed_s").rows() == [(0, 20, 0), (1, 0, 20)]
+    result = in_units(by_day(samples, held.within(at(10), at(30)))[1].attempts, READING)
+    assert result.select("attempt", "observed_s", "unattributed_s").rows() == [(0, 20, 0), (1, 0, 20)]
 
 
 # --- the slow twin, and laws
@@ -317,12 +317,12 @@ CROWDED = [Holder(0, "a", -1, 2, 500), Holder(1, "a", -1, 2, 1000, user="bo"), H
 def test_it_agrees_with_the_slow_twin_to_the_last_digit(made: tuple[list[Sample], list[Holder], list[Era]]) -> None:
     samples, held, eras = made
     lasts = slow.spans(samples, STEP)
-    for day, found in zip((True, False), by_day(samples, prepared(held, eras)), strict=True):
+    for day, result in zip((True, False), by_day(samples, prepared(held, eras)), strict=True):
         own = [s for s in samples if (s.at >= MIDNIGHT) == day]
-        expected = slow.told(own, held, eras, lasts, IDLE)
-        assert as_dict(found.attempts, "attempt") == without_zeros(expected.attempts)
-        assert as_dict(found.users, "user", "partition") == without_zeros(expected.users)
-        assert as_dict(found.nodes, "node") == without_zeros(expected.nodes)
+        expected = slow.attribute(own, held, eras, lasts, IDLE)
+        assert as_dict(result.attempts, "attempt") == without_zeros(expected.attempts)
+        assert as_dict(result.users, "user", "partition") == without_zeros(expected.users)
+        assert as_dict(result.nodes, "node") == without_zeros(expected.nodes)
 
 
 @settings(max_examples=30, deadline=None)

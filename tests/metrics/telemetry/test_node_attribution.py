@@ -38,8 +38,8 @@ def at(second: int) -> datetime:
 def table(samples: Iterable[Sample]) -> pl.DataFrame:
     schema = {"node": frames.TEXT, "metric": frames.TEXT, "device": frames.TEXT, "ts": frames.TIME,
               "interval_s": pl.Float32(), "value": pl.Float32()}  # fmt: skip
-    found = [(s.node, s.metric, s.device, at(s.at), s.lasts, s.value) for s in samples]
-    return pl.DataFrame(found, schema=schema, orient="row", strict=False)
+    result = [(s.node, s.metric, s.device, at(s.at), s.lasts, s.value) for s in samples]
+    return pl.DataFrame(result, schema=schema, orient="row", strict=False)
 
 
 def prepared(stays: Sequence[Stay]) -> Occupants:
@@ -80,8 +80,8 @@ def steady(node: str, start: int, end: int, value: float = 100.0, metric: str = 
 
 def test_node_values_belong_to_an_attempt_alone_on_it() -> None:
     """A sample is split where an attempt came and went."""
-    found = owners(steady("a", 0, 100), prepared([Stay(1, "a", 15, 42, 1)]))
-    assert found.to_dicts() == [
+    result = owners(steady("a", 0, 100), prepared([Stay(1, "a", 15, 42, 1)]))
+    assert result.to_dicts() == [
         {"owner": 1, "metric": READS, "device": "/data", "observed": 27_000, "value": 2700.0, "shared": 0,
          "shared_value": 0.0, "n_nodes": 1}
     ]  # fmt: skip
@@ -90,8 +90,8 @@ def test_node_values_belong_to_an_attempt_alone_on_it() -> None:
 def test_node_of_several_attempts_is_unattributed_and_one_node() -> None:
     """Whose its values are cannot be told; the node counts once."""
     there = prepared([Stay(1, "a", 0, 60, 1, 4000), Stay(2, "a", 40, 100, 2)])  # one has no GPUs: it reads as well
-    found = owners(steady("a", 0, 100), there)
-    assert found.select("owner", "observed", "value", "shared", "shared_value").rows() == [
+    result = owners(steady("a", 0, 100), there)
+    assert result.select("owner", "observed", "value", "shared", "shared_value").rows() == [
         (1, 40_000, 4000.0, 20_000, 2000.0),
         (2, 40_000, 4000.0, 20_000, 2000.0),
     ]
@@ -101,8 +101,8 @@ def test_node_of_several_attempts_is_unattributed_and_one_node() -> None:
 
 def test_attempts_of_one_owner_share_a_node_with_no_other() -> None:
     there = prepared([Stay(1, "a", 0, 60, 7), Stay(2, "a", 40, 100, 7)])
-    (found,) = owners(steady("a", 0, 100), there).to_dicts()
-    assert (found["observed"], found["value"], found["shared"]) == (100_000, 10_000, 0)
+    (result,) = owners(steady("a", 0, 100), there).to_dicts()
+    assert (result["observed"], result["value"], result["shared"]) == (100_000, 10_000, 0)
 
 
 def test_a_job_that_checks_a_node_is_kept_apart() -> None:
@@ -118,15 +118,15 @@ def test_a_node_that_accounting_never_names_is_outside() -> None:
 
 def test_a_gap_is_missing_and_no_zero() -> None:
     samples = [s for s in steady("a", 0, 100) if not 30 <= s.at < 60]
-    (found,) = owners(samples, prepared([Stay(1, "a", 0, 100, 1)])).to_dicts()
-    assert (found["observed"], found["value"]) == (70_000, 7000)
+    (result,) = owners(samples, prepared([Stay(1, "a", 0, 100, 1)])).to_dicts()
+    assert (result["observed"], result["value"]) == (70_000, 7000)
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), None])
 def test_what_is_no_number_is_missing(odd: float | None) -> None:
     samples = [replace(s, value=odd) if s.at == 50 else s for s in steady("a", 0, 100)]  # type: ignore[arg-type]  # on purpose
-    (found,) = owners(samples, prepared([Stay(1, "a", 0, 100, 1)])).to_dicts()
-    assert (found["observed"], found["value"]) == (90_000, 9000)
+    (result,) = owners(samples, prepared([Stay(1, "a", 0, 100, 1)])).to_dicts()
+    assert (result["observed"], result["value"]) == (90_000, 9000)
 
 
 def test_time_of_nothing_is_exactly_nothing_whatever_went_before() -> None:
@@ -138,15 +138,15 @@ def test_time_of_nothing_is_exactly_nothing_whatever_went_before() -> None:
 def test_a_node_seen_on_two_days_is_one_node() -> None:
     samples = steady("a", 0, 240) + steady("b", 0, 110) + steady("b", 150, 240)
     there = prepared([Stay(1, "a", 0, 240, 1), Stay(1, "b", 0, 240, 1), Stay(2, "a", 300, 310, 2)])
-    found = owners(samples, there)
-    assert found.select("owner", "n_nodes").rows() == [(1, 2)]
+    result = owners(samples, there)
+    assert result.select("owner", "n_nodes").rows() == [(1, 2)]
 
 
 def test_node_with_a_sample_across_midnight_counts_once() -> None:
     samples = [Sample("a", READS, "/data", 60, 100, 1.0), Sample("a", READS, "/data", 200, 100, 1.0),
                Sample("a", WRITES, "/data", 120, 180, 1.0)]  # fmt: skip
-    found = owners(samples, prepared([Stay(1, "a", 130, 300, 1)]))
-    told = found.select("metric", pl.col("observed") + pl.col("shared"), "n_nodes")
+    result = owners(samples, prepared([Stay(1, "a", 130, 300, 1)]))
+    told = result.select("metric", pl.col("observed") + pl.col("shared"), "n_nodes")
     assert told.rows() == [(READS, 130_000, 1), (WRITES, 170_000, 1)]
 
 
@@ -164,8 +164,8 @@ def test_no_samples_give_no_rows() -> None:
 
 def test_a_window_cuts_stays_and_what_is_outside() -> None:
     there = prepared([Stay(1, "a", 0, 30, 1)]).within(at(15), at(42))
-    (found,) = owners(steady("a", 0, 100), there).to_dicts()
-    assert (found["observed"], found["value"]) == (15_000, 1500)
+    (result,) = owners(steady("a", 0, 100), there).to_dicts()
+    assert (result["observed"], result["value"]) == (15_000, 1500)
     (node,) = nodes(steady("a", 0, 100), there).to_dicts()
     assert (node["value"], node["attributed_value"], node["outside_value"]) == (2700, 1500, 1200)
     assert nodes(steady("a", 50, 100), there).is_empty()
@@ -174,8 +174,8 @@ def test_a_window_cuts_stays_and_what_is_outside() -> None:
 def test_hourly_mean_is_shared_if_an_owner_came_or_went() -> None:
     hours = [Sample("a", READS, "/data", t, slow.HOUR, 100.0) for t in (-60, 0, 60)]
     there = prepared([Stay(1, "a", -60, 30, 1), Stay(2, "a", 30, 60, 2), Stay(3, "a", 60, 100, 2)])
-    found = owners(hours, there)
-    assert found.select("owner", "observed", "value", "shared", "shared_value").rows() == [
+    result = owners(hours, there)
+    assert result.select("owner", "observed", "value", "shared", "shared_value").rows() == [
         (1, 60_000, 6000, 30_000, 3000),
         (2, 0, 0, 70_000, 7000),
     ]
@@ -186,8 +186,8 @@ def test_hourly_mean_is_shared_if_an_owner_came_or_went() -> None:
 
 def test_hour_of_consecutive_attempts_of_one_owner_is_the_owners() -> None:
     there = prepared([Stay(1, "a", 0, 30, 7), Stay(2, "a", 30, 60, 7)]).within(at(10), at(60))
-    (found,) = owners([Sample("a", READS, "/data", 0, slow.HOUR, 100.0)], there).to_dicts()
-    assert (found["observed"], found["value"], found["shared"]) == (50_000, 5000, 0)
+    (result,) = owners([Sample("a", READS, "/data", 0, slow.HOUR, 100.0)], there).to_dicts()
+    assert (result["observed"], result["value"], result["shared"]) == (50_000, 5000, 0)
 
 
 # --- the slow twin, and laws
@@ -230,13 +230,13 @@ def _single(value: float) -> float:
 @given(clusters())
 def test_it_agrees_with_the_slow_twin(made: tuple[list[Sample], list[Stay]]) -> None:
     samples, stays = made
-    there, expected = prepared(stays), slow.told(samples, stays, slow.spans(samples, STEP))
+    there, expected = prepared(stays), slow.attribute(samples, stays, slow.spans(samples, STEP))
     most = max((abs(s.value) for s in samples), default=0.0) * 300
-    for found, key, slowly in (
+    for result, key, slowly in (
         (owners(samples, there), ("owner", *WHAT), expected.owners),
         (nodes(samples, there), SERIES, expected.nodes),
     ):
-        told = {tuple(row[name] for name in key): row for row in found.iter_rows(named=True)}
+        told = {tuple(row[name] for name in key): row for row in result.iter_rows(named=True)}
         assert told.keys() == slowly.keys()
         for each, sums in slowly.items():
             for name in told[each].keys() - set(key):

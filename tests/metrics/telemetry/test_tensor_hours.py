@@ -57,14 +57,14 @@ def at(minute: int) -> datetime:
 def table(hours: Sequence[Hour]) -> pl.DataFrame:
     schema = {"node": frames.TEXT, "gpu": frames.TEXT, "ts": frames.TIME, "tensor_active": pl.Float64(),
               "sm_clock_hz": pl.Float64()}  # fmt: skip
-    found = [(h.node, str(h.gpu), at(60 * h.hour), h.tensor, h.clock) for h in hours]
-    return pl.DataFrame(found, schema=schema, orient="row")
+    result = [(h.node, str(h.gpu), at(60 * h.hour), h.tensor, h.clock) for h in hours]
+    return pl.DataFrame(result, schema=schema, orient="row")
 
 
-Told = dict[tuple[int, int], tuple[float, float, float, float | None]]
+TensorTime = dict[tuple[int, int], tuple[float, float, float, float | None]]
 
 
-def by_attempt(hours: Sequence[Hour], held: Sequence[Holder], *, capacity: int = 2000, again: int = 0) -> Told:
+def by_attempt(hours: Sequence[Hour], held: Sequence[Holder], *, capacity: int = 2000, again: int = 0) -> TensorTime:
     """Held and seen GPUs, activity and clock by job and hour; the inventory was read again at the minute `again`."""
     jobs = {h.job: h for h in held}
     key = {job: {"cluster": "c", "scheduler": "slurm", "job_id": f"{job:02d}", "submitted_at": DAY} for job in jobs}
@@ -90,11 +90,11 @@ def by_attempt(hours: Sequence[Hour], held: Sequence[Holder], *, capacity: int =
     covered = rows(frames.COVERAGE, {"cluster": "c", "started_at": at(-3000), "ended_at": at(6000)})
     ready = holders(on_nodes, attempts, there, covered, verification=CHECKS)
     checks = ready.attempts.filter("verification")["attempt"]
-    found = tensor_hours(table(hours), ready, left_out=checks).join(ready.attempts, on="attempt")
+    result = tensor_hours(table(hours), ready, left_out=checks).join(ready.attempts, on="attempt")
     return {
         (int(row["job_id"]), row["hour"] - FIRST): (
             row["held_gpus"], row["seen_gpus"], row["tensor_active"], row["sm_clock_hz"])
-        for row in found.iter_rows(named=True)
+        for row in result.iter_rows(named=True)
     }  # fmt: skip
 
 
@@ -104,8 +104,8 @@ def full(hour: int, *nodes: str, tensor: float = 0.5) -> list[Hour]:
 
 def test_tensor_hours_are_whole_hours_of_whole_nodes() -> None:
     hours = [hour for number in range(4) for hour in full(number, "a")]
-    found = by_attempt(hours, [Holder(0, "a", 60, 200)])
-    assert found == {(0, 1): (2, 2, 0.5, 1.8e9), (0, 2): (2, 2, 0.5, 1.8e9)}
+    result = by_attempt(hours, [Holder(0, "a", 60, 200)])
+    assert result == {(0, 1): (2, 2, 0.5, 1.8e9), (0, 2): (2, 2, 0.5, 1.8e9)}
 
 
 @pytest.mark.parametrize("end", [119, 120])
@@ -114,8 +114,8 @@ def test_tensor_hours_include_the_edge_and_no_cut_hour(end: int) -> None:
 
 
 def test_tensor_hours_count_no_node_without_samples_as_seen() -> None:
-    found = by_attempt(full(0, "a"), [Holder(0, "a", 0, 60), Holder(0, "b", 0, 60)])
-    assert found == {(0, 0): (4, 2, 0.5, 1.8e9)}
+    result = by_attempt(full(0, "a"), [Holder(0, "a", 0, 60), Holder(0, "b", 0, 60)])
+    assert result == {(0, 0): (4, 2, 0.5, 1.8e9)}
 
 
 def test_tensor_hours_of_a_part_of_a_node_are_unattributed() -> None:
@@ -154,10 +154,10 @@ def test_tensor_hours_of_no_hours_are_none() -> None:
     assert by_attempt([], [Holder(0, "a", 0, 60)]) == {}
 
 
-def slowly(hours: Sequence[Hour], held: Sequence[Holder]) -> Told:
+def slowly(hours: Sequence[Hour], held: Sequence[Holder]) -> TensorTime:
     """The same, minute by minute."""
     stays = [h for h in held if h.start < h.end]
-    told: Told = {}
+    reported: TensorTime = {}
     for job in {h.job for h in stays}:
         for hour in range(24):
             own = []
@@ -174,11 +174,11 @@ def slowly(hours: Sequence[Hour], held: Sequence[Holder]) -> Told:
                 active = [(Fraction(str(s.tensor)), s.clock) for s in own]
                 timed = sum(tensor for tensor, clock in active if clock is not None)
                 ticked = sum(tensor * Fraction(clock) for tensor, clock in active if clock is not None)
-                told[job, hour] = (
+                reported[job, hour] = (
                     sum(h.milli_gpus for h in sure) / 1000, len(own),
                     float(sum(tensor for tensor, _ in active) / len(own)), float(ticked / timed) if timed else None,
                 )  # fmt: skip
-    return told
+    return reported
 
 
 @st.composite
@@ -206,8 +206,8 @@ def days(draw: st.DrawFn) -> tuple[list[Hour], list[Holder]]:
 @given(days())
 def test_tensor_hours_agree_with_the_slow_twin(made: tuple[list[Hour], list[Holder]]) -> None:
     hours, held = made
-    found, want = by_attempt(hours[::-1], held), slowly(hours, held)
-    assert found.keys() == want.keys()
+    result, want = by_attempt(hours[::-1], held), slowly(hours, held)
+    assert result.keys() == want.keys()
     for key, row in want.items():
-        assert found[key][:3] == row[:3]
-        assert found[key][3] == (None if row[3] is None else pytest.approx(row[3], rel=1e-15))
+        assert result[key][:3] == row[:3]
+        assert result[key][3] == (None if row[3] is None else pytest.approx(row[3], rel=1e-15))

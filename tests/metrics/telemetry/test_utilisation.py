@@ -28,21 +28,21 @@ def test_a_long_attempt_counts_for_more_than_a_short_one() -> None:
 
 def test_unobserved_subject_is_null_with_its_allocated_time() -> None:
     activity = pl.DataFrame([seen("al", 100, None, None)], schema_overrides={"gpu_util_sum": pl.Float64})
-    found = utilisation(activity, allocated(("bo", 50), ("al", 100)), ["subject"])
-    al, bo = found.sort("subject").to_dicts()
+    result = utilisation(activity, allocated(("bo", 50), ("al", 100)), ["subject"])
+    al, bo = result.sort("subject").to_dicts()
     assert (al["coverage"], al["gpu_util"], al["idle_share"], al["tensor_active"], al["power_w"]) == (1, *[None] * 4)
     assert (bo["coverage"], bo["observed_s"], bo["idle_s"], bo["gpu_util"]) == (0, 0, None, None)
 
 
 def test_what_was_never_allocated_has_no_coverage() -> None:
-    found = utilisation(pl.DataFrame([seen("al", 100, 0.5, 0.0)]), allocated(), ["subject"])
-    assert found.select("coverage", "gpu_util").rows() == [(None, 0.5)]
+    result = utilisation(pl.DataFrame([seen("al", 100, 0.5, 0.0)]), allocated(), ["subject"])
+    assert result.select("coverage", "gpu_util").rows() == [(None, 0.5)]
 
 
 def test_most_idle_come_first_and_unknown_last() -> None:
     activity = pl.DataFrame([seen("a", 100, 0.5, 10.0), seen("b", 100, 0.5, 20.0), seen("c", 100, 0.5, 0.0)])
-    found = utilisation(activity, allocated(("d", 999)), ["subject"])
-    assert found["subject"].to_list() == ["b", "a", "c", "d"]
+    result = utilisation(activity, allocated(("d", 999)), ["subject"])
+    assert result["subject"].to_list() == ["b", "a", "c", "d"]
 
 
 def rate(metric: str, device: str, value: float | None, **more: float) -> dict[str, object]:
@@ -65,8 +65,8 @@ def test_response_time_is_by_the_operations_of_the_same_time() -> None:
 
 def test_mount_totals_are_shown_beside_the_mounts() -> None:
     sums = pl.DataFrame([rate("fs_operations_per_s", "/data", 10.0), rate("nfs_operations_per_s", "", 30.0)])
-    found = traffic(sums, FILESYSTEMS, [])
-    assert found.select("device", "operations").rows() == [("(NFS, all mounts)", 30), ("/data", 10)]
+    result = traffic(sums, FILESYSTEMS, [])
+    assert result.select("device", "operations").rows() == [("(NFS, all mounts)", 30), ("/data", 10)]
 
 
 def test_no_operations_have_no_response_time() -> None:

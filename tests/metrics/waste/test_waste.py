@@ -60,8 +60,8 @@ def spent(job: str, started: float = 0, ended: float | None = 2, *, gpus: float 
     } | more
 
 
-def flags(*found: Row, until: float = 100) -> pl.DataFrame:
-    return flagged(rows(SPENDING, *found), since=at(), until=at(until))
+def flags(*result: Row, until: float = 100) -> pl.DataFrame:
+    return flagged(rows(SPENDING, *result), since=at(), until=at(until))
 
 
 def hours(table: pl.DataFrame) -> dict[str, tuple[float, float, int]]:
@@ -82,7 +82,7 @@ ACME = {
 @pytest.mark.parametrize("name", ACME)
 def test_shares_by_state_are_those_of_published_traces(name: str) -> None:
     sums, shares, gpu_hours = ACME[name]
-    found = state_shares(
+    result = state_shares(
         pl.DataFrame(
             {
                 "subject": name,
@@ -92,18 +92,18 @@ def test_shares_by_state_are_those_of_published_traces(name: str) -> None:
             }
         )
     )
-    assert found["ending"].to_list() == [COMPLETE, CANCEL, FAIL]
-    assert [round(share, 4) for share in found["share"]] == list(shares)
-    assert round(found["of_gpu_s"][0] / HOUR) == gpu_hours
+    assert result["ending"].to_list() == [COMPLETE, CANCEL, FAIL]
+    assert [round(share, 4) for share in result["share"]] == list(shares)
+    assert round(result["of_gpu_s"][0] / HOUR) == gpu_hours
 
 
 def test_what_still_runs_has_no_share_of_what_ended() -> None:
-    found = state_shares(
+    result = state_shares(
         pl.DataFrame(
             {"subject": "c", "ending": [OPEN, COMPLETE, FAIL, FAIL], "gpu_s": [9.0, 3.0, 0.5, 0.5], "n": [1] * 4}
         )
     )
-    assert found.select("ending", "gpu_s", "share", "n").rows() == [
+    assert result.select("ending", "gpu_s", "share", "n").rows() == [
         (COMPLETE, 3.0, 0.75, 1),
         (FAIL, 1.0, 0.25, 2),
         (OPEN, 9.0, None, 1),
@@ -122,17 +122,17 @@ def test_every_final_state_ends_somewhere() -> None:
         "RUNNING",
         "NEW",
     ]
-    found = pl.DataFrame({"state": states}).select(ending("state")).to_series().to_list()
-    assert found == [COMPLETE, CANCEL, FAIL, FAIL, FAIL, PREEMPT, PREEMPT, OPEN, FAIL]
+    result = pl.DataFrame({"state": states}).select(ending("state")).to_series().to_list()
+    assert result == [COMPLETE, CANCEL, FAIL, FAIL, FAIL, PREEMPT, PREEMPT, OPEN, FAIL]
 
 
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
 def test_idle_time_is_observed_and_at_most_all_unobserved_too() -> None:
-    found = hours(flags(spent("1", idle_s=2 * HOUR, unused_s=HOUR, unseen_s=4 * HOUR), spent("2")))
-    assert found["idle"] == (2, 6, 1)
-    assert found["unused_gpus"] == (1, 5, 1)
+    result = hours(flags(spent("1", idle_s=2 * HOUR, unused_s=HOUR, unseen_s=4 * HOUR), spent("2")))
+    assert result["idle"] == (2, 6, 1)
+    assert result["unused_gpus"] == (1, 5, 1)
 
 
 def test_never_stepped_needs_nearly_all_of_an_attempt_observed() -> None:
@@ -146,8 +146,8 @@ def test_never_stepped_needs_nearly_all_of_an_attempt_observed() -> None:
 
 
 def test_never_stepped_is_unknown_for_running_and_earlier_starts() -> None:
-    found = hours(flags(spent("1", -1, 2, worked_s=0.0), spent("2", 0, None, worked_s=0.0), until=50))
-    assert found["never_stepped"] == (0, 0, 0)
+    result = hours(flags(spent("1", -1, 2, worked_s=0.0), spent("2", 0, None, worked_s=0.0), until=50))
+    assert result["never_stepped"] == (0, 0, 0)
 
 
 def loop(ends: list[tuple[float, str]], **more: object) -> list[Row]:
@@ -200,23 +200,23 @@ def test_limits_are_judged_by_completed_and_timed_out_only() -> None:
         spent("unlimited", 0, 0.5, time_limit_s=None),
     )
     assert hours(table)["short_of_limit"] == (4, 4, 1)
-    found = time_limits(table).row(0, named=True)
-    assert (found["n_limited"], found["used_median"]) == (3, 0.75)
-    assert found["not_run_gpu_s"] / HOUR == 8 * (3.5 + 1)
+    result = time_limits(table).row(0, named=True)
+    assert (result["n_limited"], result["used_median"]) == (3, 0.75)
+    assert result["not_run_gpu_s"] / HOUR == 8 * (3.5 + 1)
 
 
 def test_partition_maximum_is_the_largest_limit_of_several() -> None:
-    asked = [spent(str(hours), time_limit_s=hours * HOUR) for hours in (4, 4, 4, 9, 9)]
-    table = rows(SPENDING, *asked, spent("b", partition="dev", time_limit_s=8 * HOUR))
+    requested = [spent(str(hours), time_limit_s=hours * HOUR) for hours in (4, 4, 4, 9, 9)]
+    table = rows(SPENDING, *requested, spent("b", partition="dev", time_limit_s=8 * HOUR))
     assert maxima(table).rows() == []
     more = pl.concat([table, rows(SPENDING, spent("c", time_limit_s=9 * HOUR))])
     assert maxima(more).rows() == [("c", "main", 9 * HOUR)]
 
 
 def test_early_ends_at_the_maximum_are_counted_separately() -> None:
-    found = hours(flags(*(spent(str(each), 0, 0.5) for each in range(3)), spent("own", 0, 0.5, time_limit_s=3 * HOUR)))
-    assert found["short_of_limit"] == (16, 16, 4)
-    assert found["at_maximum"] == (12, 12, 3)
+    result = hours(flags(*(spent(str(each), 0, 0.5) for each in range(3)), spent("own", 0, 0.5, time_limit_s=3 * HOUR)))
+    assert result["short_of_limit"] == (16, 16, 4)
+    assert result["at_maximum"] == (12, 12, 3)
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_early_ends_at_the_maximum_are_counted_separately() -> None:
 
 @st.composite
 def attempts_of_anybody(draw: st.DrawFn) -> list[Row]:
-    found: list[Row] = []
+    result: list[Row] = []
     for number in range(draw(st.integers(0, 12))):
         started = draw(st.integers(0, 30))
         lasted = draw(st.sampled_from([0.1, 0.5, 3.0]))
@@ -232,7 +232,7 @@ def attempts_of_anybody(draw: st.DrawFn) -> list[Row]:
         parts = [draw(st.floats(0, 1)) for _ in range(3)]
         total = sum(parts) or 1.0
         idle, unseen, worked = (part / total * row["allocated_s"] for part in parts)
-        found.append(
+        result.append(
             row
             | {
                 "idle_s": idle,
@@ -246,13 +246,13 @@ def attempts_of_anybody(draw: st.DrawFn) -> list[Row]:
                 "partition": draw(st.sampled_from(["main", None])),
             }
         )
-    return found
+    return result
 
 
 @settings(max_examples=40, deadline=None)
 @given(attempts_of_anybody(), st.sampled_from(["user", "account", "partition", "run_id"]))
-def test_users_accounts_partitions_and_runs_sum_to_the_cluster(found: list[Row], by: str) -> None:
-    table = flags(*found)
+def test_users_accounts_partitions_and_runs_sum_to_the_cluster(result: list[Row], by: str) -> None:
+    table = flags(*result)
     whole, parts = waste(table), waste(table, by)
     for name in ("gpu_s", "high_gpu_s", "allocated_gpu_s", "n", "n_attempts"):
         added = parts.group_by("kind").agg(pl.col(name).sum()).sort("kind")[name].to_list()
@@ -261,20 +261,20 @@ def test_users_accounts_partitions_and_runs_sum_to_the_cluster(found: list[Row],
 
 @settings(max_examples=40, deadline=None)
 @given(attempts_of_anybody())
-def test_observed_waste_is_at_most_possible_and_that_allocated(found: list[Row]) -> None:
-    for row in waste(flags(*found), "user").to_dicts():
+def test_observed_waste_is_at_most_possible_and_that_allocated(result: list[Row]) -> None:
+    for row in waste(flags(*result), "user").to_dicts():
         assert -1e-6 <= row["gpu_s"] <= row["high_gpu_s"] + 1e-6
         assert row["high_gpu_s"] <= row["allocated_gpu_s"] + 1e-6
         assert 0 <= row["share"] <= row["share_high"] + 1e-12 <= 1 + 1e-9
-    assert set(waste(flags(*found))["kind"]) == (set(KINDS) if found else set())
+    assert set(waste(flags(*result))["kind"]) == (set(KINDS) if result else set())
 
 
 @settings(max_examples=25, deadline=None)
 @given(attempts_of_anybody(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(found: list[Row], chance: Any) -> None:  # noqa: ANN401 - any random source
-    mixed = list(found)
+def test_the_order_of_rows_does_not_matter(result: list[Row], chance: Any) -> None:  # noqa: ANN401 - any random source
+    mixed = list(result)
     chance.shuffle(mixed)
-    here, there = waste(flags(*found), "user"), waste(flags(*mixed), "user")
+    here, there = waste(flags(*result), "user"), waste(flags(*mixed), "user")
     exact = ["subject", "kind", "n", "n_attempts"]
     assert here.select(exact).equals(there.select(exact))
     assert here["gpu_s"].to_list() == pytest.approx(there["gpu_s"].to_list())
@@ -282,12 +282,12 @@ def test_the_order_of_rows_does_not_matter(found: list[Row], chance: Any) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(attempts_of_anybody())
-def test_loops_agree_with_walking_through_each_persons_attempts(found: list[Row]) -> None:
-    walked, people = 0, {row["user"] for row in found}
+def test_loops_agree_with_walking_through_each_persons_attempts(result: list[Row]) -> None:
+    walked, people = 0, {row["user"] for row in result}
     for person in people:
         streak: list[Row] = []
         mine = sorted(
-            (row for row in found if row["user"] == person), key=lambda row: (row["started_at"], row["job_id"])
+            (row for row in result if row["user"] == person), key=lambda row: (row["started_at"], row["job_id"])
         )
         for row in [*mine, None]:
             fast = row is not None and row["state"] == "FAILED" and _lasted(row["started_at"], row["ended_at"]) <= 600
@@ -297,7 +297,7 @@ def test_loops_agree_with_walking_through_each_persons_attempts(found: list[Row]
                 streak = []
             if fast and row is not None:
                 streak.append(row)
-    assert flags(*found)["loop"].sum() == walked
+    assert flags(*result)["loop"].sum() == walked
 
 
 def _lasted(begin: Any, end: Any) -> float:  # noqa: ANN401 - times of a row

@@ -116,9 +116,9 @@ PLACES: Final = (
     "function", ["json_serialize_plan('SELECT 1')", "getenv('HOME')", "current_setting('threads')"]
 )
 def test_a_function_is_refused_wherever_it_stands(engine: duckdb.DuckDBPyConnection, place: str, function: str) -> None:
-    said = refusal(engine, re.sub(r"\{\}", lambda _: function, place).replace("{{", "{").replace("}}", "}"))
-    assert said is not None
-    assert "cannot be called here" in said
+    output = refusal(engine, re.sub(r"\{\}", lambda _: function, place).replace("{{", "{").replace("}}", "}"))
+    assert output is not None
+    assert "cannot be called here" in output
     assert refusal(engine, re.sub(r"\{\}", "abs(1)", place).replace("{{", "{").replace("}}", "}")) is None
 
 
@@ -180,9 +180,9 @@ def test_a_function_is_refused_wherever_it_stands(engine: duckdb.DuckDBPyConnect
 def test_a_table_function_that_reads_or_runs_is_refused(
     engine: duckdb.DuckDBPyConnection, function: str, place: str
 ) -> None:
-    said = refusal(engine, place.replace("{}", function))
-    assert said is not None
-    assert "cannot be called here" in said
+    output = refusal(engine, place.replace("{}", function))
+    assert output is not None
+    assert "cannot be called here" in output
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,9 @@ def test_a_value_comes_as_it_is_or_as_the_text_of_the_engine(
 
 
 def test_columns_of_one_name_all_come(engine: duckdb.DuckDBPyConnection) -> None:
-    found = rows(engine, "SELECT 1 AS n, 2 AS n, 3 AS n_1, 4 AS n, INTERVAL 1 DAY AS n")
-    assert found.rows() == [(1, 2, 3, 4, "1 day")]
-    assert found.columns == ["n", "n_2", "n_1", "n_3", "n_4"]
+    result = rows(engine, "SELECT 1 AS n, 2 AS n, 3 AS n_1, 4 AS n, INTERVAL 1 DAY AS n")
+    assert result.rows() == [(1, 2, 3, 4, "1 day")]
+    assert result.columns == ["n", "n_2", "n_1", "n_3", "n_4"]
 
 
 def test_rows_keep_their_order_where_columns_come_as_text(engine: duckdb.DuckDBPyConnection) -> None:
@@ -91,10 +91,10 @@ def test_rows_keep_their_order_where_columns_come_as_text(engine: duckdb.DuckDBP
         "SELECT range AS n, INTERVAL (range) DAY AS d, IF(range = 7, 'infinity'::DATE, DATE '2026-01-01') AS t "
         "FROM range(200000) ORDER BY hash(range) LIMIT 150000"
     )
-    found = rows(engine, sql, most=100_000)
-    assert found["n"].to_list() == [n for (n,) in engine.execute(f"SELECT n FROM ({sql}) LIMIT 100000").fetchall()]
-    assert found.height == 100_000
-    assert found.schema == {"n": pl.Int64, "d": pl.String, "t": pl.String}
+    result = rows(engine, sql, most=100_000)
+    assert result["n"].to_list() == [n for (n,) in engine.execute(f"SELECT n FROM ({sql}) LIMIT 100000").fetchall()]
+    assert result.height == 100_000
+    assert result.schema == {"n": pl.Int64, "d": pl.String, "t": pl.String}
 
 
 def test_a_result_of_no_rows_has_its_columns(engine: duckdb.DuckDBPyConnection) -> None:
@@ -111,17 +111,19 @@ def test_values_of_each_engine_type_are_shown_in_each_format(
     names = of_each_type(engine)
     assert len(names) > 50
     for name in names:
-        found = rows(engine, f'SELECT "{name}" AS v FROM test_all_types()')
-        console.table("", found, {"v": ("v", "text")})
-        assert len(json.loads(console._encoded(found, "json", None))) == found.height  # noqa: SLF001
-        assert console._encoded(found, "csv", None).startswith(b"v\n")  # noqa: SLF001 - the bytes of a file
-        assert pl.read_parquet(io.BytesIO(console._encoded(found, "parquet", None))).height == found.height  # noqa: SLF001
+        result = rows(engine, f'SELECT "{name}" AS v FROM test_all_types()')
+        console.table("", result, {"v": ("v", "text")})
+        assert len(json.loads(console._encoded(result, "json", None))) == result.height  # noqa: SLF001
+        assert console._encoded(result, "csv", None).startswith(b"v\n")  # noqa: SLF001 - the bytes of a file
+        assert pl.read_parquet(io.BytesIO(console._encoded(result, "parquet", None))).height == result.height  # noqa: SLF001
     assert capsys.readouterr().out.count("v") >= len(names)
 
 
 def test_structures_are_text_in_csv(engine: duckdb.DuckDBPyConnection) -> None:
-    found = rows(engine, "SELECT {'a': 1, 'b': [DATE '2026-10-01']} AS s, [[1], NULL] AS l UNION ALL SELECT NULL, NULL")
-    csv = console._encoded(found, "csv", None).decode()  # noqa: SLF001 - the bytes of a file
+    result = rows(
+        engine, "SELECT {'a': 1, 'b': [DATE '2026-10-01']} AS s, [[1], NULL] AS l UNION ALL SELECT NULL, NULL"
+    )
+    csv = console._encoded(result, "csv", None).decode()  # noqa: SLF001 - the bytes of a file
     assert pl.read_csv(io.StringIO(csv)).rows() == [('{"a": 1, "b": ["2026-10-01"]}', "[[1], null]"), (None, None)]
 
 
@@ -143,8 +145,8 @@ VALUES = st.recursive(
 def test_any_columns_are_shown_in_each_format(
     engine: duckdb.DuckDBPyConnection, columns: list[tuple[str, str]]
 ) -> None:
-    found = rows(engine, "SELECT " + ", ".join(f'{value} AS "{name}"' for value, name in columns))
-    assert (found.height, found.width) == (1, len(columns))
+    result = rows(engine, "SELECT " + ", ".join(f'{value} AS "{name}"' for value, name in columns))
+    assert (result.height, result.width) == (1, len(columns))
     for form in ("json", "csv", "parquet"):
-        assert console._encoded(found, form, None)  # noqa: SLF001 - the bytes of a file
-    assert [display(cell, "text") for cell in found.row(0)]
+        assert console._encoded(result, form, None)  # noqa: SLF001 - the bytes of a file
+    assert [display(cell, "text") for cell in result.row(0)]

@@ -140,9 +140,9 @@ def test_usual_names_are_safe(name: str) -> None:
 
 def test_bash_gets_what_follows_its_last_break() -> None:
     assert answer.split("trackside show lost --format=c")[1:] == ["show", "lost", "--format=c"]
-    found = of("show lost --format=c")
-    assert answer.after_break(found, "--format=c", BREAKS) == ["csv"]
-    assert answer.after_break(found, "--format=c", " \t\n") == ["--format=csv"]
+    result = of("show lost --format=c")
+    assert answer.after_break(result, "--format=c", BREAKS) == ["csv"]
+    assert answer.after_break(result, "--format=c", " \t\n") == ["--format=csv"]
     done = trackside("_complete", "bash", "trackside show lost --format=c", BREAKS)
     assert done.stdout == "words\ncsv\n"
 

@@ -65,8 +65,8 @@ def load(root: Path, texts: Mapping[str, str], logs: Mapping[str, str] | None = 
     for name, text in {**texts, **(logs or {})}.items():
         (root / name).write_text(text)
     with open_writer(root / "w", verb="test", now=NOW) as writer:
-        files, asked = [str(root / name) for name in texts], ingesting.Options(cluster="c1")
-        reports = ingesting.ingest_files(writer, settings, files, asked, now=NOW, progress=_silent)
+        files, requested = [str(root / name) for name in texts], ingesting.Options(cluster="c1")
+        reports = ingesting.ingest_files(writer, settings, files, requested, now=NOW, progress=_silent)
         if logs:
             reports += runlogs.ingest_files(
                 writer, [str(root / name) for name in logs], cluster="c1", now=NOW, progress=_silent
@@ -108,8 +108,8 @@ def whole(root: Path) -> Window:
 def incidents(reader: Reader) -> dict[str, Any]:
     """The incidents of a report on September."""
     window = Window("c1", *parse_period("2026-09"))
-    found: dict[str, Any] = sla.document(reader, window, "2026-09", (), sla.origin_of_claims(None))["incidents"]
-    return found
+    result: dict[str, Any] = sla.document(reader, window, "2026-09", (), sla.origin_of_claims(None))["incidents"]
+    return result
 
 
 def shown(root: Path, what: str) -> list[dict[str, Any]]:
@@ -136,8 +136,8 @@ def test_het_job_is_listed_once_with_all_its_gpus_and_its_cost(het: tuple[Path, 
 @pytest.mark.slow
 def test_only_the_node_that_failed_is_blamed_for_a_het_job(het: tuple[Path, str]) -> None:
     root, failed = het
-    found = {row["node"]: (row["interruptions"], row["cost_gpu_s"] > 0) for row in shown(root, "nodes")}
-    assert found == {"n1": (0, False), "n2": (0, False)} | {failed: (1, True)}
+    result = {row["node"]: (row["interruptions"], row["cost_gpu_s"] > 0) for row in shown(root, "nodes")}
+    assert result == {"n1": (0, False), "n2": (0, False)} | {failed: (1, True)}
 
 
 @pytest.mark.slow
@@ -149,15 +149,15 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
         costs = interruption_costs(reader, window)
         rates = failure_rate_rows(reader, window)
         assumed = lost_imputed_rows(reader, window).row(0, named=True)
-        told = incidents(reader)
+        reported = incidents(reader)
     assert listed.select("run_id", "attempt_no", "node").rows() == [(RUN, 1, node)]
     assert costs.select("run_id", "attempt_no", "node").rows() == [(RUN, 1, node)]
     assert listed["cost_gpu_h"].item() * 3600 == pytest.approx(costs["cost_gpu_s"].item())
     pooled = rates.filter((pl.col("size") == "pooled") & (pl.col("class") == "infrastructure"))
     assert dict(pooled.select("counted", "n_failures").rows()) == {"attempts": 1, "incidents": 1}
     assert (assumed["n"], assumed["value"]) == (1, 1800 * 16)
-    assert told["interruptions_by_class"] == {"infrastructure": 1}
-    assert (told["n"], told["n_incidents"], told["by_cause"]) == (1, 1, {"node_fail": 1})
+    assert reported["interruptions_by_class"] == {"infrastructure": 1}
+    assert (reported["n"], reported["n_incidents"], reported["by_cause"]) == (1, 1, {"node_fail": 1})
     text = exporter.render(AnswerCache(root), now=NOW).decode()
     (line,) = (
         line
@@ -192,7 +192,7 @@ _ENDS = (
 
 def test_queries_choose_the_component_that_the_restarts_choose(tmp_path: Path) -> None:
     ids = (("9", "10"), ("10", "9"), ("x", "10"), ("a", "b"))
-    found = [
+    result = [
         {"cluster": "c1", "run_id": f"r{number}", "scheduler": "slurm", "job_id": job, "submitted_at": NOW}
         | {"attempt_no": 1, "ended_at": NOW, "n_nodes": 1, "runtime_s": 1.0, "evidence": "accounting"}
         | dict(zip(("state", "class", "cause", "node", "detail"), end, strict=True))
@@ -200,13 +200,13 @@ def test_queries_choose_the_component_that_the_restarts_choose(tmp_path: Path) -
         for number, (jobs, *ends) in enumerate(itertools.product(ids, _ENDS, _ENDS))
         for job, end in zip(jobs, ends, strict=True)
     ]
-    table = frames.conform(pl.DataFrame(found, infer_schema_length=None), frames.INTERRUPTIONS)
+    table = frames.conform(pl.DataFrame(result, infer_schema_length=None), frames.INTERRUPTIONS)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
         gpus = (pl.col("milli_gpus").cast(pl.Decimal(18, 3)) / 1000).cast(frames.GPUS)
         writer.append("interruptions", table.with_columns(n_gpus=gpus).drop("milli_gpus"))
-    asked = {"cluster": "c1", "since": NOW, "until": NOW.replace(year=NOW.year + 1)}
+    requested = {"cluster": "c1", "since": NOW, "until": NOW.replace(year=NOW.year + 1)}
     with open_reader(tmp_path / "w") as reader:
-        listed, priced = reader.query("interruptions", **asked), reader.query("interruption_costs", **asked)
+        listed, priced = reader.query("interruptions", **requested), reader.query("interruption_costs", **requested)
     columns = ["run_id", "attempt_no", "job_id", "class", "cause", "node"]
     expected = once(table).sort("run_id")
     assert expected.height == len(ids) * len(_ENDS) ** 2

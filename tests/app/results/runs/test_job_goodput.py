@@ -69,9 +69,9 @@ def account(folder: Path, *, starts: bool) -> dict[str, Any]:
         computing.compute(writer, Config(), now=READ)
     with open_reader(folder / "w") as reader:
         window = Window("c", datetime.fromtimestamp(T, UTC), READ)
-        found = job_accounts(reader, window)
-    buckets = dict(found.buckets.select("bucket", "seconds").rows())
-    return found.runs.row(0, named=True) | {"buckets": buckets}
+        result = job_accounts(reader, window)
+    buckets = dict(result.buckets.select("bucket", "seconds").rows())
+    return result.runs.row(0, named=True) | {"buckets": buckets}
 
 
 def test_run_read_within_a_step_matches_the_librarys_figures(tmp_path: Path) -> None:
@@ -79,17 +79,19 @@ def test_run_read_within_a_step_matches_the_librarys_figures(tmp_path: Path) -> 
     entries += [(at, step(number, at)) for steps in STARTS for number, at in steps]
     ordered = [entry for _, entry in sorted(entries, key=lambda each: each[0])]
     theirs = told(library(), ordered, now=38, folder=tmp_path, name="r")
-    found = account(tmp_path, starts=True)
+    result = account(tmp_path, starts=True)
     assert theirs["percent"] == pytest.approx(100 * 6 / 38)
-    assert (found["productive_s"], found["total_s"]) == (6, 38)
-    assert found["disruptions"] == theirs["disruptions"] == 1
-    assert {name: s for name, s in found["buckets"].items() if name != "productive"} == pytest.approx(theirs["buckets"])
-    assert found["account"] == pytest.approx(6 / 38)
-    assert found["max_step"] == 3
+    assert (result["productive_s"], result["total_s"]) == (6, 38)
+    assert result["disruptions"] == theirs["disruptions"] == 1
+    assert {name: s for name, s in result["buckets"].items() if name != "productive"} == pytest.approx(
+        theirs["buckets"]
+    )
+    assert result["account"] == pytest.approx(6 / 38)
+    assert result["max_step"] == 3
 
 
 @pytest.mark.slow
 def test_a_log_without_begins_counts_its_last_finished_step(tmp_path: Path) -> None:
-    found = account(tmp_path, starts=False)
-    assert (found["productive_s"], found["total_s"]) == (6, 38)
-    assert found["buckets"]["infrastructure_recovery_from_disruption"] == 11
+    result = account(tmp_path, starts=False)
+    assert (result["productive_s"], result["total_s"]) == (6, 38)
+    assert result["buckets"]["infrastructure_recovery_from_disruption"] == 11

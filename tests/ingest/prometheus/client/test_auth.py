@@ -52,10 +52,10 @@ def shown(login: Login, *, url: str = "http://127.0.0.1") -> list[dict[str, str]
         one.latest("up", at=at(T))
         one.points("up", first=at(T), last=at(T + 60), step=timedelta(seconds=60))
         one.samples("up{}", first=at(T), last=at(T), step=timedelta(seconds=60), each=len)
-    found = [headers for _, _, headers in there.questions]
-    found += [headers for _, headers in there.posted] + [headers for _, headers in there.exported]
-    assert len(found) == 5
-    return found
+    actual = [headers for _, _, headers in there.questions]
+    actual += [headers for _, headers in there.posted] + [headers for _, headers in there.exported]
+    assert len(actual) == 5
+    return actual
 
 
 def test_every_request_carries_the_token_and_the_headers() -> None:
@@ -97,9 +97,9 @@ def test_headers_and_token_do_not_follow_to_another_host() -> None:
 
 def test_wrong_token_is_reported_without_it() -> None:
     """Some servers and proxies tell us back what they were shown."""
-    for said in (f"token {SECRET}, key k3y-k3y", f'{{"status":"error","error":"bad key k3y-k3y, {SECRET}"}}'):
+    for output in (f"token {SECRET}, key k3y-k3y", f'{{"status":"error","error":"bad key k3y-k3y, {SECRET}"}}'):
         with (
-            web(lambda *_, said=said: Answer(said.encode(), 401, "text/plain")) as there,
+            web(lambda *_, output=output: Answer(output.encode(), 401, "text/plain")) as there,
             pytest.raises(ServerDownError) as caught,
         ):
             names(there.url, Login(token=SECRET, headers={"x-api-KEY": "k3y-k3y"}))
@@ -132,9 +132,9 @@ def test_refused_password_is_reported_without_any_spelling_of_it(user: str) -> N
 @pytest.mark.parametrize("before", range(140, 165, 3))
 def test_cut_message_contains_no_part_of_a_secret(before: int) -> None:
     """Long messages are shown by their beginning and their end."""
-    said = "x" * max(0, before - 110) + SECRET + "y" * before
+    output = "x" * max(0, before - 110) + SECRET + "y" * before
     for status in (400, 401, 422, 500):
-        answer = Answer(said.encode(), status, "text/plain")
+        answer = Answer(output.encode(), status, "text/plain")
         with web(lambda *_, answer=answer: answer) as there, pytest.raises(ServerDownError) as caught:
             names(there.url, Login(token=SECRET))
         assert SECRET[:5] not in str(caught.value)
@@ -197,8 +197,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
         (folder / "more").write_text("subjectAltName=IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n")
         openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
                 "-days", "1", "-extfile", "more", "-out", f"{name}.pem")  # fmt: skip
-    found = ("ca.pem", "other_ca.pem", "server.pem", "server.key", "client.pem", "client.key")
-    return Files(*(str(folder / name) for name in found))
+    actual = ("ca.pem", "other_ca.pem", "server.pem", "server.key", "client.pem", "client.key")
+    return Files(*(str(folder / name) for name in actual))
 
 
 def test_server_of_a_trusted_authority_works_by_every_transport(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,8 +215,8 @@ def test_server_of_a_trusted_authority_works_by_every_transport(files: Files, mo
         assert one.names(since=at(T), until=at(T + 60)) == ["up"]
         step = timedelta(seconds=60)
         assert one.points("up", first=at(T), last=at(T), step=step).labels == []
-        found = one.samples("up{}", first=at(T), last=at(T), step=step, each=lambda batch: batch.values.tolist())
-        assert found == [[1.0]]
+        actual = one.samples("up{}", first=at(T), last=at(T), step=step, each=lambda batch: batch.values.tolist())
+        assert actual == [[1.0]]
     shown_to = [headers["Authorization"] for _, _, headers in there.questions]
     shown_to += [headers["Authorization"] for _, headers in (*there.posted, *there.exported)]
     assert set(shown_to) == {f"Bearer {SECRET}"}
@@ -256,14 +256,14 @@ def test_port_without_tls_is_reported(files: Files) -> None:
 def test_unusable_files_are_reported_before_any_request(files: Files, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no certificate\n")
     gone, text = str(tmp_path / "gone"), str(tmp_path / "text")
-    for login, said in (
+    for login, output in (
         (Login(ca_file=gone), "^ca_file: No such file"),
         (Login(ca_file=text), "^ca_file: no certificates"),
         (Login(cert_file=gone), "^cert_file, key_file: No such file"),
         (Login(cert_file=files.client), "^cert_file, key_file: no certificates, or no key"),
         (Login(cert_file=files.client, key_file=files.server_key), "^cert_file, key_file: .* no key that fits"),
     ):
-        with pytest.raises(CertificateError, match=said):
+        with pytest.raises(CertificateError, match=output):
             login.check()
 
 
@@ -312,7 +312,7 @@ def test_unusable_certificate_is_a_configuration_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "said"),
+    ("section", "output"),
     [
         ({"token_env": "A", "username": "me"}, "several logins"),
         ({"token_env": "A", "header_env": {"authorization": "B"}}, "several logins"),
@@ -325,7 +325,7 @@ def test_unusable_certificate_is_a_configuration_error(tmp_path: Path) -> None:
         ({"concurrency": 0}, "concurrency"),
     ],
 )
-def test_login_mistakes_are_reported_without_their_values(section: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_login_mistakes_are_reported_without_their_values(section: dict[str, object], output: str) -> None:
+    with pytest.raises(ConfigError, match=output) as caught:
         config(**section)
     assert "s3cr3t" not in str(caught.value)

@@ -31,8 +31,8 @@ SERIES = st.lists(st.tuples(LABELS, st.lists(st.tuples(TIMES, NUMBERS), max_size
 def body(series: list[tuple[dict[str, str], list[tuple[float, str]]]], *, blanks: bool = False) -> bytes:
     """An answer as Prometheus writes it, or with blanks as a proxy may."""
     result = [{"metric": labels, "values": [list(point) for point in points]} for labels, points in series]
-    found = {"status": "success", "data": {"resultType": "matrix", "result": result}}
-    return json.dumps(found, separators=None if blanks else (",", ":")).encode()
+    actual = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    return json.dumps(actual, separators=None if blanks else (",", ":")).encode()
 
 
 def bits(samples: Samples) -> tuple[list[dict[str, str]], list[int], list[int], list[bytes]]:
@@ -50,12 +50,12 @@ def test_what_is_read_is_what_a_parser_of_json_finds(
     text = body(series, blanks=blanks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_samples, "BLOCK", block)
-        found = bits(samples_of(text))
-    assert found == bits(checked(series_of(json.loads(text)["data"]["result"], "values")))
-    assert found[0] == [labels for labels, _ in series]
+        actual = bits(samples_of(text))
+    assert actual == bits(checked(series_of(json.loads(text)["data"]["result"], "values")))
+    assert actual[0] == [labels for labels, _ in series]
     expected = [float(value) for _, points in series for _, value in points]
-    assert found[3] == [b"nan" if math.isnan(value) else struct.pack("d", value) for value in expected]
-    assert found[2] == [round(moment * 1000) for _, points in series for moment, _ in points]
+    assert actual[3] == [b"nan" if math.isnan(value) else struct.pack("d", value) for value in expected]
+    assert actual[2] == [round(moment * 1000) for _, points in series for moment, _ in points]
 
 
 def test_the_quick_way_is_the_one_that_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_tidied_samples_are_ordered_bounded_and_the_largest(
 ) -> None:
     """Of several values for one time, the largest counts."""
     text = body([({"n": str(n)}, [(moment, repr(value)) for moment, value in each]) for n, each in enumerate(series)])
-    found = tidied(samples_of(text), low * 1000, high * 1000, nan=nan)
+    actual = tidied(samples_of(text), low * 1000, high * 1000, nan=nan)
     expected: dict[str, dict[int, float]] = {}
     for number, points in enumerate(series):
         for moment, value in points:
@@ -127,13 +127,15 @@ def test_tidied_samples_are_ordered_bounded_and_the_largest(
                 kept = expected.setdefault(str(number), {})
                 before = kept.get(moment * 1000, -math.inf)
                 kept[moment * 1000] = math.nan if math.isnan(value) or math.isnan(before) else max(value, before)
-    stops = found.sizes.cumsum().tolist()
-    told = {}
-    for labels, size, stop in zip(found.labels, found.sizes.tolist(), stops, strict=True):
-        times, values = (each[stop - size : stop].tolist() for each in (found.times, found.values))
-        told[labels["n"]] = dict(zip(times, values, strict=True))
-    assert {key: list(points) for key, points in told.items()} == {key: sorted(kept) for key, kept in expected.items()}
-    for key, found_there in told.items():
+    stops = actual.sizes.cumsum().tolist()
+    reported = {}
+    for labels, size, stop in zip(actual.labels, actual.sizes.tolist(), stops, strict=True):
+        times, values = (each[stop - size : stop].tolist() for each in (actual.times, actual.values))
+        reported[labels["n"]] = dict(zip(times, values, strict=True))
+    assert {key: list(points) for key, points in reported.items()} == {
+        key: sorted(kept) for key, kept in expected.items()
+    }
+    for key, found_there in reported.items():
         there = [expected[key][moment] for moment in found_there]
         assert list(found_there.values()) == pytest.approx(there, nan_ok=True)
 

@@ -58,8 +58,8 @@ def server(url: str, **more: object) -> Server:
     return Server(url, **{"retries": 0, "timeout_s": 5.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
 
 
-def refusal(said: str, status: int = 422) -> Answer:
-    return Answer(json.dumps({"status": "error", "errorType": "execution", "error": said}).encode(), status=status)
+def refusal(output: str, status: int = 422) -> Answer:
+    return Answer(json.dumps({"status": "error", "errorType": "execution", "error": output}).encode(), status=status)
 
 
 class Busy:
@@ -90,13 +90,13 @@ def numbered(params: dict[str, str]) -> Answer:
 def test_queries_run_concurrently_within_the_limit_and_in_order(limit: int) -> None:
     busy = Busy(numbered)
     with web(busy) as there:
-        asked = server(there.url, concurrency=limit)
+        requested = server(there.url, concurrency=limit)
         queries = [f"q{number}" for number in range(8)]
-        found = list(asked.points_of(queries, first=at(T), last=at(T + 120), step=MINUTE))
-        digest = asked.digest()
+        actual = list(requested.points_of(queries, first=at(T), last=at(T + 120), step=MINUTE))
+        digest = requested.digest()
     assert busy.most == limit
-    assert [samples.labels for samples in found] == [[{"q": query}] for query in queries]
-    assert [samples.values.tolist() for samples in found] == [[float(number)] * 3 for number in range(8)]
+    assert [samples.labels for samples in actual] == [[{"q": query}] for query in queries]
+    assert [samples.values.tolist() for samples in actual] == [[float(number)] * 3 for number in range(8)]
     with web(numbered_path) as there:
         alone = server(there.url, concurrency=1)
         list(alone.points_of(queries, first=at(T), last=at(T + 120), step=MINUTE))
@@ -118,13 +118,13 @@ def test_pieces_come_in_order_however_many_are_asked_at_once(limit: int, most: i
 
     busy = Busy(lambda params: answer("", params))
     with web(busy) as there:
-        found = list(
+        actual = list(
             server(there.url, concurrency=limit).points_of(
                 ["q0", "q1", "q2"], first=at(T), last=at(T + 660), step=MINUTE
             )
         )
     assert busy.most <= limit
-    for number, samples in enumerate(found):
+    for number, samples in enumerate(actual):
         assert samples.times.tolist() == [(T + 60 * minute) * 1000 for minute in range(12)]
         assert set(samples.values.tolist()) == {float(number)}
 
@@ -143,8 +143,8 @@ def test_what_goes_wrong_with_one_of_several_ends_them_all() -> None:
 class Metrics:
     """A server with a reading of each metric every ten seconds, which looks at so many metrics and seconds at once."""
 
-    def __init__(self, said: str, *, metrics: int = 99, seconds: int = 9999, status: int = 422) -> None:
-        self.refusal = refusal(said, status)
+    def __init__(self, output: str, *, metrics: int = 99, seconds: int = 9999, status: int = 422) -> None:
+        self.refusal = refusal(output, status)
         self.metrics, self.seconds = metrics, seconds
 
     def __call__(self, path: str, params: dict[str, str]) -> Answer:
@@ -174,30 +174,30 @@ class Metrics:
 
 @pytest.mark.parametrize("limit", [1, 3])
 @pytest.mark.parametrize(
-    ("said", "metrics", "seconds"),
+    ("output", "metrics", "seconds"),
     [(MIMIR_SERIES, 1, 9999), (VICTORIA_SERIES, 1, 120), (MIMIR_LENGTH, 9, 100), (MIMIR_CHUNKS, 1, 60)],
 )
 def test_raw_readings_are_complete_whatever_the_server_may_scan(
-    said: str, metrics: int, seconds: int, limit: int
+    output: str, metrics: int, seconds: int, limit: int
 ) -> None:
     """After the beginning, up to and with the end, each once and in order, although windows have both ends here."""
-    found: dict[str, list[float]] = {}
+    actual: dict[str, list[float]] = {}
 
     def keep(samples: Samples) -> None:
         stops = np.cumsum(samples.sizes).tolist()
         for labels, size, stop in zip(samples.labels, samples.sizes.tolist(), stops, strict=True):
-            found.setdefault(labels["__name__"], []).extend(samples.values[stop - size : stop].tolist())
+            actual.setdefault(labels["__name__"], []).extend(samples.values[stop - size : stop].tolist())
 
-    with web(Metrics(said, metrics=metrics, seconds=seconds)) as there:
+    with web(Metrics(output, metrics=metrics, seconds=seconds)) as there:
         transport = ServerReader(server(there.url, concurrency=limit), 'e="p"')
         transport.raw(["a", "b", "c"], since=at(T + 20), until=at(T + 620), each=keep)
-    assert found == {name: [10.0 * n for n in range(3, 63)] for name in "abc"}
+    assert actual == {name: [10.0 * n for n in range(3, 63)] for name in "abc"}
 
 
 def test_names_are_requested_in_halves_when_series_are_too_many() -> None:
     with web(Metrics(MIMIR_SERIES, metrics=2)) as there:
-        found = server(there.url).names('{__name__=~"a|b|c|d|e"}', since=at(T), until=at(T + 60))
-        assert found == ["a", "b", "c", "d", "e"]
+        actual = server(there.url).names('{__name__=~"a|b|c|d|e"}', since=at(T), until=at(T + 60))
+        assert actual == ["a", "b", "c", "d", "e"]
     with (
         web(Metrics(MIMIR_SERIES, metrics=0)) as there,
         pytest.raises(ServerDownError, match="refuses the query: expanding series"),
@@ -215,7 +215,7 @@ def test_metric_too_large_even_for_a_minute_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "too_much"),
+    ("status", "output", "too_much"),
     [
         (422, MIMIR_SERIES, True),
         (422, MIMIR_CHUNKS, True),
@@ -231,17 +231,17 @@ def test_metric_too_large_even_for_a_minute_is_reported() -> None:
         (400, "parse error: unexpected character", False),
     ],
 )
-def test_error_that_a_smaller_query_mends_differs_from_others(status: int, said: str, too_much: bool) -> None:
-    assert AnsweredError(status, said, "").is_too_much is too_much
+def test_error_that_a_smaller_query_mends_differs_from_others(status: int, output: str, too_much: bool) -> None:
+    assert AnsweredError(status, output, "").is_too_much is too_much
 
 
-@pytest.mark.parametrize("said", [MIMIR_RATE, "too many outstanding requests"])
-def test_rate_limited_query_is_repeated_later_and_not_split(said: str) -> None:
-    answers = iter([Answer(said.encode(), 429, "text/plain", headers={"Retry-After": "3"}), matrix()])
+@pytest.mark.parametrize("output", [MIMIR_RATE, "too many outstanding requests"])
+def test_rate_limited_query_is_repeated_later_and_not_split(output: str) -> None:
+    answers = iter([Answer(output.encode(), 429, "text/plain", headers={"Retry-After": "3"}), matrix()])
     waits: list[float] = []
     with web(lambda *_: next(answers)) as there:
-        asked = server(there.url, retries=1, sleep=waits.append)
-        assert asked.points("x", first=at(T), last=at(T + 600), step=MINUTE).labels == []
+        requested = server(there.url, retries=1, sleep=waits.append)
+        assert requested.points("x", first=at(T), last=at(T + 600), step=MINUTE).labels == []
         assert len(there.questions) == 2
     assert waits == [3.0]
 
@@ -256,8 +256,8 @@ def test_slow_server_is_queried_in_intervals_that_answer_in_time() -> None:
 
     with web(answer) as there:
         slow = server(there.url, timeout_s=-1, concurrency=1)
-        found = slow.points("x", first=at(T), last=at(T + 1800), step=10 * MINUTE)
-    assert found.times.tolist() == [1000 * (T + 600 * n) for n in range(4)]
+        actual = slow.points("x", first=at(T), last=at(T + 1800), step=10 * MINUTE)
+    assert actual.times.tolist() == [1000 * (T + 600 * n) for n in range(4)]
     assert len(there.questions) == 3
 
 
@@ -265,12 +265,12 @@ def test_slow_server_is_queried_in_intervals_that_answer_in_time() -> None:
 
 
 def warned(*warnings: str, **more: object) -> Answer:
-    found = {"status": "success", "data": {"resultType": "matrix", "result": []}, "warnings": [*warnings], **more}
-    return Answer(json.dumps(found).encode())
+    actual = {"status": "success", "data": {"resultType": "matrix", "result": []}, "warnings": [*warnings], **more}
+    return Answer(json.dumps(actual).encode())
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "output"),
     [
         (warned(THANOS_PART), "receive series from Addr"),
         (warned("No StoreAPIs matched for this query", THANOS_PART), "receive series from Addr"),
@@ -278,14 +278,14 @@ def warned(*warnings: str, **more: object) -> Answer:
         (Answer(b'{"status":"success","isPartial":true,"data":{"resultType":"matrix","result":[]}}'), "isPartial"),
     ],
 )
-def test_a_part_of_an_answer_is_not_taken_for_the_whole(part: Answer, said: str) -> None:
+def test_a_part_of_an_answer_is_not_taken_for_the_whole(part: Answer, output: str) -> None:
     waits: list[float] = []
     with web(lambda *_: part) as there:
-        asked = server(there.url, retries=1, sleep=waits.append)
-        with pytest.raises(ServerDownError, match=f"answers only a part: {said}") as caught:
-            asked.points("x", first=at(T), last=at(T), step=MINUTE)
+        requested = server(there.url, retries=1, sleep=waits.append)
+        with pytest.raises(ServerDownError, match=f"answers only a part: {output}") as caught:
+            requested.points("x", first=at(T), last=at(T), step=MINUTE)
         with pytest.raises(ServerDownError, match="answers only a part"):
-            asked.ever("x", "node", since=at(T), until=at(T + 60), step=MINUTE)
+            requested.ever("x", "node", since=at(T), until=at(T + 60), step=MINUTE)
     assert waits == [1.0, 1.0]
     assert "Nothing of that answer was used" in str(caught.value)
 
@@ -293,18 +293,18 @@ def test_a_part_of_an_answer_is_not_taken_for_the_whole(part: Answer, said: str)
 def test_a_part_that_comes_back_is_waited_for() -> None:
     answers = iter([warned(THANOS_PART), matrix(({}, [(T, "1")]))])
     with web(lambda *_: next(answers)) as there:
-        found = server(there.url, retries=1).points("x", first=at(T), last=at(T), step=MINUTE)
-    assert found.values.tolist() == [1.0]
+        actual = server(there.url, retries=1).points("x", first=at(T), last=at(T), step=MINUTE)
+    assert actual.values.tolist() == [1.0]
 
 
 def test_warnings_of_a_whole_answer_are_reported_once() -> None:
-    said = "PromQL warning: metric might not be a counter (1:6)"
-    with web(lambda *_: warned(said, "No StoreAPIs matched for this query")) as there:
-        asked = server(there.url)
+    output = "PromQL warning: metric might not be a counter (1:6)"
+    with web(lambda *_: warned(output, "No StoreAPIs matched for this query")) as there:
+        requested = server(there.url)
         for _ in range(2):
-            asked.points("x", first=at(T), last=at(T), step=MINUTE)
-        assert messages(asked.warnings()) == [said, "No StoreAPIs matched for this query"]
-        assert asked.warnings() == []
+            requested.points("x", first=at(T), last=at(T), step=MINUTE)
+        assert messages(requested.warnings()) == [output, "No StoreAPIs matched for this query"]
+        assert requested.warnings() == []
 
 
 @pytest.mark.parametrize("more", [{"warnings": None}, {"isPartial": False}, {"infos": ["PromQL info: x"]}])
@@ -315,9 +315,9 @@ def test_an_answer_that_only_speaks_of_warnings_is_whole(more: dict[str, object]
 
 def test_servers_are_asked_for_whole_answers_only() -> None:
     with web(lambda path, _: told([]) if "label" in path else matrix()) as there:
-        asked = server(there.url)
-        asked.names(since=at(T), until=at(T + 60))
-        asked.points("x", first=at(T), last=at(T), step=MINUTE)
-        asked.readings("x", since=at(T), until=at(T + 60), step=MINUTE)
+        requested = server(there.url)
+        requested.names(since=at(T), until=at(T + 60))
+        requested.points("x", first=at(T), last=at(T), step=MINUTE)
+        requested.readings("x", since=at(T), until=at(T + 60), step=MINUTE)
     for _, params, _ in there.questions:
         assert (params["partial_response"], params["deny_partial_response"]) == ("false", "1")

@@ -34,7 +34,7 @@ TEXT = (
 )
 
 
-def told(server: Server, *names: str, selector: str = "", since: int = 0, until: int = 300) -> set[tuple[str, ...]]:
+def reported(server: Server, *names: str, selector: str = "", since: int = 0, until: int = 300) -> set[tuple[str, ...]]:
     """Name, label, milliseconds after T and value of all readings; no two are alike."""
 
     def each(samples: Samples) -> list[tuple[str, ...]]:
@@ -50,9 +50,9 @@ def told(server: Server, *names: str, selector: str = "", since: int = 0, until:
         return rows
 
     transport = ServerReader(server, selector, timedelta(minutes=1))
-    found = [row for rows in transport.raw(names, since=at(T + since), until=at(T + until), each=each) for row in rows]
-    assert len(set(found)) == len(found)
-    return set(found)
+    result = [row for rows in transport.raw(names, since=at(T + since), until=at(T + until), each=each) for row in rows]
+    assert len(set(result)) == len(result)
+    return set(result)
 
 
 @pytest.fixture(scope="module", params=["remote read", "json", "victoria"])
@@ -68,20 +68,20 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def test_reading_at_the_beginning_is_left_out_at_the_end_kept(server: Server) -> None:
-    assert {row[2] for row in told(server, "one", since=60, until=150)} == {"90000", "120000", "150000"}
+    assert {row[2] for row in reported(server, "one", since=60, until=150)} == {"90000", "120000", "150000"}
 
 
 def test_names_and_selector_say_which_series(server: Server) -> None:
-    found = told(server, "one", "two", selector='env="prod"')
-    assert {row[:2] for row in found} == {("one", "prod"), ("two", "prod")}
-    assert {row[2:] for row in found if row[0] == "two"} == {
+    result = reported(server, "one", "two", selector='env="prod"')
+    assert {row[:2] for row in result} == {("one", "prod"), ("two", "prod")}
+    assert {row[2:] for row in result if row[0] == "two"} == {
         (str(second * 1000 + 500), f"{second:.1f}") for second in range(0, 300, 60)
     }
 
 
 def test_times_that_touch_give_each_reading_once(server: Server) -> None:
-    whole = told(server, "one", "two")
-    parts = [told(server, "one", "two", since=low, until=low + 75) for low in (0, 75, 150, 225)]
+    whole = reported(server, "one", "two")
+    parts = [reported(server, "one", "two", since=low, until=low + 75) for low in (0, 75, 150, 225)]
     assert sum(map(len, parts)) == len(whole)
     assert set.union(*parts) == whole
 

@@ -50,23 +50,23 @@ def chunk(*samples: tuple[int, float]) -> bytes:
 
 def all_of(data: bytes, *, part: int = 1 << 16, low: int = 0, high: int = 10**7) -> list[tuple[dict[str, str], object]]:
     """Each series' labels and samples (milliseconds after T)."""
-    found: list[tuple[dict[str, str], object]] = []
+    actual: list[tuple[dict[str, str], object]] = []
     parts = (data[begin : begin + part] for begin in range(0, len(data), part))
     for batch in batches(parts, T * 1000 + low, T * 1000 + high, NAMES):
         ends = np.cumsum(batch.sizes)
         points = list(zip((batch.times - T * 1000).tolist(), batch.values.tolist(), strict=True))
-        found += [
+        actual += [
             (labels, points[end - size : end])
             for labels, size, end in zip(batch.labels, batch.sizes.tolist(), ends.tolist(), strict=True)
         ]
-    return found
+    return actual
 
 
 # --- the question
 
 
 @pytest.mark.parametrize(
-    ("selector", "found"),
+    ("selector", "actual"),
     [
         ("up", None),
         ("up{}", [("__name__", "=", "up")]),
@@ -81,8 +81,8 @@ def all_of(data: bytes, *, part: int = 1 << 16, low: int = 0, high: int = 10**7)
         ('up{a="b"} offset 1h', None),
     ],
 )
-def test_a_selector_is_taken_apart_or_left_to_the_server(selector: str, found: list[tuple[str, str, str]]) -> None:
-    assert matchers(selector) == (found and [Matcher(*each) for each in found])
+def test_a_selector_is_taken_apart_or_left_to_the_server(selector: str, actual: list[tuple[str, str, str]]) -> None:
+    assert matchers(selector) == (actual and [Matcher(*each) for each in actual])
 
 
 ESCAPES = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n"}
@@ -194,9 +194,9 @@ def test_chunks_of_another_encoding_differ_from_damage(kind: int) -> None:
 
 def test_what_a_server_writes_behind_the_last_frame_is_an_error() -> None:
     good = frame(series(LABELS, chunk((0, 1.0))))
-    for said in ("expanding series: context deadline exceeded", "x" * 120 + " what a long story", "a b"):
+    for output in ("expanding series: context deadline exceeded", "x" * 120 + " what a long story", "a b"):
         with pytest.raises(GarbledError):
-            all_of(good + said.encode() + b"\n")
+            all_of(good + output.encode() + b"\n")
 
 
 @given(st.data())
@@ -285,24 +285,24 @@ def names_of(path: str, _: dict[str, str]) -> Answer:
     return told([*NAMES])
 
 
-def values(asked: Server, selector: str = TENSOR + "{}", *, seconds: int = 120) -> list[float] | None:
-    found = asked.samples(
+def values(requested: Server, selector: str = TENSOR + "{}", *, seconds: int = 120) -> list[float] | None:
+    actual = requested.samples(
         selector,
         first=at(T + 60),
         last=at(T + seconds),
         step=timedelta(seconds=60),
         each=lambda batch: batch.values.tolist(),
     )
-    return None if found is None else [value for batch in found for value in batch]
+    return None if actual is None else [value for batch in actual for value in batch]
 
 
 def test_raw_readings_stream_with_login_and_enter_the_digest() -> None:
     with web(names_of, streaming()) as there:
-        asked = server(there.url.replace("//", "//me:secret@"))
+        requested = server(there.url.replace("//", "//me:secret@"))
         empty = server(there.url).digest()
-        assert values(asked) == [value for _, value in GAUGE]
-        assert asked.digest() != empty
-        assert values(asked) == [value for _, value in GAUGE]
+        assert values(requested) == [value for _, value in GAUGE]
+        assert requested.digest() != empty
+        assert values(requested) == [value for _, value in GAUGE]
         assert len(there.posted) == 3  # the probe, and twice the question
     login = "Basic " + base64.b64encode(b"me:secret").decode()
     assert all(headers["Authorization"] == login for _, headers in there.posted)
@@ -322,9 +322,9 @@ def test_raw_readings_stream_with_login_and_enter_the_digest() -> None:
 )
 def test_a_server_without_streams_is_asked_for_nothing_else(refusal: Answer) -> None:
     with web(names_of, lambda _: refusal) as there:
-        asked = server(there.url)
-        assert values(asked) is None
-        assert values(asked) is None
+        requested = server(there.url)
+        assert values(requested) is None
+        assert values(requested) is None
         assert (len(there.posted), there.questions) == (1, [])
 
 
@@ -336,9 +336,9 @@ def test_unsupported_selector_is_left_to_the_server() -> None:
 
 def test_refused_remote_read_falls_back_to_json() -> None:
     with web(names_of, streaming(lambda _: b"no such thing", status=400)) as there:
-        asked = server(there.url)
-        assert values(asked) is None
-        assert asked.streams() is False
+        requested = server(there.url)
+        assert values(requested) is None
+        assert requested.streams() is False
 
 
 def test_histograms_are_left_to_json() -> None:
@@ -349,9 +349,9 @@ def test_histograms_are_left_to_json() -> None:
 def test_unavailable_server_is_not_taken_for_one_without_streams() -> None:
     busy = iter([Answer(b"", 503), Answer(b"", 503), Answer(b"", 200, STREAM)])
     with web(names_of, lambda _: next(busy)) as there:
-        asked = server(there.url)
+        requested = server(there.url)
         with pytest.raises(ServerDownError, match="status 503"):
-            asked.streams()
+            requested.streams()
         assert server(there.url, retries=1).streams()
 
 
@@ -412,8 +412,8 @@ def test_samples_are_the_same_by_both_roads() -> None:
             return matrix(({"Hostname": "n1.example", "gpu": "0"}, [(T + 60, "0.1875"), (T + 120, "0.6875")]))
         return told({"resultType": "vector", "result": []})
 
-    def rows(asked: Server) -> list[tuple[object, ...]]:
-        parsed = read(asked, ScrapeSpec("c", "", 60), [TENSOR], since=at(T), until=at(T + 120))
+    def rows(requested: Server) -> list[tuple[object, ...]]:
+        parsed = read(requested, ScrapeSpec("c", "", 60), [TENSOR], since=at(T), until=at(T + 120))
         return parsed.frames["gpu_samples"].select("node", "gpu", "ts", "interval_s", "tensor_active").rows()
 
     with web(json, streaming()) as there:
@@ -440,8 +440,8 @@ def test_all_metrics_share_a_stream_except_over_long_intervals() -> None:
                 until=at(begin + interval_s),
             )
             assert len(there.posted) == posts
-        found = parsed.frames["gpu_samples"].select("node", "gpu", "gpu_util", "tensor_active").rows()
-        assert found == ([("n1", "0", 0.5, 0.5)] if posts else [])
+        actual = parsed.frames["gpu_samples"].select("node", "gpu", "gpu_util", "tensor_active").rows()
+        assert actual == ([("n1", "0", 0.5, 0.5)] if posts else [])
 
 
 def test_readings_of_xids_come_by_remote_read() -> None:

@@ -74,10 +74,10 @@ def names(url: str, **more: object) -> list[str]:
 
 def points(url: str, seconds: int, **more: object) -> list[float]:
     """Times (seconds after T) of the points that a grid of minutes gives."""
-    found = server(url, **more).points(  # type: ignore[arg-type]  # as above
+    actual = server(url, **more).points(  # type: ignore[arg-type]  # as above
         "up", first=at(T + 60), last=at(T + seconds), step=timedelta(seconds=60)
     )
-    return [(moment - T * 1000) / 1000 for moment in found.times.tolist()]
+    return [(moment - T * 1000) / 1000 for moment in actual.times.tolist()]
 
 
 def test_captured_averages_are_samples_of_the_time_before_them() -> None:
@@ -137,8 +137,8 @@ class Engine:
         (width,) = re.findall(r"\[(\d+)ms\]", params["query"])
         labels = {"gpu": "0", "Hostname": "n1"}
         if path.endswith("/query"):
-            found = self.within(float(params["time"]), int(width))
-            return matrix((labels, [(moment / 1000, str(value)) for moment, value in found]))
+            actual = self.within(float(params["time"]), int(width))
+            return matrix((labels, [(moment / 1000, str(value)) for moment, value in actual]))
         ends = range(int(params["start"]), int(params["end"]) + 1, int(params["step"]))
         inside = [(end, [value for _, value in self.within(end, int(width))]) for end in ends]
         return matrix((labels, [(end, str(sum(values) / len(values))) for end, values in inside if values]))
@@ -150,12 +150,12 @@ def test_each_reading_counts_once_at_any_offset_and_window_kind(closed: bool, of
     """A target is scraped at the same moment of each minute: one that is in no window would have no telemetry."""
     readings = [offset_ms + 60_000 * minute for minute in range(-1, 7)]
     with web(Engine(*readings, closed=closed)) as there:
-        found = server(there.url).points(
+        actual = server(there.url).points(
             f"avg_over_time(x{server(there.url).window(timedelta(minutes=1), at=at(T))})",
             first=at(T + 60), last=at(T + 360), step=timedelta(minutes=1),
         )  # fmt: skip
     first = 2 if offset_ms == 0 else 1  # at the end of the first minute, or within it
-    assert found.values.tolist() == [float(first + minute) for minute in range(6)]
+    assert actual.values.tolist() == [float(first + minute) for minute in range(6)]
 
 
 def test_a_server_is_asked_once_which_windows_it_has() -> None:
@@ -186,8 +186,8 @@ def test_raw_readings_requested_in_intervals_are_complete(closed: bool) -> None:
         return engine(path, params) if int(width) < 100 else Answer(b"", status=413)
 
     with web(answer) as there:
-        found = server(there.url).readings("x", since=at(T), until=at(T + 2), step=timedelta(milliseconds=50))
-    assert found.values.tolist() == list(range(1500))  # nor does one come twice
+        actual = server(there.url).readings("x", since=at(T), until=at(T + 2), step=timedelta(milliseconds=50))
+    assert actual.values.tolist() == list(range(1500))  # nor does one come twice
 
 
 def test_a_ratio_in_percent_is_left_out_whole() -> None:
@@ -282,12 +282,12 @@ def test_server_and_file_give_the_same_xids(
         return matrix(*answered)
 
     with web(answer) as there:
-        asked = read(server(there.url), WANTED, [XID], since=at(T - 60), until=at(T + 600))
+        requested = read(server(there.url), WANTED, [XID], since=at(T - 60), until=at(T + 600))
     text = "\n".join([*lines, "# EOF\n"]).encode()
     filed, *_ = parse_openmetrics([text], origin="x", cluster="c", interval_s=60, now=at(T + 3600))
-    found = asked.frames["health_events"]
-    assert found.equals(filed.frames["health_events"])
-    assert found.select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows() == events
+    actual = requested.frames["health_events"]
+    assert actual.equals(filed.frames["health_events"])
+    assert actual.select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows() == events
 
 
 def test_event_of_an_earlier_interval_is_not_repeated_by_another() -> None:
@@ -335,8 +335,8 @@ def test_xid_at_the_start_of_a_series_is_an_event_at_any_cut(
 
     with web(answer) as there_is:
         parsed = read(server(there_is.url), WANTED, [TENSOR, XID], since=at(T), until=at(T + 300))
-    found = parsed.frames["health_events"].select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows()
-    assert found == events
+    actual = parsed.frames["health_events"].select(pl.col("ts").dt.epoch("s") - T, "code", "severity").rows()
+    assert actual == events
     assert (parsed.rows_read, parsed.rejects.height) == (5 + len(range(second, 300, 15)), 0)
 
 
@@ -360,7 +360,7 @@ def test_a_question_that_is_too_much_is_asked_in_halves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "output"),
     [
         (422, "query processing would load too many samples into memory in query execution"),
         (503, "query timed out in expression evaluation"),
@@ -368,8 +368,8 @@ def test_a_question_that_is_too_much_is_asked_in_halves() -> None:
         (413, ""),
     ],
 )
-def test_query_too_large_for_a_single_point_is_a_clear_error(status: int, said: str) -> None:
-    body = json.dumps({"status": "error", "errorType": "execution", "error": said}).encode()
+def test_query_too_large_for_a_single_point_is_a_clear_error(status: int, output: str) -> None:
+    body = json.dumps({"status": "error", "errorType": "execution", "error": output}).encode()
     with web(lambda *_: Answer(body, status=status)) as there:
         with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
             points(there.url, 600)
@@ -398,7 +398,7 @@ HTML = Answer(b"<!doctype html><p>Welcome", kind="text/html")
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "output"),
     [
         (HTML, "answers, but not as Prometheus does.*Give the base address"),
         (Answer(b'{"hello": "world"}'), "answers, but not as Prometheus does"),
@@ -414,10 +414,10 @@ HTML = Answer(b"<!doctype html><p>Welcome", kind="text/html")
         (Answer(b"", 302, headers={"Location": "/"}), "cannot be asked: Exceeded 30 redirects"),
     ],
 )
-def test_misbehaving_server_is_an_error_and_not_an_empty_result(answer: Answer, said: str) -> None:
+def test_misbehaving_server_is_an_error_and_not_an_empty_result(answer: Answer, output: str) -> None:
     with web(lambda *_: answer) as there, pytest.raises(ServerDownError) as caught:
         names(there.url)
-    assert re.search(said, str(caught.value), re.DOTALL)
+    assert re.search(output, str(caught.value), re.DOTALL)
     assert str(caught.value).startswith(there.url)
 
 
@@ -460,21 +460,21 @@ def test_a_host_that_does_not_exist_is_named() -> None:
 def secret_in(url: Callable[[str], str], token: str | None, answer: Answer) -> tuple[str, str]:
     """What the server was shown, and all that we say."""
     with web(lambda *_: answer) as there:
-        asked = Server(url(there.url), login=Login(token=token), retries=0, sleep=never)
+        requested = Server(url(there.url), login=Login(token=token), retries=0, sleep=never)
         with pytest.raises(ServerDownError) as caught:
-            asked.names("", since=at(T), until=at(T + 60))
-    return there.questions[0][2]["Authorization"], f"{caught.value} {caught.value.args} {asked.url}"
+            requested.names("", since=at(T), until=at(T + 60))
+    return there.questions[0][2]["Authorization"], f"{caught.value} {caught.value.args} {requested.url}"
 
 
 @pytest.mark.parametrize("answer", [HTML, Answer(b"no", 401), Answer(b'{"data"'), Answer(b"", 502)])
 def test_secrets_reach_the_server_and_no_message(answer: Answer) -> None:
-    shown, said = secret_in(lambda url: url.replace("http://", "http://me:s3cr3t%40@"), None, answer)
+    shown, output = secret_in(lambda url: url.replace("http://", "http://me:s3cr3t%40@"), None, answer)
     assert base64.b64decode(shown.removeprefix("Basic ")) == b"me:s3cr3t@"
-    assert "s3cr3t" not in said
-    assert "me:" not in said
-    shown, said = secret_in(lambda url: url, "t0k3n", answer)
+    assert "s3cr3t" not in output
+    assert "me:" not in output
+    shown, output = secret_in(lambda url: url, "t0k3n", answer)
     assert shown == "Bearer t0k3n"
-    assert "t0k3n" not in said
+    assert "t0k3n" not in output
 
 
 ODD_ADDRESSES = (
@@ -516,8 +516,8 @@ def test_invalid_address_is_not_printed(url: str) -> None:
     assert without_secrets(url) == "an address that cannot be used"
 
 
-def series(*found: object) -> Answer:
-    return told({"resultType": "matrix", "result": list(found)})
+def series(*actual: object) -> Answer:
+    return told({"resultType": "matrix", "result": list(actual)})
 
 
 PAIR = [T + 60, "1"]
@@ -555,9 +555,9 @@ def test_impossible_json_is_an_error_that_names_the_server(answer: Answer) -> No
     assert str(caught.value).startswith(f"{there.url} answers, but not as Prometheus does")
 
 
-@pytest.mark.parametrize("found", [[1, None], "up", {"up": 1}])
-def test_names_that_are_none_are_an_error_that_names_the_server(found: object) -> None:
-    with web(lambda *_: told(found)) as there, pytest.raises(ServerDownError, match="names that are no list of text"):
+@pytest.mark.parametrize("actual", [[1, None], "up", {"up": 1}])
+def test_names_that_are_none_are_an_error_that_names_the_server(actual: object) -> None:
+    with web(lambda *_: told(actual)) as there, pytest.raises(ServerDownError, match="names that are no list of text"):
         names(there.url)
 
 
@@ -597,7 +597,7 @@ def test_the_digest_is_of_the_answers_since_it_was_last_asked() -> None:
 
 
 def test_server_with_other_metrics_differs_from_an_empty_one() -> None:
-    said = no_metrics("http://p", WANTED, ["up", "node_load1"]).message
-    assert 'no DCGM series that match {env="prod"}' in said
-    assert "2 metrics (up, node_load1)" in said
+    output = no_metrics("http://p", WANTED, ["up", "node_load1"]).message
+    assert 'no DCGM series that match {env="prod"}' in output
+    assert "2 metrics (up, node_load1)" in output
     assert "none at all" in no_metrics("http://p", WANTED, []).message

@@ -35,18 +35,18 @@ def line(labels: dict[str, str], points: Points) -> bytes:
 
 def all_of(data: bytes, *, part: int = 1 << 16) -> list[tuple[dict[str, str], list[tuple[int, float]]]]:
     """Each series' labels and readings."""
-    found = []
+    result = []
     parts = (data[begin : begin + part] for begin in range(0, len(data), part))
     for batch in batches(parts, T * 1000, T * 1000 + 10**6, Digest()):
         stops = batch.sizes.cumsum().tolist()
         points = list(zip((batch.times - T * 1000).tolist(), batch.values.tolist(), strict=True))
         for labels, size, stop in zip(batch.labels, batch.sizes.tolist(), stops, strict=True):
-            found.append((labels, points[stop - size : stop]))
-    return found
+            result.append((labels, points[stop - size : stop]))
+    return result
 
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False).map(repr)
-POINTS = st.dictionaries(st.integers(0, 10**6), NUMBERS, max_size=6).map(lambda found: sorted(found.items()))
+POINTS = st.dictionaries(st.integers(0, 10**6), NUMBERS, max_size=6).map(lambda result: sorted(result.items()))
 LABELS = st.dictionaries(st.sampled_from(["__name__", "values", "n"]), st.text(max_size=5) | st.just('},"values":['))
 
 
@@ -58,15 +58,15 @@ def test_lines_are_read_however_they_are_cut(
     data = b"".join(line(labels, points) for labels, points in series)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(victoria, "BATCH", batch)
-        found = all_of(data, part=part)
-    assert found == [(labels, [(ms, float(value)) for ms, value in points]) for labels, points in series if points]
+        result = all_of(data, part=part)
+    assert result == [(labels, [(ms, float(value)) for ms, value in points]) for labels, points in series if points]
 
 
 def test_null_and_nan_are_no_readings_and_infinity_is_one() -> None:
     spelled = ["1", "null", "NaN", "+Inf", '"Infinity"', "-Inf", '"-Infinity"', "1e-300"]
-    found = all_of(line({"a": "1"}, list(enumerate(spelled))) + line({"a": "2"}, [(0, "null")]))
+    result = all_of(line({"a": "1"}, list(enumerate(spelled))) + line({"a": "2"}, [(0, "null")]))
     inf = math.inf
-    assert found == [({"a": "1"}, [(0, 1.0), (3, inf), (4, inf), (5, -inf), (6, -inf), (7, 1e-300)])]
+    assert result == [({"a": "1"}, [(0, 1.0), (3, inf), (4, inf), (5, -inf), (6, -inf), (7, 1e-300)])]
 
 
 def test_larger_of_two_readings_of_one_time_counts_in_order() -> None:
@@ -115,14 +115,14 @@ def test_too_long_series_differs_from_damage(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_digest_is_of_the_lines_in_any_order() -> None:
-    found = []
+    result = []
     for lines in ([b"one", b"two"], [b"two", b"one"], [b"one"], [b"one", b"one"]):
         seen = Digest()
         for each in lines:
             seen.update(each)
-        found.append(seen.digest())
-    assert found[0] == found[1]
-    assert len(set(found)) == 3
+        result.append(seen.digest())
+    assert result[0] == result[1]
+    assert len(set(result)) == 3
 
 
 # --- a server
@@ -133,15 +133,15 @@ def exporting(body: Callable[[dict[str, str]], Answer]) -> Callable[[dict[str, s
     return lambda params: Answer(b"", kind=KIND) if "trackside_asks" in params["match[]"] else body(params)
 
 
-def values(asked: Server, seconds: int = 240) -> list[float] | None:
-    found = asked.samples(
+def values(requests_seen: Server, seconds: int = 240) -> list[float] | None:
+    result = requests_seen.samples(
         '{__name__=~"x|y"}',
         first=at(T + 60),
         last=at(T + seconds),
         step=timedelta(seconds=60),
         each=lambda batch: batch.values.tolist(),
     )
-    return None if found is None else [value for batch in found for value in batch]
+    return None if result is None else [value for batch in result for value in batch]
 
 
 def server(url: str, **more: object) -> Server:
@@ -153,14 +153,14 @@ ONE = Answer(line({"a": "1"}, [(15_000, "1"), (30_000, "2")]), kind=KIND)
 
 def test_a_server_that_exports_is_asked_whether_it_does_once() -> None:
     with web(lambda *_: matrix(), export=exporting(lambda _: ONE)) as there:
-        asked = server(there.url)
-        empty = asked.digest()
-        assert values(asked) == [1.0, 2.0]
-        first = asked.digest()
-        assert values(asked) == [1.0, 2.0]
-        assert asked.digest() == first != empty
-        assert (asked.transport(), asked.transport()) == ("export", "json")  # since it was last called
-        assert asked.describe_transport() == "VictoriaMetrics' export"
+        requests_seen = server(there.url)
+        empty = requests_seen.digest()
+        assert values(requests_seen) == [1.0, 2.0]
+        first = requests_seen.digest()
+        assert values(requests_seen) == [1.0, 2.0]
+        assert requests_seen.digest() == first != empty
+        assert (requests_seen.transport(), requests_seen.transport()) == ("export", "json")  # since it was last called
+        assert requests_seen.describe_transport() == "VictoriaMetrics' export"
         assert len(there.exported) == 3
         assert len(there.posted) == 1  # it has no remote read
     params, _ = there.exported[1]
@@ -179,11 +179,11 @@ def test_a_server_that_exports_is_asked_whether_it_does_once() -> None:
 )
 def test_a_server_that_does_not_export_is_asked_in_json(refusal: Answer) -> None:
     with web(lambda *_: matrix(), export=lambda _: refusal) as there:
-        asked = server(there.url)
-        assert values(asked) is None
-        assert values(asked) is None
+        requests_seen = server(there.url)
+        assert values(requests_seen) is None
+        assert values(requests_seen) is None
         assert len(there.exported) == 1
-        assert asked.describe_transport().startswith("queries in JSON")
+        assert requests_seen.describe_transport().startswith("queries in JSON")
 
 
 def test_without_raw_roads_nothing_is_asked_for() -> None:
@@ -205,8 +205,8 @@ def test_too_large_export_is_halved_by_time_then_by_metric() -> None:
 
     def answer(params: dict[str, str]) -> Answer:
         if float(params["end"]) - float(params["start"]) > 120 or "|" in params["match[]"]:
-            said = "cannot select more than -search.maxSamplesPerQuery=10 samples; possible solutions: ..."
-            return Answer(said.encode(), 422, "text/plain")
+            output = "cannot select more than -search.maxSamplesPerQuery=10 samples; possible solutions: ..."
+            return Answer(output.encode(), 422, "text/plain")
         asked_for.append((params["match[]"], params["start"], params["end"]))
         return Answer(line({"m": params["match[]"]}, [(round(float(params["end"]) - T) * 1000, "1")]), kind=KIND)
 

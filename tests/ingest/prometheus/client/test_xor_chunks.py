@@ -55,11 +55,11 @@ DELTAS = st.one_of(
 def runs(draw: st.DrawFn) -> list[Sample]:
     """Samples of a chunk: regular or not, values that stay, change a little, or anything."""
     time = draw(st.one_of(st.just(T), st.integers(-(2**62), 2**62)))
-    found: list[Sample] = []
+    result: list[Sample] = []
     for delta, value, stays in draw(st.lists(st.tuples(DELTAS, VALUES, st.booleans()), max_size=40)):
-        found.append((time, found[-1][1] if found and stays else value))
+        result.append((time, result[-1][1] if result and stays else value))
         time += delta
-    return found
+    return result
 
 
 @given(st.lists(runs(), min_size=1, max_size=12), st.binary(max_size=9))
@@ -74,12 +74,12 @@ def test_chunks_of_any_samples_round_trip_with_anything_between(chunks: list[lis
 def test_random_bytes_decode_as_by_the_plain_decoder_or_fail(tails: list[bytes], count: int) -> None:
     chunks = [count.to_bytes(2, "big") + tail for tail in tails]
     try:
-        told = [read_chunk(chunk) for chunk in chunks]
+        reported = [read_chunk(chunk) for chunk in chunks]
     except ValueError:
         with pytest.raises(DamagedChunkError):
             decoded(*chunks)
     else:
-        assert decoded(*chunks) == told
+        assert decoded(*chunks) == reported
 
 
 @given(runs().filter(bool), st.data())
@@ -97,12 +97,12 @@ def test_chunk_with_a_flipped_bit_decodes_as_by_plain_decoder() -> None:
         flipped = bytearray(chunk)
         flipped[bit // 8] ^= 128 >> bit % 8
         try:
-            told = read_chunk(bytes(flipped))
+            reported = read_chunk(bytes(flipped))
         except ValueError:
             with pytest.raises(DamagedChunkError):
                 decoded(bytes(flipped))
         else:
-            assert decoded(bytes(flipped)) == [told], bit
+            assert decoded(bytes(flipped)) == [reported], bit
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 120])

@@ -36,31 +36,33 @@ SECONDS = range(15, 2 * 3600 + 1, 15)
 def series() -> dict[str, list[tuple[str, int]]]:
     """Values and seconds after T of each series: GPUs, their errors, nodes, links that go down, Slurm, and others."""
     chance = random.Random(11)
-    found: dict[str, list[tuple[str, int]]] = {}
+    result: dict[str, list[tuple[str, int]]] = {}
     for gpu in range(2):
         labels = f'gpu="{gpu}",UUID="GPU-{gpu}",Hostname="n1"'
-        found[f"{GPU}{{{labels}}}"] = [(str(chance.randrange(101)), s) for s in SECONDS]
-        found[f"DCGM_FI_DEV_XID_ERRORS{{{labels}}}"] = [("79" if s > 3000 and gpu else "0", s) for s in SECONDS]
-        found[f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{labels}}}"] = [(str(int(s > 4000)), s) for s in SECONDS]
+        result[f"{GPU}{{{labels}}}"] = [(str(chance.randrange(101)), s) for s in SECONDS]
+        result[f"DCGM_FI_DEV_XID_ERRORS{{{labels}}}"] = [("79" if s > 3000 and gpu else "0", s) for s in SECONDS]
+        result[f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{labels}}}"] = [(str(int(s > 4000)), s) for s in SECONDS]
     node = 'instance="10.0.0.1:9100"'
-    found[f'node_uname_info{{{node},nodename="n1"}}'] = [("1", s) for s in SECONDS]
-    found[f"node_load1{{{node}}}"] = [(str(chance.randrange(64)), s) for s in SECONDS]
+    result[f'node_uname_info{{{node},nodename="n1"}}'] = [("1", s) for s in SECONDS]
+    result[f"node_load1{{{node}}}"] = [(str(chance.randrange(64)), s) for s in SECONDS]
     port = f'{node},device="mlx5_0",port="1"'
-    found[f"node_infiniband_port_data_received_bytes_total{{{port}}}"] = [(str(1000 * s), s) for s in SECONDS]
-    found[f"node_infiniband_link_downed_total{{{port}}}"] = [(str(int(s > 5000)), s) for s in SECONDS]
-    found["slurm_nodes_alloc"] = [("5", s) for s in SECONDS]
-    found["go_goroutines"] = [("7", s) for s in SECONDS]
-    return found
+    result[f"node_infiniband_port_data_received_bytes_total{{{port}}}"] = [(str(1000 * s), s) for s in SECONDS]
+    result[f"node_infiniband_link_downed_total{{{port}}}"] = [(str(int(s > 5000)), s) for s in SECONDS]
+    result["slurm_nodes_alloc"] = [("5", s) for s in SECONDS]
+    result["go_goroutines"] = [("7", s) for s in SECONDS]
+    return result
 
 
 def by_series() -> str:
     """As promtool writes it: all of a series, then the next."""
-    return "".join(f"{name} {value} {T + s}\n" for name, told in series().items() for value, s in told) + "# EOF\n"
+    return (
+        "".join(f"{name} {value} {T + s}\n" for name, reported in series().items() for value, s in reported) + "# EOF\n"
+    )
 
 
 def by_time() -> str:
     """As it was scraped: all series, then again."""
-    rows = [(s, f"{name} {value} {T + s}000\n") for name, told in series().items() for value, s in told]
+    rows = [(s, f"{name} {value} {T + s}000\n") for name, reported in series().items() for value, s in reported]
     return "".join(line for _, line in sorted(rows, key=lambda row: row[0]))
 
 
@@ -79,18 +81,18 @@ def as_parquet(text: str) -> bytes:
             continue
         name, value, at = line.rsplit(" ", 2)
         metric, _, labels = name.partition("{")
-        told = dict(pair.split("=") for pair in labels.rstrip("}").split(",") if pair)
+        reported = dict(pair.split("=") for pair in labels.rstrip("}").split(",") if pair)
         moment = datetime.fromtimestamp(int(at), UTC)
         rows.append({"__name__": metric, "timestamp": moment, "value": float(value)} | {
-            key: each.strip('"') for key, each in told.items()
+            key: each.strip('"') for key, each in reported.items()
         })  # fmt: skip
     data = io.BytesIO()
     pl.DataFrame(rows, infer_schema_length=None).write_parquet(data)
     return data.getvalue()
 
 
-def ingest(warehouse: Path, *files: Path | str, config: Config | None = None, **asked: object) -> list[Report]:
-    wanted = TelemetryRequest(**{"cluster": "c", **asked})  # type: ignore[arg-type]  # fields of Asked
+def ingest(warehouse: Path, *files: Path | str, config: Config | None = None, **requested: object) -> list[Report]:
+    wanted = TelemetryRequest(**{"cluster": "c", **requested})  # type: ignore[arg-type]  # fields of Asked
     with open_writer(warehouse, verb="test", now=NOW) as writer:
         names = [str(file) for file in files]
         return ingest_files(writer, config or Config(), names, wanted, now=NOW, progress=lambda *_: None)
@@ -131,14 +133,14 @@ def test_one_file_feeds_every_source_with_a_report_and_load_each(tmp_path: Path)
 
 
 def test_what_it_tells(reference: Path) -> None:
-    found = contents(reference)
-    assert found["gpu_samples"].height == 240
-    metrics = set(found["node_samples"]["metric"])
+    result = contents(reference)
+    assert result["gpu_samples"].height == 240
+    metrics = set(result["node_samples"]["metric"])
     assert {"load1", "ib_received_bytes_per_s"} <= metrics
-    rates = found["node_samples"].filter(pl.col("metric") == "ib_received_bytes_per_s")["value"]
+    rates = result["node_samples"].filter(pl.col("metric") == "ib_received_bytes_per_s")["value"]
     assert rates.to_list() == pytest.approx([1000.0] * 120)
-    assert set(found["cluster_samples"]["value"]) == {5.0}
-    events = found["health_events"].select("kind", "node", "gpu", "device", pl.col("ts").dt.epoch("s") - T)
+    assert set(result["cluster_samples"]["value"]) == {5.0}
+    events = result["health_events"].select("kind", "node", "gpu", "device", pl.col("ts").dt.epoch("s") - T)
     assert {("xid", "n1", "1", None, 3015), ("ib", "n1", None, "mlx5_0/1", 5010)} <= set(events.iter_rows())
     assert ("ecc", "n1", "0", None, 4005) in set(events.iter_rows())
 
@@ -274,14 +276,14 @@ def test_a_mapping_of_ones_own_is_read_from_files_too(tmp_path: Path) -> None:
     config = Config.model_validate({"prometheus": {"metric": [entry]}})
     ingest(tmp_path / "w", written(tmp_path, "all.om", by_series()), config=config)
     with open_reader(tmp_path / "w") as reader:
-        found = reader.table("cluster_samples").filter(pl.col("metric") == "goroutines")
-    assert set(found["value"]) == {7.0}
+        result = reader.table("cluster_samples").filter(pl.col("metric") == "goroutines")
+    assert set(result["value"]) == {7.0}
 
 
 def test_progress_reports_how_far_a_large_file_is(tmp_path: Path) -> None:
     path = written(tmp_path, "all.om", by_series())
-    told: list[tuple[str, int, int]] = []
+    reported: list[tuple[str, int, int]] = []
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
-        asked = TelemetryRequest(cluster="c")
-        ingest_files(writer, Config(), [str(path)], asked, now=NOW, progress=lambda *each: told.append(each))
-    assert told == [(str(path), 0, 1), (f"{path} (100 %)", 0, 1)]
+        requested = TelemetryRequest(cluster="c")
+        ingest_files(writer, Config(), [str(path)], requested, now=NOW, progress=lambda *each: reported.append(each))
+    assert reported == [(str(path), 0, 1), (f"{path} (100 %)", 0, 1)]

@@ -38,8 +38,8 @@ def everything(*lines: str, end: str = "\n# EOF\n", size: int = 1 << 20, **more:
     """What each source makes of a text that comes in pieces of so many bytes."""
     data = ("\n".join(lines) + end).encode()
     pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
-    found = parse_openmetrics(pieces, origin="all.om", cluster="c", interval_s=60, now=NOW, **more)  # type: ignore[arg-type]  # the parser's own options
-    return {parsed.source: parsed for parsed in found}
+    result = parse_openmetrics(pieces, origin="all.om", cluster="c", interval_s=60, now=NOW, **more)  # type: ignore[arg-type]  # the parser's own options
+    return {parsed.source: parsed for parsed in result}
 
 
 def only(parsed: Parsed) -> dict[str, object]:
@@ -100,9 +100,9 @@ def test_a_line_is_a_sample_in_base_units(line: str, column: str, value: float) 
 )
 def test_a_line_that_cannot_be_used_is_kept_with_its_reason(line: str, reason: str) -> None:
     parsed = parse("# TYPE DCGM_FI_DEV_GPU_UTIL gauge", GOOD, line)
-    ((number, said),) = refusals(parsed)
+    ((number, output),) = refusals(parsed)
     assert number == 3
-    assert said.startswith(reason)
+    assert output.startswith(reason)
     assert parsed.rejects["raw"].to_list() == [line]
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (2, 1, 1)
 
@@ -202,7 +202,7 @@ def test_text_without_a_known_metric_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "output"),
     [
         *((data, "x: empty") for data in (b"", b"\n\n", b"# EOF\n")),
         (b"JobID|State\n7|RUNNING\n", "not telemetry of a known kind; it begins with"),
@@ -211,8 +211,8 @@ def test_text_without_a_known_metric_is_reported() -> None:
         (b"hello world\nfoo bar\n", "not telemetry of a known kind; it begins with"),
     ],
 )
-def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes, said: str) -> None:
-    with pytest.raises(UnrecognisedInputError, match=said):
+def test_what_is_not_telemetry_is_not_taken_for_it(data: bytes, output: str) -> None:
+    with pytest.raises(UnrecognisedInputError, match=output):
         parse_openmetrics([data], origin="x", cluster="c", interval_s=60, now=NOW)
 
 
@@ -234,7 +234,7 @@ def test_samples_are_the_means_of_the_readings_of_each_minute(read: dict[tuple[s
     cells: dict[tuple[str, int], list[float]] = {}
     for (gpu, second), value in read.items():
         cells.setdefault((gpu, -(-second // 60)), []).append(value / 100)
-    found = {}
+    result = {}
     for gpu, ts, interval_s, value in frame.select("gpu", "ts", "interval_s", "gpu_util").iter_rows():
         begin = (ts - at(T)).total_seconds()
         minute = -(-(begin + interval_s) // 60)
@@ -243,8 +243,10 @@ def test_samples_are_the_means_of_the_readings_of_each_minute(read: dict[tuple[s
             min(m for g, m in cells if g == gpu),
             max(m for g, m in cells if g == gpu),
         }
-        found[gpu, minute] = value
-    assert found == {key: pytest.approx(sum(told) / len(told), rel=1e-6, abs=1e-9) for key, told in cells.items()}
+        result[gpu, minute] = value
+    assert result == {
+        key: pytest.approx(sum(reported) / len(reported), rel=1e-6, abs=1e-9) for key, reported in cells.items()
+    }
 
 
 # --- all sources
@@ -268,11 +270,11 @@ SOURCES = ["prometheus.gpu", "prometheus.node", "prometheus.slurm", "prometheus.
 
 
 def test_mixed_text_is_split_by_source_and_each_line_counted() -> None:
-    found = everything(*MIXED, "rubbish")
-    assert list(found) == SOURCES
+    result = everything(*MIXED, "rubbish")
+    assert list(result) == SOURCES
     counts = {
         source: (each.rows_read, each.rows_loaded, each.rows_skipped, each.rows_rejected)
-        for source, each in found.items()
+        for source, each in result.items()
     }
     assert counts == {
         "prometheus.gpu": (241, 120, 120, 1),  # with what belongs to nobody
@@ -281,11 +283,11 @@ def test_mixed_text_is_split_by_source_and_each_line_counted() -> None:
         "prometheus.kubernetes": (120, 120, 0, 0),
         "prometheus.health": (240, 120, 120, 0),  # looked at by both
     }
-    assert found["prometheus.node"].frames["node_samples"]["node"].unique().to_list() == ["n1"]
-    assert found["prometheus.slurm"].frames["cluster_samples"]["device"].unique().to_list() == ["allocated"]
-    (event,) = found["prometheus.health"].frames["health_events"].iter_rows(named=True)
+    assert result["prometheus.node"].frames["node_samples"]["node"].unique().to_list() == ["n1"]
+    assert result["prometheus.slurm"].frames["cluster_samples"]["device"].unique().to_list() == ["allocated"]
+    (event,) = result["prometheus.health"].frames["health_events"].iter_rows(named=True)
     assert (event["kind"], event["gpu"], event["ts"]) == ("ecc", "0", at(T + 615))
-    (alias,) = found["prometheus.kubernetes"].frames["node_aliases"].iter_rows(named=True)
+    (alias,) = result["prometheus.kubernetes"].frames["node_aliases"].iter_rows(named=True)
     assert (alias["name"], alias["node"]) == ("n1", "worker-3")
 
 
@@ -298,9 +300,9 @@ def test_wanted_metric_is_counted_whatever_else_the_file_has(name: str) -> None:
     """How a host calls itself vanished from the account of a file that had GPUs only."""
     line = f'{name}{{gpu="0",Hostname="n1",instance="n1:9100",nodename="n1",pod="p",node="n1"}} 1'
     for beside in ([], [GOOD], ["unknown 1"]):
-        found = everything(f"{line} {T}", *beside)
-        assert sum(parsed.rows_read for parsed in found.values()) >= 1 + len(beside)
-        assert max(parsed.rows_read for parsed in found.values()) <= 1 + len(beside)
+        result = everything(f"{line} {T}", *beside)
+        assert sum(parsed.rows_read for parsed in result.values()) >= 1 + len(beside)
+        assert max(parsed.rows_read for parsed in result.values()) <= 1 + len(beside)
 
 
 def test_file_with_host_names_only_has_nothing_to_load() -> None:
@@ -348,7 +350,7 @@ def test_larger_of_two_values_of_one_time_counts_with_a_warning() -> None:
     parsed = parse(GOOD, GOOD.replace(" 50 ", " 70 "), GOOD.replace(" 50 ", " NaN "))
     assert only_values(parsed) == [("0", pytest.approx(0.7), None)]
     assert (parsed.rows_loaded, parsed.rows_duplicate) == (1, 2)
-    assert [said for said in messages(parsed.warnings) if "the larger counts" in said] == [
+    assert [output for output in messages(parsed.warnings) if "the larger counts" in output] == [
         "1 readings have another value than one of the same series and time: the larger counts"
     ]
 
@@ -417,10 +419,10 @@ def damaged(draw: st.DrawFn) -> bytes:
 def test_no_bytes_break_the_reader_or_its_account_of_lines(data: bytes, size: int) -> None:
     pieces = [data[begin : begin + size] for begin in range(0, len(data), size)]
     with suppress(InputError):
-        found = parse_openmetrics(pieces, origin="x", cluster="c", interval_s=60, now=NOW)
+        result = parse_openmetrics(pieces, origin="x", cluster="c", interval_s=60, now=NOW)
         stripped = [line.strip(b" \t\r") for line in data.split(b"\n")]
         lines = [line for line in stripped if line and not line.startswith(b"#")]
-        read = {parsed.source: parsed.rows_read for parsed in found}  # Parsed itself checks each account
+        read = {parsed.source: parsed.rows_read for parsed in result}  # Parsed itself checks each account
         assert max(read.values()) <= len(lines)
         assert sum(read.values()) >= len(lines)
-        assert found[0].rejects["line"].drop_nulls().is_between(1, data.count(b"\n") + 1).all()
+        assert result[0].rejects["line"].drop_nulls().is_between(1, data.count(b"\n") + 1).all()

@@ -54,7 +54,7 @@ def utils(parsed: list[Parsed]) -> list[tuple[str, str, float, float]]:
 
 
 @pytest.mark.parametrize(
-    ("columns", "found"),
+    ("columns", "result"),
     [
         (["__name__", "timestamp", "value", "gpu"], ("__name__", "timestamp", "value")),
         (["name", "__name__", "timestamp", "value"], ("__name__", "timestamp", "value")),
@@ -65,8 +65,8 @@ def utils(parsed: list[Parsed]) -> list[tuple[str, str, float, float]]:
         (["node", "ts", "kind", "code"], None),
     ],
 )
-def test_columns_decide_whether_rows_are_readings(columns: list[str], found: tuple[str, str, str] | None) -> None:
-    assert columns_of_readings(columns) == found
+def test_columns_decide_whether_rows_are_readings(columns: list[str], result: tuple[str, str, str] | None) -> None:
+    assert columns_of_readings(columns) == result
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_parquet_readings_equal_the_same_readings_as_text() -> None:
 
 
 def _line(name: str, labels: dict[str, str], value: float, moment: int) -> str:
-    told = ",".join(f'{key}="{each}"' for key, each in labels.items())
-    return f"{name}{{{told}}} {value} {moment}\n"
+    reported = ",".join(f'{key}="{each}"' for key, each in labels.items())
+    return f"{name}{{{reported}}} {value} {moment}\n"
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         (pl.lit("2026-11-21").alias("timestamp"), "timestamp is String, and should be a time with a zone"),
         (pl.col("timestamp").dt.replace_time_zone(None), "should be a time with a zone"),
@@ -155,8 +155,8 @@ def _line(name: str, labels: dict[str, str], value: float, moment: int) -> str:
         (pl.lit(1.5).alias("__name__"), "__name__ is Float64, and should be text"),
     ],
 )
-def test_columns_of_other_kinds_are_refused_as_a_whole(change: pl.Expr, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_columns_of_other_kinds_are_refused_as_a_whole(change: pl.Expr, output: str) -> None:
+    with pytest.raises(InputError, match=output):
         parse(rows({}).with_columns(change))
 
 
@@ -192,12 +192,12 @@ def gathered(readings: list[tuple[int, int, float]], cuts: int, **window: Any) -
     return gathering.finish()
 
 
-def as_dict(found: Gathered) -> dict[tuple[str, int], float]:
+def as_dict(result: Gathered) -> dict[tuple[str, int], float]:
     labels = [
-        each["x"] for each, size in zip(found.samples.labels, found.samples.sizes, strict=True) for _ in range(size)
+        each["x"] for each, size in zip(result.samples.labels, result.samples.sizes, strict=True) for _ in range(size)
     ]
-    times = (found.samples.times // 1000 - T).tolist()
-    return {(x, second): value for x, second, value in zip(labels, times, found.samples.values.tolist(), strict=True)}
+    times = (result.samples.times // 1000 - T).tolist()
+    return {(x, second): value for x, second, value in zip(labels, times, result.samples.values.tolist(), strict=True)}
 
 
 @settings(max_examples=150, deadline=None)
@@ -205,27 +205,27 @@ def as_dict(found: Gathered) -> dict[tuple[str, int], float]:
 def test_readings_are_gathered_as_a_dictionary_would(
     readings: list[tuple[int, int, float]], cuts: int, low: int, high: int
 ) -> None:
-    found = gathered(readings, cuts, since=at(T + low), until=at(T + high))
+    result = gathered(readings, cuts, since=at(T + low), until=at(T + high))
     best: dict[tuple[str, int], float] = {}
     for number, second, value in readings:
         if low < second <= high:
             there = best.get((str(number), second), float("nan"))
             best[str(number), second] = value if np.isnan(there) or value > there else there
-    assert as_dict(found) == pytest.approx(best, nan_ok=True)
-    assert len(found.samples.values) == len(best)
+    assert as_dict(result) == pytest.approx(best, nan_ok=True)
+    assert len(result.samples.values) == len(best)
     inside = [number for number, second, _ in readings if low < second <= high]
-    told = {labels["x"]: int(count) for labels, count in zip(found.samples.labels, found.n_readings, strict=True)}
-    assert told == {str(number): inside.count(number) for number in set(inside)}
-    assert sum(found.outside.values()) == len(readings) - len(inside)
-    for name, count in found.outside.items():
+    reported = {labels["x"]: int(count) for labels, count in zip(result.samples.labels, result.n_readings, strict=True)}
+    assert reported == {str(number): inside.count(number) for number in set(inside)}
+    assert sum(result.outside.values()) == len(readings) - len(inside)
+    for name, count in result.outside.items():
         assert count == sum(f"m{n % 2}" == name and not low < second <= high for n, second, _ in readings)
 
 
 @settings(max_examples=50, deadline=None)
 @given(READINGS)
 def test_batches_have_all_of_some_metrics_and_each_series_whole(readings: list[tuple[int, int, float]]) -> None:
-    found = gathered(readings, 7)
-    some = named(found.samples, {"m1"})
+    result = gathered(readings, 7)
+    some = named(result.samples, {"m1"})
     parts = batches(some)
     assert [labels for part in parts for labels in part.labels] == some.labels
     assert {labels["x"] for labels in some.labels} == {str(n) for n, _, _ in readings if n % 2}

@@ -67,16 +67,16 @@ def test_valid_row_is_loaded_into_the_table_of_its_columns(table: str) -> None:
     assert (parsed.source, parsed.rows_loaded, parsed.rows_read) == (SOURCES[table], 1, 1)
     (name,) = parsed.frames
     assert name == table
-    told = parsed.frames[name].row(0, named=True)
-    assert {key: told[key] for key in ROWS[table]} == ROWS[table]
-    assert told["cluster"] == "c"
+    reported = parsed.frames[name].row(0, named=True)
+    assert {key: reported[key] for key in ROWS[table]} == ROWS[table]
+    assert reported["cluster"] == "c"
 
 
 @pytest.mark.parametrize("table", ROWS)
 def test_all_columns_of_a_table_identify_it(table: str) -> None:
-    found = table_of_columns(list(SCHEMAS[table]))
-    assert found is not None
-    assert found.name == table
+    result = table_of_columns(list(SCHEMAS[table]))
+    assert result is not None
+    assert result.name == table
 
 
 def test_every_table_that_files_may_hold_is_tested() -> None:
@@ -91,15 +91,15 @@ def test_file_matching_several_tables_is_the_one_it_matches_best() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "lost", "said"),
+    ("table", "lost", "output"),
     [
         ("gpu_samples", "interval_s", r"lacks the column\(s\) interval_s; it has node, gpu"),
         ("node_samples", "device", r"lacks the column\(s\) device; it has node, metric"),
         ("health_events", "code", r"lacks the column\(s\) code; it has node"),
     ],
 )
-def test_a_file_that_lacks_a_column_is_refused_as_a_whole(table: str, lost: str, said: str) -> None:
-    with pytest.raises(MissingColumnError, match=said):
+def test_a_file_that_lacks_a_column_is_refused_as_a_whole(table: str, lost: str, output: str) -> None:
+    with pytest.raises(MissingColumnError, match=output):
         parse(rows(table, {}).drop(lost))
 
 
@@ -203,18 +203,18 @@ def test_of_rows_that_speak_for_the_same_time_the_first_stays() -> None:
     )
 )
 def test_any_rows_are_all_counted_and_no_time_is_covered_twice(
-    told: list[tuple[str, int, float | None, float | None]],
+    reported: list[tuple[str, int, float | None, float | None]],
 ) -> None:
     frame = rows(
         "gpu_samples",
-        *({"gpu": gpu, "ts": at(T + 10 * t), "interval_s": s, "gpu_util": v} for gpu, t, s, v in told),
+        *({"gpu": gpu, "ts": at(T + 10 * t), "interval_s": s, "gpu_util": v} for gpu, t, s, v in reported),
     )
     parsed = parse(frame)  # Parsed itself checks the account
-    assert parsed.rows_read == len(told)
+    assert parsed.rows_read == len(reported)
     kept = parsed.frames["gpu_samples"].with_columns(end("ts", "interval_s").alias("end")).sort("gpu", "ts")
     for (gpu, _, stop), (next_gpu, begin, _) in pairwise(kept.select("gpu", "ts", "end").iter_rows()):
         assert gpu != next_gpu or stop <= begin
-    good = {(gpu, t) for gpu, t, s, v in told if s is not None and s > 0 and (v is None or 0 <= v <= 1)}
+    good = {(gpu, t) for gpu, t, s, v in reported if s is not None and s > 0 and (v is None or 0 <= v <= 1)}
     first = {gpu: min(t for each, t in good if each == gpu) for gpu, _ in good}
     assert {(gpu, at(T + 10 * t)) for gpu, t in first.items()} <= set(kept.select("gpu", "ts").iter_rows())
 

@@ -35,7 +35,7 @@ def samples(*frames: pl.DataFrame, interval_s: int = 60) -> pl.DataFrame:
     return wide(averaged(pl.concat(frames), interval_s=interval_s), cluster="c")
 
 
-def told(frame: pl.DataFrame, column: str = "tensor_active") -> list[tuple[float, float, float | None]]:
+def intervals(frame: pl.DataFrame, column: str = "tensor_active") -> list[tuple[float, float, float | None]]:
     """From, to (seconds after T) and value of each sample."""
     seconds = frame.sort("node", "gpu", "ts").select(
         pl.col("ts").dt.epoch("ms") / 1000 - T, end("ts", "interval_s").dt.epoch("ms").alias("end") / 1000 - T, column
@@ -52,29 +52,29 @@ def sample(second: float, interval_s: float, **values: float) -> pl.DataFrame:
 
 def test_a_reading_speaks_for_the_time_before_it() -> None:
     regular = [(15.0 * n, 0.5 if n <= 4 else 1.0) for n in range(1, 9)]
-    assert told(samples(readings(*regular))) == [(0, 60, 0.5), (60, 120, 1.0)]
+    assert intervals(samples(readings(*regular))) == [(0, 60, 0.5), (60, 120, 1.0)]
 
 
 def test_a_gap_stays_a_gap() -> None:
     regular = [(15.0 * n, 0.5) for n in (*range(1, 5), *range(13, 17))]
-    assert told(samples(readings(*regular))) == [(0, 60, 0.5), (180, 240, 0.5)]
+    assert intervals(samples(readings(*regular))) == [(0, 60, 0.5), (180, 240, 0.5)]
 
 
 def test_cells_at_the_ends_speak_only_for_what_was_read_of_them() -> None:
-    found = samples(readings(*[(15.0 * n, 0.5) for n in range(3, 11)]))
-    assert told(found) == [(30, 60, 0.5), (60, 120, 0.5), (120, 150, 0.5)]
+    result = samples(readings(*[(15.0 * n, 0.5) for n in range(3, 11)]))
+    assert intervals(result) == [(30, 60, 0.5), (60, 120, 0.5), (120, 150, 0.5)]
 
 
 def test_last_cell_is_whole_when_no_further_reading_is_due() -> None:
-    found = samples(readings(*[(7.0 + 15 * n, 0.5) for n in range(8)]))
-    assert told(found) == [(0, 60, 0.5), (60, 120, 0.5)]
+    result = samples(readings(*[(7.0 + 15 * n, 0.5) for n in range(8)]))
+    assert intervals(result) == [(0, 60, 0.5), (60, 120, 0.5)]
 
 
 def test_readings_of_other_metrics_keep_a_cell_whole() -> None:
     power = readings(*[(15.0 * n, 700.0) for n in range(1, 9)], column="power_w")
-    found = samples(readings((15, 0.5), (30, 0.5)), power)
-    assert told(found) == [(0, 60, 0.5), (60, 120, None)]
-    assert told(found, "power_w") == [(0, 60, 700.0), (60, 120, 700.0)]
+    result = samples(readings((15, 0.5), (30, 0.5)), power)
+    assert intervals(result) == [(0, 60, 0.5), (60, 120, None)]
+    assert intervals(result, "power_w") == [(0, 60, 700.0), (60, 120, 700.0)]
 
 
 def test_a_series_per_job_doubles_nothing() -> None:
@@ -93,8 +93,8 @@ def test_instances_add_up_to_a_gpu_and_its_own_value_wins() -> None:
         readings((60, 300.0), instance="1", column="power_w"),
         readings((60, 700.0), column="power_w"),
     ]
-    found = of_whole_gpus(pl.concat(parts)).sort("column")
-    assert found.select("column", "value").rows() == [
+    result = of_whole_gpus(pl.concat(parts)).sort("column")
+    assert result.select("column", "value").rows() == [
         ("gr_engine_active", 0.4),
         ("memory_used_bytes", 30.0),
         ("power_w", 700.0),
@@ -119,20 +119,20 @@ def test_a_new_value_beats_an_old_one_and_any_value_beats_none() -> None:
 def test_the_edge_of_a_file_does_not_replace_a_whole_cell(order: tuple[int, int]) -> None:
     both = [sample(0, 60, tensor_active=0.5), sample(0, 30, tensor_active=0.1)]
     merged = merge(both[order[0]], both[order[1]], interval_s=60)
-    assert told(merged) == [(0, 60, 0.5)]
+    assert intervals(merged) == [(0, 60, 0.5)]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_edges_that_complete_each_other_both_stay(order: tuple[int, int]) -> None:
     both = [sample(0, 30, tensor_active=0.5), sample(30, 30, tensor_active=0.1)]
-    assert told(merge(both[order[0]], both[order[1]], interval_s=60)) == [(0, 30, 0.5), (30, 60, 0.1)]
+    assert intervals(merge(both[order[0]], both[order[1]], interval_s=60)) == [(0, 30, 0.5), (30, 60, 0.1)]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_shorter_of_two_edges_in_a_cell_keeps_the_remaining_time(order: tuple[int, int]) -> None:
     both = [sample(0, 40, tensor_active=0.5), sample(15, 45, tensor_active=0.1)]
     merged = merge(both[order[0]], both[order[1]], interval_s=60)
-    assert told(merged) == [(0, 15, 0.5), (15, 60, 0.1)]
+    assert intervals(merged) == [(0, 15, 0.5), (15, 60, 0.1)]
     for again in both:
         assert merge(merged, again, interval_s=60).equals(merged)
 
@@ -144,8 +144,8 @@ def test_edge_between_two_longer_keeps_the_middle_of_the_cell(order: tuple[int, 
     merged = three[0].clear()
     for number in order:
         merged = merge(merged, three[number], interval_s=60)
-    assert told(merged) == [(0, 25, 0.5), (25, 35, 0.1), (35, 60, 0.9)]
-    assert told(merge(merged, sample(0, 60, tensor_active=0.3), interval_s=60)) == [(0, 60, 0.3)]
+    assert intervals(merged) == [(0, 25, 0.5), (25, 35, 0.1), (35, 60, 0.9)]
+    assert intervals(merge(merged, sample(0, 60, tensor_active=0.3), interval_s=60)) == [(0, 60, 0.3)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -158,20 +158,20 @@ def test_pieces_cut_anywhere_speak_for_all_the_time_of_the_whole(seed: int) -> N
     merged = samples(readings(*lines)).clear()
     for piece in pieces:
         merged = merge(merged, samples(readings(*piece)), interval_s=60)
-    spans = [(low, high) for low, high, _ in told(merged)]
+    spans = [(low, high) for low, high, _ in intervals(merged)]
     assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
     assert (spans[0][0], spans[-1][1]) == (0, 15.0 * 199)
 
 
 def test_a_finer_reading_of_the_same_time_replaces_a_coarser_one() -> None:
     merged = merge(sample(0, 3600, tensor_active=0.5), sample(600, 60, tensor_active=0.1), interval_s=60)
-    assert told(merged) == [(600, 660, 0.1)]
+    assert intervals(merged) == [(600, 660, 0.1)]
 
 
 def test_a_coarser_reading_of_the_same_time_replaces_finer_ones() -> None:
     fine = pl.concat([sample(60 * n, 60, tensor_active=0.5) for n in range(61)])
     merged = merge(fine, sample(0, 3600, tensor_active=0.1), interval_s=3600)
-    assert told(merged) == [(0, 3600, 0.1), (3600, 3660, 0.5)]
+    assert intervals(merged) == [(0, 3600, 0.1), (3600, 3660, 0.5)]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -201,12 +201,12 @@ def test_hours_have_time_weighted_means_and_covered_seconds() -> None:
     hour = pl.concat(
         [sample(0, 60, tensor_active=0.5, power_w=100.0), sample(60, 30, tensor_active=0.0, power_w=700.0)]
     )
-    found = {row["metric"]: row for row in rolled_up(hour, RULES).iter_rows(named=True)}
-    assert set(found) == {"tensor_active", "power_w", "active"}
-    assert (found["power_w"]["mean"], found["power_w"]["max"], found["power_w"]["covered_s"]) == (300.0, 700.0, 90.0)
-    assert (found["active"]["active_s"], found["active"]["covered_s"]) == (60.0, 90.0)
-    assert found["active"]["mean"] == pytest.approx(2 / 3)
-    assert found["power_w"]["active_s"] is None
+    result = {row["metric"]: row for row in rolled_up(hour, RULES).iter_rows(named=True)}
+    assert set(result) == {"tensor_active", "power_w", "active"}
+    assert (result["power_w"]["mean"], result["power_w"]["max"], result["power_w"]["covered_s"]) == (300.0, 700.0, 90.0)
+    assert (result["active"]["active_s"], result["active"]["covered_s"]) == (60.0, 90.0)
+    assert result["active"]["mean"] == pytest.approx(2 / 3)
+    assert result["power_w"]["active_s"] is None
 
 
 @pytest.mark.parametrize(
@@ -223,17 +223,17 @@ def test_hours_have_time_weighted_means_and_covered_seconds() -> None:
     ],
 )
 def test_activity_comes_from_the_best_metric_available(values: dict[str, float], active: bool | None) -> None:
-    found = rolled_up(sample(0, 60, **values), RULES).filter(pl.col("metric") == "active")
-    assert found["active_s"].to_list() == ([] if active is None else [60.0 if active else 0.0])
+    result = rolled_up(sample(0, 60, **values), RULES).filter(pl.col("metric") == "active")
+    assert result["active_s"].to_list() == ([] if active is None else [60.0 if active else 0.0])
 
 
 def test_what_cannot_be_is_left_out_and_counted() -> None:
     told_by = {"DCGM_FI_DEV_GPU_UTIL": 5000.0, "DCGM_FI_DEV_GPU_UTIL_RATIO": 97.0, "DCGM_FI_PROF_SM_ACTIVE": 0.5}
     rows = [(name, "n1", "0", "", "", at(T), value) for name, value in told_by.items()]
-    found = usable(pl.DataFrame(rows, schema=SAMPLES, orient="row"))
-    assert found.values.select("column", "value").rows() == [("sm_active", 0.5)]
-    assert found.n_left_out == 2
-    strange, percents = messages(found.warnings)
+    result = usable(pl.DataFrame(rows, schema=SAMPLES, orient="row"))
+    assert result.values.select("column", "value").rows() == [("sm_active", 0.5)]
+    assert result.n_left_out == 2
+    strange, percents = messages(result.warnings)
     assert strange == "DCGM_FI_DEV_GPU_UTIL: 1 values are outside what it can be, and were left out"
     assert percents.startswith("DCGM_FI_DEV_GPU_UTIL_RATIO: read as a ratio")
     assert usable(pl.DataFrame(schema=SAMPLES)).values.is_empty()
@@ -243,15 +243,15 @@ def test_believed_values_are_those_of_the_mapping() -> None:
     rows = [("my_power_mw", "n1", "0", "", "", at(T), 700_000.0), ("my_power_mw", "n1", "0", "", "", at(T), 1e12)]
     exported = pl.DataFrame(rows, schema=SAMPLES, orient="row")
     entry = {"name": "my_power_mw", "fills": "gpu_samples.power_w", "scale": 1e-3, "high": 1e7}
-    found = usable(exported, builtin().and_more([entry], origin="mine"))
-    assert found.values.select("column", "value").rows() == [("power_w", 700.0)]
-    assert found.n_left_out == 1
+    result = usable(exported, builtin().and_more([entry], origin="mine"))
+    assert result.values.select("column", "value").rows() == [("power_w", 700.0)]
+    assert result.n_left_out == 1
 
 
 def test_values_sparser_than_the_interval_are_reported() -> None:
     rare = pl.concat([sample(300 * n, 60, tensor_active=0.5) for n in range(5)])
-    (said,) = messages(too_sparse(rare, interval_s=60))
-    assert "set prometheus.interval_s to 300 or more" in said
+    (output,) = messages(too_sparse(rare, interval_s=60))
+    assert "set prometheus.interval_s to 300 or more" in output
     assert too_sparse(rare, interval_s=300) == []
     assert too_sparse(sample(0, 60), interval_s=60) == []
 

@@ -69,11 +69,11 @@ def test_metric_with_share_rules_has_one_width() -> None:
     for rule in builtin():
         for name in rule.names:
             widths.setdefault(name, set()).add(rule.within_s if rule.event == "share" else 0)
-    assert [name for name, found in widths.items() if len(found) > 1] == []
+    assert [name for name, result in widths.items() if len(result) > 1] == []
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "output"),
     [
         ({"sys": "typo"}, "sys: no such key"),
         ({"says": ""}, "says required"),
@@ -88,8 +88,8 @@ def test_metric_with_share_rules_has_one_width() -> None:
         ({"within_s": 3600}, "within_s is at most 600"),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused_with_what_to_write(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(RuleError, match=f"^here.*{re.escape(said)}"):
+def test_a_rule_that_means_nothing_is_refused_with_what_to_write(change: dict[str, Any], output: str) -> None:
+    with pytest.raises(RuleError, match=f"^here.*{re.escape(output)}"):
         parse_rule(GOOD | change, origin="here")
 
 
@@ -128,11 +128,11 @@ def a_rule_and_readings(draw: st.DrawFn) -> tuple[Rule, Points]:
 def test_events_of_a_series_are_those_that_a_plain_loop_finds(told_of: tuple[Rule, Points]) -> None:
     rule, points = told_of
     make = of_gpu if rule.of_gpus else of_node
-    found = health.from_raw([samples(make(rule.names[0], points, **LABELS))], cluster="c", rules=[rule]).events
+    result = health.from_raw([samples(make(rule.names[0], points, **LABELS))], cluster="c", rules=[rule]).events
     slow = slow_health.events(rule, points)
     # What was found there after a gap says nothing new where the same was known before.
     news = [event for number, event in enumerate(slow) if not event[2] or number == 0]
     assert [
         (row["ts"].timestamp(), row["value"], row["detail"].startswith(FIRST_SEEN))
-        for row in found.sort("ts").iter_rows(named=True)
+        for row in result.sort("ts").iter_rows(named=True)
     ] == [(second, pytest.approx(value) if value else value, first) for second, value, first in news]

@@ -105,13 +105,13 @@ def by_place(events: pl.DataFrame) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("remote_read", [True, False])
 def test_server_reports_exactly_what_happened_by_every_transport(lab: PrometheusLab, *, remote_read: bool) -> None:
     server = Server(lab.url, remote_read=remote_read)
-    found = read(server, -60, 7200)
+    result = read(server, -60, 7200)
     server.close()
-    assert by_place(found.frames["health_events"]) == sorted(EXPECTED, key=lambda row: (row[1], row[2], row[0]))
-    assert found.rows_read == found.rows_loaded == sum(len(points) for labels, points in HISTORY if _counts(labels))
-    assert (found.covers_from, found.covers_until) == (START, START + timedelta(seconds=7185))
+    assert by_place(result.frames["health_events"]) == sorted(EXPECTED, key=lambda row: (row[1], row[2], row[0]))
+    assert result.rows_read == result.rows_loaded == sum(len(points) for labels, points in HISTORY if _counts(labels))
+    assert (result.covers_from, result.covers_until) == (START, START + timedelta(seconds=7185))
     whole = health.from_raw([samples(*HISTORY)], cluster="c", until=START + timedelta(hours=2))
-    assert found.frames["health_events"].equals(whole.events)
+    assert result.frames["health_events"].equals(whole.events)
 
 
 def _counts(labels: dict[str, str]) -> bool:
@@ -145,30 +145,30 @@ def test_pods_of_slurmd_are_named_by_their_hosts(lab: PrometheusLab) -> None:
     server = Server(lab.url)
     names = [kubernetes_names.POD_INFO]
     low, high = START - timedelta(seconds=60), START + timedelta(hours=2)
-    found = kubernetes_names.READER.read(server, WANTED, names, since=low, until=high)
+    result = kubernetes_names.READER.read(server, WANTED, names, since=low, until=high)
     server.close()
-    assert found.frames["node_aliases"].select("name", "valid_from", "node").rows() == [
+    assert result.frames["node_aliases"].select("name", "valid_from", "node").rows() == [
         ("10.0.0.7", START - timedelta(seconds=60), "worker-3"),
         ("10.0.0.8", START + timedelta(seconds=3600), "worker-3"),
         ("host-a", START - timedelta(seconds=60), "worker-3"),
         ("host-b", START + timedelta(seconds=3600), "worker-3"),
     ]
-    assert (found.rows_loaded, found.rows_skipped) == (240 + 236, 8)
+    assert (result.rows_loaded, result.rows_skipped) == (240 + 236, 8)
 
 
 def test_pod_back_on_an_earlier_host_is_reported_again() -> None:
     def pod(name: str, points: list[tuple[float, float]], **more: str) -> Series:
         return series("kube_pod_info", points, pod=name, node="host-a", created_by_kind="NodeSet", **more)
 
-    told = [
+    reported = [
         pod("worker-3", steps((3000, 3600, 1)), instance="another"),  # before what its other series tells
         pod("worker-3", steps((15, 1000, 1), (1200, 1500, 1), (3600, 4000, 1))),
         pod("worker-4", steps((1800, 2400, 1))),
     ]
     for cuts in ([0, 7200], [0, 900, 3300, 7200]):
-        batches = [samples(*between(told, T + low, T + high)) for low, high in pairwise(cuts)]
-        found = kubernetes_names.from_raw(batches, cluster="c", interval_s=60, names=["kube_pod_info"])
-        assert found.frames["node_aliases"].select("name", "valid_from", "node").rows() == [
+        batches = [samples(*between(reported, T + low, T + high)) for low, high in pairwise(cuts)]
+        result = kubernetes_names.from_raw(batches, cluster="c", interval_s=60, names=["kube_pod_info"])
+        assert result.frames["node_aliases"].select("name", "valid_from", "node").rows() == [
             ("host-a", START, "worker-3"),
             ("host-a", START + timedelta(seconds=2940), "worker-3"),
             ("host-a", START + timedelta(seconds=1740), "worker-4"),

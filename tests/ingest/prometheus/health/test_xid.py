@@ -38,11 +38,11 @@ def counted(frame: pl.DataFrame, *, since: int) -> pl.DataFrame:
     return xid.events(xid.XidReadings(readings(GAUGE), frame, present), cluster="c")
 
 
-def told(found: pl.DataFrame) -> list[tuple[float, str, str, bool]]:
+def brief(result: pl.DataFrame) -> list[tuple[float, str, str, bool]]:
     """Second, code, severity, and whether it was only found there."""
     return [
         (row["ts"].timestamp(), row["code"], row["severity"], row["detail"].startswith(xid.FIRST_SEEN))
-        for row in found.iter_rows(named=True)
+        for row in result.iter_rows(named=True)
     ]
 
 
@@ -82,11 +82,11 @@ def test_what_is_not_the_machines_fault_is_never_critical() -> None:
 
 
 def test_a_sticky_value_is_one_event_however_long_it_stays() -> None:
-    assert told(events((0, 0), (15, 0), (30, 79), (45, 79), (60, 79))) == [(30, "79", "critical", False)]
+    assert brief(events((0, 0), (15, 0), (30, 79), (45, 79), (60, 79))) == [(30, "79", "critical", False)]
 
 
 def test_another_code_is_an_event_and_a_return_to_zero_is_not() -> None:
-    assert told(events((0, 0), (15, 79), (30, 45), (45, 0), (60, 79))) == [
+    assert brief(events((0, 0), (15, 79), (30, 45), (45, 0), (60, 79))) == [
         (15, "79", "critical", False),
         (30, "45", "info", False),
         (60, "79", "critical", False),
@@ -94,80 +94,82 @@ def test_another_code_is_an_event_and_a_return_to_zero_is_not() -> None:
 
 
 def test_code_present_at_first_has_no_time_and_explains_nothing() -> None:
-    (only,) = told(events((0, 79), (15, 79)))
+    (only,) = brief(events((0, 79), (15, 79)))
     assert only == (0, "79", "info", True)
 
 
 def test_blank_values_are_no_codes() -> None:
-    assert told(events((0, 0), (15, 2147483632), (30, float("nan")), (45, 0))) == []
+    assert brief(events((0, 0), (15, 2147483632), (30, float("nan")), (45, 0))) == []
 
 
 def test_series_that_say_the_same_are_one_event() -> None:
     same: list[tuple[int, float]] = [(0, 0), (15, 79)]
-    assert told(of_series(a=same, b=same, begun=[(15, 79)])) == [(15, "79", "critical", False)]
+    assert brief(of_series(a=same, b=same, begun=[(15, 79)])) == [(15, "79", "critical", False)]
 
 
 def test_exporters_that_disagree_about_a_gpu_invent_no_event() -> None:
     """The second one started later, and knows nothing of what was before; they are scraped 8 s apart."""
-    found = of_series(one=[(0, 0), *every(15, 15, 600, 79)], late=every(15, 98, 600, 0))
-    assert told(found) == [(15, "79", "critical", False)]
+    result = of_series(one=[(0, 0), *every(15, 15, 600, 79)], late=every(15, 98, 600, 0))
+    assert brief(result) == [(15, "79", "critical", False)]
 
 
 def test_event_of_two_exporters_is_one_and_a_repeat_another() -> None:
     one = [*every(15, 0, 60, 0), *every(15, 60, 300, 79), *every(15, 300, 600, 0), *every(15, 600, 900, 79)]
     other = [(second + 8, value) for second, value in one]
-    assert told(of_series(one=one, other=other)) == [(60, "79", "critical", False), (600, "79", "critical", False)]
-    assert told(of_series(one=other, other=one)) == told(of_series(one=one, other=other))
+    assert brief(of_series(one=one, other=other)) == [(60, "79", "critical", False), (600, "79", "critical", False)]
+    assert brief(of_series(one=other, other=one)) == brief(of_series(one=one, other=other))
 
 
 def test_code_shown_again_by_an_exporter_is_a_new_event() -> None:
     short: list[tuple[int, float]] = [(0, 0), (15, 31), (30, 0), (45, 31)]
     echo: list[tuple[int, float]] = [(8, 0), (23, 31), (38, 0), (53, 31)]
-    assert [second for second, *_ in told(of_series(one=short, other=echo))] == [15, 45]
+    assert [second for second, *_ in brief(of_series(one=short, other=echo))] == [15, 45]
 
 
 def test_mig_instances_do_not_hide_each_others_codes() -> None:
-    found = of_series(one=[(0, 0), *every(15, 15, 120, 79)], two=[(0, 0), (15, 0), (30, 0), *every(15, 45, 120, 31)])
-    assert told(found) == [(15, "79", "critical", False), (45, "31", "info", False)]
+    result = of_series(one=[(0, 0), *every(15, 15, 120, 79)], two=[(0, 0), (15, 0), (30, 0), *every(15, 45, 120, 31)])
+    assert brief(result) == [(15, "79", "critical", False), (45, "31", "info", False)]
 
 
 def test_code_that_ends_a_job_appears_in_the_next_series() -> None:
     """The exporter labels series by job, so that which saw zeros has ended with the job."""
-    assert told(of_series(job=every(15, 0, 60, 0), none=every(15, 60, 120, 79))) == [(60, "79", "critical", False)]
+    assert brief(of_series(job=every(15, 0, 60, 0), none=every(15, 60, 120, 79))) == [(60, "79", "critical", False)]
 
 
 def test_jobs_that_begin_and_end_under_an_old_code_are_no_events() -> None:
     between = [*every(15, 0, 60, 0), *every(15, 900, 1200, 63)]
     first = [*every(15, 60, 120, 0), *every(15, 120, 900, 63)]
-    found = of_series(between=between, first=first, second=every(15, 1200, 1800, 63))
-    assert told(found) == [(120, "63", "info", False)]
+    result = of_series(between=between, first=first, second=every(15, 1200, 1800, 63))
+    assert brief(result) == [(120, "63", "info", False)]
 
 
 def test_a_code_that_a_gap_hides_is_an_event_when_it_ends() -> None:
-    assert told(of_series(only=[*every(15, 0, 60, 0), *every(15, 1200, 1260, 79)])) == [(1200, "79", "critical", False)]
+    assert brief(of_series(only=[*every(15, 0, 60, 0), *every(15, 1200, 1260, 79)])) == [
+        (1200, "79", "critical", False)
+    ]
 
 
 def test_counters_that_disagree_invent_no_event() -> None:
     one = readings(TOTAL, (0, 0), *every(15, 15, 600, 2), code="48", series="one")
     late = readings(TOTAL, *every(15, 98, 600, 0), code="48", series="late")
-    assert [second for second, *_ in told(counted(pl.concat([one, late]), since=0))] == [15]
+    assert [second for second, *_ in brief(counted(pl.concat([one, late]), since=0))] == [15]
 
 
 def test_a_counter_that_restarts_after_a_gap_counts_from_zero() -> None:
     frame = readings(TOTAL, (0, 0), (15, 5), *every(15, 1200, 1260, 1), code="48")
-    assert [second for second, *_ in told(counted(frame, since=0))] == [15, 1200]
+    assert [second for second, *_ in brief(counted(frame, since=0))] == [15, 1200]
 
 
 def test_earlier_event_is_not_repeated_by_a_later_series() -> None:
     one, other = readings(GAUGE, *every(15, 1, 90, 79), series="one"), readings(GAUGE, (4, 0), (19, 79), series="other")
     seen = xid.XidReadings(pl.concat([one, other]), readings(COUNT), pl.DataFrame(schema=PRESENT))
-    assert told(xid.events(seen, cluster="c", reported_before=at(120))) == [(1, "79", "info", True)]
+    assert brief(xid.events(seen, cluster="c", reported_before=at(120))) == [(1, "79", "info", True)]
 
 
 def test_each_gpu_has_its_own_edges() -> None:
     both = pl.concat([readings(GAUGE, (0, 0), (15, 79)), readings(GAUGE, (0, 0), (15, 0), (30, 48), gpu="1")])
-    found = xid.events(xid.XidReadings(both, readings(COUNT), pl.DataFrame(schema=PRESENT)), cluster="c")
-    assert found.select("gpu", "code").rows() == [("0", "79"), ("1", "48")]
+    result = xid.events(xid.XidReadings(both, readings(COUNT), pl.DataFrame(schema=PRESENT)), cluster="c")
+    assert result.select("gpu", "code").rows() == [("0", "79"), ("1", "48")]
 
 
 def test_event_has_an_action() -> None:
@@ -179,28 +181,28 @@ def test_event_has_an_action() -> None:
 
 
 def test_count_that_begins_while_the_gpu_is_watched_is_an_event() -> None:
-    assert told(counted(readings(TOTAL, (60, 1), (75, 1), code="79"), since=0)) == [(60, "79", "critical", False)]
+    assert brief(counted(readings(TOTAL, (60, 1), (75, 1), code="79"), since=0)) == [(60, "79", "critical", False)]
 
 
 def test_a_count_that_was_there_from_the_start_is_not() -> None:
-    assert told(counted(readings(TOTAL, (60, 2), (75, 2), code="79"), since=60)) == [(60, "79", "info", True)]
+    assert brief(counted(readings(TOTAL, (60, 2), (75, 2), code="79"), since=60)) == [(60, "79", "info", True)]
 
 
 @pytest.mark.parametrize(("since", "event"), [(0, (60, "79", "critical", False)), (60, (60, "79", "info", True))])
 def test_gauge_that_appears_with_a_code_had_none_while_watched(since: int, event: tuple[int, str, str, bool]) -> None:
     present = pl.DataFrame([("n1", "0", at(since))], schema=PRESENT, orient="row")
     seen = xid.XidReadings(readings(GAUGE, *every(15, 60, 120, 79)), readings(COUNT), present)
-    assert told(xid.events(seen, cluster="c")) == [event]
+    assert brief(xid.events(seen, cluster="c")) == [event]
 
 
 def test_counter_shows_repeats_and_restarts_from_zero() -> None:
     frame = readings(TOTAL, (0, 0), (15, 1), (30, 2), (45, 1), (60, 0), code="48")
-    assert [second for second, *_ in told(counted(frame, since=0))] == [15, 30, 45]
+    assert [second for second, *_ in brief(counted(frame, since=0))] == [15, 30, 45]
 
 
 def test_a_window_that_moves_on_is_no_event() -> None:
     frame = readings(COUNT, (0, 0), (15, 2), (30, 1), (45, 0), code="48")
-    assert [second for second, *_ in told(counted(frame, since=0))] == [15]
+    assert [second for second, *_ in brief(counted(frame, since=0))] == [15]
 
 
 def test_loads_in_any_order_give_the_same_events() -> None:
@@ -212,6 +214,6 @@ def test_loads_in_any_order_give_the_same_events() -> None:
 
 
 def test_an_event_that_was_seen_beats_one_that_was_found_there() -> None:
-    seen, found = events((0, 0), (15, 79)), events((15, 79))
-    assert xid.merge(found, seen).equals(seen)
-    assert xid.merge(seen, found).equals(seen)
+    seen, result = events((0, 0), (15, 79)), events((15, 79))
+    assert xid.merge(result, seen).equals(seen)
+    assert xid.merge(seen, result).equals(seen)

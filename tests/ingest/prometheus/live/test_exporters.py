@@ -128,7 +128,7 @@ def config(**more: object) -> Config:
     return Config.model_validate({"cluster": "c", "prometheus": {"metric": OWN, "retries": 0, **more}})
 
 
-def told(warehouse: Path) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+def mid_values(warehouse: Path) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
     """GPUs' columns that are not null, nodes' and the cluster's metrics: their values in the middle of the time."""
     with open_reader(warehouse) as reader:
         names = ("gpu_samples", "node_samples", "cluster_samples")
@@ -143,7 +143,7 @@ def told(warehouse: Path) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any
 
 
 def assert_as_exported(warehouse: Path) -> None:
-    gpus, nodes, cluster = told(warehouse)
+    gpus, nodes, cluster = mid_values(warehouse)
     assert gpus.keys() == GPUS.keys()
     for key, values in GPUS.items():
         assert gpus[key] == pytest.approx(values, rel=1e-6), key

@@ -61,10 +61,10 @@ def at_question(number: int, path: str, trouble: Callable[[], None]) -> Callable
     """Makes trouble once, before a question of this path is passed on; the first one is number 1."""
     seen = 0
 
-    def before(asked: str) -> None:
+    def before(requested: str) -> None:
         nonlocal seen
-        seen += asked.startswith(path)
-        if seen == number and asked.startswith(path):
+        seen += requested.startswith(path)
+        if seen == number and requested.startswith(path):
             trouble()
 
     return before
@@ -84,9 +84,9 @@ class During:
         """Look at what is being read."""
         self.armed = self.armed or what.startswith(self.title)
 
-    def before(self, asked: str) -> None:
+    def before(self, requested: str) -> None:
         """Look at what is asked."""
-        if self.armed and not self.done and asked.startswith(self.path):
+        if self.armed and not self.done and requested.startswith(self.path):
             self.done = True
             self.trouble()
 
@@ -123,9 +123,9 @@ def test_kill_in_the_middle_is_reported_and_resumed(
         during = During(title, PATH[remote_read], lab.kill)
         proxy.before = during.before
         config = by_way_of(proxy, remote_read=remote_read)
-        said = only_error(tmp_path / "w", config, during.progress).splitlines()
-        assert re.findall(r"(?:Not read:|,) (.*?) 2026-", said[-2])[: len(left)] == left
-        assert said[-1] == "The next ingest requests that again."
+        output = only_error(tmp_path / "w", config, during.progress).splitlines()
+        assert re.findall(r"(?:Not read:|,) (.*?) 2026-", output[-2])[: len(left)] == left
+        assert output[-1] == "The next ingest requests that again."
         with open_reader(tmp_path / "w") as reader:
             marks = [reader.query("watermark", cluster="c", source=source)["covers_until"].item() for source in
                      ("prometheus.gpu", "prometheus.node")]  # fmt: skip

@@ -98,8 +98,8 @@ def warehouse(request: pytest.FixtureRequest, lab: PrometheusLab, tmp_path_facto
             writer, settings, [str(accounting)], ingesting.Options(), now=until, progress=lambda *_: None
         )
         for now in times:
-            asked = TelemetryRequest(since=begin - timedelta(hours=1) if now == times[0] else None, until=None)
-            reports += ingest_live(writer, settings, asked, now=now, progress=lambda *_: None)
+            requested = TelemetryRequest(since=begin - timedelta(hours=1) if now == times[0] else None, until=None)
+            reports += ingest_live(writer, settings, requested, now=now, progress=lambda *_: None)
         assert first_error(reports) is None
         computing.compute(writer, settings, now=until)
     return root
@@ -115,10 +115,10 @@ def second(moment: datetime) -> int:
 
 
 def test_each_event_is_stored_once_under_slurms_node_names(warehouse: Path) -> None:
-    found = table(warehouse, "health_events", "node", "ts")
+    result = table(warehouse, "health_events", "node", "ts")
     assert [
         (second(row["ts"]), row["node"], row["gpu"], row["device"], f"{row['kind']} {row['code']}", row["severity"])
-        for row in found.iter_rows(named=True)
+        for row in result.iter_rows(named=True)
     ] == [
         (3000, "n1", "1", None, "row_remap failure", "critical"),
         (5250, "n1", "0", None, "xid 79", "critical"),
@@ -127,8 +127,8 @@ def test_each_event_is_stored_once_under_slurms_node_names(warehouse: Path) -> N
 
 
 def test_only_attempts_that_were_there_are_touched(warehouse: Path) -> None:
-    found = table(warehouse, "attempt_health", "started_at")
-    assert found.select("node", "job_id", "n_events", "at_end").rows() == [
+    result = table(warehouse, "attempt_health", "started_at")
+    assert result.select("node", "job_id", "n_events", "at_end").rows() == [
         ("n1", "7", 1, False),
         ("n1", "7", 1, True),
         ("n2", "9", 1, True),
@@ -136,13 +136,13 @@ def test_only_attempts_that_were_there_are_touched(warehouse: Path) -> None:
 
 
 def test_ends_are_explained_by_events_just_before_only(warehouse: Path) -> None:
-    found = table(warehouse, "interruptions", "job_id")
-    assert found.select("job_id", "class", "cause", "node").rows() == [
+    result = table(warehouse, "interruptions", "job_id")
+    assert result.select("job_id", "class", "cause", "node").rows() == [
         ("7", "infrastructure", "node_fail", "n1"),
         ("8", "user", "failed", None),
         ("9", "infrastructure", "ib", "n2"),
     ]
-    assert "xid 79" in found["detail"][0]
+    assert "xid 79" in result["detail"][0]
 
 
 def test_a_time_in_which_nothing_went_wrong_is_known_to_be_quiet(warehouse: Path) -> None:

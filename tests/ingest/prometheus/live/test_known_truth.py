@@ -45,9 +45,9 @@ XIDS = {("n1", "1"): (500, END, 31), ("n2", "0"): (5370, 5400, 79)}
 """From when to when the gauge of a GPU shows a code: one sticks to the end, one until the node is started anew."""
 
 
-def job(told: tuple[int, str, str, int, int, int, str]) -> str:
+def job(reported: tuple[int, str, str, int, int, int, str]) -> str:
     """A row of accounting."""
-    number, user, node, gpus, begin, end, state = told
+    number, user, node, gpus, begin, end, state = reported
     tres = f"cpu=8,gres/gpu:h100={gpus},gres/gpu={gpus},node=1"
     cells = {
         "JobIDRaw": number, "JobID": number, "Cluster": "c", "DBIndex": number, "Partition": "main", "QOS": "normal",
@@ -77,9 +77,9 @@ def history() -> str:
         labels = f'gpu="{gpu}",UUID="GPU-{node}-{gpu}",Hostname="{node}",hpc_job="{1 if node == "n1" else 2}"'
         for second in scrapes(node):
             busy = util(node, gpu, second)
-            told = {"DCGM_FI_DEV_GPU_UTIL": busy, "DCGM_FI_DEV_POWER_USAGE": 100 + 5 * busy,
+            reported = {"DCGM_FI_DEV_GPU_UTIL": busy, "DCGM_FI_DEV_POWER_USAGE": 100 + 5 * busy,
                     "DCGM_FI_DEV_XID_ERRORS": code(node, gpu, second)}  # fmt: skip
-            lines += [f"{name}{{{labels}}} {said} {T + second}" for name, said in told.items()]
+            lines += [f"{name}{{{labels}}} {output} {T + second}" for name, output in reported.items()]
     for node in ("n1", "n2"):
         own = f'instance="{node}:9100"}}'
         for second in scrapes(node):
@@ -111,8 +111,8 @@ def warehouse(request: pytest.FixtureRequest, server: PrometheusLab, tmp_path_fa
     assert cli.main(["ingest", "slurm", "--quiet", "--warehouse", str(root), str(folder / "sacct.txt")]) == 0
     if request.param == "file":
         (folder / "history.om").write_text(history())
-        told = ["ingest", "prometheus", "--quiet", "--cluster", "c", "--warehouse", str(root)]
-        assert cli.main([*told, str(folder / "history.om")]) == 0
+        reported = ["ingest", "prometheus", "--quiet", "--cluster", "c", "--warehouse", str(root)]
+        assert cli.main([*reported, str(folder / "history.om")]) == 0
     else:
         config = settings(server, remote_read=request.param == "remote read", chunk_hours=1)
         assert [report.error for report in ingest(root, config) if report.error] == []
@@ -129,12 +129,12 @@ def by_job(warehouse: Path, table: str, **where: str) -> dict[str, dict[str, Any
 
 
 def test_gpus_belong_to_the_holder_of_the_node_not_to_labels(warehouse: Path) -> None:
-    found = by_job(warehouse, "attempt_activity")
-    told = {
+    result = by_job(warehouse, "attempt_activity")
+    reported = {
         name: (row["observed_s"], row["unattributed_s"], row["gpu_util_sum"], row["idle_s"], row["energy_j"])
-        for name, row in found.items()
+        for name, row in result.items()
     }
-    assert told == {
+    assert reported == {
         "1": (7200, 0, pytest.approx(1.2 * 3600), 0, pytest.approx((500 + 300) * 3600)),
         "2": (10_800, 0, pytest.approx(10_800), 0, pytest.approx(2 * 600 * 5400)),
         "3": (9600, 0, pytest.approx(0.5 * 4800), 4800, pytest.approx((350 + 100) * 4800)),
@@ -148,10 +148,10 @@ def test_node_counters_belong_to_holders_and_survive_restarts(
 ) -> None:
     """A counter that restarts loses only what its last reading had not counted."""
     for metric, per_s in COUNTERS.values():
-        found = by_job(warehouse, "attempt_node_activity", metric=metric)
-        told = {
+        result = by_job(warehouse, "attempt_node_activity", metric=metric)
+        reported = {
             name: (row["observed_s"], row["value_s"], row["shared_s"], row["shared_value_s"])
-            for name, row in found.items()
+            for name, row in result.items()
         }
         shared = (
             0,
@@ -159,14 +159,14 @@ def test_node_counters_belong_to_holders_and_survive_restarts(
             3600,
             pytest.approx((3600 - 2) * per_s),
         )  # of two seconds before the new beginning nobody knows
-        assert told == {
+        assert reported == {
             "1": (3600, pytest.approx(3600 * per_s), 0, None),
             "2": (5385, pytest.approx(5385 * per_s), 0, None),
             "3": (4785, pytest.approx(4785 * per_s), 0, None),
             "4": shared,
             "5": shared,
         }
-        assert {row["device"] for row in found.values()} == {"mlx5_0/1" if metric.startswith("ib_") else "s:/data"}
+        assert {row["device"] for row in result.values()} == {"mlx5_0/1" if metric.startswith("ib_") else "s:/data"}
 
 
 def test_no_rate_is_negative_or_greater_than_what_was_counted(warehouse: Path) -> None:
@@ -198,6 +198,6 @@ def test_exactly_the_minutes_read_of_each_gpu_are_stored(warehouse: Path) -> Non
     with open_reader(warehouse) as reader:
         samples = reader.table("gpu_samples").filter(pl.col("ts") >= START)
     minutes = {(node, gpu, -(-second // 60) - 1) for node, gpu in BUSY for second in scrapes(node)[1:]}
-    found = [(row["node"], row["gpu"], (row["ts"] - START).seconds // 60) for row in samples.iter_rows(named=True)]
-    assert len(found) == len(minutes)
-    assert set(found) == minutes
+    result = [(row["node"], row["gpu"], (row["ts"] - START).seconds // 60) for row in samples.iter_rows(named=True)]
+    assert len(result) == len(minutes)
+    assert set(result) == minutes

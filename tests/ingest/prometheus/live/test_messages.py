@@ -52,7 +52,7 @@ def loads(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("path", "selector", "window", "status", "said"),
+    ("path", "selector", "window", "status", "output"),
     [
         ("/graph", "", WINDOW, 22, "Give the base address of the server, without /graph"),
         ("/nowhere/at/all", "", WINDOW, 22, "404"),
@@ -72,15 +72,15 @@ def test_server_reached_wrongly_is_reported_as_such(  # noqa: PLR0917 - a table
     selector: str,
     window: tuple[str, ...],
     status: int,
-    said: str,
+    output: str,
 ) -> None:
     assert ingest(tmp_path, server.url + path, *window, selector=selector) == status
-    assert said in capsys.readouterr().err
+    assert output in capsys.readouterr().err
     assert loads(tmp_path) == 0
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "said"),
+    ("answer", "status", "output"),
     [
         (Answer(b"who are you?", 401, "text/plain"), 22, "prometheus.token_env"),
         (Answer(b"not you", 403, "text/plain"), 22, "prometheus.token_env"),
@@ -95,12 +95,12 @@ def test_server_reached_wrongly_is_reported_as_such(  # noqa: PLR0917 - a table
     ],
 )
 def test_no_server_and_an_empty_server_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: Answer, status: int, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: Answer, status: int, output: str
 ) -> None:
     with web(lambda *_: answer) as there:
         assert ingest(tmp_path, there.url, *WINDOW) == status
         shown = capsys.readouterr().err
-        assert said in shown
+        assert output in shown
         assert there.url in shown
         assert shown.count("\n") <= 6  # a few lines, however many sources and pieces there are
     assert loads(tmp_path) == 0

@@ -60,15 +60,15 @@ def test_what_was_exported_is_what_is_loaded(reference: Path) -> None:
     with open_reader(reference) as reader:
         samples = reader.table("gpu_samples")
     columns = [column for column, _ in EXPORTED.values()]
-    found = {
+    result = {
         (row["node"], row["gpu"], round((row["ts"] - START).total_seconds() / 60)): [row[name] for name in columns]
         for row in samples.iter_rows(named=True)
     }
-    told = expected()
-    assert len(found) == samples.height
-    assert set(found) == set(told)
-    for key, values in found.items():
-        assert values == pytest.approx([told[key][name] for name in columns], rel=1e-6), key
+    reported = expected()
+    assert len(result) == samples.height
+    assert set(result) == set(reported)
+    for key, values in result.items():
+        assert values == pytest.approx([reported[key][name] for name in columns], rel=1e-6), key
     assert samples["power_w"].null_count() == samples.height
 
 
@@ -90,9 +90,9 @@ def raw_by_both_roads(
     lab: PrometheusLab, name: str, begin: datetime, end: datetime, matchers: str = ""
 ) -> dict[str, Found]:
     """What `raw` finds by each transport."""
-    asked = Server(lab.url, retries=0)
+    requested = Server(lab.url, retries=0)
     transports = {"json": True, "stream": False}
-    return {way: raw(asked, name, begin, end, json=json, matchers=matchers) for way, json in transports.items()}
+    return {way: raw(requested, name, begin, end, json=json, matchers=matchers) for way, json in transports.items()}
 
 
 def test_raw_samples_are_the_same_by_both_roads_bit_by_bit() -> None:
@@ -102,18 +102,18 @@ def test_raw_samples_are_the_same_by_both_roads_bit_by_bit() -> None:
         for name in EXPORTED:
             for low, high in ((0, HOURS * 3600), (3599, 5385), (15, 30)):
                 begin, end = START + timedelta(seconds=low), START + timedelta(seconds=high)
-                found = raw_by_both_roads(lab, name, begin, end)
-                assert found["json"]
-                assert found["json"] == found["stream"]
+                result = raw_by_both_roads(lab, name, begin, end)
+                assert result["json"]
+                assert result["json"] == result["stream"]
         for matchers, series in (
             ('cluster="own"', 0),
             ('gpu="own"', 0),
             ('gpu="0",cluster=""', 2),
             ('gpu=~"0|own"', 2),
         ):
-            found = raw_by_both_roads(lab, name, START, START + timedelta(hours=1), matchers)
-            assert len(found["json"]) == series
-            assert found["json"] == found["stream"]
+            result = raw_by_both_roads(lab, name, START, START + timedelta(hours=1), matchers)
+            assert len(result["json"]) == series
+            assert result["json"] == result["stream"]
 
 
 def test_series_that_ended_have_the_same_readings_by_both_roads() -> None:
@@ -125,11 +125,11 @@ def test_series_that_ended_have_the_same_readings_by_both_roads() -> None:
         stays.set(name, 1)
         gone.set(name, 2)
         with PrometheusLab(targets=[stays.address, gone.address], scrape_s=0.25) as lab:
-            asked = Server(lab.url, retries=0)
+            requested = Server(lab.url, retries=0)
 
             def count() -> int:
                 now = datetime.fromtimestamp(wall_clock(), UTC)
-                return len(asked.points(name, first=now, last=now, step=timedelta(seconds=1)).labels)
+                return len(requested.points(name, first=now, last=now, step=timedelta(seconds=1)).labels)
 
             wait_until(lambda: count() == 2, 20, "both to be scraped")
             gone.__exit__(None, None, None)
@@ -137,9 +137,9 @@ def test_series_that_ended_have_the_same_readings_by_both_roads() -> None:
             end = wall_clock() // 1 + 1
             wait_until(lambda: wall_clock() > end + 1, 20, "nothing more to be scraped in that time")
             low, high = (datetime.fromtimestamp(moment, UTC) for moment in (begin, end))
-            found = raw_by_both_roads(lab, name, low, high)
-    assert len(found["json"]) == 2
-    assert found["json"] == found["stream"]
+            result = raw_by_both_roads(lab, name, low, high)
+    assert len(result["json"]) == 2
+    assert result["json"] == result["stream"]
 
 
 def test_sticky_xids_are_events_once_when_they_appeared(reference: Path) -> None:
@@ -202,7 +202,7 @@ def test_history_as_a_file_equals_history_from_the_server(reference: Path, tmp_p
     assert from_file["health_events"].equals(from_server["health_events"])
     inner = (pl.col("ts") >= START) & (pl.col("ts") < START + timedelta(hours=HOURS, minutes=-1))
     for name in ("gpu_samples", "node_samples"):
-        one, other = (found[name].filter(inner) for found in (from_file, from_server))
+        one, other = (result[name].filter(inner) for result in (from_file, from_server))
         floats = [column for column, kind in one.schema.items() if kind.is_float()]
         key = [column for column in one.columns if column not in floats]
         one, other = one.sort(key), other.sort(key)

@@ -50,11 +50,11 @@ def errors(reports: list[Report]) -> list[str]:
 def test_failing_source_blocks_no_other_and_is_read_next_time(tmp_path: Path) -> None:
     with web(broken) as there:
         config = settings(there.url, remote_read=False, chunk_hours=1, lookback_hours=2)
-        (said,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2)))
-    assert "a block is corrupt" in said
-    assert "Not read: Node telemetry 2026-11-21 08:00 to 2026-11-21 10:00" in said
-    assert "GPU" not in said
-    assert said.endswith("The next ingest requests that again.")
+        (output,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2)))
+    assert "a block is corrupt" in output
+    assert "Not read: Node telemetry 2026-11-21 08:00 to 2026-11-21 10:00" in output
+    assert "GPU" not in output
+    assert output.endswith("The next ingest requests that again.")
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("gpu_samples").height == 120
         assert reader.table("node_samples").is_empty()
@@ -67,10 +67,10 @@ def test_failing_source_blocks_no_other_and_is_read_next_time(tmp_path: Path) ->
 
 def test_time_no_later_ingest_covers_comes_with_its_command(tmp_path: Path) -> None:
     with web(broken) as there:
-        (said,) = errors(
+        (output,) = errors(
             ingest(tmp_path / "w", settings(there.url, remote_read=False), now=NOW + timedelta(days=9), **WINDOW)
         )
-    assert said.endswith("trackside ingest prometheus --since 2026-11-21T08:00:00Z --until 2026-11-21T10:00:00Z")
+    assert output.endswith("trackside ingest prometheus --since 2026-11-21T08:00:00Z --until 2026-11-21T10:00:00Z")
 
 
 def test_each_source_has_a_mark_of_its_own(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_time_missed_without_answers_is_read_by_the_next_ingest(tmp_path: Path) 
     with web(minutes) as there:
         config = settings(there.url)
         assert errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=2))) == []
-    (said,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=3)))
-    assert said.endswith(
+    (output,) = errors(ingest(tmp_path / "w", config, now=START + timedelta(hours=3)))
+    assert output.endswith(
         "Not read: telemetry 2026-11-21 09:59 to 2026-11-21 11:00.\nThe next ingest requests that again."
     )
 
@@ -126,9 +126,9 @@ def test_readings_the_server_shows_late_are_read(tmp_path: Path) -> None:
 def test_a_time_without_an_interval_that_is_over_is_a_mistake(
     tmp_path: Path, since_s: int, until_s: int | None
 ) -> None:
-    asked = {"since": START + timedelta(seconds=since_s), "until": until_s and START + timedelta(seconds=until_s)}
+    requested = {"since": START + timedelta(seconds=since_s), "until": until_s and START + timedelta(seconds=until_s)}
     with pytest.raises(OptionError, match=r"no interval of 60 s .* choose an earlier --since or a later --until"):
-        ingest(tmp_path / "w", settings("http://127.0.0.1:9"), now=START + timedelta(seconds=7200 - 5), **asked)
+        ingest(tmp_path / "w", settings("http://127.0.0.1:9"), now=START + timedelta(seconds=7200 - 5), **requested)
 
 
 def test_sources_that_a_server_has_nothing_of_are_no_warning(tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_unavailable_server_is_not_queried_again_and_again(tmp_path: Path) -> No
     with web(
         lambda path, params: load1(path, params) if path.endswith("/values") else Answer(b"", promised=9)
     ) as there:
-        (said,) = errors(ingest(tmp_path / "w", settings(there.url, remote_read=False), **WINDOW))
+        (output,) = errors(ingest(tmp_path / "w", settings(there.url, remote_read=False), **WINDOW))
         assert len([path for path, _, _ in there.questions if not path.endswith("/values")]) == 1
-    assert "Not read: GPU telemetry 2026-11-21 08:00 to 2026-11-21 10:00, Node telemetry" in said
+    assert "Not read: GPU telemetry 2026-11-21 08:00 to 2026-11-21 10:00, Node telemetry" in output
 
 
 @pytest.mark.parametrize("selector", ["", 'cluster="a"'])
@@ -153,15 +153,15 @@ def test_names_of_all_sources_need_few_queries_of_bounded_length(selector: str) 
     with web(lambda *_: told(["node_load1"])) as there:
         config = settings(there.url, selector=selector)
         wanted = scrape_spec(config, "c")
-        found = names_of(Server(there.url, retries=0), wanted, since=START, until=NOW)
-        asked = [params["match[]"] for _, params, _ in there.questions]
-    assert found == {"prometheus.node": ["node_load1"]}
-    assert 1 <= len(asked) <= 6
-    assert all(len(each) <= ADDRESS_LENGTH + 100 for each in asked)
-    names = [name for each in asked for name in each.split('"')[-2].split("|")]
+        result = names_of(Server(there.url, retries=0), wanted, since=START, until=NOW)
+        requested = [params["match[]"] for _, params, _ in there.questions]
+    assert result == {"prometheus.node": ["node_load1"]}
+    assert 1 <= len(requested) <= 6
+    assert all(len(each) <= ADDRESS_LENGTH + 100 for each in requested)
+    names = [name for each in requested for name in each.split('"')[-2].split("|")]
     assert len(names) == len(set(names))
     assert set(names) == {name for reader in READERS for name in reader.names(wanted)}
-    assert all(selector in each for each in asked)
+    assert all(selector in each for each in requested)
 
 
 def test_doctor_lists_missing_exporters_and_what_they_would_give(tmp_path: Path) -> None:

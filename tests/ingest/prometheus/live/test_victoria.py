@@ -81,7 +81,7 @@ def test_an_export_of_what_is_not_there_is_empty(victoria: VictoriaLab) -> None:
 
 def test_averages_of_the_servers_are_the_same_to_nine_digits(victoria: VictoriaLab, prometheus: PrometheusLab) -> None:
     """Each is asked with the window that makes it count what lies after its left end; sums differ at the end."""
-    found = {}
+    result = {}
     for lab in (prometheus, victoria):
         server = Server(lab.url, retries=0)
         width = timedelta(minutes=5)
@@ -90,13 +90,13 @@ def test_averages_of_the_servers_are_the_same_to_nine_digits(victoria: VictoriaL
             points = server.points(query, first=START + width, last=END, step=width)
             at = 0
             for labels, size in zip(points.labels, points.sizes.tolist(), strict=True):
-                told = dict(zip(points.times[at : at + size].tolist(), points.values[at : at + size], strict=True))
-                found[lab.url, name, labels["Hostname"], labels["gpu"]] = told
+                reported = dict(zip(points.times[at : at + size].tolist(), points.values[at : at + size], strict=True))
+                result[lab.url, name, labels["Hostname"], labels["gpu"]] = reported
                 at += size
-    keys = [key[1:] for key in found if key[0] == prometheus.url]
+    keys = [key[1:] for key in result if key[0] == prometheus.url]
     assert len(keys) == 4 * len(EXPORTED)
     for key in keys:
-        left, right = found[prometheus.url, *key], found[victoria.url, *key]
+        left, right = result[prometheus.url, *key], result[victoria.url, *key]
         assert left.keys() == right.keys()
         assert list(left.values()) == pytest.approx([right[moment] for moment in left], rel=1e-9)
 

@@ -35,8 +35,8 @@ def apart(line: str) -> tuple[dict[str, str], float]:
 def meant(line: str) -> list[tuple[str, str, float]]:
     """What a line means: what it fills, of which device, and the value in base units (of counters: of an increase)."""
     labels, value = apart(line)
-    found = (metric for metric in builtin().metrics if metric.name == labels["__name__"] and metric.matches(labels))
-    return sorted((metric.fills, metric.device_of(labels), value * metric.scale) for metric in found)
+    result = (metric for metric in builtin().metrics if metric.name == labels["__name__"] and metric.matches(labels))
+    return sorted((metric.fills, metric.device_of(labels), value * metric.scale) for metric in result)
 
 
 def of_gpu(line: str) -> tuple[str, str, str, str, float | None]:
@@ -56,7 +56,7 @@ DRIVER = 'DCGM_FI_DRIVER_VERSION="570.86.15"'
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         # dcgm-exporter 4.5: Hostname; main since May 2026: hostname.
         (
@@ -135,15 +135,15 @@ DRIVER = 'DCGM_FI_DRIVER_VERSION="570.86.15"'
     ],
 )
 def test_a_line_of_a_gpus_exporter_is_a_value_of_a_column(
-    line: str, told: tuple[str, str, str, str, float | None]
+    line: str, reported: tuple[str, str, str, str, float | None]
 ) -> None:
     *where, value = of_gpu(line)
-    assert where == list(told[:-1])
-    assert value == pytest.approx(told[-1])
+    assert where == list(reported[:-1])
+    assert value == pytest.approx(reported[-1])
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ('node_cpu_seconds_total{cpu="0",mode="idle"} 9', [("cpu_busy", "")]),
         ('node_cpu_seconds_total{cpu="0",mode="iowait"} 9', [("cpu_iowait", "")]),
@@ -235,14 +235,14 @@ def test_a_line_of_a_gpus_exporter_is_a_value_of_a_column(
         ),
     ],
 )
-def test_exporter_line_maps_to_a_metric_device_and_value(line: str, told: list[tuple[str, str]]) -> None:
-    found = meant(line)
-    assert [(fills.removeprefix("node_samples."), device) for fills, device, _ in found] == told
-    assert {value for *_, value in found} <= {apart(line)[1]}
+def test_exporter_line_maps_to_a_metric_device_and_value(line: str, reported: list[tuple[str, str]]) -> None:
+    result = meant(line)
+    assert [(fills.removeprefix("node_samples."), device) for fills, device, _ in result] == reported
+    assert {value for *_, value in result} <= {apart(line)[1]}
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         # vpenso, SUNK
         ("slurm_nodes_alloc 9", [("nodes", "allocated")]),
@@ -291,17 +291,17 @@ def test_exporter_line_maps_to_a_metric_device_and_value(line: str, told: list[t
         ),
     ],
 )
-def test_a_line_of_slurms_exporters_is_a_count_of_the_cluster(line: str, told: list[tuple[str, str]]) -> None:
-    found = meant(line)
-    assert [(fills.removeprefix("cluster_samples."), device) for fills, device, _ in found] == told
+def test_a_line_of_slurms_exporters_is_a_count_of_the_cluster(line: str, reported: list[tuple[str, str]]) -> None:
+    result = meant(line)
+    assert [(fills.removeprefix("cluster_samples."), device) for fills, device, _ in result] == reported
     assert not any(metric.counter for metric in builtin().of("cluster_samples"))
 
 
 def test_built_in_mapping_has_no_repeats_and_fills_gpu_columns() -> None:
-    told = Counter(
+    reported = Counter(
         (metric.name, metric.fills, metric.where, metric.where_not, metric.device_as) for metric in builtin().metrics
     )
-    assert [entry for entry, count in told.items() if count > 1] == []
+    assert [entry for entry, count in reported.items() if count > 1] == []
     assert {metric.column for metric in builtin().of("gpu_samples")} == set(GPU_COLUMNS)
     assert set(GPU_COLUMNS) == GPU_SAMPLES.keys() - {"cluster", "node", "gpu", "ts", "interval_s"}
 
@@ -339,7 +339,7 @@ def test_names_are_listed_once_by_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "output"),
     [
         ("node_load5", "mine, entry 1: not a table; write [[prometheus.metric]] and its keys below"),
         ({}, "mine, entry 1: name is missing; write a metric's name as the exporter has it"),
@@ -398,8 +398,8 @@ def test_names_are_listed_once_by_table() -> None:
         ),
     ],
 )
-def test_wrong_entry_is_reported_with_place_fault_and_remedy(entry: object, said: str) -> None:
-    with pytest.raises(MappingError, match=re.escape(said)):
+def test_wrong_entry_is_reported_with_place_fault_and_remedy(entry: object, output: str) -> None:
+    with pytest.raises(MappingError, match=re.escape(output)):
         builtin().and_more([entry], origin="mine")
 
 
@@ -411,8 +411,8 @@ def test_duplicate_entries_are_reported() -> None:
 def test_own_entry_replaces_the_built_in_one_of_name_and_target() -> None:
     name, fills = "node_nfs_requests_total", "node_samples.nfs_operations_per_s"
     mine = builtin().and_more([{"name": name, "fills": fills, "counter": True, "where": {"proto": "4"}}], origin="mine")
-    (found,) = (metric for metric in mine.metrics if (metric.name, metric.fills) == (name, fills))
-    assert found.where == (("proto", "4"),)
+    (result,) = (metric for metric in mine.metrics if (metric.name, metric.fills) == (name, fills))
+    assert result.where == (("proto", "4"),)
     assert len(mine.metrics) == len(builtin().metrics)
 
 
@@ -453,14 +453,14 @@ def test_any_entry_is_a_metric_or_an_error_with_its_origin(entry: object, labels
     try:
         metric = parse_metric(entry, origin="mine, entry 1")
     except MappingError as error:
-        said = str(error)
+        output = str(error)
     else:
-        said = "mine, entry 1"
+        output = "mine, entry 1"
         assert metric.matches(labels) in {True, False}
         assert isinstance(metric.device_of(labels), str)
         assert Mapping((metric,)).and_more([entry], origin="again").metrics == (metric,)
-    assert said.startswith("mine, entry 1")
-    assert "\n" not in said
+    assert output.startswith("mine, entry 1")
+    assert "\n" not in output
 
 
 CAPTURED = (Path(__file__).parents[3] / "data" / "prometheus" / "node-exporter-1.5.txt").read_text().splitlines()
@@ -520,15 +520,15 @@ TOLD = {
 
 
 def test_captured_exporter_text_maps_to_its_known_values() -> None:
-    found: dict[tuple[str, str], list[float]] = {}
+    result: dict[tuple[str, str], list[float]] = {}
     for line in CAPTURED:
         labels, value = apart(line)
         for metric in builtin().of("node_samples"):
             if metric.name == labels["__name__"] and metric.matches(labels):
-                found.setdefault((metric.column, metric.device_of(labels)), []).append(value * metric.scale)
+                result.setdefault((metric.column, metric.device_of(labels)), []).append(value * metric.scale)
     combine = {metric.column: metric.combine for metric in builtin().of("node_samples")}
     in_one: dict[str, Callable[[list[float]], float]] = {"sum": sum, "max": max, "mean": mean}
-    values = {key: in_one[combine[key[0]]](values) for key, values in found.items()}
+    values = {key: in_one[combine[key[0]]](values) for key, values in result.items()}
     assert {key: values.get(key) for key in TOLD} == pytest.approx(TOLD)
     assert {device for column, device in values if column.startswith("disk")} == {"nvme0n1", "sda"}
     assert {device for column, device in values if column.startswith("net")} == {"eth0"}

@@ -115,9 +115,9 @@ def test_a_label_that_still_names_an_ended_job_gives_it_nothing(tmp_path: Path) 
         line if "99" not in line else f"{line}\n{line.replace('99', '1')}" for line in stale.splitlines()
     )
     (tmp_path / "stale").mkdir()
-    right, found = computed(before, readings()), computed(tmp_path / "stale", twice + "\n")
+    right, result = computed(before, readings()), computed(tmp_path / "stale", twice + "\n")
     drop = {"computed_at"}
-    assert {job: {key: row[key] for key in row.keys() - drop} for job, row in found.items()} == {
+    assert {job: {key: row[key] for key in row.keys() - drop} for job, row in result.items()} == {
         job: {key: row[key] for key in row.keys() - drop} for job, row in right.items()
     }
-    assert "99" not in found
+    assert "99" not in result

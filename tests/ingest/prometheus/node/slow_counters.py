@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
 def slow(readings: Iterable[Reading], width: int = WIDTH) -> dict[int, Cell]:
     """By cell, what readings in order of time tell."""
-    found: dict[int, Cell] = {}
+    result: dict[int, Cell] = {}
     before: Reading | None = None
     for at, value in readings:
         if not math.isfinite(value) or value < 0 or (before is not None and at <= before[0]):
@@ -38,8 +38,8 @@ def slow(readings: Iterable[Reading], width: int = WIDTH) -> dict[int, Cell]:
             rise = Fraction(value) - (Fraction(before[1]) if value >= before[1] else 0)
             for cell in range(before[0] // width, (at - 1) // width + 1):
                 begin, end = max(before[0], cell * width), min(at, (cell + 1) * width)
-                old = found.get(cell, Cell(Fraction(0), 0, begin, end))
+                old = result.get(cell, Cell(Fraction(0), 0, begin, end))
                 part = rise * (end - begin) / (at - before[0])
-                found[cell] = Cell(old.increase + part, old.covered + end - begin, old.begin, end)
+                result[cell] = Cell(old.increase + part, old.covered + end - begin, old.begin, end)
         before = (at, value)
-    return found
+    return result

@@ -33,13 +33,13 @@ class Known(NamedTuple):
     n: int
 
 
-def samples(*told: Series) -> Samples:
+def samples(*reported: Series) -> Samples:
     """Series as a batch of readings."""
     return Samples(
-        [labels for labels, _ in told],
-        np.array([len(readings) for _, readings in told], np.int64),
-        np.array([moment for _, readings in told for moment, _ in readings], np.int64),
-        np.array([value for _, readings in told for _, value in readings], np.float64),
+        [labels for labels, _ in reported],
+        np.array([len(readings) for _, readings in reported], np.int64),
+        np.array([moment for _, readings in reported for moment, _ in readings], np.int64),
+        np.array([value for _, readings in reported for _, value in readings], np.float64),
     )
 
 
@@ -62,29 +62,29 @@ def slow_values(
             one = _combined([_best(twins) for twins in by_twin.values()], metric)
             if one is not None:
                 several[thing].append(one)
-    chosen = {thing: _best(found) for thing, found in several.items()}
+    chosen = {thing: _best(result) for thing, result in several.items()}
     return {thing: (one.value, one.begin, one.known) for thing, one in chosen.items() if one.value is not None}
 
 
 def _cells(readings: Sequence[Reading], metric: Metric, width: int) -> dict[int, Known]:
     """What one series says for an entry."""
     if metric.counter:
-        told = slow(readings, width)
-        rates = {cell: float(one.increase * 1000 / one.covered) for cell, one in told.items()}
+        reported = slow(readings, width)
+        rates = {cell: float(one.increase * 1000 / one.covered) for cell, one in reported.items()}
         return {
             cell: Known(_in_base_units(rates[cell], metric), one.covered, one.begin, one.end, one.covered)
-            for cell, one in told.items()
+            for cell, one in reported.items()
         }
     by_cell: dict[int, list[float]] = defaultdict(list)
     for at, value in readings:
         by_cell[(at - 1) // width].append(value)
-    found = {}
+    result = {}
     for cell, values in by_cell.items():
         high = math.inf if metric.high is None else metric.high * 1.001
         good = [value for value in values if math.isfinite(value) and metric.low <= value <= high]
         mean = _in_base_units(math.fsum(good) / len(good), metric) if good else None
-        found[cell] = Known(mean, width, cell * width, (cell + 1) * width, len(values))
-    return found
+        result[cell] = Known(mean, width, cell * width, (cell + 1) * width, len(values))
+    return result
 
 
 def _in_base_units(value: float, metric: Metric) -> float:
@@ -92,20 +92,20 @@ def _in_base_units(value: float, metric: Metric) -> float:
     return max(1 - scaled, 0.0) if metric.one_minus else scaled
 
 
-def _best(found: Sequence[Known]) -> Known:
+def _best(result: Sequence[Known]) -> Known:
     """What knows most, and of those the largest."""
-    return min(found, key=lambda one: (-one.n, one.value is None, -(one.value or 0), one.begin))
+    return min(result, key=lambda one: (-one.n, one.value is None, -(one.value or 0), one.begin))
 
 
-def _combined(found: Sequence[Known], metric: Metric) -> Known | None:
-    values = [one.value for one in found if one.value is not None]
-    most = max(one.n for one in found)
-    begin, end = max(one.begin for one in found), min(one.end for one in found)
-    known = min(end - begin, *(one.known for one in found))
-    if known <= 0 or not values or (metric.combine == "sum" and len(values) < len(found)):
+def _combined(result: Sequence[Known], metric: Metric) -> Known | None:
+    values = [one.value for one in result if one.value is not None]
+    most = max(one.n for one in result)
+    begin, end = max(one.begin for one in result), min(one.end for one in result)
+    known = min(end - begin, *(one.known for one in result))
+    if known <= 0 or not values or (metric.combine == "sum" and len(values) < len(result)):
         return None
-    if metric.combine == "sum" and not metric.counter and len(found) > 1:
-        value = math.fsum((one.value or 0) * one.n / most for one in found)
+    if metric.combine == "sum" and not metric.counter and len(result) > 1:
+        value = math.fsum((one.value or 0) * one.n / most for one in result)
     else:
         value = {"sum": math.fsum(values), "max": max(values), "mean": math.fsum(values) / len(values)}[metric.combine]
     return Known(value, known, begin, begin + known, known)

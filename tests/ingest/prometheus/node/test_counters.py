@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 def fast(*batches: Sequence[tuple[int, Sequence[Reading]]], width: int = WIDTH) -> dict[int, dict[int, Cell]]:
     """Batches of stretches (number of the series, readings), by series and cell."""
     taker = Counters(width)
-    found: dict[int, dict[int, Cell]] = defaultdict(dict)
+    result: dict[int, dict[int, Cell]] = defaultdict(dict)
     for batch in batches:
-        told = grown(
+        reported = grown(
             np.array([series for series, _ in batch], np.int64),
             np.array([len(readings) for _, readings in batch], np.int64),
             np.array([at for _, readings in batch for at, _ in readings], np.int64),
             np.array([value for _, readings in batch for _, value in readings], np.float64),
             width_ms=width,
         )
-        inside = list(zip(told.increases.series.tolist(), told.increases.cells.tolist(), strict=True))
+        inside = list(zip(reported.increases.series.tolist(), reported.increases.cells.tolist(), strict=True))
         assert inside == sorted(set(inside))
-        rows = list(zip(*(column.tolist() for column in taker.add(told)), strict=True))
+        rows = list(zip(*(column.tolist() for column in taker.add(reported)), strict=True))
         for series, cell, increase, covered, begin, end in rows:
-            old = found[series].get(cell)
+            old = result[series].get(cell)
             new = Cell(Fraction(increase), covered, begin, end)
             if old is not None:
                 new = Cell(old.increase + new.increase, old.covered + covered, min(old.begin, begin), max(old.end, end))
-            found[series][cell] = new
-    return dict(found)
+            result[series][cell] = new
+    return dict(result)
 
 
-def same(told: dict[int, Cell], exact: dict[int, Cell]) -> bool:
+def same(reported: dict[int, Cell], exact: dict[int, Cell]) -> bool:
     """Whether both know the same times, and the same increases but for rounding."""
-    return told.keys() == exact.keys() and all(
-        told[cell][1:] == exact[cell][1:]
-        and math.isclose(told[cell].increase, exact[cell].increase, rel_tol=1e-9, abs_tol=1e-9)
+    return reported.keys() == exact.keys() and all(
+        reported[cell][1:] == exact[cell][1:]
+        and math.isclose(reported[cell].increase, exact[cell].increase, rel_tol=1e-9, abs_tol=1e-9)
         for cell in exact
     )
 
 
 def counted(*readings: tuple[float, float], width: int = WIDTH) -> dict[int, tuple[float, float]]:
     """Increase and covered seconds by cell of one series, whose times are in seconds."""
-    found = fast([(0, [(round(at * 1000), value) for at, value in readings])], width=width)
-    return {number: (float(cell.increase), cell.covered / 1000) for number, cell in found.get(0, {}).items()}
+    result = fast([(0, [(round(at * 1000), value) for at, value in readings])], width=width)
+    return {number: (float(cell.increase), cell.covered / 1000) for number, cell in result.get(0, {}).items()}
 
 
 values = st.one_of(
@@ -67,7 +67,7 @@ values = st.one_of(
 stretches = st.lists(
     st.tuples(st.one_of(st.integers(1, 90_000), st.sampled_from([15_000, 60_000, GONE, GONE + 1, 10**6])), values),
     max_size=30,
-).map(lambda told: [(sum(gap for gap, _ in told[: n + 1]), value) for n, (_, value) in enumerate(told)])
+).map(lambda reported: [(sum(gap for gap, _ in reported[: n + 1]), value) for n, (_, value) in enumerate(reported)])
 widths = st.sampled_from([10_000, 60_000, 3_600_000])
 
 
@@ -105,9 +105,9 @@ def test_a_gap_within_a_cell_is_no_covered_time() -> None:
 
 def test_values_that_no_counter_has_are_left_out_and_counted() -> None:
     times, values = np.arange(6) * 10_000, np.array([0, math.nan, math.inf, -1, 40, 50.0])
-    told = grown(np.array([0]), np.array([6]), times, values, width_ms=WIDTH)
-    assert (told.increases.increase.tolist(), told.increases.covered_ms.tolist()) == ([50], [50_000])
-    assert told.n_left_out == 3
+    reported = grown(np.array([0]), np.array([6]), times, values, width_ms=WIDTH)
+    assert (reported.increases.increase.tolist(), reported.increases.covered_ms.tolist()) == ([50], [50_000])
+    assert reported.n_left_out == 3
 
 
 def test_a_reading_that_comes_twice_counts_once() -> None:
@@ -132,8 +132,8 @@ def test_cells_equal_those_of_plain_python(readings: list[Reading], width: int) 
 
 @given(st.lists(stretches, max_size=6))
 def test_series_do_not_touch_each_other(series: list[list[Reading]]) -> None:
-    told = fast(list(enumerate(series)))
-    assert all(same(told.get(number, {}), slow(readings)) for number, readings in enumerate(series))
+    reported = fast(list(enumerate(series)))
+    assert all(same(reported.get(number, {}), slow(readings)) for number, readings in enumerate(series))
 
 
 @given(stretches, widths)
@@ -141,9 +141,9 @@ def test_what_cells_grew_is_what_the_counter_grew(readings: list[Reading], width
     good = [(at, Fraction(value)) for at, value in readings if math.isfinite(value) and value >= 0]
     pairs = [(low, high) for low, high in itertools.pairwise(good) if high[0] - low[0] <= GONE]
     grown = sum((high[1] - low[1] if high[1] >= low[1] else high[1] for low, high in pairs), Fraction(0))
-    told = fast([(0, readings)], width=width).get(0, {}).values()
-    assert math.isclose(sum(cell.increase for cell in told), grown, rel_tol=1e-9, abs_tol=1e-6)
-    assert sum(cell.covered for cell in told) == sum(high[0] - low[0] for low, high in pairs)
+    reported = fast([(0, readings)], width=width).get(0, {}).values()
+    assert math.isclose(sum(cell.increase for cell in reported), grown, rel_tol=1e-9, abs_tol=1e-6)
+    assert sum(cell.covered for cell in reported) == sum(high[0] - low[0] for low, high in pairs)
 
 
 @given(stretches, st.lists(st.integers(0, 30), max_size=4), widths)
@@ -159,12 +159,12 @@ def test_how_readings_are_cut_into_batches_does_not_matter(
 def test_cells_of_an_interval_need_only_readings_within_limits(readings: list[Reading], cuts: list[int]) -> None:
     """The limit is how long a series may be silent."""
     ends = [0, *sorted({cut for cut in cuts if cut}), 10**6]
-    found: dict[int, Cell] = {}
+    result: dict[int, Cell] = {}
     for low, high in itertools.pairwise(ends):
         near = [one for one in readings if low * WIDTH - GONE < one[0] <= high * WIDTH + GONE]
-        told = fast([(0, near)]).get(0, {})
-        found |= {cell: known for cell, known in told.items() if low <= cell < high}
-    assert same(found, slow(readings))
+        reported = fast([(0, near)]).get(0, {})
+        result |= {cell: known for cell, known in reported.items() if low <= cell < high}
+    assert same(result, slow(readings))
 
 
 @settings(max_examples=20, deadline=None)

@@ -72,29 +72,31 @@ MAPPING = Mapping(
 
 def history() -> list[Series]:
     """A reset, a gap, an exporter that was away, a series that came late, and what two servers scraped twice."""
-    found: list[tuple[dict[str, str], Sequence[tuple[float, float]]]] = []
+    result: list[tuple[dict[str, str], Sequence[tuple[float, float]]]] = []
     for number in (1, 2):
         host = {"instance": f"10.0.0.{number}:9100", "job": "node"}
         ticks = [15 * n + number for n in range(MINUTES * 4) if not (number == 2 and 120 <= n < 160)]
-        found.append(
+        result.append(
             ({"__name__": "node_uname_info", "nodename": f"n{number}.x", **host}, [(tick, 1) for tick in ticks])
         )
         for cpu, share in (("0", 0.75), ("1", 0.25)):
             idle = [(tick, round(1e6 + share * tick, 3)) for tick in ticks]
-            found.append(({"__name__": CPU, "cpu": cpu, "mode": "idle", **host}, idle))
-            found.append(({"__name__": CPU, "cpu": cpu, "mode": "user", **host}, [(tick, tick) for tick in ticks]))
+            result.append(({"__name__": CPU, "cpu": cpu, "mode": "idle", **host}, idle))
+            result.append(({"__name__": CPU, "cpu": cpu, "mode": "user", **host}, [(tick, tick) for tick in ticks]))
         for port, born in (("1", 0), ("2", 2000)):
             grown = [(tick, float((tick - 3000 if tick >= 3000 else tick) * 1000)) for tick in ticks if tick >= born]
             labels = {"__name__": RECEIVED, "device": "mlx5_0", "port": port}
-            found.append(({**labels, **host}, grown))
+            result.append(({**labels, **host}, grown))
             if number == 1:
-                found.append(({**labels, **host, "job": "again"}, [(tick + 2, value) for tick, value in grown[:40]]))
-        found.append(({"__name__": LOAD, **host}, [(tick, float(tick % 7)) for tick in ticks]))
+                result.append(({**labels, **host, "job": "again"}, [(tick + 2, value) for tick, value in grown[:40]]))
+        result.append(({"__name__": LOAD, **host}, [(tick, float(tick % 7)) for tick in ticks]))
     for partition, gpus in (("a", 8), ("b", 24)):
         counted = [(60.0 * n, float(gpus)) for n in range(MINUTES)]
-        found.append(({"__name__": GPUS, "partition": partition, "instance": "slurm:8080"}, counted))
-    found.append(({"__name__": LOAD, "job": "nobody"}, [(30, 1.0)]))
-    return [(labels, [(round((T + second) * 1000), value) for second, value in told]) for labels, told in found]
+        result.append(({"__name__": GPUS, "partition": partition, "instance": "slurm:8080"}, counted))
+    result.append(({"__name__": LOAD, "job": "nobody"}, [(30, 1.0)]))
+    return [
+        (labels, [(round((T + second) * 1000), value) for second, value in reported]) for labels, reported in result
+    ]
 
 
 def text() -> str:
@@ -139,11 +141,11 @@ def known(frame: pl.DataFrame) -> list[tuple[object, ...]]:
 
 def meant() -> list[tuple[object, ...]]:
     """What the history means, slowly."""
-    told: list[Series] = []
+    reported: list[Series] = []
     for labels, readings in history():
         if "instance" in labels:
-            told.append(({**labels, "node": f"n{labels['instance'][7]}"}, readings))
-    exact = slow_values([one for one in told if one[0]["__name__"] != GPUS], MAPPING.of("node_samples"))
+            reported.append(({**labels, "node": f"n{labels['instance'][7]}"}, readings))
+    exact = slow_values([one for one in reported if one[0]["__name__"] != GPUS], MAPPING.of("node_samples"))
     rows = [
         (node, metric, device, begin, length / 1000, value)
         for (node, metric, device, cell), (value, begin, length) in exact.items()
@@ -164,9 +166,9 @@ def test_rows_are_what_was_meant_by_either_road(url: str, *, streams: bool) -> N
     assert parsed.rejects["raw"].to_list() == ["node_load1 {'job': 'nobody'}"]
     readings = [
         moment
-        for labels, told in history()
+        for labels, reported in history()
         if labels["__name__"] in {CPU, RECEIVED, LOAD} and labels.get("mode") != "user" and labels["job"] != "nobody"
-        for moment, _ in told
+        for moment, _ in reported
         if moment > T * 1000
     ]
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.rows_read) == (len(readings), 0, len(readings) + 1)
@@ -224,8 +226,8 @@ def test_where_readings_go_on_a_piece_is_covered_to_its_end(url: str) -> None:
 
 
 def test_coverage_ends_at_the_first_cell_with_a_reading_due() -> None:
-    told = [("c", "n1", "x", "", at(T + second), 60.0, 1.0) for second in (0, 60)]
-    rows = pl.DataFrame(told, NODE_SAMPLES, orient="row")
+    reported = [("c", "n1", "x", "", at(T + second), 60.0, 1.0) for second in (0, 60)]
+    rows = pl.DataFrame(reported, NODE_SAMPLES, orient="row")
     for last, latest, covered in (
         (30, 100, (T, T + 60)),
         (70, 100, (T, T + 120)),
@@ -233,8 +235,8 @@ def test_coverage_ends_at_the_first_cell_with_a_reading_due() -> None:
         (120, 120, (T, T + 120)),  # nothing is due
         (30, 331, (T, T + 120)),  # it is gone
     ):
-        found = Made(rows, {}, [], Counts(1, 0, 0), (T + latest) * 1000, np.array([(T + last) * 1000]))
-        known_of = prometheus_nodes.covered(rows, at(T + 120), [found], 60)
+        result = Made(rows, {}, [], Counts(1, 0, 0), (T + latest) * 1000, np.array([(T + last) * 1000]))
+        known_of = prometheus_nodes.covered(rows, at(T + 120), [result], 60)
         assert known_of == tuple(map(at, covered)), (last, latest)
 
 
@@ -253,12 +255,12 @@ class Growing:
         self, names: Sequence[str], *, since: datetime, until: datetime, each: Callable[[Samples], Batch]
     ) -> list[Batch]:
         low, high = (moment.timestamp() * 1000 for moment in (since, min(until, self.now)))
-        told = [
+        reported = [
             (labels, [reading for reading in readings if low < reading[0] <= high])
             for labels, readings in SELDOM_AND_OFTEN
             if labels["__name__"] in names
         ]
-        return [each(samples(*told))]
+        return [each(samples(*reported))]
 
 
 SELDOM_AND_OFTEN: list[Series] = [
@@ -317,8 +319,8 @@ def test_only_series_that_are_meant_are_asked_for() -> None:
 
 def test_many_names_are_several_questions_and_none_is_left_out() -> None:
     names = builtin().names("node_samples")
-    asked = [name for some, _ in questions(builtin(), "node_samples", names) for name in some]
-    assert sorted(asked) == sorted(names)
+    requested = [name for some, _ in questions(builtin(), "node_samples", names) for name in some]
+    assert sorted(requested) == sorted(names)
     long = [f"{'x' * 500}_{n}" for n in range(30)]
     mapping = Mapping(tuple(Metric(name, "node_samples", "open_files") for name in long))
     sizes = [len(some) for some, _ in questions(mapping, "node_samples", long)]

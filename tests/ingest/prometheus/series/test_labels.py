@@ -104,7 +104,7 @@ RATIO, PERCENTS = "DCGM_FI_DEV_GPU_UTIL_RATIO", "DCGM_FI_DEV_GPU_UTIL"
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "result"),
     [
         ([1.0, 0.25, 97.0], [RATIO]),  # a GPU at 1 %, one at a quarter of a percent, and one at 97 %
         ([0.0, 1.0, 0.25, 0.97], []),
@@ -114,8 +114,8 @@ RATIO, PERCENTS = "DCGM_FI_DEV_GPU_UTIL_RATIO", "DCGM_FI_DEV_GPU_UTIL"
         ([0.5, 5000.0], []),  # no percent either
     ],
 )
-def test_ratio_counted_in_percent_is_detected_by_all_its_values(values: list[float], found: list[str]) -> None:
-    assert in_percent(pl.concat([exported_as(RATIO, *values), exported_as(PERCENTS, 97.0)])) == found
+def test_ratio_counted_in_percent_is_detected_by_all_its_values(values: list[float], result: list[str]) -> None:
+    assert in_percent(pl.concat([exported_as(RATIO, *values), exported_as(PERCENTS, 97.0)])) == result
 
 
 def test_series_identity_is_all_labels_in_any_order() -> None:
@@ -161,7 +161,7 @@ def test_own_mapping_defines_what_a_name_means() -> None:
     ratio = {"name": "gpu_tensor", "fills": "gpu_samples.tensor_active"}
     mapping = builtin().and_more([idle, ratio], origin="mine")
     exported = pl.concat([exported_as("gpu_idle_percent", 25.0, 101.0), exported_as("gpu_tensor", 0.5, 50.0)])
-    found = in_base_units(exported, mapping).select("column", "value").rows()
-    assert found == [("gpu_util", 0.75), ("gpu_util", None), ("tensor_active", 0.5), ("tensor_active", None)]
+    result = in_base_units(exported, mapping).select("column", "value").rows()
+    assert result == [("gpu_util", 0.75), ("gpu_util", None), ("tensor_active", 0.5), ("tensor_active", None)]
     assert in_percent(exported, mapping) == ["gpu_tensor"]
     assert in_base_units(exported).is_empty()  # nobody else knows them

@@ -24,11 +24,11 @@ Row = tuple[str, int, int, float]
 
 
 def nodes(rows: Sequence[Row]) -> pl.DataFrame:
-    told = [
+    reported = [
         ("c", "n1", "net_received_bytes_per_s", device, at(T + begin), s, value) for device, begin, s, value in rows
     ]
     return conform(
-        pl.DataFrame(told, schema=list(NODE_SAMPLES), orient="row", schema_overrides=NODE_SAMPLES), NODE_SAMPLES
+        pl.DataFrame(reported, schema=list(NODE_SAMPLES), orient="row", schema_overrides=NODE_SAMPLES), NODE_SAMPLES
     )
 
 
@@ -41,10 +41,10 @@ def spans(frame: pl.DataFrame) -> dict[str, list[tuple[int, int]]]:
     rows = frame.sort("device", "ts").select(
         "device", pl.col("ts").dt.epoch("s") - T, end("ts", "interval_s").dt.epoch("s").alias("end") - T
     )
-    found: dict[str, list[tuple[int, int]]] = {}
+    result: dict[str, list[tuple[int, int]]] = {}
     for device, low, high in rows.iter_rows():
-        found.setdefault(device, []).append((low, high))
-    return found
+        result.setdefault(device, []).append((low, high))
+    return result
 
 
 CELLS = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 5), st.integers(0, 9))
@@ -60,11 +60,11 @@ def test_of_whole_cells_the_last_load_counts(loads: list[list[tuple[str, int, in
         rows = [(device, 60 * cell, 60, float(value)) for device, cell, value in load]
         merged = merge(merged, nodes(rows), interval_s=60, of=NODES)
         twin |= {(device, begin): value for device, begin, _, value in rows}
-    found = {
+    result = {
         (device, round(ts.timestamp()) - T): value
         for device, ts, value in merged.select("device", "ts", "value").rows()
     }
-    assert found == twin
+    assert result == twin
     assert merged.equals(merged.sort(NODES.key))
 
 
@@ -84,8 +84,8 @@ def test_no_second_is_stored_twice_and_none_is_lost(edges: list[tuple[str, int, 
         merged = merge(merged, nodes([(device, begin, length, float(value))]), interval_s=60, of=NODES)
         twin.setdefault(device, set()).update(range(begin, begin + length))
     for device, seconds in twin.items():
-        told = [second for low, high in spans(merged)[device] for second in range(low, high)]
-        assert sorted(told) == sorted(seconds)
+        reported = [second for low, high in spans(merged)[device] for second in range(low, high)]
+        assert sorted(reported) == sorted(seconds)
 
 
 @pytest.mark.slow

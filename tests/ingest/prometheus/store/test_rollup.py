@@ -54,25 +54,25 @@ def gpus(cells: list[Cell], metric: str = "tensor_active") -> pl.DataFrame:
 
 def slow(cells: list[Cell], threshold: float) -> dict[tuple[str, int], tuple[float, ...]]:
     """By device and hour: mean, max, p95, above_s, covered_s."""
-    found: dict[tuple[str, int], tuple[float, ...]] = {}
-    told = sorted(cell for cell in cells if cell[3] is not None)
-    for key, group in groupby(told, lambda cell: (cell[0], cell[1] // 60)):
+    result: dict[tuple[str, int], tuple[float, ...]] = {}
+    by_hour = sorted(cell for cell in cells if cell[3] is not None)
+    for key, group in groupby(by_hour, lambda cell: (cell[0], cell[1] // 60)):
         pairs = [(s, value) for _, _, s, value in group if value is not None]
         covered = sum(s for s, _ in pairs)
         values = sorted(value for _, value in pairs)
         place = 0.95 * (len(values) - 1)
         low, high = values[math.floor(place)], values[math.ceil(place)]
-        found[key] = (
+        result[key] = (
             sum(s * value for s, value in pairs) / covered,
             values[-1],
             low + (high - low) * (place % 1),
             sum(s for s, value in pairs if value >= threshold),
             covered,
         )
-    return found
+    return result
 
 
-def told(hours: pl.DataFrame, place: str) -> dict[tuple[str, int], tuple[float, ...]]:
+def by_hour(hours: pl.DataFrame, place: str) -> dict[tuple[str, int], tuple[float, ...]]:
     return {
         (row[place], round(row["ts"].timestamp() - T) // 3600): tuple(
             row[name] for name in ("mean", "max", "p95", "above_s", "covered_s")
@@ -87,10 +87,10 @@ def test_an_hour_is_what_plain_python_makes_of_its_samples(cells: list[Cell]) ->
     expected = slow(cells, 0.5)
     of_nodes = nodes_rolled_up(nodes(cells), {"cpu_busy": 0.5, "load1": 3.0})
     of_gpus = rolled_up(gpus(cells), RULES, {"tensor_active": 0.5}).filter(pl.col("metric") == "tensor_active")
-    for found in (told(of_nodes, "device"), told(of_gpus, "gpu")):
-        assert found.keys() == expected.keys()
+    for result in (by_hour(of_nodes, "device"), by_hour(of_gpus, "gpu")):
+        assert result.keys() == expected.keys()
         for key, numbers in expected.items():
-            assert found[key] == pytest.approx(numbers)
+            assert result[key] == pytest.approx(numbers)
     assert dict(of_nodes.schema) == NODE_HOURS
     assert dict(of_gpus.schema) == GPU_HOURS
 
@@ -98,11 +98,11 @@ def test_an_hour_is_what_plain_python_makes_of_its_samples(cells: list[Cell]) ->
 @settings(deadline=None)
 @given(CELLS)
 def test_mean_times_covered_is_the_sum_over_the_samples(cells: list[Cell]) -> None:
-    found = nodes_rolled_up(nodes(cells))
+    result = nodes_rolled_up(nodes(cells))
     total = sum(s * value for _, _, s, value in cells if value is not None)
-    assert (found["mean"] * found["covered_s"]).sum() == pytest.approx(total)
-    assert found["covered_s"].sum() == sum(s for _, _, s, value in cells if value is not None)
-    assert found["above_s"].null_count() == found.height
+    assert (result["mean"] * result["covered_s"]).sum() == pytest.approx(total)
+    assert result["covered_s"].sum() == sum(s for _, _, s, value in cells if value is not None)
+    assert result["above_s"].null_count() == result.height
 
 
 @settings(deadline=None)
@@ -116,13 +116,13 @@ def test_the_order_of_the_samples_changes_nothing(cells: list[Cell], chance: obj
 def test_a_value_at_the_threshold_counts_as_32_bits_hold_it() -> None:
     cells: list[Cell] = [("a", 0, 60, 0.1), ("a", 1, 60, 0.0999)]
     assert nodes_rolled_up(nodes(cells), {"cpu_busy": 0.1})["above_s"].to_list() == [60]
-    found = rolled_up(gpus(cells, "gpu_util"), RULES, {"gpu_util": 0.1}).filter(pl.col("metric") == "gpu_util")
-    assert found.select("threshold", "above_s").row(0) == (pytest.approx(0.1), 60)
+    result = rolled_up(gpus(cells, "gpu_util"), RULES, {"gpu_util": 0.1}).filter(pl.col("metric") == "gpu_util")
+    assert result.select("threshold", "above_s").row(0) == (pytest.approx(0.1), 60)
 
 
 def test_activity_has_no_threshold_of_its_own_and_none_is_zero() -> None:
-    found = rolled_up(gpus([("a", 0, 60, 0.5)]), RULES, {"power_w": 700.0})
-    rows = {row["metric"]: row for row in found.iter_rows(named=True)}
+    result = rolled_up(gpus([("a", 0, 60, 0.5)]), RULES, {"power_w": 700.0})
+    rows = {row["metric"]: row for row in result.iter_rows(named=True)}
     assert rows.keys() == {"tensor_active", "active"}  # power was not read, so nothing is said of it
     assert (rows["active"]["threshold"], rows["active"]["above_s"], rows["active"]["active_s"]) == (None, None, 60)
     assert rows["tensor_active"]["above_s"] is None

@@ -47,7 +47,7 @@ def lines(seconds: int = 3 * 3600, *, gpus: int = 4, seed: int = 3) -> list[str]
     chance = random.Random(seed)
     phases = {gpu: [chance.random() < 0.6 for _ in range(seconds // 300 + 1)] for gpu in range(gpus)}
     hit = {gpu: chance.randrange(seconds) for gpu in range(gpus // 2)}
-    found = []
+    actual = []
     for second in range(15, seconds + 1, 15):
         if chance.random() < 0.03:
             continue
@@ -56,8 +56,8 @@ def lines(seconds: int = 3 * 3600, *, gpus: int = 4, seed: int = 3) -> list[str]
             xid = 79 if second >= hit.get(gpu, seconds + 1) else 0
             labels = f'gpu="{gpu}",UUID="GPU-{gpu}",Hostname="n1"'
             for name, value in zip(NAMES, (100 * active, 0.5 * active, xid), strict=True):
-                found.append(f"{name}{{{labels}}} {value} {T + second}")
-    return found
+                actual.append(f"{name}{{{labels}}} {value} {T + second}")
+    return actual
 
 
 def written(folder: Path, name: str, rows: list[str]) -> str:
@@ -79,12 +79,12 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_reference_is_worth_comparing_with(reference: Path) -> None:
-    found = contents(reference)
-    assert found["gpu_samples"].height > 600
-    assert set(found["gpu_hours"]["metric"]) == {"gpu_util", "tensor_active", "active"}
-    shares = found["gpu_hours"].filter(pl.col("metric") == "active")["mean"]
+    actual = contents(reference)
+    assert actual["gpu_samples"].height > 600
+    assert set(actual["gpu_hours"]["metric"]) == {"gpu_util", "tensor_active", "active"}
+    shares = actual["gpu_hours"].filter(pl.col("metric") == "active")["mean"]
     assert 0 < shares.min() < shares.max() <= 1  # type: ignore[operator]  # polars types its aggregates loosely
-    assert found["health_events"].select("gpu", "code", "severity").rows() == [
+    assert actual["health_events"].select("gpu", "code", "severity").rows() == [
         ("0", "79", "critical"),
         ("1", "79", "critical"),
     ]
@@ -162,10 +162,10 @@ def hours(folder: Path, *rows: tuple[str, int, str, float, float | None, float],
 def active(warehouse: Path) -> dict[tuple[str, int], tuple[float, float]]:
     """Mean and covered seconds of activity by GPU and hour."""
     with open_reader(warehouse) as reader:
-        found = reader.table("gpu_hours").filter(pl.col("metric") == "active")
+        actual = reader.table("gpu_hours").filter(pl.col("metric") == "active")
     return {
         (row["gpu"], round((row["ts"] - START).total_seconds() / 3600)): (row["mean"], row["covered_s"])
-        for row in found.iter_rows(named=True)
+        for row in actual.iter_rows(named=True)
     }
 
 
@@ -178,8 +178,8 @@ def test_an_hour_that_is_known_better_is_not_overwritten(tmp_path: Path, parquet
     whole = hours(tmp_path, ("0", 0, "active", 0.25, 900.0, 3600.0), ("1", 0, "active", 0.5, 30.0, 60.0))
     some = written(tmp_path, "some.om", [*steady(0, range(15, 1801, 15), 0.5), *steady(1, range(15, 1801, 15), 0.5)])
     files = [whole, some] if parquet_first else [some, whole]
-    found = active(load(tmp_path / "w", files))
-    assert found == {("0", 0): (0.25, 3600.0), ("1", 0): (1.0, 1800.0)}
+    actual = active(load(tmp_path / "w", files))
+    assert actual == {("0", 0): (0.25, 3600.0), ("1", 0): (1.0, 1800.0)}
 
 
 def test_a_parquet_file_that_names_its_cluster_needs_no_other(tmp_path: Path) -> None:
@@ -236,8 +236,8 @@ def test_unknown_names_are_renamed_from_when_they_mean_a_node(tmp_path: Path) ->
             writer.append("node_aliases", pl.DataFrame(alias))
         ingest_files(writer, Config(), [path], TelemetryRequest(cluster="c"), now=NOW, progress=quiet)
     with open_reader(tmp_path / "w") as reader:
-        found = reader.table("gpu_samples").group_by("node").agg(pl.len(), pl.col("ts").min()).sort("node").rows()
-    assert found == [("n1", 60, START), ("worker-1", 60, START + timedelta(hours=1))]
+        actual = reader.table("gpu_samples").group_by("node").agg(pl.len(), pl.col("ts").min()).sort("node").rows()
+    assert actual == [("n1", 60, START), ("worker-1", 60, START + timedelta(hours=1))]
 
 
 # --- what pages and the ledger read
@@ -248,11 +248,11 @@ def activity(
 ) -> list[tuple[str, float, float, float]]:
     """GPU, from, to (seconds after T) and share of each stretch."""
     window = Window("c", START + timedelta(seconds=since), START + timedelta(seconds=until))
-    found = gpu_activity(reader, window, Rules(**rules))
-    assert found.columns == list(frames.ACTIVITY)
+    actual = gpu_activity(reader, window, Rules(**rules))
+    assert actual.columns == list(frames.ACTIVITY)
     return [
         (row["gpu"], (row["started_at"] - START).total_seconds(), (row["ended_at"] - START).total_seconds(), share)
-        for row in found.iter_rows(named=True)
+        for row in actual.iter_rows(named=True)
         for share in [row["active_share"]]
     ]
 
@@ -279,9 +279,9 @@ def test_interval_has_its_longest_sample_and_an_hour_has_none(tmp_path: Path) ->
     load(tmp_path / "w", [path, written(tmp_path, "some.om", some)])
     window = Window("c", START + timedelta(seconds=50), START + timedelta(hours=2))
     with open_reader(tmp_path / "w") as reader:
-        found = gpu_activity(reader, window, Rules())
-    assert found["active_share"].to_list() == [1, 0, 0.5]
-    assert found["interval_s"].to_list() == [60, 30, None]
+        actual = gpu_activity(reader, window, Rules())
+    assert actual["active_share"].to_list() == [1, 0, 0.5]
+    assert actual["interval_s"].to_list() == [60, 30, None]
 
 
 def test_nearly_complete_hours_count_where_samples_cover_less(tmp_path: Path) -> None:
@@ -322,13 +322,13 @@ def test_sample_into_a_rolled_up_hour_ends_where_that_begins(tmp_path: Path) -> 
 
 def test_no_instant_of_a_gpu_counts_twice_and_no_sample_is_lost(reference: Path) -> None:
     with open_reader(reference) as reader:
-        found = activity(reader)
+        actual = activity(reader)
         samples = reader.table("gpu_samples")
-    for (gpu, _, end, share), (next_gpu, begin, _, next_share) in pairwise(found):
+    for (gpu, _, end, share), (next_gpu, begin, _, next_share) in pairwise(actual):
         assert gpu != next_gpu or end < begin or (end == begin and share != next_share)
-    seconds = sum(end - begin for _, begin, end, _ in found)
+    seconds = sum(end - begin for _, begin, end, _ in actual)
     assert seconds == pytest.approx(samples["interval_s"].cast(pl.Float64).sum())
-    active_s = sum((end - begin) * share for _, begin, end, share in found)
+    active_s = sum((end - begin) * share for _, begin, end, share in actual)
     is_active = samples.filter(pl.col("tensor_active") >= 0.02)["interval_s"].cast(pl.Float64).sum()
     assert active_s == pytest.approx(is_active)
 
@@ -344,9 +344,9 @@ def test_adjacent_windows_give_what_the_whole_gives(reference: Path) -> None:
 
 def test_machine_fault_xid_reaches_the_metrics(reference: Path) -> None:
     with open_reader(reference) as reader:
-        found = reader.query("events_at_nodes", cluster="c").filter(pl.col("severity") == "critical")
-    assert found["node"].to_list() == ["n1", "n1"]
-    assert found["detail"][0].startswith("xid 79: GPU has fallen off the bus")
+        actual = reader.query("events_at_nodes", cluster="c").filter(pl.col("severity") == "critical")
+    assert actual["node"].to_list() == ["n1", "n1"]
+    assert actual["detail"][0].startswith("xid 79: GPU has fallen off the bus")
 
 
 # --- a server
@@ -360,9 +360,9 @@ def settings(url: str, **more: object) -> Config:
     return Config.model_validate({"cluster": "c", "prometheus": {"url": url, "retries": 0, **more}})
 
 
-def ingest(warehouse: Path, config: Config, *, now: datetime = NOW, **asked: object) -> list[Report]:
+def ingest(warehouse: Path, config: Config, *, now: datetime = NOW, **requested: object) -> list[Report]:
     with open_writer(warehouse, verb="test", now=now) as writer:
-        return ingest_live(writer, config, TelemetryRequest(**asked), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of Asked
+        return ingest_live(writer, config, TelemetryRequest(**requested), now=now, progress=quiet)  # type: ignore[arg-type]  # fields of Asked
 
 
 def minutes(path: str, params: dict[str, str]) -> Answer:
@@ -375,7 +375,7 @@ def minutes(path: str, params: dict[str, str]) -> Answer:
     return matrix(({"gpu": "0", "Hostname": "n1"}, [(s, "0.5") for s in range(max(low, T + 60), high + 1, 60)]))
 
 
-def asked_from(there: Web) -> list[int]:
+def requested_from(there: Web) -> list[int]:
     """When each range that was asked for begins, in seconds after T."""
     return [int(params["start"]) - T - 60 for path, params, _ in there.questions if path.endswith("query_range")]
 
@@ -384,10 +384,10 @@ def test_the_next_ingest_goes_on_where_the_last_one_ended(tmp_path: Path) -> Non
     with web(minutes) as there:
         config = settings(there.url, lookback_hours=6, chunk_hours=2)
         ingest(tmp_path / "w", config, now=START + timedelta(hours=1, seconds=59))
-        assert asked_from(there) == [-5 * 3600, -3 * 3600, -3600]
+        assert requested_from(there) == [-5 * 3600, -3 * 3600, -3600]
         there.questions.clear()
         ingest(tmp_path / "w", config, now=START + timedelta(hours=4))
-        assert asked_from(there) == [3540, 3540 + 7200]
+        assert requested_from(there) == [3540, 3540 + 7200]
     with open_reader(tmp_path / "w") as reader:
         loads = reader.table("loads").sort("covers_from").select("covers_from", "covers_until").rows()
         assert reader.table("gpu_samples").height == 240
@@ -406,9 +406,9 @@ def test_each_server_and_selector_has_a_mark_and_files_have_none(tmp_path: Path)
             there.questions.clear()
             config = settings(there.url, lookback_hours=3, chunk_hours=6, selector=selector)
             ingest(tmp_path / "w", config, now=now)
-            assert asked_from(there) == [0]
+            assert requested_from(there) == [0]
             ingest(tmp_path / "w", config, now=now)
-            assert asked_from(there)[1:] == [10_800 - 60]
+            assert requested_from(there)[1:] == [10_800 - 60]
     with open_reader(tmp_path / "w") as reader:
         origins = set(reader.table("loads")["origin"])
     assert origins == {late, one.url, f'{one.url} {{env="b"}}', other.url}
@@ -420,7 +420,7 @@ def test_a_mark_in_the_future_does_not_hide_what_comes(tmp_path: Path) -> None:
         ingest(tmp_path / "w", config, now=START + timedelta(hours=3))  # a clock that is two hours ahead
         there.questions.clear()
         ingest(tmp_path / "w", config, now=START + timedelta(hours=1))
-        assert asked_from(there) == [-2 * 3600]
+        assert requested_from(there) == [-2 * 3600]
 
 
 def test_file_with_a_wrong_clock_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -487,7 +487,7 @@ def test_failing_interval_stops_the_source_and_is_resumed(tmp_path: Path) -> Non
         failing = False
         there.questions.clear()
         ingest(tmp_path / "w", settings(there.url), now=START + timedelta(hours=6))
-        assert asked_from(there)[0] == 7200 - 60
+        assert requested_from(there)[0] == 7200 - 60
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("gpu_samples").height == 360
 
@@ -548,9 +548,9 @@ def test_xids_without_samples_are_kept_and_cover_no_time(tmp_path: Path) -> None
     assert len(warnings) == 1
     assert warnings[0].startswith("XIDs, but no samples")
     with open_reader(tmp_path / "w") as reader:
-        found = reader.table("health_events").select("node", "gpu", "ts", "code", "severity").rows()
+        actual = reader.table("health_events").select("node", "gpu", "ts", "code", "severity").rows()
         loads = reader.table("loads").select("covers_from", "covers_until").rows()
-    assert found == [("n1", "0", START + timedelta(minutes=30), "79", "critical")]
+    assert actual == [("n1", "0", START + timedelta(minutes=30), "79", "critical")]
     assert loads == [(None, None)]
 
 
@@ -587,7 +587,7 @@ def test_mark_stays_where_samples_ended_while_xids_go_on(tmp_path: Path) -> None
         for hour in (1, 2, 3):
             there.questions.clear()
             ingest(tmp_path / "w", config, now=START + timedelta(hours=hour), since=START if hour == 1 else None)
-        assert asked_from(there)[0] == 3600 - 60
+        assert requested_from(there)[0] == 3600 - 60
     with open_reader(tmp_path / "w") as reader:
         reached = reader.query("watermark", cluster="c", source="prometheus.gpu")["covers_until"].item()
         assert reached == START + timedelta(hours=1)
@@ -595,7 +595,7 @@ def test_mark_stays_where_samples_ended_while_xids_go_on(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("more", "asked", "said"),
+    ("more", "requested", "output"),
     [
         ({}, {"url": "prometheus:9090"}, "the address of the Prometheus server cannot be used"),
         ({"token_env": "TRACKSIDE_NO_SUCH_TOKEN"}, {}, r"names \$TRACKSIDE_NO_SUCH_TOKEN, which is not set"),
@@ -603,10 +603,10 @@ def test_mark_stays_where_samples_ended_while_xids_go_on(tmp_path: Path) -> None
     ],
 )
 def test_impossible_request_is_refused_before_any_query(
-    tmp_path: Path, more: dict[str, object], asked: dict[str, Any], said: str
+    tmp_path: Path, more: dict[str, object], requested: dict[str, Any], output: str
 ) -> None:
-    with pytest.raises(OptionError, match=said):
-        ingest(tmp_path / "w", settings("http://127.0.0.1:9", **more), **asked)
+    with pytest.raises(OptionError, match=output):
+        ingest(tmp_path / "w", settings("http://127.0.0.1:9", **more), **requested)
 
 
 def test_missing_address_is_reported_with_its_setting(tmp_path: Path) -> None:

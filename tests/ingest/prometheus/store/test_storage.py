@@ -107,10 +107,10 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_reference_has_two_days_and_hours_of_everything(reference: Path) -> None:
-    found = contents(reference)
-    assert found["node_samples"].height == 3 * found["gpu_samples"].height == 6 * found["cluster_samples"].height
-    assert found["node_samples"]["ts"].dt.date().n_unique() == 2
-    hours = found["node_hours"]
+    result = contents(reference)
+    assert result["node_samples"].height == 3 * result["gpu_samples"].height == 6 * result["cluster_samples"].height
+    assert result["node_samples"]["ts"].dt.date().n_unique() == 2
+    hours = result["node_hours"]
     assert hours.height == 2 * 3 * 4
     assert hours.group_by("metric").agg(pl.col("above_s").null_count() == pl.len()).sort("metric").rows() == [
         ("cpu_busy", False),
@@ -196,8 +196,8 @@ def test_what_fails_in_the_middle_leaves_nothing_behind(
 def files(warehouse: Path, table: str = "node_samples") -> dict[str, int]:
     """Files that count, by path, and their rows."""
     with open_reader(warehouse) as reader:
-        found = reader.table("partitions").filter(table_name=table).filter(pl.col("removed_version").is_null())
-    return dict(found.sort("path").select("path", "rows").iter_rows())
+        result = reader.table("partitions").filter(table_name=table).filter(pl.col("removed_version").is_null())
+    return dict(result.sort("path").select("path", "rows").iter_rows())
 
 
 def test_following_part_is_a_new_file_and_leaves_the_others(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_only_the_file_that_holds_what_changed_is_written_again(tmp_path: Path) 
     warehouse = put(tmp_path / "w", minutes(0, 60), minutes(60, 80))
     long, short = files(warehouse)
     changed = minutes(70, 72)["node_samples"].with_columns(value=pl.lit(7.0, dtype=pl.Float32))
-    found = files(put(warehouse, {"node_samples": changed}))
-    assert long in found
-    assert short not in found
+    result = files(put(warehouse, {"node_samples": changed}))
+    assert long in result
+    assert short not in result
     with open_reader(warehouse) as reader:
         rows = reader.table("node_samples")
     assert rows.filter(pl.col("value") == 7).height == changed.height
@@ -268,7 +268,7 @@ def test_a_day_may_change_twice_within_a_transaction(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "output"),
     [
         ("gpu_samples.nope", "gpu_samples has no nope; it has gpu_util"),
         ("gpu_samples", "gpu_samples has no metric without a name"),
@@ -276,8 +276,8 @@ def test_a_day_may_change_twice_within_a_transaction(tmp_path: Path) -> None:
         ("node_samples.", 'write "gpu_samples.METRIC" or "node_samples.METRIC"'),
     ],
 )
-def test_a_threshold_of_nothing_is_refused(name: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_threshold_of_nothing_is_refused(name: str, output: str) -> None:
+    with pytest.raises(ConfigError, match=output):
         parse({"telemetry": {"thresholds": {name: 1.0}}}, origin="x")
 
 
@@ -310,12 +310,12 @@ def test_an_hour_with_a_threshold_does_not_go_for_one_without(tmp_path: Path) ->
 def test_coverage_names_the_hours_of_which_nothing_is_known(tmp_path: Path) -> None:
     warehouse = put(tmp_path / "w", minutes(0, 60), minutes(180, 200))
     with open_reader(warehouse) as reader:
-        found = reader.table("gpu_coverage").filter(node="n1").sort("ts")
+        result = reader.table("gpu_coverage").filter(node="n1").sort("ts")
         seconds = 60 * reader.table("gpu_samples").filter(node="n1").height
-    assert found["ts"].to_list() == [START + timedelta(hours=hour) for hour in range(4)]
-    assert found["covered_s"].to_list()[1:3] == [0, 0]
-    assert found["covered_s"].sum() == seconds
-    assert (found["covered_s"] + found["missing_s"]).to_list() == [3600] * 4
+    assert result["ts"].to_list() == [START + timedelta(hours=hour) for hour in range(4)]
+    assert result["covered_s"].to_list()[1:3] == [0, 0]
+    assert result["covered_s"].sum() == seconds
+    assert (result["covered_s"] + result["missing_s"]).to_list() == [3600] * 4
 
 
 # --- names and events
@@ -323,14 +323,16 @@ def test_coverage_names_the_hours_of_which_nothing_is_known(tmp_path: Path) -> N
 
 def aliases(*rows: tuple[str, int, str]) -> dict[str, pl.DataFrame]:
     """Name, minute from which it holds, and node."""
-    told = [("c", "prometheus", name, START + timedelta(minutes=minute), node) for name, minute, node in rows]
-    return {"node_aliases": frame(told, NODE_ALIASES)}
+    reported = [("c", "prometheus", name, START + timedelta(minutes=minute), node) for name, minute, node in rows]
+    return {"node_aliases": frame(reported, NODE_ALIASES)}
 
 
 def inventory(warehouse: Path, *names: str) -> None:
     with open_writer(warehouse, verb="test", now=NOW) as writer, writer.transaction():
-        told = [{"cluster": "c", "node": name, "valid_from": START, "last_seen_at": NOW} for name in names]
-        writer.append("nodes", conform(pl.DataFrame(told), NODES).with_columns(n_gpus=8, evidence=pl.lit("accounting")))
+        reported = [{"cluster": "c", "node": name, "valid_from": START, "last_seen_at": NOW} for name in names]
+        writer.append(
+            "nodes", conform(pl.DataFrame(reported), NODES).with_columns(n_gpus=8, evidence=pl.lit("accounting"))
+        )
 
 
 def test_unknown_node_aliases_are_left_out_and_repeats_kept_once(tmp_path: Path) -> None:
@@ -367,12 +369,12 @@ def test_events_of_all_kinds_are_kept_once(tmp_path: Path) -> None:
         "source": "prometheus.health",
         "evidence": "telemetry",
     }
-    told = [
+    reported = [
         event | {"kind": "ib", "code": "link_downed", "device": "mlx5_0/1", "value": 3.0},
         event | {"kind": "ib", "code": "link_downed", "device": "mlx5_1/1", "value": 1.0},
         event | {"kind": "xid", "code": "79", "gpu": "0", "source": "prometheus.gpu"},
     ]
-    events = [conform(pl.DataFrame([each]), HEALTH_EVENTS) for each in told]
+    events = [conform(pl.DataFrame([each]), HEALTH_EVENTS) for each in reported]
     warehouse = put(tmp_path / "w", *({"health_events": each} for each in events))
     once = contents(warehouse)["health_events"]
     assert once.height == 3

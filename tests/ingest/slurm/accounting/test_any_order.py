@@ -164,19 +164,19 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
 @settings(max_examples=16)
 @given(dumps())
 def test_dumps_in_any_order_overlap_and_columns_equal_one_whole(
-    writer: Writer, asked: tuple[Capture, list[Dump]]
+    writer: Writer, requested: tuple[Capture, list[Dump]]
 ) -> None:
-    capture, made = asked
+    capture, made = requested
     texts = [text([capture.rows[number] for number in dump.rows], dump.columns) for dump in made]
 
     whole = loaded(writer, [everything(capture, made)], capture.cluster)
-    found = loaded(writer, texts, capture.cluster)
+    result = loaded(writer, texts, capture.cluster)
     again = loaded(writer, [*reversed(texts), *texts[:1]], capture.cluster)
 
-    assert differences(found, again) == []
+    assert differences(result, again) == []
     open_ones = whole["ended_at"].is_null() | whole["end_guessed"].fill_null(value=False)
-    assert differences(found.select(OPEN_COLUMNS), whole.select(OPEN_COLUMNS)) == []
-    assert differences(found.filter(~open_ones), whole.filter(~open_ones)) == []
+    assert differences(result.select(OPEN_COLUMNS), whole.select(OPEN_COLUMNS)) == []
+    assert differences(result.filter(~open_ones), whole.filter(~open_ones)) == []
 
 
 def differences(one: pl.DataFrame, other: pl.DataFrame) -> list[object]:

@@ -121,10 +121,10 @@ def test_status_shows_what_was_read_and_refused_of(
 
 @pytest.fixture(scope="module")
 def truth() -> dict[str, list[Known]]:
-    found: dict[str, list[Known]] = {}
+    result: dict[str, list[Known]] = {}
     for each in map(Known.from_json, json.loads((DATA / TRUTH).read_text())):
-        found.setdefault(each.kind, []).append(each)
-    return found
+        result.setdefault(each.kind, []).append(each)
+    return result
 
 
 def read(capsys: pytest.CaptureFixture[str], form: str, warehouse: Path) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -20,25 +20,25 @@ def test_rows_of_several_clusters_with_equal_ids_stay_apart() -> None:
     parsed = parse(text({"Cluster": "a"}, {"Cluster": "b", "State": "FAILED", "ExitCode": "1:0"}))
     assert parsed.clusters == {"a", "b"}
     assert parsed.rows_duplicate == 0
-    found = parsed.frames["attempts"].sort("cluster").select("cluster", "job_id", "state").rows()
-    assert found == [("a", "7", "COMPLETED"), ("b", "7", "FAILED")]
+    result = parsed.frames["attempts"].sort("cluster").select("cluster", "job_id", "state").rows()
+    assert result == [("a", "7", "COMPLETED"), ("b", "7", "FAILED")]
     nodes = on_nodes(parsed).group_by("cluster").agg(pl.col("n_gpus").sum()).sort("cluster").rows()
     assert [(name, int(gpus)) for name, gpus in nodes] == [("a", 16), ("b", 16)]
 
 
 def test_a_federated_id_is_kept_whole() -> None:
-    found = attempt({"JobID": str(FEDERATED), "JobIDRaw": str(FEDERATED)})
-    assert found["job_id"] == found["display_id"] == str(FEDERATED)
+    result = attempt({"JobID": str(FEDERATED), "JobIDRaw": str(FEDERATED)})
+    assert result["job_id"] == result["display_id"] == str(FEDERATED)
 
 
 @pytest.mark.parametrize("nodes", ["None assigned", "n[1-2]"])
 def test_revoked_sibling_holds_nothing_whatever_its_row_has(nodes: str) -> None:
     row = {"JobID": str(FEDERATED), "JobIDRaw": str(FEDERATED), "State": "REVOKED", "NodeList": nodes, "NNodes": "1"}
     parsed = parse(text(row))
-    found = parsed.frames["attempts"].row(0, named=True)
-    assert (found["state"], found["n_nodes"], int(found["n_gpus"])) == ("REVOKED", 0, 0)
-    assert found["started_at"] is None
-    assert found["ended_at"] is not None
+    result = parsed.frames["attempts"].row(0, named=True)
+    assert (result["state"], result["n_nodes"], int(result["n_gpus"])) == ("REVOKED", 0, 0)
+    assert result["started_at"] is None
+    assert result["ended_at"] is not None
     assert on_nodes(parsed).is_empty()
     assert parsed.warnings == []
 

@@ -188,8 +188,8 @@ def test_a_dump_read_in_pieces_is_the_dump_read_at_once(size: int) -> None:
 
 def test_reported_end_replaces_a_guessed_one_even_if_earlier() -> None:
     guessed = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 900), end_guessed=True, elapsed_s=890.0)
-    told = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 60), elapsed_s=50.0)
-    [found] = merged(RUNNING, guessed, told)
-    assert (found["ended_at"], found["end_guessed"]) == (at(T + 60), None)
-    [found] = merged(LATER, guessed)
-    assert (found["ended_at"], found["end_guessed"]) == (at(T + 900), True)
+    reported = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 60), elapsed_s=50.0)
+    [result] = merged(RUNNING, guessed, reported)
+    assert (result["ended_at"], result["end_guessed"]) == (at(T + 60), None)
+    [result] = merged(LATER, guessed)
+    assert (result["ended_at"], result["end_guessed"]) == (at(T + 900), True)

@@ -249,9 +249,9 @@ def test_dump_with_steps_only_is_reported_to_have_no_job_rows(skipped: int) -> N
     assert (parsed.rows_read, parsed.rows_skipped) == (2 + skipped, 2 + skipped)
     assert "no job rows: all 2 rows are job steps" in "\n".join(messages(parsed.warnings))
     both = parse(text({}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
-    assert not any("no job rows" in said for said in messages(both.warnings))
+    assert not any("no job rows" in output for output in messages(both.warnings))
     refused = parse(text({"End": "soon"}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
-    assert not any("no job rows" in said for said in messages(refused.warnings))
+    assert not any("no job rows" in output for output in messages(refused.warnings))
 
 
 def test_end_given_by_truncate_is_not_the_end_of_a_running_job() -> None:

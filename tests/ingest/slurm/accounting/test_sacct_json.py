@@ -52,21 +52,23 @@ def attempt(*jobs: object, version: str = NEWEST) -> dict[str, Any]:
 def test_captured_jobs_equal_their_text_or_are_null_and_listed() -> None:
     from_json = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j"))
     from_text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), ParseContext(origin="t"))
-    told, text = (found.frames["attempts"].sort(KEY) for found in (from_json, from_text))
+    reported, text = (found.frames["attempts"].sort(KEY) for found in (from_json, from_text))
     assert from_json.rejects.is_empty()
-    assert told.height == text.height > 20
-    assert {"RESIZING", "REQUEUED", "PENDING", "RUNNING", "FAILED", "TIMEOUT", "CANCELLED"} <= set(told["state"])
-    for name in told.columns:
+    assert reported.height == text.height > 20
+    assert {"RESIZING", "REQUEUED", "PENDING", "RUNNING", "FAILED", "TIMEOUT", "CANCELLED"} <= set(reported["state"])
+    for name in reported.columns:
         if name not in LOST["0.0.38"]:
-            assert told[name].equals(text[name]), name
+            assert reported[name].equals(text[name]), name
     nodes = [on_nodes(found).sort([*KEY, "node"]) for found in (from_json, from_text)]
     assert nodes[0].equals(nodes[1])
 
 
 def test_values_absent_from_json_are_null_or_right_and_never_0() -> None:
-    told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j")).frames["attempts"]
+    reported = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j")).frames[
+        "attempts"
+    ]
     text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), ParseContext(origin="t")).frames["attempts"]
-    both = told.join(text, on=KEY, suffix="_text")
+    both = reported.join(text, on=KEY, suffix="_text")
     for name in LOST["0.0.38"]:
         carried = both.filter(pl.col(name).is_not_null())
         if name != "cancelled_by":  # a name there, a uid here: both are told, and neither is wrong
@@ -77,10 +79,12 @@ def test_values_absent_from_json_are_null_or_right_and_never_0() -> None:
 
 
 def test_json_and_text_merge_into_attempts_with_fields_of_both() -> None:
-    told = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j")).frames["attempts"]
+    reported = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="j")).frames[
+        "attempts"
+    ]
     text = parse_accounting((DATA / "jobs-as-text.sacct.txt").read_bytes(), ParseContext(origin="t")).frames["attempts"]
-    assert merge_attempts(told, text).equals(merge_attempts(text, told))
-    assert merge_attempts(told, text).sort(KEY).equals(text.sort(KEY))
+    assert merge_attempts(reported, text).equals(merge_attempts(text, reported))
+    assert merge_attempts(reported, text).sort(KEY).equals(text.sort(KEY))
 
 
 def test_accounting_that_begins_with_a_brace_is_parsed_as_json() -> None:
@@ -178,7 +182,7 @@ def test_a_job_that_never_started_holds_nothing(start: int | None, nodes: str | 
 def test_of_several_state_words_the_one_shown_in_text_is_taken(words: object, state: str) -> None:
     found = read(job(state={"current": words}))
     assert found.frames["attempts"]["state"].to_list() == [state]
-    assert any("unknown state NOVEL_STATE" in said for said in messages(found.warnings)) == (state == "NOVEL_STATE")
+    assert any("unknown state NOVEL_STATE" in output for output in messages(found.warnings)) == (state == "NOVEL_STATE")
 
 
 @pytest.mark.parametrize(
@@ -233,7 +237,7 @@ def test_sluid_is_read_from_newer_slurm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "output"),
     [
         ("0.0.38", "has no plain exit codes"),
         ("0.0.41", "not tried on a real Slurm"),
@@ -242,13 +246,13 @@ def test_sluid_is_read_from_newer_slurm() -> None:
         ("0.0.37", "read as the oldest supported version, v0.0.38"),
     ],
 )
-def test_untried_or_unknown_version_is_read_with_a_warning(version: str, said: str) -> None:
+def test_untried_or_unknown_version_is_read_with_a_warning(version: str, output: str) -> None:
     shape = "0.0.38" if version < "0.0.39" else NEWEST
     about = {"plugin": {"data_parser": f"data_parser/v{version}"}}
     data = json.dumps({"jobs": [job(shape)], "meta": about, "errors": []}).encode()
     found = parse_accounting_json(data, ParseContext(origin="x"))
     assert found.rows_loaded == 1
-    assert said in "\n".join(messages(found.warnings))
+    assert output in "\n".join(messages(found.warnings))
 
 
 @pytest.mark.parametrize("about", [{}, None, [], {"plugin": "x"}, {"plugin": {"type": None}}, {"slurm": 7}])
@@ -259,10 +263,10 @@ def test_an_answer_that_names_no_version_is_read_as_the_newest(about: object) ->
 
 
 def test_captured_answer_with_another_version_in_meta_is_read() -> None:
-    told: dict[str, Any] = json.loads((DATA / "jobs.sacct.json").read_bytes())
+    reported: dict[str, Any] = json.loads((DATA / "jobs.sacct.json").read_bytes())
     plain = parse_accounting_json((DATA / "jobs.sacct.json").read_bytes(), ParseContext(origin="x"))
-    told["meta"]["plugin"] = {"type": "openapi/dbv0.0.99", "name": "x"}
-    found = parse_accounting_json(json.dumps(told).encode(), ParseContext(origin="x"))
+    reported["meta"]["plugin"] = {"type": "openapi/dbv0.0.99", "name": "x"}
+    found = parse_accounting_json(json.dumps(reported).encode(), ParseContext(origin="x"))
     assert found.rows_loaded == plain.rows_loaded
     assert "JSON v0.0.99 is not supported" in messages(found.warnings)[0]
 
@@ -296,7 +300,7 @@ def test_no_nodes_at_all_means_that_slurmctld_did_not_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "output"),
     [
         (b'{"jobs": [}', "not the JSON of Slurm"),
         (b'{"jobs": []} {"jobs": []}', "not the JSON of Slurm"),
@@ -305,8 +309,8 @@ def test_no_nodes_at_all_means_that_slurmctld_did_not_answer() -> None:
         (b"  \n", "empty"),
     ],
 )
-def test_what_is_no_answer_is_refused_in_words(data: bytes, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_is_no_answer_is_refused_in_words(data: bytes, output: str) -> None:
+    with pytest.raises(InputError, match=output):
         parse_accounting_json(data, ParseContext(origin="x"))
 
 
@@ -340,7 +344,7 @@ def test_damaged_characters_cost_no_job() -> None:
     data = answer(jobs=[job(name="caf\u00e9")]).replace(rb"caf\u00e9", b"caf\xe9")
     found = parse_accounting_json(data, ParseContext(origin="x"))
     assert found.frames["attempts"]["name"].to_list() == ["caf\ufffd"]
-    assert any("damaged characters" in said for said in messages(found.warnings))
+    assert any("damaged characters" in output for output in messages(found.warnings))
 
 
 def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
@@ -355,10 +359,10 @@ def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
 
 def test_a_list_that_was_cut_to_its_window_does_not_blame_sacct() -> None:
     found = read(job(state={"current": ["RUNNING"]}))
-    [said] = [each for each in messages(found.warnings) if "run and have an End" in each]
-    assert said.startswith("1 jobs run and have an End")
-    assert "disable_truncate_usage_time=true" in said
-    assert "sacct" not in said
+    [output] = [each for each in messages(found.warnings) if "run and have an End" in each]
+    assert output.startswith("1 jobs run and have an End")
+    assert "disable_truncate_usage_time=true" in output
+    assert "sacct" not in output
 
 
 # --- jobs that are refused -----------------------------------------------------------------------------
@@ -385,9 +389,9 @@ BAD: list[tuple[object, str]] = [
 def test_bad_job_is_refused_with_its_reason_and_the_others_load(bad: object, reason: str) -> None:
     found = read(job(job_id=1), bad, job(job_id=3))
     assert found.frames["attempts"]["job_id"].sort().to_list() == ["1", "3"]
-    ((line, said, raw),) = found.rejects.select("line", "reason", "raw").rows()
+    ((line, output, raw),) = found.rejects.select("line", "reason", "raw").rows()
     assert line == 2
-    assert reason.lower() in said.lower()
+    assert reason.lower() in output.lower()
     assert json.loads(raw) == bad if len(raw) < 4_000 else raw.startswith("{")
     assert (found.rows_read, found.rows_loaded, found.rows_rejected) == (3, 2, 1)
     assert found.rejects["cluster"].to_list() == ["bench"]
@@ -445,16 +449,16 @@ NOW = datetime(2026, 9, 22, tzinfo=UTC)
 
 
 def test_captured_nodes_equal_their_text() -> None:
-    told = parse_nodes_json(
+    reported = parse_nodes_json(
         (DATA / "nodes.slurmrestd.json").read_bytes(), ParseContext(origin="j", cluster="bench", until=NOW)
     )
     text = parse_nodes(
         (DATA / "nodes-as-text.scontrol.txt").read_bytes(), ParseContext(origin="t", cluster="bench", until=NOW)
     )
-    assert told.rows_loaded == 3
+    assert reported.rows_loaded == 3
     for name in ("nodes", "node_states"):
-        assert told.frames[name].equals(text.frames[name])
-    assert told.frames["node_states"]["state_raw"].to_list() == ["IDLE+DRAIN"]
+        assert reported.frames[name].equals(text.frames[name])
+    assert reported.frames["node_states"]["state_raw"].to_list() == ["IDLE+DRAIN"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -503,10 +507,12 @@ def test_reservation_equals_its_text_in_the_words_of_any_version(version: str) -
         b"CoreCnt=64 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=64 Users=root,alice "
         b"Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null)"
     )
-    told = parse_reservations_json(answer(version, reservations=[one]), ParseContext("j", cluster="bench", until=NOW))
+    reported = parse_reservations_json(
+        answer(version, reservations=[one]), ParseContext("j", cluster="bench", until=NOW)
+    )
     listed = parse_reservations(text, ParseContext("t", cluster="bench", timezone="UTC", until=NOW))
-    assert told.frames["reservations"].equals(listed.frames["reservations"])
-    assert told.frames["reservations"]["maintenance"].to_list() == [True]
+    assert reported.frames["reservations"].equals(listed.frames["reservations"])
+    assert reported.frames["reservations"]["maintenance"].to_list() == [True]
 
 
 def test_no_reservations_and_bad_ones() -> None:
@@ -541,7 +547,7 @@ def test_several_clusters_need_an_explicit_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "kind"),
+    ("reported", "kind"),
     [
         ({"jobs": [job()], "meta": meta(NEWEST)}, "slurm.accounting"),
         ({"meta": meta("0.0.38"), "errors": [], "jobs": []}, "slurm.accounting"),
@@ -552,12 +558,12 @@ def test_several_clusters_need_an_explicit_choice() -> None:
         ({"meta": {"plugin": {"type": "openapi/v0.0.38"}}, "jobs": []}, "slurm.jobs"),
     ],
 )
-def test_json_answers_are_told_apart_by_content(told: object, kind: str) -> None:
-    assert detect_kind(json.dumps(told).encode()) == kind
+def test_json_answers_are_told_apart_by_content(reported: object, kind: str) -> None:
+    assert detect_kind(json.dumps(reported).encode()) == kind
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("reported", "output"),
     [
         ({"statistics": {"parts_packed": 1}}, "the text of sdiag"),
         ({"sinfo": []}, "scontrol show node --json"),
@@ -565,6 +571,6 @@ def test_json_answers_are_told_apart_by_content(told: object, kind: str) -> None
         ({"status": "success", "data": {}}, "none of Slurm's answers"),
     ],
 )
-def test_other_json_is_refused_and_named(told: object, said: str) -> None:
-    with pytest.raises(UnrecognisedInputError, match=said):
-        detect_kind(json.dumps(told, indent=1).encode())
+def test_other_json_is_refused_and_named(reported: object, output: str) -> None:
+    with pytest.raises(UnrecognisedInputError, match=output):
+        detect_kind(json.dumps(reported, indent=1).encode())

@@ -75,8 +75,8 @@ def test_steps_of_array_tasks_are_theirs_without_a_raw_id_too() -> None:
     rows = [{**CPUS, "JobID": f"9_{task}"} for task in (1, 2)] + [
         step("0", 4 * task, job_id=f"9_{task}") for task in (1, 2)
     ]
-    found = parse(text(*rows, columns=columns)).frames["attempts"].sort("job_id")
-    assert found.select("job_id", "gpus_steps").rows() == [("9_1", 4), ("9_2", 8)]
+    result = parse(text(*rows, columns=columns)).frames["attempts"].sort("job_id")
+    assert result.select("job_id", "gpus_steps").rows() == [("9_1", 4), ("9_2", 8)]
 
 
 def test_steps_of_attempts_in_other_blocks_are_kept_apart() -> None:
@@ -103,7 +103,7 @@ def test_steps_within_a_json_job_give_its_gpus(version: str) -> None:
     other = job(version, job_id=701, tres={"allocated": none, "requested": none}, steps=[{"tres": None}, *steps[:1]])
     strange = job(version, job_id=702, tres={"allocated": none, "requested": none}, steps=[{"tres": "gpu"}])
     known = job(version, job_id=703, steps=steps)
-    found = parse_accounting_json(answer(version, jobs=[own, other, strange, known]), ParseContext(origin="x"))
-    assert found.rejects.is_empty()
-    rows = found.frames["attempts"].sort("job_id").select("n_gpus", "gpus_steps").rows()
+    result = parse_accounting_json(answer(version, jobs=[own, other, strange, known]), ParseContext(origin="x"))
+    assert result.rejects.is_empty()
+    rows = result.frames["attempts"].sort("job_id").select("n_gpus", "gpus_steps").rows()
     assert rows == [(None, 16), (None, 8), (None, None), (16, None)]

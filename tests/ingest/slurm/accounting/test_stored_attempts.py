@@ -31,7 +31,7 @@ def loaded(root: Path, parsed: Parsed) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The attempts, and the nodes they held, as the warehouse tells them."""
     with open_writer(root, verb="test", now=NOW) as writer:
         write_input(writer, parsed, cluster=None, request=from_file("x"), data=b"", now=NOW)
-        assert not [found for found in writer.checks() if found.check.severity == "stop"]
+        assert not [result for result in writer.checks() if result.check.severity == "stop"]
         return writer.table("attempts").sort(KEY), writer.table("attempt_nodes").sort(*KEY, "node")
 
 
@@ -52,12 +52,12 @@ def test_the_view_places_gpus_as_plain_python_does(
         for n, (nodes, gpus) in enumerate(jobs, 1)
     ]
     parsed = parse_accounting(text(*rows), ParseContext(origin="x"))
-    _, found = loaded(tmp_path_factory.mktemp("w"), parsed)
-    assert found.select(pl.col(name).cast(kind) for name, kind in ON_NODES.items()).equals(
+    _, result = loaded(tmp_path_factory.mktemp("w"), parsed)
+    assert result.select(pl.col(name).cast(kind) for name, kind in ON_NODES.items()).equals(
         on_nodes(parsed).sort(*KEY, "node")
     )
     held = [gpus for nodes, gpus in jobs if nodes != "None assigned"]
-    assert int(found["n_gpus"].sum()) == sum(held)
+    assert int(result["n_gpus"].sum()) == sum(held)
 
 
 def test_parts_of_gpus_are_spread_by_the_thousandth(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_parts_of_gpus_are_spread_by_the_thousandth(tmp_path: Path) -> None:
         attempt = {"cluster": "c", "scheduler": "slurm", "job_id": "1", "submitted_at": NOW, "state": "COMPLETED"}
         writer.append("stored.attempts", pl.DataFrame([attempt | {"n_nodes": 3, "n_gpus": 0.5, "node_list": "n[1-3]"}]))
         writer.append("node_lists", pl.DataFrame({"node_list": "n[1-3]", "nodes": [["n1", "n2", "n3"]]}))
-        found = writer.table("attempt_nodes").sort("node")
-    assert found.select(pl.col("n_gpus").cast(float), "evidence").rows() == [
+        result = writer.table("attempt_nodes").sort("node")
+    assert result.select(pl.col("n_gpus").cast(float), "evidence").rows() == [
         (0.167, "assumed"),
         (0.167, "assumed"),
         (0.166, "assumed"),
@@ -79,14 +79,14 @@ def test_unexpanded_node_list_stops_the_work(tmp_path: Path) -> None:
         with writer.transaction():
             held = pl.DataFrame([attempt | {"n_nodes": 2, "n_gpus": 2, "node_list": "n[1-2]"}])
             writer.append("stored.attempts", held)
-        assert {found.check.name for found in writer.checks()} >= {"raw_node_lists", "raw_gpus_add_up"}
+        assert {result.check.name for result in writer.checks()} >= {"raw_node_lists", "raw_gpus_add_up"}
         with writer.transaction():
             writer.append("node_lists", pl.DataFrame({"node_list": "n[1-2]", "nodes": [["n1", "n1"]]}))
-        assert "raw_node_lists" in {found.check.name for found in writer.checks()}
+        assert "raw_node_lists" in {result.check.name for result in writer.checks()}
         with writer.transaction():
             writer.delete("node_lists", pl.DataFrame({"node_list": ["n[1-2]"]}))
             writer.append("node_lists", pl.DataFrame({"node_list": "n[1-2]", "nodes": [["n1", "n2"]]}))
-        assert "raw_node_lists" not in {found.check.name for found in writer.checks()}
+        assert "raw_node_lists" not in {result.check.name for result in writer.checks()}
 
 
 def test_attempts_of_a_requeued_job_have_its_first_submission(tmp_path: Path) -> None:

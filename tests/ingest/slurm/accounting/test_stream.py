@@ -46,10 +46,10 @@ def ingested(
     monkeypatch.setattr(streaming, "accounting_blocks", functools.partial(accounting_blocks, block=block))
     monkeypatch.setattr("ingest.files.input.CHUNK", block)  # a block is never less than a piece
     monkeypatch.setattr("ingest.files.input.HEAD", min(max(block, 1 << 12), 1 << 16))  # by it the kind is recognised
-    asked = ingesting.Options(timezone="UTC", cluster=cluster)
+    requested = ingesting.Options(timezone="UTC", cluster=cluster)
     names = [str(file) for file in files]
     with open_writer(root, verb="t", now=NOW) as writer:
-        return ingesting.ingest_files(writer, Config(), names, asked, now=NOW, progress=lambda *_: None)
+        return ingesting.ingest_files(writer, Config(), names, requested, now=NOW, progress=lambda *_: None)
 
 
 def mixed(seed: int) -> str:
@@ -71,7 +71,7 @@ def mixed(seed: int) -> str:
     return with_rows(rows)
 
 
-def told(report: Report) -> tuple[object, ...]:
+def values(report: Report) -> tuple[object, ...]:
     """All that an account says but the rows."""
     parsed = report.parsed
     assert parsed is not None
@@ -99,7 +99,7 @@ def test_any_size_of_block_gives_the_same_warehouse(
     assert whole.parsed is not None
     assert whole.parsed.rows_rejected > 0
     assert whole.parsed.rows_duplicate > 0
-    assert told(blocks) == told(whole)
+    assert values(blocks) == values(whole)
     assert_same(tmp_path / "blocks", tmp_path / "whole")
     with open_reader(tmp_path / "blocks") as reader, open_reader(tmp_path / "whole") as other:
         assert reader.table("loads").drop("origin").equals(other.table("loads").drop("origin"))
@@ -256,5 +256,5 @@ def test_samples_of_real_slurm_read_the_same_in_blocks(tmp_path: Path, monkeypat
         [blocks] = ingested(tmp_path / f"b{file.name}", file, block=300, monkeypatch=monkeypatch, cluster="c")
         assert str(blocks.error) == str(whole.error)
         if whole.parsed is not None:
-            assert told(blocks) == told(whole)
+            assert values(blocks) == values(whole)
             assert_same(tmp_path / f"a{file.name}", tmp_path / f"b{file.name}")

@@ -113,8 +113,8 @@ def test_more_gpus_than_nodes_can_have_refuse_the_row(count: str) -> None:
 )
 def test_more_cpus_or_memory_than_nodes_have_is_null_and_warned(raw: dict[str, str], empty: str) -> None:
     """The note is a warning."""
-    said = "rows give more CPUs or memory than their nodes can have"
-    spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, said))
+    output = "rows give more CPUs or memory than their nodes can have"
+    spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, output))
 
 
 def test_request_for_more_gpus_than_exist_is_not_believed() -> None:

@@ -207,15 +207,15 @@ def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
 
 def test_a_hostile_row_is_asked_few_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     # there are some 10**15 ways to give 200 delimiters to nine texts
-    asked = 0
+    requested = 0
 
     class Counting:
         def __init__(self, pattern: re.Pattern[str]) -> None:
             self.pattern = pattern
 
         def fullmatch(self, value: str) -> re.Match[str] | None:
-            nonlocal asked
-            asked += 1
+            nonlocal requested
+            requested += 1
             return self.pattern.fullmatch(value)
 
     def counted(columns: Columns, fields: list[str]) -> Spread | None:
@@ -225,10 +225,10 @@ def test_a_hostile_row_is_asked_few_questions(monkeypatch: pytest.MonkeyPatch) -
     spread = Columns.spread
     monkeypatch.setattr(Columns, "spread", counted)
     for cell in ("a|", "|", "/|", "| ", "a |"):
-        asked = 0
+        requested = 0
         got, _ = torn(JobName=cell * 90, Comment="|" * 20, SubmitLine="sbatch " + "x|" * 90)
         assert (got["n_gpus"], got["name"]) == (16, None)
-        assert asked < MAX_SURPLUS**2 + len(OURS) * MAX_SURPLUS
+        assert requested < MAX_SURPLUS**2 + len(OURS) * MAX_SURPLUS
 
 
 def test_text_keeps_a_delimiter_of_several_characters() -> None:

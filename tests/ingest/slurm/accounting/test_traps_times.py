@@ -303,9 +303,9 @@ def test_end_slightly_before_the_start_is_a_length_of_0(seconds: int) -> None:
     """The clock was set back."""
     parsed = parse(text({"End": str(START - seconds), "ElapsedRaw": "0"}, {"JobID": "8", "JobIDRaw": "8"}))
     assert parsed.rejects.is_empty()
-    found = parsed.frames["attempts"].sort("job_id").row(0, named=True)
-    assert (found["started_at"], found["ended_at"], found["n_gpus"]) == (at(START), at(START), 16)
-    assert [said for said in messages(parsed.warnings) if "before their Start" in said] == [
+    result = parsed.frames["attempts"].sort("job_id").row(0, named=True)
+    assert (result["started_at"], result["ended_at"], result["n_gpus"]) == (at(START), at(START), 16)
+    assert [output for output in messages(parsed.warnings) if "before their Start" in output] == [
         "1 rows have an End up to a minute before their Start (a clock was set back); they are taken to end when they "
         "start"
     ]
@@ -313,4 +313,4 @@ def test_end_slightly_before_the_start_is_a_length_of_0(seconds: int) -> None:
 
 def test_end_well_before_the_start_is_refused() -> None:
     assert refused({"End": str(START - 61)}) == "End is before Start"
-    assert not any("before their Start" in said for said in messages(parse(text({})).warnings))
+    assert not any("before their Start" in output for output in messages(parse(text({})).warnings))

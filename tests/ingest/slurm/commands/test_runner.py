@@ -78,9 +78,9 @@ def test_what_is_fetched_can_be_parsed() -> None:
 
 
 def test_a_failed_command_is_down_even_if_it_printed_rows() -> None:
-    said = b"sacct: error: slurm_persist_conn_open_without_init: failed\nsacct: error: Sending PersistInit msg\n"
+    output = b"sacct: error: slurm_persist_conn_open_without_init: failed\nsacct: error: Sending PersistInit msg\n"
     with pytest.raises(SourceDownError, match="slurmdbd seems to be down") as caught:
-        accounting(Fake(sacct=Completed(1, text({}), said)))
+        accounting(Fake(sacct=Completed(1, text({}), output)))
     assert caught.value.status == 1
     assert "PersistInit" in str(caught.value)
 

@@ -60,7 +60,7 @@ def complaint(client: Client) -> str:
 
 
 @pytest.mark.parametrize(
-    ("version", "asked"),
+    ("version", "requests_seen"),
     [
         ("0.0.38", {"start_time": "uts1789948800", "end_time": "uts1790553600"}),
         ("0.0.39", {"start_time": "uts1789948800", "end_time": "uts1790553600"}),
@@ -80,11 +80,11 @@ def complaint(client: Client) -> str:
         ),
     ],
 )
-def test_a_window_is_asked_for_in_the_words_of_the_version(version: str, asked: dict[str, str]) -> None:
+def test_a_window_is_asked_for_in_the_words_of_the_version(version: str, requests_seen: dict[str, str]) -> None:
     with web(serving(version)) as server:
         fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
         path, parameters, _ = server.questions[-1]
-    assert (path, parameters) == (f"/slurmdb/v{version}/jobs", asked)
+    assert (path, parameters) == (f"/slurmdb/v{version}/jobs", requests_seen)
     assert parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin)).rows_loaded == 1
     assert fetched.origin.startswith(f"slurmrestd {server.url}/slurmdb/v{version}/jobs?start_time=")
 
@@ -105,9 +105,9 @@ def test_server_of_unknown_versions_is_queried_in_its_newest() -> None:
     """The parser then warns of the unknown version."""
 
     def newer(path: str, parameters: dict[str, str]) -> Answer:
-        said = serving("0.0.99", "0.0.100")(path, parameters)
-        body = said.body.replace(b"data_parser/v0.0.99", b"data_parser/v0.0.100")
-        return Answer(body, said.status, said.kind)
+        output = serving("0.0.99", "0.0.100")(path, parameters)
+        body = output.body.replace(b"data_parser/v0.0.99", b"data_parser/v0.0.100")
+        return Answer(body, output.status, output.kind)
 
     with web(newer) as server:
         fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
@@ -119,19 +119,19 @@ def test_server_of_unknown_versions_is_queried_in_its_newest() -> None:
 def test_a_version_that_is_named_is_the_only_one_asked_for() -> None:
     with web(serving("0.0.38", "0.0.40")) as server:
         assert "/v0.0.38/" in fetch_nodes_rest(Client(server.url, version="0.0.38")).origin
-        said = complaint(Client(server.url, version="0.0.41"))
-    assert "does not serve /slurmdb/ in v0.0.41" in said
+        output = complaint(Client(server.url, version="0.0.41"))
+    assert "does not serve /slurmdb/ in v0.0.41" in output
     with web(serving("0.0.37")) as server:
         fetch_accounting_rest(Client(server.url, version="0.0.37"), SINCE, UNTIL)
         assert set(server.questions[-1][1]) == {"start_time", "end_time"}
-    assert "It serves: v0.0.38, v0.0.40" in said
+    assert "It serves: v0.0.38, v0.0.40" in output
 
 
 def test_server_without_accounting_is_reported() -> None:
     with web(lambda *_: NO_SUCH_URL) as server:
-        said = complaint(Client(server.url))
-    assert "does not serve /slurmdb/ in any of v0.0.38 to v0.0.44" in said
-    assert "It serves: none" in said
+        output = complaint(Client(server.url))
+    assert "does not serve /slurmdb/ in any of v0.0.38 to v0.0.44" in output
+    assert "It serves: none" in output
 
 
 @pytest.mark.parametrize("version", ["0.0.38", "0.0.44"])
@@ -183,10 +183,10 @@ def test_the_token_is_sent_and_shown_nowhere() -> None:
 )
 def test_bad_token_is_reported_for_every_versions_refusal(refusal: Answer) -> None:
     with web(lambda *_: refusal) as server:
-        said = complaint(Client(server.url, user="alice", token=TOKEN))
-    assert "access denied" in said
-    assert "scontrol token" in said
-    assert TOKEN not in said
+        output = complaint(Client(server.url, user="alice", token=TOKEN))
+    assert "access denied" in output
+    assert "scontrol token" in output
+    assert TOKEN not in output
 
 
 @pytest.mark.parametrize("token", ["two words", "a\r\nX-Other: 1", "caf\u00e9", ""])
@@ -199,7 +199,7 @@ def test_a_token_that_is_none_is_not_sent(token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "output"),
     [
         (Answer(b"<html><title>Welcome</title></html>", kind="text/html"), "something else than JSON (text/html)"),
         (Answer(b"", kind="text/plain"), "something else than JSON"),
@@ -212,9 +212,9 @@ def test_a_token_that_is_none_is_not_sent(token: str) -> None:
         (Answer(b"{}", 503), "answered 503: no reason"),
     ],
 )
-def test_any_non_answer_is_reported_clearly(given: Answer, said: str) -> None:
+def test_any_non_answer_is_reported_clearly(given: Answer, output: str) -> None:
     with web(lambda *_: given) as server:
-        assert said in complaint(Client(server.url, timeout_s=0.3))
+        assert output in complaint(Client(server.url, timeout_s=0.3))
 
 
 def test_nothing_found_is_an_answer() -> None:
@@ -226,7 +226,7 @@ def test_nothing_found_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "output"),
     [
         ("unix:/nowhere/rest.sock", "no such socket"),
         ("http://127.0.0.1:1", "no server listens there"),
@@ -234,8 +234,8 @@ def test_nothing_found_is_an_answer() -> None:
         ("unix:" + "x" * 200, "cannot be queried"),
     ],
 )
-def test_an_address_where_nobody_is(url: str, said: str) -> None:
-    assert said in complaint(Client(url))
+def test_an_address_where_nobody_is(url: str, output: str) -> None:
+    assert output in complaint(Client(url))
 
 
 @pytest.mark.parametrize("url", ["localhost:6820", "", "unix:", "ftp://x", "http://me:se/cret@host"])

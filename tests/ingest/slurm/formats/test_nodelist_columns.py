@@ -30,8 +30,8 @@ def one_by_one(text: str) -> tuple[list[str] | None, str | None]:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(names, max_size=30))
 def test_a_column_is_read_as_each_of_its_lists_is(texts: list[str]) -> None:
-    found = {text: (nodes, error) for text, nodes, error in expand_column(pl.Series(texts, dtype=pl.String)).rows()}
-    assert found == {text: one_by_one(text) for text in texts}
+    result = {text: (nodes, error) for text, nodes, error in expand_column(pl.Series(texts, dtype=pl.String)).rows()}
+    assert result == {text: one_by_one(text) for text in texts}
 
 
 @pytest.mark.parametrize("text", ["n[1-100001]", "n[1-60000,100001-160000]", "n[2-1]"])

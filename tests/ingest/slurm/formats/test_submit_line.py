@@ -64,8 +64,8 @@ SHOWN = "sbatch --export=ALL,WANDB_API_KEY=...,TRACKSIDE_RUN_ID=llama job.sh"
 
 def test_text_and_json_alike_are_read_without_the_values() -> None:
     listed = parse_accounting(text({"SubmitLine": SUBMITTED}), ParseContext(origin="x"))
-    told = parse_accounting_json(
+    reported = parse_accounting_json(
         answer(NEWEST, jobs=[job(NEWEST) | {"submit_line": SUBMITTED}]), ParseContext(origin="x")
     )
-    for parsed in (listed, told):
+    for parsed in (listed, reported):
         assert parsed.frames["attempts"]["submit_line"].to_list() == [SHOWN]

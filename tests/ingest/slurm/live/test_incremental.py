@@ -39,23 +39,23 @@ def whole(moment: datetime) -> datetime:
 def many(number: int, *, since: datetime, until: datetime, seed: int = 1) -> list[Job]:
     """Jobs of all lengths, some of which never start."""
     chance = random.Random(seed)
-    found = []
+    actual = []
     for each in range(number):
         submit = since + (until - since) * chance.random()
         start = submit + hours(chance.choice([0, 1, 30]))
         end = start + hours(chance.choice([0.1, 5, 100]))
         if chance.random() < 0.2:
-            found.append(Job(each + 1, whole(submit), None, whole(start), "CANCELLED"))
+            actual.append(Job(each + 1, whole(submit), None, whole(start), "CANCELLED"))
         else:
-            found.append(Job(each + 1, whole(submit), whole(start), whole(end)))
-    return found
+            actual.append(Job(each + 1, whole(submit), whole(start), whole(end)))
+    return actual
 
 
 def states(root: Path) -> dict[str, str]:
     return dict(table(root, "attempts").select("job_id", "state").iter_rows())
 
 
-def asked(slurm: FakeSlurm, *words: str) -> list[str]:
+def commands_with(slurm: FakeSlurm, *words: str) -> list[str]:
     """The commands with all of these words."""
     return [" ".join(command) for command in slurm.commands if set(words) <= set(command)]
 
@@ -101,7 +101,7 @@ def test_a_job_that_ends_later_is_closed_without_any_overlap(tmp_path: Path) -> 
     slurm.now = NOW + hours(2)
     ingest(tmp_path, slurm, overlap_hours=0)
     assert states(tmp_path) == {"1": "COMPLETED"}
-    assert slurm.asked_by_id() == []
+    assert slurm.requested_ids() == []
 
 
 def test_ends_that_a_restarted_slurmctld_may_rewrite_are_reread(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_load_that_claims_the_future_is_not_believed(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(2, NOW + days(2), NOW + days(2), NOW + days(3))], NOW + days(10))
     ingest(tmp_path, slurm)
     assert states(tmp_path) == {"2": "COMPLETED"}
-    assert [start(NOW - days(1)) in command for command in asked(slurm, "event")] == [True]
+    assert [start(NOW - days(1)) in command for command in commands_with(slurm, "event")] == [True]
 
 
 def test_node_events_that_failed_at_first_start_with_accounting(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_node_events_that_failed_at_first_start_with_accounting(tmp_path: Path) 
     slurm.now, slurm.failing = slurm.now + hours(2), lambda _: None
     ingest(tmp_path, slurm)
     assert isinstance(began, datetime)
-    (events,) = asked(slurm, "event")
+    (events,) = commands_with(slurm, "event")
     assert start(began) in events
     assert table(tmp_path, "load_gaps").is_empty()
 
@@ -198,7 +198,7 @@ def test_reservation_history_continues_where_it_ended(tmp_path: Path) -> None:
     slurm.now += days(3)
     ingest(tmp_path, slurm)
     assert isinstance(began, datetime)
-    (history,) = asked(slurm, "sacctmgr", "reservation")
+    (history,) = commands_with(slurm, "sacctmgr", "reservation")
     assert start(began) in history
 
 
@@ -210,7 +210,7 @@ def test_only_cluster_of_the_warehouse_is_used_without_slurmctld(tmp_path: Path)
     slurm.now += hours(2)
     ingest(tmp_path, slurm, retries=0)
     assert slurm.windows() == [(NOW - days(1), slurm.now)]
-    assert slurm.asked_by_id() == ["1"]
+    assert slurm.requested_ids() == ["1"]
 
 
 # --- gaps
@@ -219,9 +219,9 @@ def test_only_cluster_of_the_warehouse_is_used_without_slurmctld(tmp_path: Path)
 def test_oldest_window_of_the_first_ingest_is_requested_again(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(28), NOW - days(28), NOW - days(27)), Job(2, NOW - days(1))], NOW)
     slurm.failing = when(lambda low, _: low == NOW - days(30), AWAY)
-    told = ingest(tmp_path, slurm, retries=0)
-    assert isinstance(told.error, SourceDownError)
-    assert any("what comes behind it is left for the next ingest" in note for note in told.notes)
+    reported = ingest(tmp_path, slurm, retries=0)
+    assert isinstance(reported.error, SourceDownError)
+    assert any("what comes behind it is left for the next ingest" in note for note in reported.notes)
     slurm.now, slurm.failing = NOW + hours(1), lambda _: None
     assert ingest(tmp_path, slurm).error is None
     assert states(tmp_path) == {"1": "COMPLETED", "2": "PENDING"}
@@ -254,8 +254,8 @@ def test_failed_window_is_a_gap_that_the_next_ingest_requests(tmp_path: Path) ->
     slurm = FakeSlurm(many(60, since=NOW - days(28), until=NOW), NOW)
     bad = NOW - days(16)
     slurm.failing = when(lambda low, high: low <= bad < high, AWAY)
-    told = ingest(tmp_path / "w", slurm)
-    assert isinstance(told.error, SourceDownError)
+    reported = ingest(tmp_path / "w", slurm)
+    assert isinstance(reported.error, SourceDownError)
     (gap,) = table(tmp_path / "w", "load_gaps").filter(source="slurm.accounting").iter_rows(named=True)
     assert gap["started_at"] <= bad < gap["ended_at"]
     slurm.failing = lambda _: None
@@ -274,9 +274,9 @@ def test_status_shows_a_gap_and_the_command_that_reads_it(tmp_path: Path, capsys
     with open_reader(tmp_path) as reader:
         status(reader, now=NOW)
         assert "source_gaps" in {result.check.name for result in reader.checks()}
-    said = capsys.readouterr().out
-    assert "Slurm job accounting of 2026-05-14T12:00:00Z to 2026-10-21T12:00:00Z is missing" in said
-    assert "trackside ingest slurm --since 2026-05-14T12:00:00Z --until 2026-10-21T12:00:00Z" in said
+    output = capsys.readouterr().out
+    assert "Slurm job accounting of 2026-05-14T12:00:00Z to 2026-10-21T12:00:00Z is missing" in output
+    assert "trackside ingest slurm --since 2026-05-14T12:00:00Z --until 2026-10-21T12:00:00Z" in output
 
 
 def test_what_lies_far_back_is_not_read_unasked(tmp_path: Path) -> None:
@@ -311,9 +311,9 @@ def test_a_backfill_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         ingest(tmp_path / "w", slurm, since=since, window_days=10)
     slurm.failing = lambda _: None
-    told = ingest(tmp_path / "w", slurm, since=since, window_days=10)
-    assert told.error is None
-    assert told.notes == ["8 of 28 windows are there already (--again reads them too)"]
+    reported = ingest(tmp_path / "w", slurm, since=since, window_days=10)
+    assert reported.error is None
+    assert reported.notes == ["8 of 28 windows are there already (--again reads them too)"]
     assert slurm.windows()[0][0] == NOW - days(200)
     ingest(tmp_path / "once", slurm, since=since, window_days=300)
     assert tables(tmp_path / "w") == tables(tmp_path / "once")
@@ -322,8 +322,8 @@ def test_a_backfill_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> 
 def test_loaded_windows_are_read_again_on_request(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     ingest(tmp_path, slurm)
-    told = ingest(tmp_path, slurm, since=NOW - days(28), again=True)
-    assert told.notes == []
+    reported = ingest(tmp_path, slurm, since=NOW - days(28), again=True)
+    assert reported.notes == []
     assert len(slurm.windows()) == 4
 
 
@@ -339,8 +339,8 @@ def test_what_is_newest_is_read_again_whatever_is_there(tmp_path: Path) -> None:
 
 def test_unavailable_slurmdbd_is_retried_ever_later_then_left(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, failing=lambda command: AWAY if command != ["sacct", "-e"] else None)
-    told = ingest(tmp_path, slurm, retry_s=10)
-    assert isinstance(told.error, SourceDownError)
+    reported = ingest(tmp_path, slurm, retry_s=10)
+    assert isinstance(reported.error, SourceDownError)
     assert len(slurm.windows()) == 1
     controller, database = (
         [command for command in slurm.commands if command[0] == name and "config" not in command]
@@ -349,8 +349,8 @@ def test_unavailable_slurmdbd_is_retried_ever_later_then_left(tmp_path: Path) ->
     assert len([command for command in database if "event" in command]) == 4
     assert len([command for command in controller if "node" in command]) <= 1
     # The settings and the events, each three times: about 10, 20 and 40 s.
-    assert 2 * 70 * 0.7 <= sum(told.waits) <= 2 * 70 * 1.3
-    assert max(told.waits) <= 1
+    assert 2 * 70 * 0.7 <= sum(reported.waits) <= 2 * 70 * 1.3
+    assert max(reported.waits) <= 1
 
 
 def test_one_failure_is_not_the_end(tmp_path: Path) -> None:
@@ -378,10 +378,10 @@ def test_a_window_that_is_too_much_is_asked_for_in_halves(tmp_path: Path, how: s
         return TOO_WIDE
 
     slurm.failing = failing
-    told = ingest(tmp_path / "w", slurm)
-    assert told.error is None
-    assert len(told.notes) == (1 if how == SLOW else 2)
-    assert bool(told.waits) == (how == SLOW)
+    reported = ingest(tmp_path / "w", slurm)
+    assert reported.error is None
+    assert len(reported.notes) == (1 if how == SLOW else 2)
+    assert bool(reported.waits) == (how == SLOW)
     assert max(high - low for low, high in slurm.windows()[3:]) <= days(2)
     slurm.failing = lambda _: None
     ingest(tmp_path / "once", slurm)
@@ -389,20 +389,20 @@ def test_a_window_that_is_too_much_is_asked_for_in_halves(tmp_path: Path, how: s
 
 
 def test_halves_end_at_an_hour_and_then_it_is_an_error(tmp_path: Path) -> None:
-    told = ingest(tmp_path, FakeSlurm([], NOW, failing=when(lambda *_: True, TOO_WIDE)))
-    assert isinstance(told.error, SourceDownError)
+    reported = ingest(tmp_path, FakeSlurm([], NOW, failing=when(lambda *_: True, TOO_WIDE)))
+    assert isinstance(reported.error, SourceDownError)
     assert (
-        len([note for note in told.notes if "too much" in note]) == 7
+        len([note for note in reported.notes if "too much" in note]) == 7
     )  # 7 days, halved seven times, are an hour and a bit
 
 
 def test_hanging_slurmdbd_is_queried_twice_then_left(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     slurm.failing = lambda command: hung(command) if "-S" in command else None
-    told = ingest(tmp_path, slurm, retry_s=10)
-    assert isinstance(told.error, SourceDownError)
+    reported = ingest(tmp_path, slurm, retry_s=10)
+    assert isinstance(reported.error, SourceDownError)
     assert [high - low for low, high in slurm.windows()] == [days(7), days(7) / 8]
-    assert 20 * 0.7 <= sum(told.waits) <= 20 * 1.3
+    assert 20 * 0.7 <= sum(reported.waits) <= 20 * 1.3
     slurm.failing = lambda _: None
     ingest(tmp_path, slurm)
     slurm.now, slurm.failing = NOW + days(20), lambda command: hung(command) if command[0] != "scontrol" else None
@@ -442,7 +442,7 @@ def test_too_large_slurmrestd_answer_is_requested_in_parts(
         return Answer(body, after_s=3) if how == "slow" else Answer(body + b" " * 200_000)
 
     with web(say) as server:
-        told = ingest(
+        reported = ingest(
             tmp_path,
             FakeSlurm([], NOW),
             since=datetime(2026, 9, 20, tzinfo=UTC),
@@ -451,7 +451,7 @@ def test_too_large_slurmrestd_answer_is_requested_in_parts(
             rest_url=server.url,
             timeout_s=1.5 if how == "slow" else 10,
         )
-    assert not [report.error for report in told.reports if "jobs" in str(report.error)]
+    assert not [report.error for report in reported.reports if "jobs" in str(report.error)]
     assert lengths == ({2: 1, 0.25: 8} if how == "slow" else {2: 1, 1: 2})
     assert table(tmp_path, "attempts").height == 1
 
@@ -466,23 +466,23 @@ def test_answers_that_are_large_make_the_next_windows_shorter(tmp_path: Path) ->
 
 
 def test_between_windows_there_is_a_pause(tmp_path: Path) -> None:
-    told = ingest(tmp_path, FakeSlurm([], NOW), pause_s=0.5)
-    assert told.waits == [0.5] * 4
+    reported = ingest(tmp_path, FakeSlurm([], NOW), pause_s=0.5)
+    assert reported.waits == [0.5] * 4
 
 
 def test_what_a_site_forbids_is_a_warning(tmp_path: Path) -> None:
-    told = ingest(tmp_path, FakeSlurm([], NOW))
-    assert told.error is None
-    assert told.waits == []
-    (warning,) = messages(told.warnings)
+    reported = ingest(tmp_path, FakeSlurm([], NOW))
+    assert reported.error is None
+    assert reported.waits == []
+    (warning,) = messages(reported.warnings)
     assert "sdiag, squeue and sacct: runaway jobs (Access/permission denied)" in warning
 
 
 def test_each_cluster_is_asked_on_its_own(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW)
     assert ingest(tmp_path, slurm, clusters=["c1", "c2"]).error is None
-    asked = [value(command, "-M") for command in slurm.commands if command[0] == "sacct" and "-S" in command]
-    assert asked == ["c1"] * 5 + ["c2"] * 5
+    commands_with = [value(command, "-M") for command in slurm.commands if command[0] == "sacct" and "-S" in command]
+    assert commands_with == ["c1"] * 5 + ["c2"] * 5
     nodes = [command[:3] for command in slurm.commands if "node" in command]
     assert nodes == [["scontrol", "-M", "c1"], ["scontrol", "-M", "c2"]]
 
@@ -499,10 +499,10 @@ def test_a_job_that_was_held_and_cancelled_is_found_by_its_id(tmp_path: Path) ->
     slurm.now += hours(2)
     ingest(tmp_path, slurm)
     assert states(tmp_path) == {"1": "CANCELLED", "2": "PENDING"}
-    assert slurm.asked_by_id() == ["1"]
+    assert slurm.requested_ids() == ["1"]
     slurm.now += hours(2)
     ingest(tmp_path, slurm)
-    assert slurm.asked_by_id() == []
+    assert slurm.requested_ids() == []
 
 
 def test_a_runaway_job_that_was_mended_is_closed(tmp_path: Path) -> None:
@@ -519,11 +519,11 @@ def test_a_job_that_accounting_forgot_is_warned_of(tmp_path: Path) -> None:
     ingest(tmp_path, slurm)
     slurm.jobs.clear()
     slurm.now += days(1)
-    told = ingest(tmp_path, slurm)
-    assert any("1 job(s) without an end are no longer known" in note for note in told.notes)
+    reported = ingest(tmp_path, slurm)
+    assert any("1 job(s) without an end are no longer known" in note for note in reported.notes)
     with open_reader(tmp_path) as reader:
-        found = {result.check.name: result.count for result in reader.checks()}
-    assert found["source_attempt_forgotten"] == 1
+        actual = {result.check.name: result.count for result in reader.checks()}
+    assert actual["source_attempt_forgotten"] == 1
     assert states(tmp_path) == {"1": "RUNNING"}
 
 
@@ -534,12 +534,12 @@ def test_jobs_are_asked_for_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ingest(tmp_path, slurm)
     for job in slurm.jobs:
         job.eligible = False
-    asked = []
+    commands_with = []
     for _ in range(3):
         slurm.now += hours(1)
         ingest(tmp_path, slurm, recheck_jobs=3)
-        asked.append(sorted(slurm.asked_by_id()))
-    assert asked == [["1", "2", "3"], ["4", "5", "6"], ["1", "2", "7"]]
+        commands_with.append(sorted(slurm.requested_ids()))
+    assert commands_with == [["1", "2", "3"], ["4", "5", "6"], ["1", "2", "7"]]
 
 
 def test_between_questions_about_single_jobs_there_is_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -549,16 +549,16 @@ def test_between_questions_about_single_jobs_there_is_a_pause(tmp_path: Path, mo
     for each in slurm.jobs:
         each.eligible = False
     slurm.now += hours(1)
-    told = ingest(tmp_path, slurm, pause_s=0.5)
-    assert len(asked(slurm, "sacct", "-j")) == 3
-    assert told.waits == [0.5] * 3
+    reported = ingest(tmp_path, slurm, pause_s=0.5)
+    assert len(commands_with(slurm, "sacct", "-j")) == 3
+    assert reported.waits == [0.5] * 3
 
 
 def test_reading_old_windows_asks_for_no_running_job_by_id(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3), NOW - hours(2))], NOW)
     ingest(tmp_path, slurm)
     ingest(tmp_path, slurm, since=NOW - days(90), until=NOW - days(60))
-    assert slurm.asked_by_id() == []
+    assert slurm.requested_ids() == []
 
 
 # --- silence and change
@@ -575,11 +575,11 @@ def checked(root: Path) -> set[str]:
 
 def daily(root: Path, slurm: FakeSlurm, number: int) -> list[str]:
     """An ingest a day; the warnings of the last one."""
-    told = None
+    reported = None
     for _ in range(number):
-        told = ingest(root, slurm)
+        reported = ingest(root, slurm)
         slurm.now += days(1)
-    return [] if told is None else messages(told.warnings)
+    return [] if reported is None else messages(reported.warnings)
 
 
 @pytest.mark.slow
@@ -624,9 +624,9 @@ def test_columns_that_appear_and_vanish_are_reported(tmp_path: Path) -> None:
     ingest(tmp_path, slurm)
     slurm.now += days(1)
     slurm.columns = [name for name in slurm.columns if name not in {"AdminComment", "Flags"}] + ["FailedNode"]
-    told = ingest(tmp_path, slurm)
-    assert any("gone: AdminComment, Flags. new: FailedNode." in warning for warning in messages(told.warnings))
-    assert any("has no column Flags" in warning for warning in messages(told.warnings))
+    reported = ingest(tmp_path, slurm)
+    assert any("gone: AdminComment, Flags. new: FailedNode." in warning for warning in messages(reported.warnings))
+    assert any("has no column Flags" in warning for warning in messages(reported.warnings))
     assert warned(tmp_path) == {("slurm.accounting", "columns")}
     assert "source_columns_changed" in checked(tmp_path)
     slurm.now += days(3)

@@ -169,13 +169,13 @@ def test_slurmdbd_that_stops_midway_loses_and_doubles_nothing(own_slurm_lab: Slu
     assert rows(warehouse) == rows(tmp_path / "once")
 
 
-def asked(warehouse: Path) -> Path:
+def requests_file(warehouse: Path) -> Path:
     """Where the questions to sacct are written down."""
     return warehouse.with_name("asked.txt")
 
 
-def windows_asked(warehouse: Path) -> int:
-    return asked(warehouse).read_text().count(" -S ") if asked(warehouse).exists() else 0
+def n_windows(warehouse: Path) -> int:
+    return requests_file(warehouse).read_text().count(" -S ") if requests_file(warehouse).exists() else 0
 
 
 def configure(folder: Path, *, pause_s: float) -> None:
@@ -189,7 +189,7 @@ def started(lab: SlurmLab, warehouse: Path, since: datetime) -> subprocess.Popen
     """A backfill as a process of its own, in many windows; each question to sacct is written down first."""
     shim = warehouse.with_name("bin") / "sacct"
     shim.parent.mkdir(exist_ok=True)
-    shim.write_text(f'#!/bin/sh\necho "$*" >> {asked(warehouse)}\nexec /usr/bin/sacct "$@"\n')
+    shim.write_text(f'#!/bin/sh\necho "$*" >> {requests_file(warehouse)}\nexec /usr/bin/sacct "$@"\n')
     shim.chmod(0o755)
     path = f"{shim.parent}:{lab.env['PATH']}"
     return subprocess.Popen(
@@ -221,16 +221,16 @@ def test_an_ingest_that_is_killed_goes_on_where_it_was(own_slurm_lab: SlurmLab, 
     since = (clock.now() - timedelta(minutes=10)).replace(microsecond=0)
     configure(tmp_path, pause_s=0.5)
     killed = started(lab, warehouse, since)
-    lab.wait_until(lambda: windows_asked(warehouse) >= 8, 120, "some windows to be read")
+    lab.wait_until(lambda: n_windows(warehouse) >= 8, 120, "some windows to be read")
     killed.send_signal(signal.SIGKILL)
     assert killed.wait() == -signal.SIGKILL
-    assert windows_asked(warehouse) < 20
+    assert n_windows(warehouse) < 20
     assert killed.stderr is not None
     killed.stderr.close()
     configure(tmp_path, pause_s=0)  # nobody has to hit the right moment any more
     again = started(lab, warehouse, since)
-    said = again.communicate(timeout=300)[1]
-    assert again.returncode == 0, said
+    output = again.communicate(timeout=300)[1]
+    assert again.returncode == 0, output
     assert rows(warehouse) == once(lab, tmp_path)
 
 

@@ -54,11 +54,11 @@ class Seen:
         return self.attempts.filter(pl.col("job_id") == self.ids[kind]).sort("submitted_at").to_dicts()
 
 
-def look(kinds: Kinds, warehouse: Path, asked: tuple[float, float]) -> Seen:
+def look(kinds: Kinds, warehouse: Path, requested: tuple[float, float]) -> Seen:
     with open_reader(warehouse) as reader:
         attempts, nodes = reader.table("attempts"), reader.table("attempt_nodes")
     facts: dict[str, list[Known]] = {}
-    for each in known(kinds, asked):
+    for each in known(kinds, requested):
         facts.setdefault(each.kind, []).append(each)
     return Seen(attempts, nodes, facts, {key: str(job.job_id) for key, job in kinds.jobs.items()})
 
@@ -75,13 +75,13 @@ def dumps(kinds: Kinds, tmp_path_factory: pytest.TempPathFactory) -> dict[str, S
     folder = tmp_path_factory.mktemp("dumps")
     began = now()
     texts = accounting_dumps(kinds.lab, kinds.ids)
-    asked = (began, now())
-    found = {}
+    requested = (began, now())
+    result = {}
     for name, text in texts.items():
         (folder / name).write_text(text)
         trackside_on(kinds.lab, folder / f"{name}.warehouse", "ingest", "slurm", str(folder / name), *OPTIONS[name])
-        found[name] = look(kinds, folder / f"{name}.warehouse", asked)
-    return found
+        result[name] = look(kinds, folder / f"{name}.warehouse", requested)
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -126,9 +126,9 @@ def test_idle_gpus_in_maintenance_are_counted_so_to_the_second(scenario: Scenari
         "n2": (first["ended_at"] - first["started_at"]).total_seconds(),
     }
     rows = scenario.table("gpu_time", pl.col("category") == "maintenance")
-    found = {node: sum(float(row["gpu_seconds"]) for row in rows if row["node"] == node) for node in lasted}
+    result = {node: sum(float(row["gpu_seconds"]) for row in rows if row["node"] == node) for node in lasted}
     # A look at the nodes while they were in it is a moment, not a time.
-    assert found == {node: 8 * seconds for node, seconds in lasted.items()}
+    assert result == {node: 8 * seconds for node, seconds in lasted.items()}
     assert {row["node"] for row in rows} == {"n1", "n2"}  # `later` was called off before it began
 
 

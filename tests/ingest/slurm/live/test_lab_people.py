@@ -190,15 +190,15 @@ def test_every_change_is_there_with_who_and_when(scenario: Scenario) -> None:
 
 
 def test_the_scheduler_counts_the_jobs_that_the_test_submitted(scenario: Scenario) -> None:
-    def told(name: str) -> float:
+    def stat(name: str) -> float:
         row = scenario.row("scheduler_stats", section="general", name=name)
         assert scenario.ingested.has(row["ts"])
         return float(row["value"])
 
-    assert told("Jobs submitted") == told("Jobs started") == len(scenario.jobs)
-    assert told("Jobs canceled") == 1
-    assert told("Jobs completed") == len(scenario.jobs) - 1
-    assert told("Jobs pending") == told("DBD Agent queue size") == 0
+    assert stat("Jobs submitted") == stat("Jobs started") == len(scenario.jobs)
+    assert stat("Jobs canceled") == 1
+    assert stat("Jobs completed") == len(scenario.jobs) - 1
+    assert stat("Jobs pending") == stat("DBD Agent queue size") == 0
     with open_reader(scenario.warehouse) as reader:
         numbers = reader.table("scheduler_stats")
     batch = numbers.filter(section="rpc", name="REQUEST_SUBMIT_BATCH_JOB count")
@@ -224,10 +224,10 @@ def test_changed_limit_is_the_new_one_first_seen_as_before(scenario: Scenario, t
     scenario.lab.sacctmgr("-i", "modify", "user", "dave", "where", "Account=robots", "set", "MaxJobs=3")
     dump = tmp_path / "assoc.txt"
     dump.write_text(scenario.lab.sacctmgr("-P", "show", "assoc"))
-    asked = datetime.fromtimestamp(int(now()), UTC)
+    requested = datetime.fromtimestamp(int(now()), UTC)
     mine = replace(scenario, warehouse=Path(shutil.copytree(scenario.warehouse, tmp_path / "w")))  # others read theirs
-    trackside_on(mine.lab, mine.warehouse, "ingest", "slurm", str(dump), "--until", asked.isoformat())
+    trackside_on(mine.lab, mine.warehouse, "ingest", "slurm", str(dump), "--until", requested.isoformat())
     after = mine.row("associations", account="robots", user="dave")
     assert after["limits"] == ["MaxJobs=3", "MaxWall=1-00:00:00"]
-    assert (after["first_seen_at"], after["last_seen_at"]) == (before["first_seen_at"], asked)
+    assert (after["first_seen_at"], after["last_seen_at"]) == (before["first_seen_at"], requested)
     assert after["association"] == before["association"]

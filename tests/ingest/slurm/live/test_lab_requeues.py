@@ -42,17 +42,17 @@ class Scenario:
 
     def shown(self, *arguments: str) -> list[dict[str, Any]]:
         """Rows of a `show` in JSON."""
-        found: list[dict[str, Any]] = json.loads(
+        result: list[dict[str, Any]] = json.loads(
             trackside_on(self.lab, self.warehouse, "show", *arguments, "--format", "json")
         )
-        return found
+        return result
 
     def attempts(self, name: str) -> list[dict[str, Any]]:
         """The attempts of a job that got nodes, with the run of each, oldest first."""
         with open_reader(self.warehouse) as reader:
-            found = reader.table("run_of_attempt")
+            result = reader.table("run_of_attempt")
         mine = (pl.col("job_id") == str(self.jobs[name])) & pl.col("started_at").is_not_null()
-        return found.filter(mine).sort("submitted_at").to_dicts()
+        return result.filter(mine).sort("submitted_at").to_dicts()
 
     def seen(self, name: str) -> list[ObservedAttempt]:
         """What was seen from outside of a job."""
@@ -120,13 +120,13 @@ CHAINS = {
 @pytest.mark.parametrize("name", CHAINS)
 def test_requeued_job_is_one_run_with_the_observed_attempts(scenario: Scenario, name: str) -> None:
     states, word = CHAINS[name]
-    found, seen = scenario.attempts(name), scenario.seen(name)
-    assert [attempt["state"] for attempt in found] == states
-    assert len(seen) == len(found)
-    assert {attempt["run_id"] for attempt in found} == {found[0]["run_id"]}
-    assert [attempt["attempt_no"] for attempt in found] == list(range(1, len(found) + 1))
-    assert [attempt["joined_by"] for attempt in found] == ["single", *[word] * (len(found) - 1)]
-    for attempt, truth in zip(found, seen, strict=True):
+    result, seen = scenario.attempts(name), scenario.seen(name)
+    assert [attempt["state"] for attempt in result] == states
+    assert len(seen) == len(result)
+    assert {attempt["run_id"] for attempt in result} == {result[0]["run_id"]}
+    assert [attempt["attempt_no"] for attempt in result] == list(range(1, len(result) + 1))
+    assert [attempt["joined_by"] for attempt in result] == ["single", *[word] * (len(result) - 1)]
+    for attempt, truth in zip(result, seen, strict=True):
         assert attempt["started_at"].timestamp() == pytest.approx(truth.start, abs=1.5 + truth.uncertainty_s)
         assert truth.end is not None
         assert attempt["ended_at"].timestamp() == pytest.approx(truth.end, abs=1.5 + truth.uncertainty_s)
@@ -146,7 +146,7 @@ def test_two_jobs_that_name_one_run_are_one_run(scenario: Scenario, kind: str, r
 
 
 def test_each_end_has_the_cause_that_the_test_gave_it(scenario: Scenario) -> None:
-    found = {row["job_id"]: (row["class"], row["cause"], row["node"]) for row in scenario.shown("interruptions")}
+    result = {row["job_id"]: (row["class"], row["cause"], row["node"]) for row in scenario.shown("interruptions")}
     expected = {
         "node failure": ("infrastructure", "node_fail", scenario.killed_node),
         "by hand": ("planned", "requeued", None),
@@ -154,8 +154,8 @@ def test_each_end_has_the_cause_that_the_test_gave_it(scenario: Scenario) -> Non
         "exit 43": ("user", "requeue_exit", None),
         "preempted": ("preemption", "preempted", None),
     }
-    assert {name: found.pop(str(scenario.jobs[name])) for name in expected} == expected
-    assert not found  # neither a resize nor what completed is an interruption
+    assert {name: result.pop(str(scenario.jobs[name])) for name in expected} == expected
+    assert not result  # neither a resize nor what completed is an interruption
 
 
 @pytest.fixture(scope="module")

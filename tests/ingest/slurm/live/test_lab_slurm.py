@@ -47,14 +47,14 @@ class Scenario:
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
         """Rows of a `show` in JSON."""
-        found: list[dict[str, Any]] = json.loads(self.trackside("show", *arguments, "--format", "json"))
-        return found
+        result: list[dict[str, Any]] = json.loads(self.trackside("show", *arguments, "--format", "json"))
+        return result
 
     def attempts(self, name: str) -> list[dict[str, Any]]:
         """What the warehouse says of a job, oldest first."""
         with open_reader(self.warehouse) as reader:
-            found = reader.table("attempts").filter(pl.col("job_id") == str(self.jobs[name]))
-        return found.sort("submitted_at").to_dicts()
+            result = reader.table("attempts").filter(pl.col("job_id") == str(self.jobs[name]))
+        return result.sort("submitted_at").to_dicts()
 
     def seen(self, name: str) -> list[ObservedAttempt]:
         """What was seen from outside of a job."""
@@ -119,12 +119,12 @@ ENDINGS = {
 
 @pytest.mark.parametrize("name", ENDINGS)
 def test_every_attempt_is_as_it_was_seen_from_outside(scenario: Scenario, name: str) -> None:
-    found, seen = scenario.attempts(name), scenario.seen(name)
-    assert [attempt["state"] for attempt in found] == ENDINGS[name]
-    assert len(found) == len(seen)
+    result, seen = scenario.attempts(name), scenario.seen(name)
+    assert [attempt["state"] for attempt in result] == ENDINGS[name]
+    assert len(result) == len(seen)
     with open_reader(scenario.warehouse) as reader:
         on_nodes = reader.table("attempt_nodes")
-    for attempt, truth in zip(found, seen, strict=True):
+    for attempt, truth in zip(result, seen, strict=True):
         # Slurm cuts to whole seconds, and the poller looks twice a second.
         assert attempt["started_at"].timestamp() == pytest.approx(truth.start, abs=1 + truth.uncertainty_s)
         assert truth.end is not None
@@ -189,7 +189,7 @@ def test_restart_time_is_as_observed_and_is_hold_and_queue(scenario: Scenario) -
 
 
 def test_classes_of_the_other_endings(scenario: Scenario) -> None:
-    found = {row["job_id"]: (row["class"], row["cause"]) for row in scenario.rows("interruptions")}
+    result = {row["job_id"]: (row["class"], row["cause"]) for row in scenario.rows("interruptions")}
     expected = {
         "failed": ("user", "failed"),
         "timed out": ("timeout", "timeout"),
@@ -197,14 +197,14 @@ def test_classes_of_the_other_endings(scenario: Scenario) -> None:
         "preempted": ("preemption", "preempted"),
         "requeued": ("planned", "requeued"),
     }
-    assert {name: found[str(scenario.jobs[name])] for name in expected} == expected
-    assert str(scenario.jobs["completed"]) not in found
-    assert str(scenario.jobs["never started"]) not in found
+    assert {name: result[str(scenario.jobs[name])] for name in expected} == expected
+    assert str(scenario.jobs["completed"]) not in result
+    assert str(scenario.jobs["never started"]) not in result
 
 
 def test_the_inventory_is_the_clusters(scenario: Scenario) -> None:
-    found = {row["node"]: (row["n_gpus"], row["gpu_model"]) for row in scenario.rows("nodes")}
-    assert found == {f"n{i}": (8, "h100") for i in range(1, 5)} | {f"n{i}": (4, "a100") for i in (5, 6)}
+    result = {row["node"]: (row["n_gpus"], row["gpu_model"]) for row in scenario.rows("nodes")}
+    assert result == {f"n{i}": (8, "h100") for i in range(1, 5)} | {f"n{i}": (4, "a100") for i in (5, 6)}
 
 
 def test_the_ledger_adds_up_to_capacity_exactly_at_any_clipping(scenario: Scenario) -> None:
@@ -267,11 +267,11 @@ def test_the_dumps_of_the_help_make_the_same_picture(scenario: Scenario, tmp_pat
     subprocess.run(["bash", "-euc", commands], env=dict(scenario.lab.env), cwd=tmp_path, check=True)
     files = sorted(str(path) for path in tmp_path.glob("*.txt"))
 
-    said = trackside_on(scenario.lab, tmp_path / "warehouse", "ingest", "slurm", *files)
+    output = trackside_on(scenario.lab, tmp_path / "warehouse", "ingest", "slurm", *files)
 
     assert len(files) == DUMP_COMMANDS.count(" > ")
     with open_reader(tmp_path / "warehouse") as dumped, open_reader(scenario.warehouse) as live:
-        assert dumped.table("rejects").is_empty(), said
+        assert dumped.table("rejects").is_empty(), output
         assert set(dumped.table("loads")["source"]) == set(live.table("loads")["source"]) - {"slurm.runaway"}
         for table in ("attempts", "attempt_nodes", "nodes", "qos", "node_topology"):
             assert dumped.table(table).height >= live.table(table).height > 0, table

@@ -65,8 +65,8 @@ class Scenario:
     def one(self, transport: str, name: str) -> list[dict[str, Any]]:
         """What a transport says of a job, oldest attempt first."""
         parsed = self.text if transport == "text" else self.transports[transport]
-        found = parsed.frames["attempts"].filter(job_id=str(self.jobs[name]))
-        return found.sort("submitted_at").to_dicts()
+        result = parsed.frames["attempts"].filter(job_id=str(self.jobs[name]))
+        return result.sort("submitted_at").to_dicts()
 
 
 @pytest.fixture(scope="module")
@@ -152,45 +152,47 @@ def over_tcp(lab: RestLab, token: str | None = None) -> RestTransport:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_every_row_equals_text_where_the_transport_has_a_column(scenario: Scenario, transport: str) -> None:
-    text, told = (parsed.frames["attempts"].sort(KEY) for parsed in (scenario.text, scenario.transports[transport]))
+    text, reported = (parsed.frames["attempts"].sort(KEY) for parsed in (scenario.text, scenario.transports[transport]))
     assert scenario.transports[transport].rejects.is_empty()
     assert scenario.text.rejects.is_empty()
-    assert told.select(KEY).equals(text.select(KEY))
-    assert told.height >= len(scenario.jobs) + 5
+    assert reported.select(KEY).equals(text.select(KEY))
+    assert reported.height >= len(scenario.jobs) + 5
     for name in (name for name in text.columns if name not in {*LOST["0.0.38"], "elapsed_s"}):
-        assert told[name].equals(text[name]), name
+        assert reported[name].equals(text[name]), name
     # What runs was asked after a little later, by a clock of whole seconds.
     most = scenario.asked_s + 1
-    later = (told["elapsed_s"] - text["elapsed_s"]).to_list()
-    ended = told["ended_at"].is_not_null().to_list()
+    later = (reported["elapsed_s"] - text["elapsed_s"]).to_list()
+    ended = reported["ended_at"].is_not_null().to_list()
     assert all(late == 0 if done else 0 <= late <= most for late, done in zip(later, ended, strict=True))
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_nodes_held_are_the_same(scenario: Scenario, transport: str) -> None:
-    text, told = (on_nodes(parsed).sort([*KEY, "node"]) for parsed in (scenario.text, scenario.transports[transport]))
-    assert told.equals(text)
-    assert told.height >= len(scenario.jobs)
+    text, reported = (
+        on_nodes(parsed).sort([*KEY, "node"]) for parsed in (scenario.text, scenario.transports[transport])
+    )
+    assert reported.equals(text)
+    assert reported.height >= len(scenario.jobs)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_what_a_road_does_not_carry_is_null_or_as_text_has_it(scenario: Scenario, transport: str) -> None:
-    text, told = (parsed.frames["attempts"] for parsed in (scenario.text, scenario.transports[transport]))
+    text, reported = (parsed.frames["attempts"] for parsed in (scenario.text, scenario.transports[transport]))
     for name in LOST["0.0.38"].keys() - {"cancelled_by"}:
-        both = told.join(text, on=KEY, suffix="_text").filter(pl.col(name).is_not_null())
+        both = reported.join(text, on=KEY, suffix="_text").filter(pl.col(name).is_not_null())
         assert both[name].equals(both[f"{name}_text"].alias(name)), name
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_an_exit_code_that_the_road_loses_is_never_0(scenario: Scenario, transport: str) -> None:
-    (text,), (told,) = scenario.one("text", "failed"), scenario.one(transport, "failed")
+    (text,), (reported,) = scenario.one("text", "failed"), scenario.one(transport, "failed")
     assert (text["exit_code"], text["exit_signal"]) == (3, 0)
-    assert (told["exit_code"], told["exit_signal"]) == (None, None)
+    assert (reported["exit_code"], reported["exit_signal"]) == (None, None)
     (step,) = scenario.one(transport, "a step failed")  # text says 5, or 0 where the machine was too busy to be told
     assert step["derived_exit_code"] is None
     (signalled,) = scenario.one(transport, "signalled")
     assert (signalled["exit_code"], signalled["exit_signal"]) == (0, 11)
-    assert any("has no plain exit codes" in said for said in messages(scenario.transports[transport].warnings))
+    assert any("has no plain exit codes" in output for output in messages(scenario.transports[transport].warnings))
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -219,8 +221,8 @@ def test_transports_give_what_was_done(scenario: Scenario, transport: str) -> No
 def test_single_jobs_can_be_asked_for_by_id(scenario: Scenario) -> None:
     wanted = [str(scenario.jobs[name]) for name in ("requeued", "waits")]
     fetched = over_tcp(scenario.lab).jobs([*wanted, "999999"])
-    found = parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin)).frames["attempts"]
-    assert sorted(found["job_id"]) == sorted([wanted[0], *wanted])
+    result = parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin)).frames["attempts"]
+    assert sorted(result["job_id"]) == sorted([wanted[0], *wanted])
 
 
 @pytest.mark.parametrize("way", [over_socket, over_tcp])
@@ -228,20 +230,20 @@ def test_the_inventory_is_the_same(scenario: Scenario, way: Any) -> None:  # noq
     as_of = datetime.fromtimestamp(int(now()), UTC)
     shown, answered = fetch_nodes(runner(scenario.lab)), way(scenario.lab).nodes()
     text = parse_nodes(shown.data, ParseContext(origin="t", cluster="bench", until=as_of))
-    told = parse_nodes_json(answered.data, ParseContext(origin="j", cluster="bench", until=as_of))
+    reported = parse_nodes_json(answered.data, ParseContext(origin="j", cluster="bench", until=as_of))
     for name in ("nodes", "node_states"):
-        assert told.frames[name].equals(text.frames[name])
-    assert told.frames["nodes"].height == 6
-    assert told.frames["node_states"]["reason"].to_list() == ["bad gpu | 3"]
+        assert reported.frames[name].equals(text.frames[name])
+    assert reported.frames["nodes"].height == 6
+    assert reported.frames["node_states"]["reason"].to_list() == ["bad gpu | 3"]
 
 
 def test_reservations_are_the_same(scenario: Scenario) -> None:
     as_of = datetime.fromtimestamp(int(now()), UTC)
     shown, answered = fetch_reservations(runner(scenario.lab)), over_tcp(scenario.lab).reservations()
     text = parse_reservations(shown.data, ParseContext("t", cluster="bench", until=as_of))
-    told = parse_reservations_json(answered.data, ParseContext("j", cluster="bench", until=as_of))
-    assert told.frames["reservations"].equals(text.frames["reservations"])
-    assert told.frames["reservations"].select("name", "node_list", "users", "maintenance").rows() == [
+    reported = parse_reservations_json(answered.data, ParseContext("j", cluster="bench", until=as_of))
+    assert reported.frames["reservations"].equals(text.frames["reservations"])
+    assert reported.frames["reservations"].select("name", "node_list", "users", "maintenance").rows() == [
         ("maint1", "n6", ["alice", "root"], True)
     ]
 
@@ -281,10 +283,10 @@ def test_rest_ingest_fills_the_warehouse_like_one_by_commands(scenario: Scenario
     assert token not in done.stdout + done.stderr
     done = ingest(scenario, by_commands, {})
     assert done.returncode == 0, done.stderr
-    told, text = attempts(by_rest), attempts(by_commands)
-    same = [name for name in told.columns if name not in {*LOST["0.0.38"], "elapsed_s"}]
-    shared = text.join(told, on=KEY, how="semi")  # by id, commands find some that no window shows
-    assert told.select(same).equals(shared.select(same))
+    reported, text = attempts(by_rest), attempts(by_commands)
+    same = [name for name in reported.columns if name not in {*LOST["0.0.38"], "elapsed_s"}]
+    shared = text.join(reported, on=KEY, how="semi")  # by id, commands find some that no window shows
+    assert reported.select(same).equals(shared.select(same))
     with open_reader(by_rest / "w") as reader:
         assert reader.table("nodes")["n_gpus"].sum() == 40
         assert not [origin for origin in reader.table("loads")["origin"] if token in origin]

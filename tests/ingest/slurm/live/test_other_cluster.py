@@ -38,9 +38,9 @@ def test_one_mismatched_cluster_does_not_block_the_others(tmp_path: Path) -> Non
     another = Completed(0, b"ClusterName = c9\n", b"")
     slurm.failing = lambda command: another if command[:3] == ["scontrol", "-M", "c2"] and "config" in command else None
 
-    told = ingest(tmp_path, slurm, clusters=["c2", "c1"])
+    reported = ingest(tmp_path, slurm, clusters=["c2", "c1"])
 
-    assert isinstance(told.error, OptionError)
+    assert isinstance(reported.error, OptionError)
     assert {value(command, "-M") for command in slurm.commands if "-S" in command} == {"c1"}
     assert table(tmp_path, "attempts")["job_id"].to_list() == ["1"]
     assert set(table(tmp_path, "cluster_settings")["cluster"]) == {"c1"}

@@ -29,10 +29,10 @@ def missing(command: list[str]) -> Completed | None:
 
 def test_missing_slurm_commands_are_tried_once_with_a_hint(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, failing=missing)
-    told = ingest(tmp_path, slurm, clusters=["c1", "c2"])
+    reported = ingest(tmp_path, slurm, clusters=["c1", "c2"])
     assert slurm.commands == [["sacct", "-e"]]
-    assert told.waits == []
-    (error,) = [report.error for report in told.reports]
+    assert reported.waits == []
+    (error,) = [report.error for report in reported.reports]
     assert error is not None
     assert exit_status(error) == 20
     for words in ("sacct is not installed", "trackside ingest slurm FILE", "[slurm]", 'transport = "rest"', "rest_url"):
@@ -40,20 +40,20 @@ def test_missing_slurm_commands_are_tried_once_with_a_hint(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
         b"Slurm accounting storage is disabled\n",
         b"sacct: error: ClusterName needs to be specified\nsacct: fatal: Unable to process configuration file\n",
     ],
 )
-def test_without_accounting_or_configuration_no_more_is_run(tmp_path: Path, said: bytes) -> None:
-    slurm = FakeSlurm([], NOW, failing=lambda _: Completed(1, b"", said))
-    told = ingest(tmp_path, slurm)
+def test_without_accounting_or_configuration_no_more_is_run(tmp_path: Path, output: bytes) -> None:
+    slurm = FakeSlurm([], NOW, failing=lambda _: Completed(1, b"", output))
+    reported = ingest(tmp_path, slurm)
     assert slurm.commands == [["sacct", "-e"]]
-    assert told.waits == []
-    (report,) = told.reports
+    assert reported.waits == []
+    (report,) = reported.reports
     assert isinstance(report.error, SourceDownError)
-    assert said.decode().splitlines()[-1] in str(report.error)
+    assert output.decode().splitlines()[-1] in str(report.error)
     assert "trackside ingest slurm FILE" in str(report.error)
 
 
@@ -78,10 +78,10 @@ def test_missing_socket_is_reported_once_with_its_setting(tmp_path: Path, what: 
     elif what != "nothing":
         path = tmp_path / ("x" * 300) / "rest.socket"
     slurm = FakeSlurm([], NOW)
-    told = ingest(tmp_path / "w", slurm, transport="rest", rest_url=f"unix:{path}")
-    (report,) = told.reports
+    reported = ingest(tmp_path / "w", slurm, transport="rest", rest_url=f"unix:{path}")
+    (report,) = reported.reports
     assert isinstance(report.error, ServerDownError)
-    assert (told.waits, slurm.commands) == ([], [])
+    assert (reported.waits, slurm.commands) == ([], [])
     for words in ("slurmrestd", "rest_url", "[slurm]", str(path)):
         assert words in str(report.error)
 
@@ -91,9 +91,9 @@ def test_socket_without_a_listener_is_retried_with_one_message(tmp_path: Path) -
     path = tmp_path / "rest.socket"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
-    told = ingest(tmp_path / "w", FakeSlurm([], NOW), transport="rest", rest_url=f"unix:{path}", retry_s=1)
-    assert told.waits
-    (error,) = [report.error for report in told.reports]
+    reported = ingest(tmp_path / "w", FakeSlurm([], NOW), transport="rest", rest_url=f"unix:{path}", retry_s=1)
+    assert reported.waits
+    (error,) = [report.error for report in reported.reports]
     assert "no server listens there" in str(error)
     assert "Not read: slurmrestd clusters, slurmrestd nodes, slurmrestd reservations, slurmrestd jobs 2026-" in str(
         error
@@ -102,16 +102,16 @@ def test_socket_without_a_listener_is_retried_with_one_message(tmp_path: Path) -
 
 def test_unusable_token_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JWT", "two words")
-    told = ingest(tmp_path, FakeSlurm([], NOW), transport="rest", rest_url="http://127.0.0.1:1")
-    (report,) = told.reports
-    assert told.waits == []
+    reported = ingest(tmp_path, FakeSlurm([], NOW), transport="rest", rest_url="http://127.0.0.1:1")
+    (report,) = reported.reports
+    assert reported.waits == []
     assert "cannot be sent this token" in str(report.error)
     with open_reader(tmp_path) as reader:
         assert reader.table("loads").is_empty()
 
 
 @pytest.mark.parametrize(
-    ("does", "said"),
+    ("does", "output"),
     [
         ("echo 'Slurm accounting storage is disabled' >&2; exit 1", "Slurm accounting storage is disabled."),
         ("echo 'sacct: error while loading shared libraries: libslurmfull.so' >&2; exit 127", "libslurmfull.so."),
@@ -119,7 +119,7 @@ def test_unusable_token_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_doctor_reports_missing_accounting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], does: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], does: str, output: str
 ) -> None:
     (tmp_path / "sacct").write_text(f"#!/bin/sh\n{does}\n")
     for name in ("sacctmgr", "scontrol"):
@@ -128,7 +128,7 @@ def test_doctor_reports_missing_accounting(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     doctor.examine(tmp_path / "w", config.Config(slurm=Slurm(timeout_s=1)), now=NOW)
-    told = capsys.readouterr().out
-    assert said in told
-    assert "Live ingest will not work" in told
-    assert "sacct has accounting" not in told
+    reported = capsys.readouterr().out
+    assert output in reported
+    assert "Live ingest will not work" in reported
+    assert "sacct has accounting" not in reported

@@ -82,9 +82,9 @@ def test_accounting_inventory_and_name_come_from_slurmrestd(tmp_path: Path, vers
     assert (attempt["cluster"], attempt["job_id"], attempt["n_gpus"]) == ("bench", "700", 16)
     assert [one["node"] for one in rows(tmp_path, "nodes")] == ["n1"]
     assert {"SLURM_VERSION", "ClusterName"} == {one["name"] for one in rows(tmp_path, "cluster_settings")}
-    said = "\n".join(warning for report in reports if report.parsed for warning in messages(report.parsed.warnings))
-    assert "slurmrestd has no node events" in said
-    assert ("not tried on a real Slurm" in said) == (version != "0.0.38")
+    output = "\n".join(warning for report in reports if report.parsed for warning in messages(report.parsed.warnings))
+    assert "slurmrestd has no node events" in output
+    assert ("not tried on a real Slurm" in output) == (version != "0.0.38")
     loads = {load["request"]: load for load in rows(tmp_path, "loads")}
     assert {load["transport"] for load in loads.values()} == {"rest"}
     assert {request for request, load in loads.items() if load["requested_from"] is not None} == {"slurmrestd jobs"}
@@ -123,7 +123,7 @@ def test_answer_with_errors_inside_loads_nothing_and_is_a_gap(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("slurm", "said"),
+    ("slurm", "output"),
     [
         ({"transport": "rest"}, "rest_url, the address of slurmrestd, is missing"),
         ({"transport": "rest", "rest_url": "unix:/x", "clusters": ["a", "b"]}, "one slurmrestd serves one cluster"),
@@ -131,8 +131,8 @@ def test_answer_with_errors_inside_loads_nothing_and_is_a_gap(tmp_path: Path) ->
         ({"rest_version": "v41"}, "slurm.rest_version"),
     ],
 )
-def test_configuration_mistakes_are_reported(slurm: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_configuration_mistakes_are_reported(slurm: dict[str, object], output: str) -> None:
+    with pytest.raises(ConfigError, match=output):
         config.parse({"slurm": slurm}, origin="x")
 
 

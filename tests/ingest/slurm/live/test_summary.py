@@ -15,7 +15,7 @@ from ingest.slurm.commands.runner import Completed
 from ingest.store.report import Note, Summary
 from ingest.store.summary import Failed, failures
 from queries.warehouse import open_reader
-from tests.support.fake_slurm import AWAY, DENIED, FakeSlurm, Job, Told, days, epoch, hours, ingest, table
+from tests.support.fake_slurm import AWAY, DENIED, FakeSlurm, Job, LiveReports, days, epoch, hours, ingest, table
 from tests.support.slurm_answers import answer, job, node
 from tests.support.web import Answer, web
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def lines(told: Told) -> dict[str, str]:
+def lines(reported: LiveReports) -> dict[str, str]:
     """The line of each source."""
-    summed = [report for report in told.reports if isinstance(report, Summary) and not isinstance(report, Note)]
-    found = {str(report.parsed.source): report.line for report in summed if report.parsed}
-    assert len(found) == len(summed)
-    return found
+    summed = [report for report in reported.reports if isinstance(report, Summary) and not isinstance(report, Note)]
+    result = {str(report.parsed.source): report.line for report in summed if report.parsed}
+    assert len(result) == len(summed)
+    return result
 
 
 # --- what was loaded
@@ -65,14 +65,14 @@ def test_the_rows_of_all_windows_are_added(tmp_path: Path) -> None:
 def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3)), Job(2, NOW - hours(5))], NOW)
     slurm.jobs[0].state = ""
-    told = ingest(tmp_path, slurm)
-    assert lines(told)["slurm.accounting"].endswith(", 2 rows: 1 new, 1 rejected")
-    assert [report.parsed.frames for report in told.reports if report.parsed] == [{}] * len(told.reports)
+    reported = ingest(tmp_path, slurm)
+    assert lines(reported)["slurm.accounting"].endswith(", 2 rows: 1 new, 1 rejected")
+    assert [report.parsed.frames for report in reported.reports if report.parsed] == [{}] * len(reported.reports)
 
 
 def test_each_line_names_its_cluster_if_there_are_several(tmp_path: Path) -> None:
-    told = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
-    nodes = [report.line for report in told.reports if isinstance(report, Summary) and "show node" in report.line]
+    reported = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
+    nodes = [report.line for report in reported.reports if isinstance(report, Summary) and "show node" in report.line]
     assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 rows: 1 new" for name in ("c1", "c2")]
 
 
@@ -82,15 +82,15 @@ def test_each_line_names_its_cluster_if_there_are_several(tmp_path: Path) -> Non
 def test_unavailable_slurmdbd_is_one_message_with_all_unread(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW)
     slurm.failing = lambda command: AWAY if command[0] in {"sacct", "sacctmgr"} and "-e" not in command else None
-    told = ingest(tmp_path, slurm, retries=1)
-    (error,) = [report.error for report in told.reports if report.error]
+    reported = ingest(tmp_path, slurm, retries=1)
+    (error,) = [report.error for report in reported.reports if report.error]
     assert isinstance(error, SourceDownError)
     assert str(error).count("failed to open connection") == 1
     assert str(error).splitlines()[-1] == (
         "Not read: sacctmgr show event, sacctmgr show reservation, sacctmgr show assoc, sacctmgr show user, "
         "sacctmgr show qos, sacctmgr show transactions, sacct 2026-10-21 12:00 to 2026-11-20 12:00."
     )
-    (left,) = messages(told.warnings)
+    (left,) = messages(reported.warnings)
     assert "sdiag" in left
     assert "failed to open connection" not in left
 
@@ -98,8 +98,8 @@ def test_unavailable_slurmdbd_is_one_message_with_all_unread(tmp_path: Path) -> 
 @pytest.mark.parametrize("cluster", ["", "c1"])
 def test_one_failure_is_reported_once(cluster: str) -> None:
     for error in (InputError("nodes.txt: cannot be read"), SourceDownError(["sacct"], 1, "")):
-        told = list(failures([Failed("first", error), Failed("other", error, needed=False)], cluster=cluster))
-        (only,) = [str(report.error) for report in told]
+        reported = list(failures([Failed("first", error), Failed("other", error, needed=False)], cluster=cluster))
+        (only,) = [str(report.error) for report in reported]
         assert only.endswith("Not read: first, other.")
 
 
@@ -108,8 +108,8 @@ def test_different_causes_are_different_messages(tmp_path: Path) -> None:
     slurm.failing = lambda command: (
         AWAY if "-S" in command else DENIED if command[0] == "sacctmgr" and "event" in command else None
     )
-    told = ingest(tmp_path, slurm, retries=0)
-    denied, away = [str(report.error) for report in told.reports if report.error]
+    reported = ingest(tmp_path, slurm, retries=0)
+    denied, away = [str(report.error) for report in reported.reports if report.error]
     assert "Not read: sacctmgr show event, " in denied
     assert "Access/permission denied" in denied
     assert away.endswith("Not read: sacct 2026-10-21 12:00 to 2026-11-20 12:00.")
@@ -123,8 +123,8 @@ def test_windows_that_failed_here_and_there_are_named_apart(tmp_path: Path) -> N
         if "-S" in command
         else None
     )
-    told = ingest(tmp_path, slurm, retries=0)
-    assert str(told.error).endswith(
+    reported = ingest(tmp_path, slurm, retries=0)
+    assert str(reported.error).endswith(
         "Not read: sacct 2026-10-28 12:00 to 2026-11-04 12:00, sacct 2026-11-11 12:00 to 2026-11-18 12:00."
     )
 
@@ -137,17 +137,17 @@ def test_warning_is_reported_once_and_then_only_counted(tmp_path: Path, capsys: 
     slurm.columns.remove("Reservation")
     assert [each for each in messages(ingest(tmp_path, slurm).warnings) if "has no column Reservation" in each]
     slurm.now += hours(1)
-    told = ingest(tmp_path, slurm)
-    assert not [each for each in messages(told.warnings) if "has no column" in each]
-    assert lines(told)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
+    reported = ingest(tmp_path, slurm)
+    assert not [each for each in messages(reported.warnings) if "has no column" in each]
+    assert lines(reported)["slurm.accounting"].endswith("; 1 warning (1 as last time: trackside status)")
     assert [
         each
-        for report in told.reports
+        for report in reported.reports
         if report.parsed
         for each in messages(report.parsed.warnings)
         if "no column" in each
     ]
-    load_report.print_report(told.reports, files=False)
+    load_report.print_report(reported.reports, files=False)
     assert "has no column" not in capsys.readouterr().err
     with open_reader(tmp_path) as reader:
         status(reader, now=slurm.now)
@@ -167,13 +167,16 @@ def test_sources_slurmrestd_lacks_are_not_reported_every_time(tmp_path: Path) ->
         lists = {"jobs": [job(version)], "nodes": [node(version)], "clusters": [{"name": "bench"}], "reservations": []}
         return Answer(answer(version, **{what: lists[what]}))
 
-    slurm, said = FakeSlurm([], datetime(2026, 9, 22, tzinfo=UTC)), []
+    slurm, output = FakeSlurm([], datetime(2026, 9, 22, tzinfo=UTC)), []
     with web(say) as server:
         for _ in range(2):
-            said.append(messages(ingest(tmp_path, slurm, transport="rest", rest_url=server.url).warnings))
+            output.append(messages(ingest(tmp_path, slurm, transport="rest", rest_url=server.url).warnings))
             slurm.now += hours(1)
     lost = ("has no plain exit codes", "slurmrestd has no node events")
-    assert [[any(words in warning for warning in each) for words in lost] for each in said] == [[True] * 2, [False] * 2]
+    assert [[any(words in warning for warning in each) for words in lost] for each in output] == [
+        [True] * 2,
+        [False] * 2,
+    ]
 
 
 def test_runaway_jobs_are_counted_with_the_command_to_list_them(
@@ -188,8 +191,8 @@ def test_runaway_jobs_are_counted_with_the_command_to_list_them(
         return Completed(0, row, b"") if command[0] == "sacct" and "-s" in command else None
 
     slurm.failing = failing
-    told = ingest(tmp_path, slurm)
-    (warning,) = [each for each in messages(told.warnings) if "runaway" in each and "not read" not in each]
+    reported = ingest(tmp_path, slurm)
+    (warning,) = [each for each in messages(reported.warnings) if "runaway" in each and "not read" not in each]
     assert warning.startswith("1 runaway job(s)")
     assert "trackside export runaway_jobs" in warning
     assert table(tmp_path, "runaway_jobs")["job_id"].to_list() == ["1"]

@@ -351,22 +351,24 @@ def test_another_text_is_no_configuration() -> None:
 
 
 def test_the_network_and_the_reservations_are_asked_for() -> None:
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
 
     def runner(command: list[str], _: Mapping[str, str]) -> Completed:
-        asked.append(command)
+        requested.append(command)
         return Completed(0, b"x", b"")
 
     fetch_topology(runner)
     fetch_reservations(runner)
     window = {"since": at(1795247700), "until": at(1795250000)}
     got = fetch_reservation_history(runner, **window, clusters=["a", "b"])
-    assert asked[:2] == [["scontrol", "show", "topology"], ["scontrol", "show", "reservation", "-o"]]
-    assert asked[2][:7] == [
+    assert requested[:2] == [["scontrol", "show", "topology"], ["scontrol", "show", "reservation", "-o"]]
+    assert requested[2][:7] == [
         *("sacctmgr", "-P", "show", "reservation", "Clusters=a,b"),
         *("Start=2026-11-21T07:55:00", "End=2026-11-21T08:33:20"),
     ]
-    assert {"Associations", "Flags", "NodeNames", "UnusedWall"} < set(asked[2][7].removeprefix("Format=").split(","))
+    assert {"Associations", "Flags", "NodeNames", "UnusedWall"} < set(
+        requested[2][7].removeprefix("Format=").split(",")
+    )
     assert got.data == b"x"
     with pytest.raises(InputError, match="empty"):
         fetch_reservation_history(runner, since=window["until"], until=window["since"])
@@ -375,6 +377,6 @@ def test_the_network_and_the_reservations_are_asked_for() -> None:
 def test_sacctmgr_text_in_doubt_gets_no_advice_for_sacct_only() -> None:
     doubts: Counter[tuple[str, ...]] = Counter({("Info", "Where"): 2})
     assert "--delimiter" in doubted(doubts)[0].message
-    [said] = messages(doubted(doubts, of_sacct=False))
-    assert said.startswith("2 rows: which text holds the delimiter cannot be decided")
-    assert "--delimiter" not in said
+    [output] = messages(doubted(doubts, of_sacct=False))
+    assert output.startswith("2 rows: which text holds the delimiter cannot be decided")
+    assert "--delimiter" not in output

@@ -66,8 +66,8 @@ def expected(snapshots: Sequence[Snapshot]) -> list[Spell]:
     for node in sorted({node for _, gpus in snapshots for node in gpus}):
         open_spell: Spell | None = None
         for moment in moments:
-            told = [str(gpus[node]) for when, gpus in snapshots if when == moment and node in gpus]
-            count = int(max(told)) if told else None
+            reported = [str(gpus[node]) for when, gpus in snapshots if when == moment and node in gpus]
+            count = int(max(reported)) if reported else None
             if open_spell and count == open_spell[3]:
                 open_spell = (node, open_spell[1], moment, count)
                 spells[-1] = open_spell

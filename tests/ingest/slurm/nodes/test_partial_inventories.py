@@ -65,18 +65,18 @@ def gone(root: Path) -> dict[str, int | None]:
     }
 
 
-def spells(root: Path) -> pl.DataFrame:
+def node_rows(root: Path) -> pl.DataFrame:
     with open_reader(root) as reader:
         return reader.table("nodes").sort("node", "valid_from")
 
 
 def test_partial_inventory_is_warned_of_with_its_missing_nodes(tmp_path: Path) -> None:
     warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory("n2"))])
-    said = (
+    output = (
         "this inventory lacks 2 of the 3 nodes known before (n1, n3): they count as removed from 2026-11-21 16:55:00 "
         "UTC on. If it was only a part, load a whole one of the same time."
     )
-    assert warned == [[], [said], [said]]
+    assert warned == [[], [output], [output]]
     assert gone(tmp_path / "w") == {"n1": 100, "n2": None, "n3": 100}
 
 
@@ -111,8 +111,8 @@ def test_node_removed_before_is_not_reported_removed_again(tmp_path: Path) -> No
 
 def test_many_missing_nodes_are_counted_and_some_of_them_named(tmp_path: Path) -> None:
     names = " ".join(f"n{number:02}" for number in range(20))
-    [_, [said]] = load(tmp_path / "w", [(0, inventory(names)), (100, inventory("n00"))])
-    assert "lacks 19 of the 20 nodes known before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in said
+    [_, [output]] = load(tmp_path / "w", [(0, inventory(names)), (100, inventory("n00"))])
+    assert "lacks 19 of the 20 nodes known before (n01, n02, n03, n04, n05, n06, n07, n08, ...)" in output
 
 
 def test_a_node_whose_record_was_refused_is_not_removed(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_loading_order_is_irrelevant_with_a_refused_record(other: int, tmp_path:
         (300, inventory(WHOLE)),
     ]
     load(tmp_path / "w", inputs)
-    one = spells(tmp_path / "w")
+    one = node_rows(tmp_path / "w")
     assert one.filter(node="n1").select("valid_from", "last_seen_at").rows() == [(at(T), at(T + 300))]
     assert one.filter(node="n2").height == (1 if other == 8 else 3)
     for number, order in enumerate(itertools.permutations(inputs)):
         load(tmp_path / str(number), order)
-        assert spells(tmp_path / str(number)).equals(one)
+        assert node_rows(tmp_path / str(number)).equals(one)

@@ -87,8 +87,8 @@ def test_captured_history_has_real_ends_and_changed_nodes() -> None:
     assert detect_kind(data) == "slurm.reservations"
     parsed = parse_reservations(data, ParseContext("x", until=NOW))
     assert parsed.clusters == {"bench"}
-    found = frame(parsed).filter(pl.col("name").is_in(["gone", "maint1"]))
-    assert found.select("name", "started_at", "ended_at", "node_list").rows() == [
+    actual = frame(parsed).filter(pl.col("name").is_in(["gone", "maint1"]))
+    assert actual.select("name", "started_at", "ended_at", "node_list").rows() == [
         ("gone", at(START), at(START + 7), "n4"),
         ("maint1", at(START), at(START + 7), "n[1-2]"),
         ("maint1", at(START + 7), at(START + 3600), "n1"),
@@ -180,8 +180,8 @@ def test_any_cut_or_change_is_read_or_refused_and_counted(data: st.DataObject) -
         parsed = parse_reservations(text.encode(), ParseContext("x", cluster="c", timezone="UTC", until=NOW))
     except InputError:
         return
-    told = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
-    assert parsed.rows_read == sum(told)
+    reported = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
+    assert parsed.rows_read == sum(reported)
     maintenance_states(frame(parsed))
 
 
@@ -221,8 +221,8 @@ def test_what_was_read_last_counts() -> None:
 
 def test_history_wins_over_the_list_except_for_its_users() -> None:
     """The list alone has for whom a reservation is."""
-    found = merged(frame(listed(RECORD.replace("n[1-2]", "n1"))), frame(history(CLOSED, REOPENED)))
-    assert found.select("started_at", "ended_at", "node_list", "users").rows() == [
+    actual = merged(frame(listed(RECORD.replace("n[1-2]", "n1"))), frame(history(CLOSED, REOPENED)))
+    assert actual.select("started_at", "ended_at", "node_list", "users").rows() == [
         (at(START), at(1795281824), "n[1-2]", ["root"]),
         (at(1795281824), at(1795285417), "n1", []),
     ]
@@ -233,12 +233,12 @@ def test_a_list_changes_no_record_that_the_history_has_closed() -> None:
     before = later(RECORD, -10)
     in_between = frame(history(CLOSED, REOPENED))
     days_later = later(changed, 2000)
-    found = merged(before, in_between, days_later, later(changed, 3000, end="1795289017"))
-    assert found.select("started_at", "ended_at", "node_list", "users").rows() == [
+    actual = merged(before, in_between, days_later, later(changed, 3000, end="1795289017"))
+    assert actual.select("started_at", "ended_at", "node_list", "users").rows() == [
         (at(START), at(1795281824), "n[1-2]", ["root"]),
         (at(1795281824), at(1795285417), "n1", []),
     ]
-    assert spans(maintenance_states(found)) == [
+    assert spans(maintenance_states(actual)) == [
         ("n1", at(START), at(1795281824)),
         ("n1", at(1795281824), at(1795285417)),
         ("n2", at(START), at(1795281824)),
@@ -247,15 +247,15 @@ def test_a_list_changes_no_record_that_the_history_has_closed() -> None:
 
 def test_a_history_that_is_read_after_the_list_corrects_it() -> None:
     listed_later = later(RECORD.replace("n[1-2]", "n1"), 2000)
-    found = merged(listed_later, frame(history(CLOSED, until=at(START + 100))))
-    assert found.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]")]
+    actual = merged(listed_later, frame(history(CLOSED, until=at(START + 100))))
+    assert actual.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]")]
 
 
 def test_undated_history_closes_what_a_later_record_continues() -> None:
     undated = history(CLOSED, REOPENED, until=None, reached=at(START))
     assert frame(undated)["last_seen_at"].to_list() == [at(1795281824), at(START)]
-    found = merged(frame(undated), later(RECORD.replace("n[1-2]", "n1"), 2000))
-    assert found.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]"), (at(1795285417), "n1")]
+    actual = merged(frame(undated), later(RECORD.replace("n[1-2]", "n1"), 2000))
+    assert actual.select("ended_at", "node_list").rows() == [(at(1795281824), "n[1-2]"), (at(1795285417), "n1")]
 
 
 _records = st.builds(
@@ -308,8 +308,8 @@ def test_in_any_order_what_is_closed_keeps_its_nodes_and_end(
     there = empty(RESERVATIONS)
     for record in data.draw(st.permutations([closed, *lists, *lists[:1]])):
         there = merge_reservations(there, pl.DataFrame([record], schema=RESERVATIONS, orient="row"))
-    told = ["ended_at", "node_list", "flags", "maintenance"]
-    assert there.select(told).rows() == [tuple(closed[name] for name in told)]
+    reported = ["ended_at", "node_list", "flags", "maintenance"]
+    assert there.select(reported).rows() == [tuple(closed[name] for name in reported)]
 
 
 # --- maintenance --------------------------------------------------------------------------------------

@@ -171,5 +171,5 @@ def test_any_cut_or_change_is_read_or_refused_and_counted(data: st.DataObject) -
         parsed = read(text)
     except InputError:
         return
-    told = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
-    assert parsed.rows_read == sum(told)
+    reported = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
+    assert parsed.rows_read == sum(reported)

@@ -359,14 +359,14 @@ def test_slurmdbd_down_is_reported_as_such() -> None:
 
 def test_changes_are_requested_by_window_and_typed_columns() -> None:
     """A typed column stands between each two texts."""
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
 
     def runner(command: list[str], _: object) -> Completed:
-        asked.append(command)
+        requested.append(command)
         return Completed(0, table(HEADER), b"")
 
     fetch_transactions(runner, since=at(1795281483), until=ASKED)
-    assert asked[0][4:6] == ["Start=2026-11-21T17:18:03", "End=2026-11-21T18:00:00"]
-    assert asked[0][6].endswith("Where,Cluster,ID,Info")
+    assert requested[0][4:6] == ["Start=2026-11-21T17:18:03", "End=2026-11-21T18:00:00"]
+    assert requested[0][6].endswith("Where,Cluster,ID,Info")
     with pytest.raises(InputError, match="empty"):
         fetch_transactions(runner, since=ASKED, until=ASKED)

@@ -70,12 +70,12 @@ def loaded(root: Path, names: list[str]) -> dict[str, pl.DataFrame]:
     """The tables after loading these inputs in this order."""
     with open_writer(root, verb="test", now=LOADED) as writer:
         for name in names:
-            data, asked = INPUTS[name]
-            given = ParseContext(origin=name, cluster="bench", timezone="UTC", until=asked)
+            data, requested = INPUTS[name]
+            given = ParseContext(origin=name, cluster="bench", timezone="UTC", until=requested)
             parsed = parse(detect_kind(data), data, given)
             write_input(writer, parsed, request=from_file(name), data=data, now=LOADED, cluster="bench")
     with open_reader(root) as reader:
-        return {name: (found := reader.table(name)).sort(found.columns) for name in TABLES}
+        return {name: (result := reader.table(name)).sort(result.columns) for name in TABLES}
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFram
     return loaded(tmp_path_factory.mktemp("people") / "w", list(INPUTS))
 
 
-def user(found: dict[str, pl.DataFrame], name: str) -> dict[str, Any]:
-    [row] = found["users"].filter(user=name).to_dicts()
+def user(result: dict[str, pl.DataFrame], name: str) -> dict[str, Any]:
+    [row] = result["users"].filter(user=name).to_dicts()
     return row
 
 
@@ -128,9 +128,9 @@ def test_in_any_order_and_repeated_the_rows_are_the_same(
 ) -> None:
     shuffled = random.Random(seed)
     order = shuffled.sample(list(INPUTS), len(INPUTS)) + shuffled.sample(list(INPUTS), 4)
-    found = loaded(tmp_path / "w", order)
+    result = loaded(tmp_path / "w", order)
     for name, rows in reference.items():
-        assert found[name].equals(rows), (name, order)
+        assert result[name].equals(rows), (name, order)
 
 
 def ingested(root: Path, files: list[str], **options: Any) -> list[Report]:  # noqa: ANN401 - the command line's own
@@ -166,14 +166,14 @@ def test_first_job_is_that_of_the_merged_account_in_any_order(tmp_path: Path) ->
     rows = [ALICE | times | waits, ALICE | times | ended]
     for file, some in ((one, rows[:1]), (two, rows[1:]), (both, rows)):
         file.write_bytes(text(*some))
-    told = []
+    reported = []
     for number, files in enumerate(([assoc, one, two], [assoc, both], [one, two, assoc], [assoc, two, one])):
         root = tmp_path / f"w{number}"
         for file in files:
             with open_writer(root, verb="test", now=ASKED) as writer:
-                asked = Options(until=ASKED if file == assoc else None)
-                [report] = ingest_files(writer, Config(), [str(file)], asked, now=ASKED, progress=lambda *_: None)
+                requested = Options(until=ASKED if file == assoc else None)
+                [report] = ingest_files(writer, Config(), [str(file)], requested, now=ASKED, progress=lambda *_: None)
                 assert report.error is None
         with open_reader(root) as reader:
-            told.append(reader.table("users").sort("account").select("account", "first_job_at").rows())
-    assert told == [[("a", None), ("b", at(FIRST))]] * 4
+            reported.append(reader.table("users").sort("account").select("account", "first_job_at").rows())
+    assert reported == [[("a", None), ("b", at(FIRST))]] * 4

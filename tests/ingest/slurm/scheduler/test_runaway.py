@@ -86,8 +86,8 @@ class Slurm:
 
     def __call__(self, command: list[str], _: Mapping[str, str]) -> Completed:
         self.asked.append(command)
-        said = self.known.pop(0) if command[0] == "squeue" else self.answers[command[0]]
-        return Completed(0, said.encode(), b"")
+        output = self.known.pop(0) if command[0] == "squeue" else self.answers[command[0]]
+        return Completed(0, output.encode(), b"")
 
 
 def jobs(fetched: Fetched) -> list[str]:

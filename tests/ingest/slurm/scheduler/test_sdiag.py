@@ -35,17 +35,17 @@ def numbers(parsed: Parsed) -> dict[tuple[str, str], float]:
 def test_captured_numbers_are_read_in_seconds_and_counts() -> None:
     assert detect_kind(SAMPLE) == "slurm.diag"
     parsed = read(SAMPLE)
-    found = numbers(parsed)
-    assert found["general", "Server thread count"] == 3
-    assert found["general", "DBD Agent queue size"] == 0
-    assert found["general", "Jobs submitted"] == 0
-    assert found["general", "Data since"] == 1795281485
-    assert found["main", "Last cycle"] == pytest.approx(9e-6)
-    assert found["main", "Total cycles"] == 18
-    assert found["backfill", "Last cycle"] == 0
-    assert found["general", "Latency for 1000 calls to gettimeofday()"] == pytest.approx(23e-6)
-    assert found["rpc", "REQUEST_PARTITION_INFO count"] == 4087
-    assert found["rpc", "REQUEST_PARTITION_INFO total_time"] == pytest.approx(1.722834)
+    result = numbers(parsed)
+    assert result["general", "Server thread count"] == 3
+    assert result["general", "DBD Agent queue size"] == 0
+    assert result["general", "Jobs submitted"] == 0
+    assert result["general", "Data since"] == 1795281485
+    assert result["main", "Last cycle"] == pytest.approx(9e-6)
+    assert result["main", "Total cycles"] == 18
+    assert result["backfill", "Last cycle"] == 0
+    assert result["general", "Latency for 1000 calls to gettimeofday()"] == pytest.approx(23e-6)
+    assert result["rpc", "REQUEST_PARTITION_INFO count"] == 4087
+    assert result["rpc", "REQUEST_PARTITION_INFO total_time"] == pytest.approx(1.722834)
     assert set(parsed.frames["scheduler_stats"]["ts"]) == {at(1795282547)}
     assert parsed.rows_rejected == 0
 
@@ -111,11 +111,11 @@ def test_cluster_must_be_given_and_input_must_be_sdiag() -> None:
 
 
 def test_it_is_asked_without_resetting_anything() -> None:
-    asked: list[list[str]] = []
+    requested: list[list[str]] = []
 
     def runner(command: list[str], _: object) -> Completed:
-        asked.append(command)
+        requested.append(command)
         return Completed(0, SAMPLE, b"")
 
     assert fetch_diag(runner).data == SAMPLE
-    assert asked == [["sdiag"]]
+    assert requested == [["sdiag"]]
