@@ -232,7 +232,7 @@ def assert_same_as_full(cluster: Cluster) -> None:
 @pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=4))
-def test_results_equal_those_of_a_full_computation_whatever_changed(
+def test_results_equal_a_full_computation_whatever_changed(
     sources: Path, steps: list[Callable[[Cluster], None]]
 ) -> None:
     with tempfile.TemporaryDirectory() as name, open_writer(Path(name) / "w", verb="test", now=NOW) as writer:
