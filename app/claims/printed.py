@@ -54,7 +54,7 @@ def verdict_lines(judged: Sequence[Judged], where: str, terminal: Terminal, *, e
     """
     lines = [
         *_strong(_counts(judged), terminal),
-        *wrap(f"Claims against {where}", terminal.width),
+        *_quiet(f"Claims against {where}", terminal),
         *([""] if terminal.is_terminal else []),
         *table_lines(Table(_rows(judged), _COLUMNS, ranked=_RANKED, hint="--explain"), terminal, _ALL),
         *_below(judged, terminal),
@@ -111,9 +111,15 @@ def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
         claim = each.claim
         known = [f"only {claim.narrowed}"] if claim.narrowed else []
         known += [f"left out {one.words()}" for one in claim.exclusions]
-        known += [f"needs {each.measured.needed}"] if each.verdict == "undetermined" and each.measured.needed else []
+        known += (
+            [f"to decide: {each.measured.needed}"] if each.verdict == "undetermined" and each.measured.needed else []
+        )
         texts += [f"{claim.id}: {text}" for text in known]
     return [line for text in texts for line in wrap(_in_line(text), terminal.width, indent="  ", first="")]
+
+
+def _quiet(text: str, terminal: Terminal) -> list[str]:
+    return [paint(line, "quiet", colours=terminal.colours) for line in wrap(text, terminal.width)]
 
 
 def _strong(text: str, terminal: Terminal) -> list[str]:

@@ -27,7 +27,8 @@ GAPS: Final = 10
 
 def status(reader: Reader, *, now: datetime) -> None:
     """Print the state of the warehouse."""
-    console.echo(f"warehouse {reader.root}, data version {reader.data_version}, seen at {now:%Y-%m-%dT%H:%M:%SZ}\n")
+    console.paragraph(f"warehouse {reader.root}, data version {reader.data_version}, seen at {now:%Y-%m-%dT%H:%M:%SZ}")
+    console.echo()
     sources = _sources(reader, now)
     console.table(
         "The warehouse, and the last load of each source",

@@ -9,6 +9,7 @@ import polars as pl
 from app.results.mfu_proxy import estimate_run_rows, mfu_proxy
 from app.show.answer import Answer
 from app.show.selection import requested_runs
+from app.show.sentences import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,8 +117,8 @@ def disagreements(source: Reader, window: Window, runs: Iterable[str] | None = N
     stored = source.query("mfu_proxies", cluster=window.cluster).filter(pl.col("disagrees") & (pl.col("run_id") != ""))
     mine = stored if runs is None else stored.filter(pl.col("run_id").is_in(list(runs)))
     notes = [
-        f"{row['run_id']}: MFU {row['mfu_log']:.1%} by its logs, HFU {row['hfu_est']:.1%} by tensor activity over the "
-        f"same {row['n']:,} hours: {row['note']}."
+        f"{row['run_id']}: MFU {percent(row['mfu_log'])} by its logs, HFU {percent(row['hfu_est'])} by tensor activity "
+        f"over the same {row['n']:,} hours: {row['note']}."
         for row in mine.head(MOST_NAMED).iter_rows(named=True)
     ]
     if mine.height > MOST_NAMED:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.formatting import display
 from app.terminal.columns import decimals, duration
 
 if TYPE_CHECKING:
@@ -17,15 +16,16 @@ READ_THE_SAME: Final = 0.0005
 """Ends of a ratio that lie less apart than this are printed as one number."""
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, *, digits: int = 1) -> str:
     """A ratio.
 
-    >>> percent(0.9402), percent(0.0004), percent(0.0), percent(None)
-    ('94.0 %', '< 0.1 %', '0.0 %', 'an unknown share')
+    >>> percent(0.9402), percent(0.0004), percent(0.0), percent(None), percent(0.5, digits=0)
+    ('94.0 %', '< 0.1 %', '0.0 %', 'an unknown share', '50 %')
     """
     if value is None:
         return "an unknown share"
-    return "< 0.1 %" if 0 < value < READ_THE_SAME else display(value, "ratio")
+    least = 10.0**-digits
+    return f"< {least:.{digits}f} %" if 0 < 100 * value < least / 2 else f"{100 * value:.{digits}f} %"
 
 
 def bounded(value: float | None, low: float | None, high: float | None) -> str:

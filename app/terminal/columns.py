@@ -121,8 +121,10 @@ def decimals(sizes: Sequence[float], *, fine: bool = True) -> int:
 
 
 def _rounded(value: float, digits: int) -> str:
+    if not value:
+        return "0"
     text = f"{value:,.{digits}f}"
-    if value and not float(text.replace(",", "")):
+    if not float(text.replace(",", "")):
         return f"< {10.0**-digits:.{digits}f}" if value > 0 else f"> -{10.0**-digits:.{digits}f}"
     return text
 

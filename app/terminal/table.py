@@ -35,7 +35,10 @@ LEAST_ROWS: Final = 3
 """Rows from which on a value that all have is said once, below."""
 
 FIRST: Final = 12
-"""Columns of the terminal that the first column is wider than other texts before it is cut as they are."""
+"""Columns of the terminal that the first column is wider than other texts before it becomes narrower, as they do."""
+
+MOST_LINES: Final = 4
+"""Lines of a cell."""
 
 FOLLOWERS: Final = ("to", "at most", "theirs")
 """How the heading of a column begins that is only understood next to the one before it."""
@@ -44,7 +47,7 @@ _LEFT: Final = frozenset({"text", "time"})
 _NOTHING: Final = "-"
 
 _WORDS: Final[dict[Meaning, tuple[str, ...]]] = {
-    "bad": ("lemon", "critical", "lost", "unavailable", "infrastructure", "NODE_FAIL", "FAILED", "refuted"),
+    "bad": ("lemon", "critical", "lost", "unavailable", "NODE_FAIL", "FAILED", "refuted", "refuted as read"),
     "warning": ("suspect", "warning", "stalled", "TIMEOUT", "OUT_OF_MEMORY", "RUNAWAY", "undetermined"),
     "good": ("productive", "COMPLETED", "RUNNING", "supported"),
 }
@@ -206,7 +209,10 @@ def _take_notes(candidates: list[_Column], columns: int) -> list[tuple[str, str,
 def _ranked(candidates: list[_Column], table: Table) -> list[_Column]:
     """Columns by what they say: the first one, those that the table ranks, then the others as they stand."""
     order = {name: number for number, name in enumerate((*tuple(table.headings)[:1], *table.ranked))}
-    return sorted(candidates, key=lambda column: order.get(column.name, len(order) + (0 if column.noted else 1)))
+    others = len(order)
+    return sorted(
+        candidates, key=lambda column: order.get(column.name, others - (1 if column.noted and table.ranked else 0) / 2)
+    )
 
 
 def _fitting(ranked: list[_Column], candidates: list[_Column], columns: int) -> list[_Column]:
@@ -257,11 +263,28 @@ def _grid(shown: list[_Column], terminal: Terminal, *, limited: bool = True) -> 
         for n in range(deepest)
     ]
     for number in range(len(shown[0].cells) if shown else 0):
-        cells = [
-            fit(column.cells[number], size, right=not column.left) for column, size in zip(shown, widths, strict=True)
-        ]
-        made.append(_painted(cells, terminal))
+        made += _row([column.cells[number] for column in shown], shown, widths, terminal)
     return made
+
+
+def _row(cells: list[str], shown: list[_Column], widths: list[int], terminal: Terminal) -> list[str]:
+    """A row, in several lines where texts are wider than their column; what needs more than `MOST_LINES` is cut."""
+    folded = [_folded(cell, size) for cell, size in zip(cells, widths, strict=True)]
+    made = []
+    for number in range(max(map(len, folded), default=1)):
+        line = (parts[number] if number < len(parts) else "" for parts in folded)
+        fitted = (
+            fit(part, size, right=not column.left) for part, column, size in zip(line, shown, widths, strict=True)
+        )
+        made.append(_painted(list(fitted), terminal))
+    return made
+
+
+def _folded(cell: str, columns: int) -> list[str]:
+    if width(cell) <= columns:
+        return [cell]
+    parts = wrap(cell, columns)
+    return parts if len(parts) <= MOST_LINES else [*parts[: MOST_LINES - 1], " ".join(parts[MOST_LINES - 1 :])]
 
 
 def _line(headings: list[list[str]], number: int, shown: list[_Column], widths: list[int]) -> str:
@@ -273,7 +296,7 @@ def _line(headings: list[list[str]], number: int, shown: list[_Column], widths: 
 
 
 def _widths(shown: list[_Column], most: int | None) -> list[int]:
-    """Columns of the terminal for each: what it needs, as long as all fit; texts give way first, the longest most."""
+    """Columns of the terminal for each: what it needs, as long as all fit; texts become narrower, the longest first."""
     if most is None:
         return [max(column.natural, width(column.heading)) for column in shown]
     widths = [max(column.natural, column.word) for column in shown]

@@ -137,7 +137,7 @@ def _few_runs(rows: pl.DataFrame, by_run: pl.DataFrame) -> tuple[str, ...]:
     heaviest = by_run.sort("wall_gpu_s", "run_id", descending=[True, False]).head(_RUNS_NAMED)
     whole = by_run["wall_gpu_s"].sum()
     named = [
-        f"{row['run_id']} {_percent(row['ettr'])} ({row['wall_gpu_s'] / whole:.0%} of the time)"
+        f"{row['run_id']} {_percent(row['ettr'])} ({percent(row['wall_gpu_s'] / whole, digits=0)} of the time)"
         for row in heaviest.iter_rows(named=True)
     ]
     more = f"; and {by_run.height - len(named):,} more (--by run)" if by_run.height > len(named) else ""
@@ -145,7 +145,7 @@ def _few_runs(rows: pl.DataFrame, by_run: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _percent(value: float | None) -> str:
-    return CANNOT_TELL if value is None else f"{value:.1%}"
+    return CANNOT_TELL if value is None else percent(value)
 
 
 _TOTAL_COLUMNS: Final = {

@@ -11,7 +11,7 @@ from app.results.failures.interruptions import interruptions_by, priced_interrup
 from app.show.answer import Answer, Details, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
-from app.show.sentences import counted, gpu_hours
+from app.show.sentences import counted, gpu_hours, percent
 from metrics import frames
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
 
@@ -156,8 +156,10 @@ def second_order_notes(rows: pl.DataFrame) -> tuple[str, ...]:
     if share["value"] is None:
         return ()
     low, high = share["bound_low"], share["bound_high"]
-    within = "" if low == high else f" (at most {high:.2%}: of some it is not known whom they made room for)"
-    return (f"Second order, assumed: {share['value']:.2%} of what failures cost{within}.",)
+    within = (
+        "" if low == high else f" (at most {percent(high, digits=2)}: of some it is not known whom they made room for)"
+    )
+    return (f"Second order, assumed: {percent(share['value'], digits=2)} of what failures cost{within}.",)
 
 
 def _unpriced(count: int) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def _brief(rows: pl.DataFrame, shown: dict[str, tuple[str, str]], why: dict[str,
         pl.when(pl.col("share_allocated").count() > 0).then(pl.col("share_allocated").sum()).alias("share_allocated"),
     )
     ordered = sums.sort("gpu_hours", descending=True, maintain_order=True)
-    below = f"other: {small.height} rows of less than {SMALL:.1%} each: --all; by evidence: --wide"
+    below = f"other: {small.height} rows of less than {percent(SMALL)} each: --all; by evidence: --wide"
     return Brief(pl.concat([ordered, other], how="diagonal_relaxed"), named, below)
 
 
@@ -154,5 +154,5 @@ def _straggling(rows: pl.DataFrame) -> tuple[str, ...]:
     if not slow:
         return ()
     productive = float(rows.filter(pl.col("category") == "productive")["gpu_seconds"].sum())
-    share = f", {slow / productive:.1%} of the productive time" if productive else ""
+    share = f", {percent(slow / productive)} of the productive time" if productive else ""
     return (f"of which straggling (overlay, added to nothing): {slow / 3600:,.2f} GPU-h{share}.",)

@@ -12,7 +12,7 @@ from app.results.runs.run_conflicts import why_apart
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import MOST_NAMED, requested_runs
-from app.show.sentences import gpu_hours
+from app.show.sentences import gpu_hours, percent
 from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _headline(rows: pl.DataFrame) -> str:
     first, whole = known.row(0, named=True), float(known["allocated"].sum())
     return (
         f"{rows.height:,} runs held {gpu_hours(whole)}; most of it {first['run_id']} with "
-        f"{gpu_hours(first['allocated'])} ({first['allocated'] / whole:.0%})."
+        f"{gpu_hours(first['allocated'])} ({percent(first['allocated'] / whole, digits=0)})."
     )
 
 

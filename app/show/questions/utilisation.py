@@ -179,7 +179,7 @@ def _notes(source: Reader, window: Window, rows: pl.DataFrame, rules: Rules, che
     allocated, observed, unclear = (_total(rows, f"{name}_s") for name in ("allocated", "observed", "unattributed"))
     if allocated and observed / allocated < LITTLE:
         notes.append(
-            f"Telemetry covers {observed / allocated:.1%} of the allocated GPU-time here: the rest may have been "
+            f"Telemetry covers {percent(observed / allocated)} of the allocated GPU-time here: the rest may have been "
             "anything."
         )
     if unclear:

@@ -9,7 +9,7 @@ import polars as pl
 from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
-from app.show.sentences import bounded, gpu_hours, row_of
+from app.show.sentences import bounded, gpu_hours, percent, row_of
 from metrics.waste import waste as rules
 
 if TYPE_CHECKING:
@@ -199,8 +199,8 @@ def _blind(rows: pl.DataFrame) -> tuple[str, ...]:
     if not isinstance(hidden, float) or hidden < 0.01:
         return ()
     return (
-        f"What {hidden:.1%} of the allocated GPU-time was spent on is unobserved: load telemetry (trackside ingest "
-        "prometheus) or run logs (trackside ingest runlog) to narrow the bounds.",
+        f"What {percent(hidden)} of the allocated GPU-time was spent on is unobserved: load telemetry (trackside "
+        "ingest prometheus) or run logs (trackside ingest runlog) to narrow the bounds.",
     )
 
 
@@ -213,8 +213,8 @@ def _inactive(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, 
     if not judged:
         return ()
     return (
-        f"Samples, over all of the computed time and whatever the GPUs were doing: inactive in {idle / judged:.1%} of "
-        f"{judged / 3600:,.0f} GPU-h seen (trackside show utilisation --by user).",
+        "Samples, over all of the computed time and whatever the GPUs were doing: inactive in "
+        f"{percent(idle / judged)} of {judged / 3600:,.0f} GPU-h seen (trackside show utilisation --by user).",
     )
 
 
@@ -224,9 +224,9 @@ def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
         return ("No attempt that was done, or out of time, had a time limit.",)
     row = limits.row(0, named=True)
     return (
-        f"Time limits: {row['n_limited']:,} attempts that were done, or out of time, ran {row['used_median']:.1%} of "
-        f"what they had requested (median; quartiles {row['used_p25']:.1%} and {row['used_p75']:.1%}). What was "
-        "requested and not run, "
+        f"Time limits: {row['n_limited']:,} attempts that were done, or out of time, ran {percent(row['used_median'])} "
+        f"of what they had requested (median; quartiles {percent(row['used_p25'])} and {percent(row['used_p75'])}). "
+        "What was requested and not run, "
         f"{row['not_run_gpu_s'] / 3600:,.0f} GPU-h, is not lost, but the scheduler planned around it. GPU-time of "
         "attempts that ran far short of their limit is no waste in itself: it shows where less could be requested.",
     )

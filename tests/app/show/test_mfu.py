@@ -207,7 +207,7 @@ def test_logs_that_do_not_fit_the_pipes_are_reported(root: Path, ask: Ask, shown
     assert {row["run_id"] for row in rows if row["run_id"] and row["disagrees"]} == {"boast", "mixed"}
     assert "more than the tensor pipes can have done" in of(rows, run_id="boast")["note"]
     assert "did more than 2 times" in of(rows, run_id="mixed")["note"]
-    assert "boast: MFU 40.0% by its logs" in ask()
+    assert "boast: MFU 40.0 % by its logs" in ask()
     with open_reader(root) as reader:
         (failed,) = (each for each in reader.checks() if each.check.name == "source_mfu_disagrees")
     assert failed.count == 2

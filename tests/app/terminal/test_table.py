@@ -64,6 +64,14 @@ def test_texts_that_fit_stay_in_their_row() -> None:
     assert f"gpu-1  {LONG}  12,346    10.0 %   50.0 %" in lines(120)
 
 
+def test_texts_are_folded_before_they_are_cut() -> None:
+    rows = pl.DataFrame({"source": ["runlog", "slurm"], "rows": ["1,696 run_events, 11 sessions", "86 attempts"]})
+    table = Table(rows, {"source": ("source", "text"), "rows": ("rows", "text")}, ranked=("rows",))
+    assert lines(28, RowOptions(columns=("source", "rows")), table)[:4] == [
+        "source  rows", "runlog  1,696 run_events, 11", "        sessions", "slurm   86 attempts",
+    ]  # fmt: skip
+
+
 def test_pairs_are_shown_together_or_not_at_all() -> None:
     assert lines(28)[0].split() == ["node", "note", "GPU-h"]
     assert any(line.startswith("also: low, high") for line in lines(28))
