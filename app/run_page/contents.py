@@ -97,7 +97,7 @@ class Contents:
         node_memory: memory in use on its nodes.
         health: incidents on its nodes.
         slow: days on which its steps took longer than the ideal one.
-        checkpoints: its row of `checkpoint_rows`.
+        checkpoints: its row of `checkpoint_rows`; None without a log.
         log_read: end of the log, and when it was last read: of a log alone.
         warnings: what makes the numbers older than the data.
     """
@@ -167,6 +167,7 @@ def _of_accounting(reader: Reader, choice: RunChoice) -> Contents:
     window = Window(cluster, computed["since"], computed["until"])
     mine = pl.col("run_id") == run_id
     ettr = _row(ettr_run_rows(source, window).filter(mine))
+    logged = _of_steps(source, window, run_id)
     return Contents(
         choice=choice,
         window=window,
@@ -176,13 +177,13 @@ def _of_accounting(reader: Reader, choice: RunChoice) -> Contents:
         parts=_parts(source, window, run_id, ettr),
         interruptions=priced_interruptions(source, window).filter(mine).to_dicts(),
         restarts=every_restart(source, window).filter(mine).to_dicts(),
-        **_of_steps(source, window, run_id),
+        **logged,
         activity=_activity(source, window, run_id),
         memory=_row(source.query("run_gpu_memory", cluster=cluster, run_id=run_id)),
         node_memory=_row(source.query("run_node_memory", cluster=cluster, run_id=run_id)),
         health=source.query("run_health", cluster=cluster, run_id=run_id).to_dicts(),
         slow=source.query("run_slow_days", cluster=cluster, run_id=run_id).to_dicts(),
-        checkpoints=_row(checkpoint_rows(source, window).filter(mine)),
+        checkpoints=_row(checkpoint_rows(source, window).filter(mine)) if "steps" in logged else None,
         warnings=_warnings(source, cluster),
     )
 

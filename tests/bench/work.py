@@ -29,6 +29,7 @@ VERBS: Final = {
     "show goodput": ("show", "goodput"),
     "show mttf": ("show", "mttf"),
     "verify": ("verify",),
+    "run": ("run", "1"),
     "sql": ("sql", "select 1"),
 }
 """By name in the order in which they run, each on what those before it left."""
