@@ -1,0 +1,66 @@
+"""A run log alone is enough: the recorder as the manual prints it, two commands, no Slurm, no configuration."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.command import ROOT, trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANUAL = ROOT / "app" / "docs" / "sources" / "run-logs.md"
+README = ROOT / "README.md"
+AROUND = """\
+import time
+first, last, batch_tokens = 0, 30, 16
+def train(): time.sleep(0.001)
+def save(step): time.sleep(0.001)
+"""
+"""What a training script has besides the recorder's lines."""
+
+
+def snippet(page: Path) -> str:
+    """The recorder's lines as a page prints them."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
+    return next(block for block in blocks if "trackside_log.start(" in block)
+
+
+@pytest.mark.parametrize("page", [README, MANUAL], ids=["README", "manual"])
+def test_two_commands_after_the_recorder_as_printed_show_the_run(tmp_path: Path, page: Path) -> None:
+    assert trackside("recorder", "--output", str(tmp_path / "trackside_log.py")).returncode == 0
+    (tmp_path / "train.py").write_text(AROUND + snippet(page))
+    trained = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (trained.returncode, trained.stderr) == (0, "")
+    loaded = trackside("ingest", "runlog", "run.jsonl", cwd=tmp_path)
+    assert loaded.returncode == 0, loaded.stderr
+    assert "Next: trackside run" in loaded.stderr
+    done = trackside("run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Run llama-8b, described by its log alone (cluster local)" in done.stdout
+    for label in ("ETTR ", "Steps ", "MFU ", "Job goodput", "Where its GPU-time went"):
+        assert f"\n{label}" in done.stdout, done.stdout
+    assert "30 executed (0 to 29), none lost" in done.stdout
+
+
+def test_log_grows_and_accounting_comes_later(tmp_path: Path) -> None:
+    """The run is found by its log until its job's accounting is computed, and by that from then on."""
+    from tests.app.run_page.jobs import accounting, logs
+
+    text = logs()["llama.jsonl"].replace('"cluster": "c", ', "")
+    (tmp_path / "run.jsonl").write_text(text)
+    (tmp_path / "sacct.txt").write_text(accounting())
+    warehouse = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("ingest", "runlog", str(tmp_path / "run.jsonl"), "--cluster", "c", *warehouse).returncode == 0
+    alone = trackside("run", "102", *warehouse).stdout
+    assert "described by its log alone (cluster c)" in alone
+    assert trackside("ingest", "slurm", str(tmp_path / "sacct.txt"), *warehouse).returncode == 0
+    assert trackside("compute", *warehouse).returncode == 0
+    both = trackside("run", "102", *warehouse).stdout
+    assert "Run llama-8b on c: job 102" in both
+    assert "node fail" in both
