@@ -18,7 +18,6 @@ from tests.support.command import trackside
 from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 Row = dict[str, Any]
@@ -151,7 +150,7 @@ def test_narrowed_query_returns_the_rows_of_the_run(root: Path, runs: dict[str, 
 
 
 @pytest.fixture
-def rows_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
+def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """How many rows each query returned."""
     read: list[tuple[str, int]] = []
     for method in ("query", "query_of_run"):

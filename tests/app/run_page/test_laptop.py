@@ -27,7 +27,7 @@ def save(step): time.sleep(0.001)
 
 def snippet(page: Path) -> str:
     """The recorder's lines as a page prints them."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
     return next(block for block in blocks if "trackside_log.start(" in block)
 
 
