@@ -9,13 +9,15 @@ from app.cli.options import add_source
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from app.cli.options import Subparsers
     from ingest.source import SourceFolder
+    from ingest.store.report import Report
 
 
-def add_parser(subparsers: Subparsers, folder: SourceFolder) -> None:
-    """Add the source and its options."""
+def add_parser(subparsers: Subparsers, folder: SourceFolder) -> argparse.ArgumentParser:
+    """Add the source and its options; the parser, for more of them."""
     parser = add_source(
         subparsers,
         folder.name,
@@ -26,10 +28,16 @@ def add_parser(subparsers: Subparsers, folder: SourceFolder) -> None:
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help=folder.files)
     parser.add_argument("--cluster", metavar="NAME", help="cluster of files that do not name one")
+    return parser
 
 
 def run(options: argparse.Namespace, folder: SourceFolder) -> int:
     """Load the files."""
+    return load(options, folder, import_module(folder.loader).ingest_files)
+
+
+def load(options: argparse.Namespace, folder: SourceFolder, ingest_files: Callable[..., list[Report]]) -> int:
+    """Load the files with a function that takes the arguments of `ingest.runlog.store.ingest_files`."""
     from app import clock
     from app.cli.ingest_report import accounting_is_loaded_of, finish
     from app.cli.run_context import progress, settings_and_root
@@ -44,8 +52,7 @@ def run(options: argparse.Namespace, folder: SourceFolder) -> int:
         progress(quiet=options.quiet) as report,
         open_writer(root, verb=f"trackside ingest {folder.name}", now=now, group=settings.warehouse_group) as writer,
     ):
-        loader = import_module(folder.loader)
-        reports = loader.ingest_files(writer, options.files, cluster=cluster, now=now, progress=report)
+        reports = ingest_files(writer, options.files, cluster=cluster, now=now, progress=report)
         jobs_known = accounting_is_loaded_of(writer, reports)
     alone = folder.without_jobs
     return finish(reports, files=True, quiet=options.quiet, jobs_known=jobs_known, without_jobs=alone)

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import ingest.runlog.formats as package
+from ingest.errors import InputError
 from ingest.runlog.formats.translation import HEAD
 
 if TYPE_CHECKING:
@@ -36,8 +37,13 @@ def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
         data: the log.
         name: of its file; a log that names no run gets it, without its endings, as run id.
         facts: of the `run` line, where the log does not record them.
+
+    Raises:
+        InputError: there are facts for a run log, which records its own.
     """
     form = recognised(data[:HEAD])
-    return (
-        data if form is None else form.translate(data, {"run_id": PurePath(name).name.partition(".")[0], **facts}).data
-    )
+    if form is not None:
+        return form.translate(data, {"run_id": PurePath(name).name.partition(".")[0], **facts}).data
+    if facts:
+        raise InputError(f"{name}: a run log records its own facts; leave out --set and --model")
+    return data

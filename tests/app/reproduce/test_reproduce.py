@@ -128,6 +128,21 @@ def test_publications_are_listed_without_a_name() -> None:
     assert [line.split()[0] for line in done.stdout.splitlines() if line[0] != " "] == ["elasticflow", "mlperf-v5.0"]
 
 
+def test_facts_that_a_log_does_not_record_are_stated(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    log.write_text(MlperfRun().text())
+    where = ("--warehouse", str(tmp_path / "w"))
+    done = trackside("ingest", "runlog", str(log), "--set", "n_gpus=16", "--set", "dtype=fp8", *where)
+    assert done.returncode == 0, done.stderr
+    facts = "SELECT n_gpus, dtype, gpu_model FROM run_sessions"
+    assert trackside("sql", facts, "--format", "csv", *where).stdout.splitlines()[1] == "16,fp8,NVIDIA H100"
+    own = tmp_path / "run.jsonl"
+    own.write_text('{"type":"run","v":1,"t":1790812800.5,"run_id":"r"}\n')
+    refused = trackside("ingest", "runlog", str(own), "--set", "n_gpus=16", *where)
+    assert refused.returncode != 0
+    assert "records its own facts" in refused.stderr
+
+
 def public(name: str) -> Path:
     """The published files, where this machine has them."""
     for folder in PUBLIC:

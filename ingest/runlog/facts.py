@@ -1,0 +1,134 @@
+"""Facts about a run that its log does not record: stated on the command line, or in a model's own file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ingest.errors import OptionError, shorten
+from ingest.runlog.lines import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+NAMES: Final = tuple(
+    field.name
+    for field in msgspec.structs.fields(Run)
+    if field.name not in {"t", "v", "cluster", "restart_count", "rank"}
+)
+"""Facts that can be stated: those of a `run` line that hold for the whole log."""
+
+GATED: Final = ("llama", "mistral", "mixtral", "qwen", "gemma", "deepseek", "phi3", "olmo", "granite", "command")
+"""Beginnings of the model types (Hugging Face) whose feed-forward layers are gated (three matrices, not two)."""
+
+_HUGGING_FACE: Final[Mapping[str, tuple[str, ...]]] = {
+    "layers": ("num_hidden_layers", "n_layer"),
+    "heads": ("num_attention_heads", "n_head"),
+    "head_dim": ("head_dim",),
+    "hidden": ("hidden_size", "n_embd"),
+    "ffn_hidden": ("intermediate_size", "n_inner"),
+    "kv_heads": ("num_key_value_heads",),
+    "vocab": ("vocab_size",),
+    "tied": ("tie_word_embeddings",),
+    "experts": ("num_local_experts", "num_experts", "n_routed_experts"),
+    "top_k": ("num_experts_per_tok",),
+    "shared_experts": ("n_shared_experts",),
+    "expert_ffn_hidden": ("moe_intermediate_size",),
+}
+"""Facts by the keys of a `config.json`. What it says of sequence length and data type is what the model can do, and
+not how it is trained: neither is read."""
+
+_PARAMS_JSON: Final[Mapping[str, tuple[str, ...]]] = {
+    "layers": ("n_layers",),
+    "heads": ("n_heads",),
+    "hidden": ("dim",),
+    "kv_heads": ("n_kv_heads",),
+    "vocab": ("vocab_size",),
+    "ffn_hidden": ("hidden_dim",),
+}
+"""Facts by the keys of a `params.json`."""
+
+
+def stated(settings: Iterable[str]) -> dict[str, Any]:
+    """Facts written as NAME=VALUE.
+
+    >>> stated(["n_gpus=16", "dtype=fp8"])
+    {'n_gpus': 16, 'dtype': 'fp8'}
+
+    Raises:
+        OptionError: one is not written like that, there is no such fact, or it cannot have that value.
+    """
+    facts: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise OptionError(f"--set {setting}: write NAME=VALUE, such as n_gpus=16")
+        if name not in NAMES:
+            raise OptionError(f"--set {setting}: there is no fact {name!r}; there are: {', '.join(NAMES)}")
+        facts[name] = value.strip()
+    return _converted(facts)
+
+
+def _converted(facts: dict[str, Any]) -> dict[str, Any]:
+    try:
+        run = msgspec.convert({"run_id": "", "t": 0.0, "type": "run"} | facts, Run, strict=False)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).replace("`", "").partition(" - at $.")
+        raise OptionError(f"--set {path}={facts.get(path)}: {message}") from None
+    return {name: getattr(run, name) for name in facts}
+
+
+def of_model(path: Path) -> dict[str, Any]:
+    """The sizes of a model from its own file: Hugging Face's `config.json`, or a `params.json`.
+
+    Raises:
+        OptionError: it cannot be read, or has no sizes of a model.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise OptionError(f"--model {path}: {shorten(str(error))}") from None
+    if not isinstance(content, dict):
+        raise OptionError(f"--model {path}: not a JSON object")
+    content = content.get("text_config", content) if isinstance(content.get("text_config"), dict) else content
+    keys = _PARAMS_JSON if "n_layers" in content and "dim" in content else _HUGGING_FACE
+    facts = {name: _first(content, among) for name, among in keys.items()}
+    known: dict[str, Any] = {name: value for name, value in facts.items() if value is not None}
+    if not {"layers", "hidden"} <= known.keys():
+        raise OptionError(f"--model {path}: no sizes of a model in it (config.json of Hugging Face, or params.json)")
+    heads, hidden = known.get("heads"), known["hidden"]
+    if "head_dim" not in known and heads and hidden % heads == 0:
+        known["head_dim"] = hidden // heads
+    if "kv_heads" not in known and heads:
+        known["kv_heads"] = heads
+    kind = str(content.get("model_type", "llama" if keys is _PARAMS_JSON else ""))
+    gated = {"gated": True} if kind.startswith(GATED) else {}
+    return {"params": _params(known | gated), **known, **gated}
+
+
+def _params(sizes: Mapping[str, Any]) -> int | None:
+    """Parameters of a dense model with gated layers, biases not counted; None where the sizes do not decide it.
+
+    >>> sizes = {"layers": 32, "heads": 32, "head_dim": 128, "hidden": 4096, "ffn_hidden": 14336, "kv_heads": 8}
+    >>> _params(sizes | {"vocab": 128256, "tied": False, "gated": True})  # Llama 3.1 8B
+    8030261248
+    """
+    needed = ("layers", "heads", "head_dim", "hidden", "ffn_hidden", "kv_heads", "vocab", "gated")
+    if sizes.get("experts") or any(name not in sizes for name in needed):
+        return None
+    layers, heads, head_dim, hidden, ffn_hidden, kv_heads, vocab = (sizes[name] for name in needed[:-1])
+    attention = 2 * hidden * head_dim * (heads + kv_heads)
+    a_layer = attention + 3 * hidden * ffn_hidden + 2 * hidden
+    return int(layers * a_layer + (1 if sizes.get("tied") else 2) * vocab * hidden + hidden)
+
+
+def _first(content: Mapping[str, Any], names: Iterable[str]) -> int | bool | None:
+    """The first of these keys with a whole number above zero, or a truth value."""
+    for name in names:
+        value = content.get(name)
+        if isinstance(value, bool) or (isinstance(value, int) and value > 0):
+            return value
+    return None
