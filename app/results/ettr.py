@@ -80,6 +80,7 @@ def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
     "ettr_without_initial_queue_mean_of_runs",
     "ettr_with_checkpoint_writes_mean_of_runs",
     "ettr_imputed",
+    in_standard_windows=True,
 )
 def ettr_rows(
     source: Source, window: Window, *, min_run_s: float = 0.0, by_run: pl.DataFrame | None = None
@@ -235,6 +236,7 @@ def _gpu_days(per_gpu_day: float | None) -> float | None:
     "ettr_expected_with_queue",
     "ettr_expected_finite",
     "ettr_expected_exact",
+    in_standard_windows=True,
 )
 def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
     """The expected ETTR of the cluster, weighted by the runs' wall time: one result row per form.

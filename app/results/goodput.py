@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from app.window import Source, Window
 
 
-@result("goodput_allocated", "goodput_capacity", "occupancy", "availability")
+@result("goodput_allocated", "goodput_capacity", "occupancy", "availability", in_standard_windows=True)
 def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:
     """Goodput, occupancy and availability as result rows."""
     inventoried = source.query("inventoried")["cluster"]
@@ -27,7 +27,7 @@ def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> 
     return as_results(found, window, dimension)
 
 
-@result("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg")
+@result("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg", in_standard_windows=True)
 def mpg_rows(source: Source, window: Window, *, goodputs: pl.DataFrame | None = None) -> pl.DataFrame:
     """ML Productivity Goodput of the cluster and its three factors as result rows; none where no GPU-time is known.
 
@@ -67,7 +67,7 @@ def lost_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.
     return lost(ledger_sums(source, window, dimension))
 
 
-@result("lost_imputed")
+@result("lost_imputed", in_standard_windows=True)
 def lost_imputed_rows(source: Source, window: Window) -> pl.DataFrame:
     """GPU-seconds that infrastructure interruptions cost by Meta's assumption, as one result row."""
     events = source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)

@@ -14,8 +14,8 @@ import polars as pl
 from app.results.failures.failure_rates import failure_rate_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.mfu import flop_convention, mfu_rows
-from app.results.registry import results
-from app.results.stored import IN_STANDARD_WINDOWS, stored_rows
+from app.results.registry import in_standard_windows, results
+from app.results.stored import stored_rows
 from app.results.windows import CLAIMED_GPUS
 from metrics.catalog import BY_NAME, METRICS
 from metrics.categories import EVIDENCE_KINDS
@@ -141,7 +141,7 @@ def _stored_or(
     maker: Callable[..., pl.DataFrame], source: Source, window: Window, metrics: Sequence[str]
 ) -> pl.DataFrame:
     """The result rows of metrics: as stored for a standard window, else as their function computes them."""
-    stored = stored_rows(source, window, metrics) if IN_STANDARD_WINDOWS.issuperset(metrics) else None
+    stored = stored_rows(source, window, metrics) if in_standard_windows(maker) else None
     return maker(source, window) if stored is None else stored
 
 

@@ -74,7 +74,7 @@ def flop_convention(source: Source, cluster: str) -> Convention:
     return found
 
 
-@result("mfu")
+@result("mfu", in_standard_windows=True)
 def mfu_rows(
     source: Source, window: Window, convention: Convention | None = None, dtype: str | None = None
 ) -> pl.DataFrame:

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 RESULTS: Final = "results"
 """Fact of a data version: a computation made it, so the results that it stored are those of its rows."""
 
-IN_STANDARD_WINDOWS: Final = frozenset(
-    {
-        *("goodput_allocated", "goodput_capacity", "occupancy", "availability", "goodput_job"),
-        *("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg", "mfu", "hfu"),
-        *("ettr", "ettr_without_initial_queue", "ettr_with_checkpoint_writes", "ettr_imputed", "ettr_mean_of_runs"),
-        *("ettr_without_initial_queue_mean_of_runs", "ettr_with_checkpoint_writes_mean_of_runs"),
-        *("ettr_expected", "ettr_expected_closed_form", "ettr_expected_with_queue", "ettr_expected_finite"),
-        *("ettr_expected_exact", "lost_imputed", "lost_imputed_first_order", "lost_imputed_second_order"),
-        *("second_order_share", "lost_first_order", "lost_second_order"),
-    }
-)
-"""Metrics whose rows `compute` stores for every standard window."""
-
 
 @dataclass(frozen=True)
 class Verdicts:
@@ -52,7 +39,7 @@ def stored_rows(source: Source, window: Window, metrics: Sequence[str]) -> pl.Da
     Args:
         source: where rows are read from.
         window: cluster and time; only standard windows are stored.
-        metrics: names of metrics that `app.compute.stored_results` writes for every standard window.
+        metrics: names of metrics whose functions are registered as stored (`app.results.registry.in_standard_windows`).
     """
     stored = source.query("stored_cluster_metrics", cluster=window.cluster, since=window.since, until=window.until)
     if stored.is_empty():

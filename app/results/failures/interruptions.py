@@ -76,6 +76,7 @@ def orders_of_loss(source: Source, window: Window) -> pl.DataFrame:
     "second_order_share",
     "lost_first_order",
     "lost_second_order",
+    in_standard_windows=True,
 )
 def second_order_rows(source: Source, window: Window) -> pl.DataFrame:
     """What failures cost in the first and in the second order, and the share of the second, as result rows.

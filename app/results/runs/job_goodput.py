@@ -222,7 +222,7 @@ _VISIBLE = 5e-5
 """Differences that would show in four digits."""
 
 
-@result("goodput_job")
+@result("goodput_job", in_standard_windows=True)
 def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
     """Job goodput of all logged runs together, weighted by their wall time, as one result row; none without logs.
 

@@ -10,8 +10,8 @@ from polars.testing import assert_frame_equal
 from app.compute.stored_results import standard_windows
 from app.results.failures.failure_rates import failure_rate_rows, stored_failure_rates
 from app.results.headlines import headlines
-from app.results.registry import results
-from app.results.stored import IN_STANDARD_WINDOWS, stored_rows
+from app.results.registry import in_standard_windows, results
+from app.results.stored import stored_rows
 from app.window import Window
 from queries.warehouse import open_reader
 from tests.support.warehouses import from_everything
@@ -54,15 +54,20 @@ class NothingStored:
 
 
 def test_stored_result_rows_are_those_of_their_functions(reader: Reader, windows: list[Window]) -> None:
-    functions = {results()[name] for name in IN_STANDARD_WINDOWS if name in results()}
+    functions = {function for function in results().values() if in_standard_windows(function)}
+    assert len(functions) > 5
     assert len(windows) > 3
     for window in windows:
+        metrics = set()
         for function in functions:
             rows = function(reader, window)
+            metrics |= set(rows["metric"])
             stored = stored_rows(reader, window, rows["metric"].to_list())
             assert stored is not None
             assert_frame_equal(stored, rows)
-            assert set(rows["metric"]) <= IN_STANDARD_WINDOWS
+        period = {"cluster": "demo", "since": window.since, "until": window.until}
+        of_all_data_only = {"mfu_wall", "mfu_estimated"}
+        assert set(reader.query("stored_cluster_metrics", **period)["metric"]) - of_all_data_only == metrics
 
 
 def test_stored_failure_rates_are_those_of_their_function(reader: Reader, windows: list[Window]) -> None:
