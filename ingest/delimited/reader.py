@@ -122,7 +122,7 @@ def read_blocks(
     header: Header | None = None
     rest: list[bytes] = []
     n_damaged = offset = min_size = 0
-    for lines, last in _whole_lines(chunks, block, rest):
+    for lines, last in _whole_lines(plain(_decoded(chunks)), block, rest):
         data, count = _utf8(lines)
         n_damaged += count
         if not last and (len(data) < min_size or (header is None and not _shows_header(data))):
@@ -186,14 +186,14 @@ def _rows(text: _Text, header: Header, layout: Layout, n_damaged: int, *, end: t
 
 
 def _whole_lines(chunks: Iterable[bytes], block: int, rest: list[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The input in chunks that end with a line, without byte order mark and CRLF; and whether it is the last chunk.
+    """The UTF-8 input in chunks that end with a line, without byte order mark and CRLF; and whether it is the last.
 
     What the caller puts into `rest` comes again, in front of the next chunk.
     """
     waiting: list[bytes | memoryview] = []
     size = 0
     started = False
-    for chunk in plain(_decoded(chunks)):
+    for chunk in chunks:
         waiting.append(chunk)
         size += len(chunk)
         if size < block or b"\n" not in chunk:
@@ -251,6 +251,23 @@ def clean(data: bytes, origin: str) -> tuple[bytes, list[LoadWarning]]:
         raise UnrecognisedInputError(message)
     mended, count = _utf8(data)
     return mended, damaged(count)
+
+
+def clean_blocks(chunks: Iterable[bytes], origin: str, block: int) -> Iterator[tuple[bytes, int]]:
+    """What `clean` makes of the chunks, in blocks of at least so many bytes that end with a line (but for the last).
+
+    Each comes with the number of damaged characters that were replaced in it.
+
+    Raises:
+        UnrecognisedInputError: The input is empty.
+    """
+    blank = True
+    for lines, _ in _whole_lines(_decoded(chunks), block, []):
+        blank = blank and (not lines or lines.isspace())
+        yield _utf8(lines)
+    if blank:
+        message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
+        raise UnrecognisedInputError(message)
 
 
 def _plain_ends(data: bytes) -> bytes:

@@ -80,6 +80,12 @@ class Input:
             InputError: It cannot be read, or is damaged.
             TruncatedInputError: The gzip stream ends too early.
         """
+        for chunk in self._chunks():
+            self._sha256.update(chunk)
+            yield chunk
+
+    def _chunks(self) -> Iterator[bytes]:
+        """All chunks; the caller adds to the digest what it passes on."""
         chunk = self.head
         if self._source.closed:
             self._source = self._open()
@@ -87,7 +93,6 @@ class Input:
             chunk = b""
         try:
             while chunk := chunk or self._read(CHUNK):
-                self._sha256.update(chunk)
                 if self.size:
                     self.done = min(self._source.tell(), self.size)
                 yield chunk
@@ -126,7 +131,7 @@ class Input:
             InputError: as for all chunks.
         """
         open_line = 0  # bytes of the line that goes on in the next chunk
-        for chunk in self:
+        for chunk in self._chunks():
             part = chunk
             if open_line > LONGEST_LINE:
                 end = chunk.find(b"\n")
@@ -136,10 +141,12 @@ class Input:
             last = part.rfind(b"\n")
             open_line = open_line + len(part) if last < 0 else len(part) - last - 1
             surplus = open_line - LONGEST_LINE - 1
-            yield part[:-surplus] if surplus > 0 else part
+            part = part[:-surplus] if surplus > 0 else part
+            self._sha256.update(part)
+            yield part
 
     def digest(self) -> str:
-        """SHA-256 of the bytes that were read."""
+        """SHA-256 of the bytes that were passed on."""
         return self._sha256.hexdigest()
 
     def _close(self) -> None:

@@ -70,8 +70,8 @@ class Run(msgspec.Struct, tag_field="type", tag="run"):
     recompute: str | None = None
 
 
-class Step(msgspec.Struct, tag_field="type", tag="step"):
-    """A training step that was finished."""
+class Step(msgspec.Struct, tag_field="type", tag="step", gc=False):
+    """A training step that was finished. It refers to no containers: millions of them need no garbage collection."""
 
     step: _StepNumber
     t: _Time

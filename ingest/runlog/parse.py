@@ -64,14 +64,16 @@ import json
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import polars as pl
 
 from ingest.cluster_names import TOO_LONG, fits_a_folder
-from ingest.delimited.reader import clean
+from ingest.delimited.reader import clean_blocks, damaged
 from ingest.errors import InputError, UnrecognisedInputError, shorten
+from ingest.files.prefetch import prefetch_one
 from ingest.future import latest
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG, is_within
@@ -94,20 +96,23 @@ from ingest.runlog.lines import (
     save_row,
     text_or_none,
 )
-from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, TIME, Parsed, conform
+from ingest.runlog.steps import NAMES, StepDays, best, merge_steps
+from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from datetime import date
 
 CUT: Final = "cut line (the process was killed while writing)"
 """Reason for a line that ends too early."""
 
 SESSION_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "rank", "started_at")
-STEP_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "step", "ts")
 EVENT_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "ts", "kind", "step")
 
-_OF: Final = ("cluster", "run_id", "scheduler", "job_id")
 _IN_US: Final = RUN_EVENTS | {name: pl.Int64() for name in ("ts", "ended_at", "durable_at")}
+
+BLOCK: Final = 1 << 23
+"""Bytes that are read at a time."""
 
 MAX_TAILS: Final = 20
 """Places in a damaged line at which a whole line is searched."""
@@ -122,32 +127,84 @@ class _Session:
     began: int
     ended: int
     first_step: int
-    """How many steps the sessions before it had."""
+    """How many steps of its block came before it."""
+
+
+@dataclass
+class _Implausible:
+    """Values of the steps that cannot be: how many, and where the first is."""
+
+    count: int
+    line: int
+    value: float
 
 
 @dataclass
 class _Log:
-    """What has been read so far."""
+    """What has been read so far. `steps` and `step_lines` are those of the block that is being read."""
 
     origin: str
     cluster: str | None
     cluster_of_jobs: str | None
     latest_us: float = math.inf
     sessions: list[_Session] = field(default_factory=list)
-    lines: list[bytes] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     step_lines: list[int] = field(default_factory=list)
+    days: StepDays = field(default_factory=StepDays)
+    implausible: dict[str, _Implausible] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     refused: list[tuple[int, str, str, str | None]] = field(default_factory=list)
     warnings: list[LoadWarning] = field(default_factory=list)
+    first_line: str = ""
     open: bool = False
     lost_at: int | None = None
     n_read: int = 0
     n_skipped: int = 0
     n_losses: int = 0
+    n_damaged: int = 0
+
+    def take_block(self, first: int, lines: list[bytes]) -> None:
+        """Read the lines of a block, the first of which has this number; nearly all are plainly right, and quick."""
+        try:
+            parsed = list(map(STRICT.decode, lines))
+        except (msgspec.DecodeError, RecursionError):
+            for number, line in enumerate(lines, first):
+                self.take(number, line)
+        else:
+            self._add_all(first, parsed, lines)
+
+    def _add_all(self, first: int, parsed: list[Line], lines: list[bytes]) -> None:
+        """Book lines that are plainly right: runs of steps at once, other lines one by one."""
+        self.n_read += len(parsed)
+        begin = 0
+        for place in [*(place for place, kind in enumerate(map(type, parsed)) if kind is not Step), len(parsed)]:
+            alone = range(begin, place)
+            if self.open:
+                self.steps.extend(parsed[begin:place])  # type: ignore[arg-type]  # they are steps
+                self.step_lines.extend(range(first + begin, first + place))
+                alone = range(0)
+            for each in (*alone, *([place] if place < len(parsed) else [])):
+                self._try_to_add(first + each, parsed[each], lines[each])
+            begin = place + 1
+
+    def _try_to_add(self, number: int, line: Line, raw: bytes) -> None:
+        try:
+            self.add(number, line)
+        except RefusedLineError as error:
+            self.refuse(number, str(error), raw)
 
     def take(self, number: int, line: bytes) -> None:
-        """Read one line, slowly and with care."""
+        """Read one line of a block in which not all are plainly right."""
+        try:
+            parsed = STRICT.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            if line.strip():
+                self._take_with_care(number, line)
+            return
+        self.n_read += 1
+        self._try_to_add(number, parsed, line)
+
+    def _take_with_care(self, number: int, line: bytes) -> None:
         self.n_read += 1
         try:
             self.add(number, self._understood(number, line))
@@ -242,6 +299,47 @@ def _ahead(us: float) -> str:
     return f"it lies in the future: {_moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"
 
 
+@dataclass(frozen=True)
+class RunLog:
+    """A run log that was read; its steps are rows only when a day of them is asked for."""
+
+    _log: _Log
+    sessions: pl.DataFrame
+    events: pl.DataFrame
+    rejects: pl.DataFrame
+
+    def days(self) -> Iterator[tuple[str, date, pl.DataFrame]]:
+        """Cluster, UTC day, and its rows of `steps`, one per execution of a step."""
+        return self._log.days.merged([session.row for session in self._log.sessions])
+
+    def parsed(self, n_steps: int, steps: pl.DataFrame | None = None) -> Parsed:
+        """The account of the log.
+
+        Args:
+            n_steps: how many rows `days` has.
+            steps: these rows, if the account is to hold them.
+        """
+        log = self._log
+        frames = {"run_sessions": self.sessions, "run_events": self.events}
+        whole = len(log.sessions) + log.days.height + len(log.events)
+        loaded = sum(frame.height for frame in frames.values()) + n_steps
+        return Parsed(
+            source="runlog",
+            clusters=frozenset(session.row["cluster"] for session in log.sessions),
+            frames=frames if steps is None else frames | {"steps": steps},
+            rejects=self.rejects,
+            rows_read=log.n_read,
+            rows_loaded=loaded,
+            rows_duplicate=whole - loaded,
+            rows_skipped=log.n_skipped,
+            rows_rejected=self.rejects.height,
+            columns=[],
+            warnings=[*damaged(log.n_damaged), *log.warnings, *_warnings(log)],
+            covers_from=_moment(min(session.began for session in log.sessions)),
+            covers_until=_moment(max(session.ended for session in log.sessions)),
+        )
+
+
 def parse_runlog(
     data: bytes,
     *,
@@ -250,82 +348,77 @@ def parse_runlog(
     cluster_of_jobs: str | None = None,
     now: datetime | None = None,
 ) -> Parsed:
-    """Read a run log.
+    """Read a run log that is at hand as a whole: see `read_runlog`.
+
+    Returns:
+        `run_sessions`, `steps` and `run_events`; what was refused, with line numbers.
+    """
+    log = read_runlog([data], origin=origin, cluster=cluster, cluster_of_jobs=cluster_of_jobs, now=now)
+    days = [rows for _, _, rows in log.days()]
+    steps = merge_steps(pl.concat(days)) if days else empty(STEPS)
+    return log.parsed(steps.height, steps)
+
+
+def read_runlog(
+    chunks: Iterable[bytes],
+    *,
+    origin: str = "input",
+    cluster: str | None = None,
+    cluster_of_jobs: str | None = None,
+    now: datetime | None = None,
+    block: int = BLOCK,
+) -> RunLog:
+    """Read a run log, about `block` bytes at a time: of its steps only numbers are kept.
 
     Args:
-        data: the bytes, unpacked.
+        chunks: the bytes, unpacked, cut anywhere.
         origin: where they came from, for messages and for `run_sessions.origin`.
         cluster: the cluster of sessions that name none.
         cluster_of_jobs: of those among them that have a job id; `cluster` if None, unknown if empty.
         now: the time: lines of later are refused, and so are those of a session that begins later.
-
-    Returns:
-        `run_sessions`, `steps` and `run_events`; what was refused, with line numbers.
+        block: so many bytes are read at a time, and as many more as the line goes on.
 
     Raises:
         UnrecognisedInputError: it has no `run` line.
         InputError: a session names no cluster, and none is passed for it.
     """
-    data, warnings = clean(data, origin)
     latest_us = math.inf if now is None else latest(now).timestamp() * US
     of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
-    log = _read(data, _Log(origin, cluster, of_jobs, latest_us, warnings=warnings))
+    log = _read(clean_blocks(chunks, origin, block), _Log(origin, cluster, of_jobs, latest_us))
     if not log.sessions:
-        raise UnrecognisedInputError(_no_session(log, data))
+        raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
         message = f"{origin}: a `run` line names no cluster, and no option does.\nName it: --cluster NAME"
         raise InputError(message)
-    steps = _good_steps(log)
     sessions = pl.DataFrame([_session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
-    parsed = {
-        "run_sessions": merge_sessions(sessions),
-        "steps": merge_steps(steps),
-        "run_events": merge_events(conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)),
-    }
-    n_whole = sessions.height + steps.height + len(log.events)
-    loaded = sum(frame.height for frame in parsed.values())
-    rejects = _rejects(log)
-    return Parsed(
-        source="runlog",
-        clusters=frozenset(sessions["cluster"]),
-        frames=parsed,
-        rejects=rejects,
-        rows_read=log.n_read,
-        rows_loaded=loaded,
-        rows_duplicate=n_whole - loaded,
-        rows_skipped=log.n_skipped,
-        rows_rejected=rejects.height,
-        columns=[],
-        warnings=[*log.warnings, *_warnings(log, steps)],
-        covers_from=_moment(min(session.began for session in log.sessions)),
-        covers_until=_moment(max(session.ended for session in log.sessions)),
-    )
+    events = conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)
+    return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log))
 
 
-def _read(data: bytes, log: _Log) -> _Log:
-    """Read all lines; nearly all are plainly right, and quick."""
-    decode, take, add = STRICT.decode, log.take, log.add
-    log.lines = data.split(b"\n")
-    for number, line in enumerate(log.lines, 1):
-        try:
-            parsed = decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            if line.strip():
-                take(number, line)
-            continue
-        log.n_read += 1
-        try:
-            add(number, parsed)
-        except RefusedLineError as error:
-            log.refuse(number, str(error), line)
+def _read(blocks: Iterator[tuple[bytes, int]], log: _Log) -> _Log:
+    """Read all blocks."""
+    first = 1
+    for block, n_damaged in prefetch_one(blocks):
+        log.n_damaged += n_damaged
+        lines = block.removesuffix(b"\n").split(b"\n")
+        log.first_line = log.first_line or _first_text(block)
+        base = len(log.sessions) - 1
+        log.take_block(first, lines)
+        _keep_steps(log, max(base, 0), base + 1, first, lines)
+        first += len(lines)
     return log
 
 
-def _no_session(log: _Log, data: bytes) -> str:
-    first = next((line for line in data.decode(errors="replace").split("\n") if line.strip()), "")
+def _first_text(block: bytes) -> str:
+    """The first line that is not blank."""
+    return next((line for line in block.decode(errors="replace").split("\n") if line.strip()), "")
+
+
+def _no_session(log: _Log) -> str:
     why = f"\nline {log.refused[0][0]}: {log.refused[0][1]}" if log.refused else ""
     return (
-        f"{log.origin}: not a run log: there is no usable `run` line in it; it begins with\n  {shorten(first)}{why}\n"
+        f"{log.origin}: not a run log: there is no usable `run` line in it; it begins with\n"
+        f"  {shorten(log.first_line)}{why}\n"
         "Run logs are JSON lines as the recorder writes them: trackside recorder --help"
     )
 
@@ -398,55 +491,54 @@ def _session_row(session: _Session) -> dict[str, Any]:
 
 
 def _of(session: _Session) -> dict[str, Any]:
-    return {name: session.row[name] for name in ("cluster", "run_id", "scheduler", "job_id")}
+    return {name: session.row[name] for name in NAMES}
 
 
-def _good_steps(log: _Log) -> pl.DataFrame:
-    """The steps of rank 0 as rows of `steps`, in the order of the log. Sessions learn how far they reach."""
-    table = _step_table(log)
-    whole = table.filter(pl.col("ts").is_not_null())
-    for row in whole.group_by("session").agg(pl.col("end").max()).iter_rows(named=True):
-        session = log.sessions[row["session"]]
-        session.ended = max(session.ended, row["end"])
-    mine = pl.DataFrame(
-        [{"session": number, "_rank": one.rank} | _of(one) for number, one in enumerate(log.sessions)],
-        schema={"session": pl.UInt32, "_rank": pl.Int64} | {name: STEPS[name] for name in _OF},
+def _keep_steps(log: _Log, session: int, new: int, first: int, lines: list[bytes]) -> None:
+    """Move the steps of a block to `days`: those of rank 0. Sessions record how far they reach.
+
+    Args:
+        log: the log, with the steps of the block.
+        session: the number of the session that its first steps belong to.
+        new: the number of the first session that began in it.
+        first: the number of its first line.
+        lines: its lines.
+    """
+    steps, log.steps = log.steps, []
+    numbers, log.step_lines = log.step_lines, []
+    if not steps:
+        return
+    starts = [0, *(each.first_step for each in log.sessions[new:]), len(steps)]
+    owners = pl.concat(
+        pl.repeat(number, after - before, dtype=pl.Int32, eager=True)
+        for number, (before, after) in zip(
+            [session, *range(new, len(log.sessions))], itertools.pairwise(starts), strict=True
+        )
     )
-    sessions_of_steps = whole.join(mine, on="session", how="left", maintain_order="left")
-    first = sessions_of_steps.filter(pl.col("_rank") == 0)
-    log.n_skipped += sessions_of_steps.height - first.height
-    log.warnings.extend(_backwards(first))
-    return conform(first.with_columns(pl.col("ts").cast(TIME)), STEPS)
+    table = _step_table(log, steps, numbers, owners, first, lines)
+    whole = table.filter(pl.col("ts").is_not_null())
+    for number, end in whole.group_by("session").agg(pl.col("end").max()).iter_rows():
+        log.sessions[number].ended = max(log.sessions[number].ended, end)
+    others = [number for number in range(session, len(log.sessions)) if log.sessions[number].rank]
+    mine = whole.filter(~pl.col("session").is_in(others)) if others else whole
+    log.n_skipped += whole.height - mine.height
+    log.days.add(mine.select("session", "step", "ts", "duration_s", "tokens", "loss"))
 
 
-def _step_table(log: _Log) -> pl.DataFrame:
-    """All steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused."""
-    steps = log.steps
-    starts = [session.first_step for session in log.sessions] + [len(steps)]
+def _step_table(  # noqa: PLR0917 - private, and every one of them is needed
+    log: _Log, steps: list[Step], numbers: list[int], owners: pl.Series, first: int, lines: list[bytes]
+) -> pl.DataFrame:
+    """The steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused."""
     bad: dict[int, str] = {}
-    moments: list[float | None] = []
-    for at, one in enumerate(steps):
-        moment = one.t
-        if type(moment) is not float or not EARLIEST_S <= moment <= LATEST_S:
-            try:
-                moment = microseconds("t", moment) / US
-            except RefusedLineError as error:
-                bad[at] = str(error)
-                moment = math.nan
-        moments.append(moment)
+    moments = _moments(steps, bad)
     table = pl.DataFrame(
         {
-            "step": pl.Series([one.step for one in steps], dtype=pl.Int64),
-            "t": pl.Series(moments, dtype=pl.Float64),
-            "duration_s": pl.Series([one.duration_s for one in steps], dtype=pl.Float64),
-            "tokens": pl.Series([one.tokens for one in steps], dtype=pl.Float64),
-            "loss": pl.Series([one.loss for one in steps], dtype=pl.Float64),
-            "session": pl.concat(
-                [
-                    pl.repeat(number, after - before, dtype=pl.UInt32, eager=True)
-                    for number, (before, after) in enumerate(itertools.pairwise(starts))
-                ]
-            ),
+            "step": _values(steps, "step", pl.Int64),
+            "t": moments,
+            "duration_s": _values(steps, "duration_s", pl.Float64),
+            "tokens": _values(steps, "tokens", pl.Float64),
+            "loss": _values(steps, "loss", pl.Float64),
+            "session": owners,
         }
     )
     end = pl.col("t") + pl.col("duration_s").fill_null(0)
@@ -455,10 +547,9 @@ def _step_table(log: _Log) -> pl.DataFrame:
     bad |= {at: f"duration_s is {steps[at].duration_s:g}, which cannot be: {bound.why}" for at in too_long}
     ahead = table.select((end * US > log.latest_us).fill_null(value=False).arg_true()).to_series()
     bad |= {at: _ahead(moments[at] * US + (steps[at].duration_s or 0) * US) for at in ahead if at not in bad}
-    table = table.with_columns(_if_plausible(table, name, log) for name in ("tokens", "loss"))
+    table = table.with_columns(_if_plausible(table, name, log, numbers) for name in ("tokens", "loss"))
     for at, reason in bad.items():
-        number = log.step_lines[at]
-        log.refuse(number, reason, log.lines[number - 1], table["session"][at])
+        log.refuse(numbers[at], reason, lines[numbers[at] - first], owners[at])
     fine = pl.lit(value=True) if not bad else ~pl.int_range(pl.len()).is_in(list(bad))
     return table.with_columns(
         ts=pl.when(fine).then((pl.col("t") * US).round().cast(pl.Int64, strict=False)),
@@ -466,34 +557,59 @@ def _step_table(log: _Log) -> pl.DataFrame:
     )
 
 
-def _if_plausible(table: pl.DataFrame, name: str, log: _Log) -> pl.Series:
-    """A column of the steps without the values that cannot be; a warning says how many steps lack them for that."""
-    bound = RUN_LOG[name]
-    wrong = table.select((pl.col(name).abs() > bound.most).fill_null(value=False)).to_series()
+def _values(steps: list[Step], name: str, kind: type[pl.DataType]) -> pl.Series:
+    return pl.Series(list(map(attrgetter(name), steps)), dtype=kind)
+
+
+def _moments(steps: list[Step], bad: dict[int, str]) -> pl.Series:
+    """The beginnings of the steps in seconds; NaN for those that are no time, whose reasons are added to `bad`."""
+    times = list(map(attrgetter("t"), steps))
+    try:
+        plain = pl.Series(times, dtype=pl.Float64)
+    except TypeError:  # some are text
+        pass
+    else:
+        if plain.is_between(EARLIEST_S, LATEST_S).all():
+            return plain
+    moments = []
+    for at, moment in enumerate(times):
+        try:
+            moments.append(microseconds("t", moment) / US if not _is_moment(moment) else moment)
+        except RefusedLineError as error:
+            bad[at] = str(error)
+            moments.append(math.nan)
+    return pl.Series(moments, dtype=pl.Float64)
+
+
+def _is_moment(moment: float | str) -> bool:
+    return type(moment) is float and EARLIEST_S <= moment <= LATEST_S
+
+
+def _if_plausible(table: pl.DataFrame, name: str, log: _Log, numbers: list[int]) -> pl.Series:
+    """A column of the steps without the values that cannot be, which are counted for a warning."""
+    wrong = table.select((pl.col(name).abs() > RUN_LOG[name].most).fill_null(value=False)).to_series()
     if not wrong.any():
         return table[name]
     at = int(wrong.arg_true()[0])
-    detail = (
-        f"{wrong.sum()} steps have {name} that cannot be (the first in line {log.step_lines[at]}: {table[name][at]:g}; "
-        f"at most {bound.most:g}: {bound.why}); they count, without it"
-    )
-    log.warnings.append(LoadWarning("steps_implausible", int(wrong.sum()), detail))
+    counted = log.implausible.setdefault(name, _Implausible(0, numbers[at], table[name][at]))
+    counted.count += int(wrong.sum())
     return table[name].set(wrong, None)
 
 
-def _backwards(steps: pl.DataFrame) -> list[LoadWarning]:
-    """Steps that begin before the step that was logged before them: the clock was set."""
-    back = steps.select((pl.col("ts").diff().over("session") < 0).sum()).item()
-    if not back:
-        return []
-    return [LoadWarning("steps_backwards", back)]
-
-
-def _warnings(log: _Log, steps: pl.DataFrame) -> list[LoadWarning]:
+def _warnings(log: _Log) -> list[LoadWarning]:
     warnings: list[LoadWarning] = []
+    for name in [name for name in ("tokens", "loss") if name in log.implausible]:
+        counted, bound = log.implausible[name], RUN_LOG[name]
+        detail = (
+            f"{counted.count} steps have {name} that cannot be (the first in line {counted.line}: {counted.value:g}; "
+            f"at most {bound.most:g}: {bound.why}); they count, without it"
+        )
+        warnings.append(LoadWarning("steps_implausible", counted.count, detail))
+    if log.days.n_backwards:  # the clock was set
+        warnings.append(LoadWarning("steps_backwards", log.days.n_backwards))
     if log.n_losses:
         warnings.append(LoadWarning("losses_not_numbers", log.n_losses))
-    if steps.is_empty() and log.n_skipped and all(session.rank for session in log.sessions):
+    if not log.days.height and log.n_skipped and all(session.rank for session in log.sessions):
         ranks = sorted({session.rank for session in log.sessions})
         warnings.append(LoadWarning("no_rank_0", None, str(ranks[0])))
     return warnings
@@ -524,12 +640,7 @@ def merge_sessions(rows: pl.DataFrame) -> pl.DataFrame:
     Reading the same again counts as having read it later; an older copy does not.
     """
     again = pl.col("read_at").max().over([*SESSION_KEY, "ended_at"])
-    return _best(rows.with_columns(read_at=again), SESSION_KEY, latest="ended_at")
-
-
-def merge_steps(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per execution of a step, by run and time."""
-    return _best(rows, STEP_KEY).sort("run_id", "ts", "job_id", "step", nulls_last=True)
+    return best(rows.with_columns(read_at=again), SESSION_KEY, latest="ended_at")
 
 
 def merge_events(rows: pl.DataFrame) -> pl.DataFrame:
@@ -543,14 +654,3 @@ def merge_events(rows: pl.DataFrame) -> pl.DataFrame:
     ]
     merged = rows.group_by(EVENT_KEY).agg(recompute)
     return conform(merged, RUN_EVENTS).sort(EVENT_KEY, nulls_last=True)
-
-
-def _best(rows: pl.DataFrame, key: Iterable[str], latest: str | None = None) -> pl.DataFrame:
-    """One row for each key. Which one does not depend on the order in which they come."""
-    names = list(key)
-    if not rows.select(names).is_duplicated().any():
-        return rows.sort(names, nulls_last=True)
-    others = [name for name in rows.columns if name not in names and name != latest]
-    order = [*names, *([latest] if latest else []), *others]
-    downwards = [name == latest for name in order]
-    return rows.sort(order, descending=downwards, nulls_last=True).unique(names, keep="first", maintain_order=True)

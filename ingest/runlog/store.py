@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -10,16 +11,18 @@ import polars as pl
 
 from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.runlog.formats.registry import as_run_log
-from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, merge_steps, parse_runlog
-from ingest.store.loads import account_row
+from ingest.runlog.formats.registry import chunks_of_run_log
+from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, read_runlog
+from ingest.runlog.steps import merge_steps
+from ingest.store.loads import write_account
 from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ingest.runlog.parse import RunLog
     from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
 
@@ -63,10 +66,12 @@ def ingest_files(
         progress(name, number, len(files))
         try:
             source = Input(name)
-            data = b"".join(source.with_short_lines())
-            text = as_run_log(data, source.name, facts or {})
-            parsed = parse_runlog(text, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now)
-            reports.append(Report(name, load(writer, parsed, request=from_file(source.name), data=data, now=now)))
+            text = CutLines(_cut_lines(writer, source.name))
+            chunks = chunks_of_run_log(text.passed_on(source.with_short_lines()), source.name, facts or {})
+            log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now)
+            request = from_file(source.name)
+            parsed = load(writer, log, text, request=request, digest=source.digest(), now=now)
+            reports.append(Report(name, parsed))
         except FAULTS as error:  # one user's log must not keep the others' out
             reports.append(Report(name, error=fault_of(name, error)))
     return reports
@@ -78,44 +83,89 @@ def _cluster_of_jobs(writer: Writer) -> str:
     return LOCAL if not names else str(names[0]) if len(names) == 1 else ""
 
 
-def load(writer: Writer, parsed: Parsed, *, request: LoadRequest, data: bytes, now: datetime) -> Parsed:
-    """Merge one parsed log with the existing rows. In any order, and again, it gives the same warehouse."""
-    parsed = without_future(parsed, origin=request.origin, now=now)
-    sessions, steps, events = (parsed.frames[name] for name in ("run_sessions", "steps", "run_events"))
-    sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
+def load(writer: Writer, log: RunLog, text: CutLines, *, request: LoadRequest, digest: str, now: datetime) -> Parsed:
+    """Merge one log with the existing rows. In any order, and again, it gives the same warehouse."""
     with writer.transaction():
-        rejects = _without_finished(writer, parsed.rejects, sessions, origin=request.origin, data=data)
+        n_steps = sum(_write_day(writer, *each) for each in log.days())
+        parsed = without_future(log.parsed(n_steps), origin=request.origin, now=now)
+        sessions, events = (parsed.frames[name] for name in ("run_sessions", "run_events"))
+        sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
+        rejects = _without_finished(writer, parsed.rejects, sessions, origin=request.origin, text=text)
         existing = writer.matching("run_sessions", sessions, keys=_RUN)
         merged = merge_sessions(pl.concat([conform(existing, RUN_SESSIONS), sessions]))
         writer.replace("run_sessions", merged, keys=_RUN)
         existing = writer.matching("run_events", events, keys=_RUN)
         writer.replace("run_events", merge_events(pl.concat([conform(existing, RUN_EVENTS), events])), keys=_RUN)
-        _write_steps(writer, steps)
-        writer.append_new("rejects", rejects, keys=["cluster", "source", "reason", "raw"])
-        for name in sorted(parsed.clusters):
-            writer.append("loads", account_row(parsed, name, request=request, data=data, now=now))
+        write_account(writer, parsed, request=request, digest=digest, now=now, rejects=rejects)
     return parsed
 
 
-def _write_steps(writer: Writer, steps: pl.DataFrame) -> None:
-    """Merge steps into the days that they belong to; a day that learns nothing new is left alone."""
-    days = steps.with_columns(_day=pl.col("ts").dt.date()).partition_by(
-        "cluster", "_day", as_dict=True, include_key=True
-    )
-    for key, rows in sorted(days.items()):
-        cluster, day = str(key[0]), key[1]
-        if not isinstance(day, date):
-            raise TypeError(day)  # ts is never null
-        since = datetime.combine(day, time(), tzinfo=UTC)
-        stored = writer.query("existing_steps", cluster=cluster, since=since, until=since + timedelta(days=1))
-        existing = merge_steps(conform(stored, STEPS))
-        merged = merge_steps(pl.concat([existing, rows.drop("_day")]))
-        if not merged.equals(existing):
-            writer.write_partition("steps", cluster, day, merged)
+def _write_day(writer: Writer, cluster: str, day: date, rows: pl.DataFrame) -> int:
+    """Merge the steps of a day with the stored ones; a day without news is left alone. Returns their number."""
+    since = datetime.combine(day, time(), tzinfo=UTC)
+    stored = writer.query("existing_steps", cluster=cluster, since=since, until=since + timedelta(days=1))
+    existing = conform(stored, STEPS)
+    if existing.is_empty():
+        writer.write_partition("steps", cluster, day, rows)
+        return rows.height
+    existing = merge_steps(existing)
+    merged = merge_steps(pl.concat([existing, rows]))
+    if not merged.equals(existing):
+        writer.write_partition("steps", cluster, day, merged)
+    return rows.height
+
+
+@dataclass
+class CutLines:
+    """Whether lines of a log that were stored as cut, from an earlier state of it, go on in its present text.
+
+    Attributes:
+        cuts: these lines.
+    """
+
+    cuts: Sequence[str]
+    _goes_on: set[str] = field(default_factory=set)
+    _ends: set[str] = field(default_factory=set)
+
+    def passed_on(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The same chunks; each is searched before it is passed on."""
+        if not self.cuts:
+            yield from chunks
+            return
+        kept = max(len(self._beginning(cut)) for cut in self.cuts)
+        before = b"\n"
+        for chunk in chunks:
+            before = self._search(before + chunk)[-kept:]
+            yield chunk
+        self._search(before + b"\n")
+
+    def _search(self, text: bytes) -> bytes:
+        """Search for the cut lines; returns the text."""
+        for cut in self.cuts:
+            beginning = self._beginning(cut)
+            if beginning in text:
+                self._goes_on.add(cut)
+            if beginning + b"\n" in text:
+                self._ends.add(cut)
+        return text
+
+    @staticmethod
+    def _beginning(cut: str) -> bytes:
+        return b"\n" + cut.encode()
+
+    def goes_on(self, cut: str) -> bool:
+        """Whether the text has a line that goes on where a cut one ends, and none that ends there too."""
+        return cut in self._goes_on and cut not in self._ends
+
+
+def _cut_lines(writer: Writer, origin: str) -> list[str]:
+    """The lines of a log that were stored as cut."""
+    cut = pl.DataFrame({"source": ["runlog"], "reason": [CUT], "origin": [origin]})
+    return writer.matching("rejects", cut, keys=cut.columns)["raw"].unique().sort().to_list()
 
 
 def _without_finished(
-    writer: Writer, rejects: pl.DataFrame, sessions: pl.DataFrame, *, origin: str, data: bytes
+    writer: Writer, rejects: pl.DataFrame, sessions: pl.DataFrame, *, origin: str, text: CutLines
 ) -> pl.DataFrame:
     """The refused rows to keep: a line that was read while it was being written is not cut once it is whole.
 
@@ -124,16 +174,10 @@ def _without_finished(
     """
     cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin=pl.lit(origin))
     cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)
-    whole = [raw for raw in cut["raw"] if _goes_on(raw, data)]
+    whole = [raw for raw in cut["raw"] if text.goes_on(raw)]
     writer.delete("rejects", cut.filter(pl.col("raw").is_in(whole)))
     existing = writer.matching("run_sessions", sessions, keys=_RUN)
     later = sessions.join(conform(existing, RUN_SESSIONS), on=[*SESSION_KEY, "origin"], nulls_equal=True).filter(
         pl.col("ended_at_right") > pl.col("ended_at")
     )
     return rejects if later.is_empty() else rejects.filter(pl.col("reason") != CUT)
-
-
-def _goes_on(cut: str, data: bytes) -> bool:
-    """Whether the data have a line that goes on where a cut one ends, and none that ends there too."""
-    text, beginning = b"\n" + data + b"\n", b"\n" + cut.encode()
-    return beginning in text and beginning + b"\n" not in text

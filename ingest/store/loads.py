@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -43,16 +42,30 @@ class Growth:
         return self._writer.height("stored.attempts" if table == "attempts" else table)
 
 
-def write_account(writer: Writer, parsed: Parsed, *, request: LoadRequest, digest: str, now: datetime) -> None:
-    """Keep the refused rows, and what came of all rows; within the transaction that wrote the others."""
-    writer.append_new("rejects", parsed.rejects, keys=["cluster", "source", "reason", "raw"])
+def write_account(
+    writer: Writer,
+    parsed: Parsed,
+    *,
+    request: LoadRequest,
+    digest: str,
+    now: datetime,
+    rejects: pl.DataFrame | None = None,
+) -> None:
+    """Keep the refused rows, and what came of all rows; within the transaction that wrote the others.
+
+    Args:
+        writer: The warehouse.
+        parsed: The input.
+        request: What the load requested.
+        digest: SHA-256 of the input.
+        now: The time.
+        rejects: The refused rows to keep; all if None.
+    """
+    writer.append_new(
+        "rejects", parsed.rejects if rejects is None else rejects, keys=["cluster", "source", "reason", "raw"]
+    )
     for name in sorted(parsed.clusters):
         writer.append("loads", _account(parsed, name, request=request, digest=digest, now=now))
-
-
-def account_row(parsed: Parsed, cluster: str, *, request: LoadRequest, data: bytes, now: datetime) -> pl.DataFrame:
-    """The row of `loads` for an input that is at hand as a whole."""
-    return _account(parsed, cluster, request=request, digest=hashlib.sha256(data).hexdigest(), now=now)
 
 
 def _account(parsed: Parsed, cluster: str, *, request: LoadRequest, digest: str, now: datetime) -> pl.DataFrame:

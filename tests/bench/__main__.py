@@ -22,6 +22,7 @@ from tests.bench.counting import bench_counters
 from tests.bench.ingesting import bench_ingest
 from tests.bench.ledger_bench import bench_year
 from tests.bench.remote_reading import bench_remote_read
+from tests.bench.runlog_reading import bench_run_log
 from tests.bench.storing import bench_storing
 from tests.bench.table import row
 from tests.lab.prometheus import missing
@@ -58,6 +59,7 @@ def main() -> None:
         result = [
             bench_help(),
             *bench_ingest(Path(name), (20_000, 100_000) if QUICK else (500_000, 5_000_000)),
+            *bench_run_log(Path(name), 300_000 if QUICK else 10_000_000),
             *bench_year(quick=QUICK),
             *([] if missing() else bench_remote_read(int(2_000 * scale))),
             *bench_attribution(Path(name), gpus=200 if QUICK else 2000),

@@ -24,10 +24,11 @@ NUMBERS = itertools.count()
 
 
 class Run(NamedTuple):
-    """Wall time in seconds, and peak memory in bytes."""
+    """Wall and CPU time in seconds, and peak memory in bytes."""
 
     seconds: float
     peak_bytes: int
+    cpu_s: float
 
 
 def run(*command: str) -> Run:
@@ -44,13 +45,13 @@ def run(*command: str) -> Run:
     if process.returncode:
         message = f"{command} failed with {process.returncode}"
         raise RuntimeError(message)
-    return Run(seconds, used.ru_maxrss * 1024)
+    return Run(seconds, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime)
 
 
-def ours(text: Path) -> Run:
-    """`trackside ingest slurm` into a new warehouse, published copy included."""
+def ours_of(text: Path, source: str) -> Run:
+    """`trackside ingest SOURCE` into a new warehouse, published copy included."""
     warehouse = text.with_name(f"w{next(NUMBERS)}")
-    result = run("-m", "app.cli.main", "ingest", "slurm", "-q", "--warehouse", str(warehouse), str(text))
+    result = run("-m", "app.cli.main", "ingest", source, "-q", "--warehouse", str(warehouse), str(text))
     shutil.rmtree(warehouse)
     return result
 
@@ -64,8 +65,8 @@ def other(program: str, text: Path) -> Run:
 
 
 def best(runs: list[Run]) -> Run:
-    """The quickest, and the smallest peak."""
-    return Run(min(each.seconds for each in runs), min(each.peak_bytes for each in runs))
+    """The least of each."""
+    return Run(*map(min, zip(*runs, strict=True)))
 
 
 def bench_ingest(folder: Path, sizes: tuple[int, int], *, repeats: int = 3) -> list[dict[str, Any]]:
@@ -78,7 +79,7 @@ def bench_ingest(folder: Path, sizes: tuple[int, int], *, repeats: int = 3) -> l
         mine, bare = [], []
         for _ in range(repeats if size == sizes[0] else max(1, repeats - 1)):
             bare.append(other("bare_load.py", text))
-            mine.append(ours(text))
+            mine.append(ours_of(text, "slurm"))
         measured.append(best(mine))
         name, baseline = f"ingest of {size:,} accounting rows", best(bare)
         result.append(row(name, measured[-1].seconds, baseline.seconds, "polars scan + DuckDB insert", 1.3))

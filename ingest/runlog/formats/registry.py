@@ -13,7 +13,7 @@ from ingest.errors import InputError
 from ingest.runlog.formats.translation import HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ingest.runlog.formats.translation import LogFormat
 
@@ -47,3 +47,18 @@ def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
     if facts:
         raise InputError(f"{name}: a run log records its own facts; leave out --set and --model")
     return data
+
+
+def chunks_of_run_log(chunks: Iterable[bytes], name: str, facts: Mapping[str, Any]) -> Iterator[bytes]:
+    """As `as_run_log`, of a log that comes in chunks: a run log is passed on as it comes, others as a whole."""
+    rest = iter(chunks)
+    head = b""
+    for chunk in rest:
+        head += chunk
+        if len(head) >= HEAD:
+            break
+    if recognised(head[:HEAD]) is not None:
+        yield as_run_log(b"".join([head, *rest]), name, facts)
+        return
+    yield as_run_log(head, name, facts)
+    yield from rest

@@ -21,7 +21,7 @@ from app.results.runs.job_goodput import job_accounts, job_goodput_rows
 from app.service import exporter
 from app.window import Window
 from ingest.runlog import store as runlogs
-from ingest.runlog.parse import parse_runlog
+from ingest.runlog.parse import read_runlog
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import InputFaultError, first_error
 from metrics.goodput.google_library import library_goodput
@@ -30,6 +30,7 @@ from tests.app.show.test_mfu import HOUR, NOW, START, TOKENS, log, sacct
 from tests.app.test_json_text import strict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 BEGIN = START + HOUR
@@ -159,12 +160,13 @@ def test_every_question_has_an_answer_in_finite_numbers(
 
 
 def test_log_that_cannot_be_loaded_does_not_block_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(data: bytes, **told: Any) -> object:  # noqa: ANN401 - as the parser
+    def broken(chunks: Iterable[bytes], **told: Any) -> object:  # noqa: ANN401 - as the parser
+        data = b"".join(chunks)
         if b"good" not in data:
             raise IndexError("list index out of range")
-        return parse_runlog(data, **told)
+        return read_runlog([data], **told)
 
-    monkeypatch.setattr(runlogs, "parse_runlog", broken)
+    monkeypatch.setattr(runlogs, "read_runlog", broken)
     for name in ("bad", "good"):
         (tmp_path / name).write_text(log(name, "7"))
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:

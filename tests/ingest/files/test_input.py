@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import socket
 import subprocess
@@ -137,7 +138,10 @@ def test_what_stands_behind_a_hole_in_a_run_log_is_read(
     monkeypatch.setattr(input_stream, "CHUNK", piece)
     before, behind = b'{"a":1}\n{"b":', b'{"c":3}\n{"d":4}\n'
     (tmp_path / "log").write_bytes(before + b"\0" * (40 << 20) + behind)
-    lines = b"".join(Input(str(tmp_path / "log")).with_short_lines()).split(b"\n")
+    source = Input(str(tmp_path / "log"))
+    text = b"".join(source.with_short_lines())
+    lines = text.split(b"\n")
+    assert source.digest() == hashlib.sha256(text).hexdigest()
     assert (lines[0], lines[2:]) == (b'{"a":1}', [b'{"d":4}', b""])
     assert lines[1].startswith(b'{"b":\0\0')
     assert lines[1].endswith(b'\0{"c":3}')

@@ -11,9 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
+from ingest.load_warnings import LoadWarning
 from ingest.plausible import RUN_LOG
 from ingest.runlog.lines import Ckpt, Event, Run, Step
-from ingest.runlog.parse import parse_runlog
+from ingest.runlog.parse import parse_runlog, read_runlog
 
 T = 1_790_812_800
 FIELDS = sorted({name for kind in (Run, Step, Ckpt, Event) for name in kind.__struct_fields__} | {"type"})
@@ -93,3 +94,36 @@ def test_the_fields_that_are_tried_are_those_of_the_format() -> None:
     assert {"tokens", "duration_s", "run_id", "durable", "kind", "expert_params"} <= set(FIELDS)
     with pytest.raises(InputError):
         parse_runlog(b"", origin="x")
+
+
+def contents_of(chunks: list[bytes], block: int) -> object:
+    """All that a log read in such blocks comes to."""
+    try:
+        log = read_runlog(chunks, origin="x", cluster="c", block=block)
+    except InputError as error:
+        return str(error)
+    days = [(cluster, day, rows.rows()) for cluster, day, rows in log.days()]
+    parsed = log.parsed(sum(len(rows) for _, _, rows in days))
+    frames = {name: frame.rows() for name, frame in (*parsed.frames.items(), ("rejects", parsed.rejects))}
+    counts = [parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped]
+    return days, frames, counts, parsed.warnings, parsed.covers_from, parsed.covers_until
+
+
+@given(LINES, st.data())
+def test_a_log_read_in_blocks_is_the_log_read_as_a_whole(lines: list[str], data: st.DataObject) -> None:
+    """Wherever the input and its blocks are cut: the same rows, refused lines, line numbers, counts and warnings."""
+    session = json.dumps(SOUND[0])
+    text = data.draw(st.sampled_from(["\n", "\r\n"])).join([session, *lines, session, *lines]).encode(errors="replace")
+    size = data.draw(st.integers(1, 2 * len(text)))
+    chunks = [text[at : at + size] for at in range(0, len(text), size)]
+    assert contents_of(chunks, data.draw(st.integers(1, len(text)))) == contents_of([text], 2 * len(text))
+
+
+def test_steps_that_go_back_in_time_are_counted_across_blocks() -> None:
+    """A session begun in one block goes on in the next."""
+    lines = [json.dumps(line) for line in SOUND[:2]]
+    lines += [json.dumps(SOUND[1] | {"step": 2 + earlier, "t": T - earlier}) for earlier in range(5)]
+    text = "\n".join(lines).encode()
+    whole, blocks = contents_of([text], 10_000), contents_of([text], 1)
+    assert blocks == whole
+    assert parse_runlog(text).warnings == [LoadWarning("steps_backwards", 5)]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.cli.main import main
 from ingest.runlog import store as runlogs
@@ -127,6 +129,18 @@ def test_a_line_cut_by_a_kill_stays_refused_for_good(tmp_path: Path) -> None:
     load(tmp_path / "w", write(tmp_path, log=cut), write(tmp_path, log=cut + "\n" + session(1)))
     (refused,) = contents(tmp_path / "w")["rejects"].rows(named=True)
     assert refused["reason"].startswith("cut line")
+
+
+@given(st.lists(st.sampled_from(["ab", "b", "\n", "abc", "x"]), max_size=12), st.integers(1, 9))
+def test_cut_lines_are_found_wherever_the_text_is_divided(parts: list[str], size: int) -> None:
+    """A line goes on where a cut one ends, and no line ends there."""
+    text, cuts = "".join(parts), ["a", "ab", "abb", "xx"]
+    chunks = [text[at : at + size].encode() for at in range(0, len(text), size)]
+    lines = runlogs.CutLines(cuts)
+    assert b"".join(lines.passed_on(chunks)) == text.encode()
+    for cut in cuts:
+        own = [line for line in text.split("\n") if line.startswith(cut)]
+        assert lines.goes_on(cut) == (bool(own) and cut not in own)
 
 
 def test_a_bad_file_is_reported_and_the_others_are_loaded(tmp_path: Path) -> None:
