@@ -42,6 +42,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
     >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
+    >>> display(4.845e22, "flop")
+    '48.5 ZFLOP'
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "no limit" if unit == "number_or_open" else NOTHING
@@ -77,9 +79,9 @@ def _prefixed(value: float, unit: str) -> str:
     return f"{value / 1000.0**power:.3g} {_PREFIXES[power + 2]}{unit}".rstrip()
 
 
-_PREFIXED = {"amount": "", "bytes": "B", "bytes_per_s": "B/s", "latency": "s"}
-_PREFIXES = ("\N{MICRO SIGN}", "m", "", "k", "M", "G", "T", "P", "E")
-_MOST = 6
+_PREFIXED = {"amount": "", "bytes": "B", "bytes_per_s": "B/s", "latency": "s", "flop": "FLOP"}
+_PREFIXES = ("\N{MICRO SIGN}", "m", "", "k", "M", "G", "T", "P", "E", "Z", "Y")
+_MOST = 8
 
 
 def _duration(seconds: float) -> str:

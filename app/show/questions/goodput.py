@@ -12,7 +12,7 @@ from app.results.runs.job_goodput import JobAccounts, bucket_rows, job_accounts,
 from app.results.stored import stored_rows
 from app.show.answer import Answer, Brief, Details, Question
 from app.show.registry import question
-from app.show.sentences import bounded, row_of
+from app.show.sentences import bounded, counted, percent, row_of
 from app.terminal.columns import neat
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _headline(rows: pl.DataFrame, dimension: str) -> str:
-    """The productive shares of allocated and of all GPU-time."""
+    """The productive shares of allocated and of all GPU-time, of the cluster or of what held most of it."""
     if dimension != "cluster":
-        return ""
+        return "" if dimension == "day" else _largest(rows, dimension)
     held, whole = (row_of(rows, "metric", name) for name in ("goodput_allocated", "goodput_capacity"))
     if held is None:
         return ""
@@ -87,6 +87,17 @@ def _headline(rows: pl.DataFrame, dimension: str) -> str:
     if whole is None:
         return f"{text}."
     return f"{text}; {bounded(whole['value'], whole['bound_low'], whole['bound_high'])} of all GPU-time."
+
+
+def _largest(rows: pl.DataFrame, dimension: str) -> str:
+    """How much of its GPU-time was productive of what held most."""
+    held = rows.filter(pl.col("metric") == "goodput_allocated").sort("denominator", descending=True, nulls_last=True)
+    if held.is_empty() or not held["denominator"].item(0):
+        return ""
+    first = held.row(0, named=True)
+    share = first["denominator"] / held["denominator"].sum()
+    value = bounded(first["value"], first["bound_low"], first["bound_high"])
+    return f"{counted(held.height, dimension)}; {first['subject']} held most, {percent(share)}: productive {value}."
 
 
 def _side_by_side(rows: pl.DataFrame, dimension: str, notes: tuple[str, ...]) -> Brief | None:

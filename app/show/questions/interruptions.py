@@ -115,6 +115,7 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
         },
         (*metrics, *of_orders) if ordered else metrics,
         ("interruptions", "interruption_costs"),
+        headline=_costliest(rows, by),
         ranked=("cause", "n", "cost_gpu_s", "share", "n_unpriced"),
         notes=(
             _COST,
@@ -127,6 +128,16 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
                "share": "share", "lost_imputed": "imputed_gpu_s"},
         details=(Details("What failures cost, by order of loss", orders, _PARTS),) if ordered else (),
     )  # fmt: skip
+
+
+def _costliest(rows: pl.DataFrame, by: str) -> str:
+    """What cost most, as far as costs are known."""
+    known = rows.filter(pl.col("cost_gpu_s") > 0).sort("cost_gpu_s", descending=True, nulls_last=True)
+    if known.is_empty():
+        return ""
+    first = known.row(0, named=True)
+    times = counted(first["n"], "interruption")
+    return f"The costliest {by}: {first[by] or 'unknown'}, {gpu_hours(first['cost_gpu_s'])} in {times}."
 
 
 _OF_ORDERS = (

@@ -84,6 +84,16 @@ def _headline(rows: pl.DataFrame) -> str:
     return f"GPUs stood still in {share} of the allocated time, at least {gpu_hours(row['gpu_s'])}."
 
 
+def _most_idle(rows: pl.DataFrame, by: str) -> str:
+    """Whose GPUs stood still most."""
+    if rows.is_empty() or not rows["gpu_s_idle"].item(0):
+        return ""
+    first = rows.row(0, named=True)
+    share = bounded(None, first["share"], first["share_high"])
+    amount = gpu_hours(first["gpu_s_idle"])
+    return f"Most time standing still: {by} {first['subject']}, {amount}, {share} of what it held."
+
+
 def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
     """One row per subject, a column per kind."""
     long = waste_rows(flags, by)
@@ -121,6 +131,7 @@ def _by_subject(flags: pl.DataFrame, window: Window, by: str) -> Answer:
             "used_median": ("of limit, median", "ratio"),
             "n_attempts": ("attempts", "count"),
         },
+        headline=_most_idle(rows, by),
         ranked=("allocated_gpu_s", "gpu_s_idle", "share", "share_high", "gpu_s_never_stepped", "gpu_s_failed_at_once"),
         metrics=("waste", "time_limit_used"),
         queries=("attempt_spending",),

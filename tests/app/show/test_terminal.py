@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +134,22 @@ def test_unknown_columns_and_numbers_are_refused(options: tuple[str, ...], messa
     done = trackside("show", "runs", *options, "--warehouse", str(root))
     assert done.returncode == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
+def test_colours_can_be_switched_off(env: dict[str, str], root: Path) -> None:
+    screen = trackside_in_terminal("show", "runs", "--warehouse", str(root), columns=80, env=env)
+    assert screen.status == 0
+    assert "COMPLETED" in screen.written
+    assert "\x1b" not in screen.written
+
+
+def test_answers_longer_than_the_screen_go_through_the_pager(root: Path) -> None:
+    pager = f"{sys.executable} -c 'import sys; print(len(sys.stdin.readlines()), \"lines\")'"
+    where = ("--warehouse", str(root))
+    assert re.fullmatch(
+        r"\d+ lines\n", trackside_in_terminal("show", "runs", *where, columns=80, lines=20, env={"PAGER": pager}).text
+    )
 
 
 def test_small_shares_are_put_together_and_add_up(root: Path) -> None:
