@@ -64,3 +64,12 @@ FOLDER: Final = SourceFolder(
 
 TITLES: Final = {source.name: source.title for source in SOURCES}
 """What each source is called where people read it."""
+
+
+def source_named(name: str) -> Source:
+    """The source of that name.
+
+    >>> source_named("prometheus.slurm").feeds
+    ('cluster_samples',)
+    """
+    return next(source for source in SOURCES if source.name == name)

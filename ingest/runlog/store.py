@@ -13,8 +13,9 @@ from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.runlog.formats.registry import chunks_of_run_log
 from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, read_runlog
+from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
-from ingest.store.loads import write_account
+from ingest.store.loads import Repetition, write_account
 from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
@@ -86,6 +87,7 @@ def _cluster_of_jobs(writer: Writer) -> str:
 def load(writer: Writer, log: RunLog, text: CutLines, *, request: LoadRequest, digest: str, now: datetime) -> Parsed:
     """Merge one log with the existing rows. In any order, and again, it gives the same warehouse."""
     with writer.transaction():
+        repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
         n_steps = sum(_write_day(writer, *each) for each in log.days())
         parsed = without_future(log.parsed(n_steps), origin=request.origin, now=now)
         sessions, events = (parsed.frames[name] for name in ("run_sessions", "run_events"))
@@ -96,6 +98,7 @@ def load(writer: Writer, log: RunLog, text: CutLines, *, request: LoadRequest, d
         writer.replace("run_sessions", merged, keys=_RUN)
         existing = writer.matching("run_events", events, keys=_RUN)
         writer.replace("run_events", merge_events(pl.concat([conform(existing, RUN_EVENTS), events])), keys=_RUN)
+        parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now, rejects=rejects)
     return parsed
 

@@ -42,6 +42,30 @@ class Growth:
         return self._writer.height("stored.attempts" if table == "attempts" else table)
 
 
+class Repetition:
+    """Whether a file was loaded before, and is not in part gone since; begun before its rows are written.
+
+    Its rows are known already if the same bytes were loaded as the same source and no table grows by them. Of another
+    input, such as a log that has grown, it is not counted how many rows are new.
+    """
+
+    def __init__(self, writer: Writer, source: Source, *, request: LoadRequest, digest: str) -> None:
+        self._writer = writer
+        self._feeds = source.feeds
+        of_file = request.transport in {"file", "stdin"}
+        loaded = of_file and writer.query("same_loads", source=source.name, digest=digest)["n"].item()
+        self._before = self._heights() if loaded else None
+
+    def counted(self, parsed: Parsed) -> Parsed:
+        """The input with `rows_new` 0 if all its rows are known already."""
+        return replace(parsed, rows_new=0) if self._before is not None and self._before == self._heights() else parsed
+
+    def _heights(self) -> dict[str, int]:
+        """Rows of the tables that the source feeds."""
+        counts = self._writer.row_counts(self._feeds).group_by("fed").agg(pl.col("n").sum())
+        return dict(counts.sort("fed").iter_rows())
+
+
 def write_account(
     writer: Writer,
     parsed: Parsed,

@@ -12,10 +12,11 @@ from ingest.future import without_future
 from ingest.prometheus.files.gpu_hours import without_duplicates
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
+from ingest.prometheus.sources import source_named
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
 from ingest.prometheus.tables import GPUS, NODES, TABLES, Table
-from ingest.store.loads import write_account
+from ingest.store.loads import Repetition, write_account
 from ingest.tables import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 
 if TYPE_CHECKING:
@@ -56,15 +57,19 @@ def load(
         now: The time.
 
     Returns:
-        The same, without what lies in the future.
+        The same, without what lies in the future, and with `rows_new` 0 where a file was loaded before.
     """
     inputs = [without_future(parsed, origin=request.origin, now=now) for parsed in inputs]
+    rows_new: dict[str, int | None] = {}
     with writer.transaction():
         for parsed in sorted(inputs, key=lambda each: "node_aliases" not in each.frames):  # names before their use
+            repetition = Repetition(writer, source_named(parsed.source), request=request, digest=digest)
             whole = replace(parsed, clusters=parsed.clusters or frozenset({cluster}))
             _write(writer, settings, whole)
+            whole = repetition.counted(whole)
             write_account(writer, whole, request=request, digest=digest, now=now)
-    return inputs
+            rows_new[parsed.source] = whole.rows_new
+    return [replace(parsed, rows_new=rows_new[parsed.source]) for parsed in inputs]
 
 
 def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
