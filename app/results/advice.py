@@ -53,10 +53,10 @@ def drain_lemons(flagged: pl.DataFrame) -> tuple[str, list[str]] | None:
     lemons, suspects = ([row for row in rows if row["verdict"] == verdict] for verdict in ("lemon", "suspect"))
     todo = [f"to take {'it' if len(lemons) == 1 else 'them'} out for a check"] if lemons else []
     todo += ["to see why a suspect was last out of service"] if suspects else []
-    said = ", ".join(todo)
+    orders = ", ".join(todo)
     commands = [_drained(row["node"], shlex.quote(_why(row))) for row in lemons]
     commands += [f"scontrol show node {shlex.quote(row['node'])}" for row in suspects]
-    return f"{said[0].upper()}{said[1:]} (Trackside only prints it):", commands
+    return f"{orders[0].upper()}{orders[1:]} (Trackside only prints it):", commands
 
 
 def _why(row: dict[str, Any]) -> str:

@@ -31,5 +31,5 @@ def share_by_accounting(source: Source, window: Window) -> float | None:
 
 def _counted(source: Source, window: Window) -> tuple[int, float | None]:
     """How many such nodes there are, and their share."""
-    found = source.query("nodes_by_accounting", cluster=window.cluster, since=window.since, until=window.until)
-    return found["n_nodes"].item(), found["share"].item()
+    counted = source.query("nodes_by_accounting", cluster=window.cluster, since=window.since, until=window.until)
+    return counted["n_nodes"].item(), counted["share"].item()

@@ -63,8 +63,8 @@ def checkpoint_rows(
         .join(restart_overheads(executed, attempts), on=run, how="left")
         .with_columns(pl.col("logged").fill_null(value=False))
     )
-    found = checkpoint_advice(runs, pooled_rate(failure_rate_rows(source, window) if rates is None else rates))
-    return found.with_columns(
+    advice = checkpoint_advice(runs, pooled_rate(failure_rate_rows(source, window) if rates is None else rates))
+    return advice.with_columns(
         window_from=pl.lit(window.since).cast(pl.Datetime("us", "UTC")),
         window_until=pl.lit(window.until).cast(pl.Datetime("us", "UTC")),
     )

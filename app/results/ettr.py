@@ -97,8 +97,10 @@ def ettr_rows(
     total = ettr_total(runs)
     if total.is_empty():
         return frames.empty(frames.RESULT)
-    asked = (str(min_run_s), *named(window))
-    return as_results(pl.concat([*_measured(total, runs, asked), _imputed(total)], how="diagonal"), window, "cluster")
+    seeded_by = (str(min_run_s), *named(window))
+    return as_results(
+        pl.concat([*_measured(total, runs, seeded_by), _imputed(total)], how="diagonal"), window, "cluster"
+    )
 
 
 def long_enough(min_run_s: float) -> pl.Expr:
@@ -106,7 +108,7 @@ def long_enough(min_run_s: float) -> pl.Expr:
     return pl.col("allocated") * 1000 / pl.col("milli_gpus") >= min_run_s
 
 
-def _measured(total: pl.DataFrame, runs: pl.DataFrame, asked: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+def _measured(total: pl.DataFrame, runs: pl.DataFrame, seeded_by: tuple[str, ...]) -> Iterator[pl.DataFrame]:
     """Each form as a ratio of sums, and as the mean of the runs' ratios."""
     for name, (top, bottom) in FORMS.items():
         waited_gpu_s = bottom - pl.col("allocated")
@@ -120,7 +122,7 @@ def _measured(total: pl.DataFrame, runs: pl.DataFrame, asked: tuple[str, ...]) -
         halves = (top.alias("numerator"), bottom.alias("denominator"))
         yield _with_interval(
             total.select(*_named(name), pl.col(name).alias("value"), *halves, "n", *bounds, *shares, _unseen("")),
-            runs, name, asked, weighted=True,
+            runs, name, seeded_by, weighted=True,
         )  # fmt: skip
         means = [pl.col(f"{name}_mean_{end}").alias(f"bound_{end}") for end in ("low", "high")]
         yield _with_interval(
@@ -133,7 +135,7 @@ def _measured(total: pl.DataFrame, runs: pl.DataFrame, asked: tuple[str, ...]) -
                 *means,
                 _unseen("_mean"),
             ),
-            runs, name, asked, weighted=False,
+            runs, name, seeded_by, weighted=False,
         )  # fmt: skip
 
 
@@ -155,12 +157,12 @@ def _unseen(which: str) -> pl.Expr:
 
 
 def _with_interval(
-    row: pl.DataFrame, runs: pl.DataFrame, form: str, asked: tuple[str, ...], *, weighted: bool
+    row: pl.DataFrame, runs: pl.DataFrame, form: str, seeded_by: tuple[str, ...], *, weighted: bool
 ) -> pl.DataFrame:
     """With the interval over runs, where the value can be told."""
     if row["value"].item() is None:
         return row
-    found = interval_over_runs(runs, form, weighted=weighted, seed=seed(row["metric"].item(), *asked))
+    found = interval_over_runs(runs, form, weighted=weighted, seed=seed(row["metric"].item(), *seeded_by))
     numbers = (pl.lit(end, dtype=pl.Float64) for end in (found.low, found.high))
     return row.with_columns(*(n.alias(f"ci_{end}") for n, end in zip(numbers, ("low", "high"), strict=True)),
                             ci_method=pl.lit(found.method))  # fmt: skip
@@ -253,15 +255,15 @@ def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | Non
     row = total.row(0, named=True)
     ends = runs.select(exact_sum(pl.col(f"expected_{end}") * pl.col("wall_gpu_s")) / row["wall_gpu_s"] for end in _ENDS)
     known = row["expected"] is not None
-    inputs_said = (
+    inputs_text = (
         f"u0 {row['restart_s']:,.0f} s ({row['restart_measured']:.0%} of the time measured), dt "
         f"{row['interval_s']:,.0f} s and w {row['write_s']:,.1f} s ({row['interval_measured']:.0%} measured, else the "
         f"cluster's or 60 min and 0 s), q {row['queue_s']:,.0f} s; infrastructure failures only"
     )
-    regime = f"exact form for {row['exact_share']:.0%} of the time (lost share above 0.1), else finite; {inputs_said}"
+    regime = f"exact form for {row['exact_share']:.0%} of the time (lost share above 0.1), else finite; {inputs_text}"
     none = "cannot tell: no exposure to a failure rate in this window"
     forms = [("ettr_expected", "expected", regime), *((f"ettr_expected_{form}", form, said)
-             for form, said in zip(EXPECTED_FORMS, _FORMS_SAID, strict=True))]  # fmt: skip
+             for form, said in zip(EXPECTED_FORMS, _FORM_NOTES, strict=True))]  # fmt: skip
     rows = [
         {
             "cluster": row["cluster"],
@@ -284,7 +286,7 @@ def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | Non
 
 _ENDS = ("low", "high")
 _AT_ENDS = "at both ends of the exact 95 % interval of the failure rate"
-_FORMS_SAID = (
+_FORM_NOTES = (
     "(1 - lambda (u0 + dt/2)) / (1 + w/dt): queueing is not in it",
     "the closed form over 1 + lambda q: a long run",
     "of runs of the productive time that was measured, first start and first queue included",

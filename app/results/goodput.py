@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def goodput_rows(source: Source, window: Window, dimension: str = "cluster") -> pl.DataFrame:
     """Goodput, occupancy and availability as result rows."""
     inventoried = source.query("inventoried")["cluster"]
-    found = goodput(ledger_sums(source, window, dimension), inventoried)
+    rows = goodput(ledger_sums(source, window, dimension), inventoried)
     if dimension not in {"cluster", "node", "day"}:  # what nobody held is nobody's
-        found = found.filter((pl.col("metric") == "goodput_allocated") & (pl.col("subject") != "(no attempt)"))
-    return as_results(found, window, dimension)
+        rows = rows.filter((pl.col("metric") == "goodput_allocated") & (pl.col("subject") != "(no attempt)"))
+    return as_results(rows, window, dimension)
 
 
 @result("scheduling_goodput", "runtime_goodput", "program_goodput", "mpg", in_standard_windows=True)
@@ -36,10 +36,10 @@ def mpg_rows(source: Source, window: Window, *, goodputs: pl.DataFrame | None = 
         window: cluster and time.
         goodputs: as `goodput_rows` returns them for the cluster, where they are at hand.
     """
-    found = goodput_rows(source, window) if goodputs is None else goodputs
-    if found.is_empty():
-        return found
-    return as_results(ml_productivity(found, _program(source, window)), window, "cluster")
+    rows = goodput_rows(source, window) if goodputs is None else goodputs
+    if rows.is_empty():
+        return rows
+    return as_results(ml_productivity(rows, _program(source, window)), window, "cluster")
 
 
 def _program(source: Source, window: Window) -> Program:

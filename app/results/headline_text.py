@@ -35,43 +35,44 @@ def run_label(run_id: str | None) -> str:
     return run_id if found is None else f"job {found[1]}"
 
 
-def headline_value(found: Headline) -> str:
+def headline_value(headline: Headline) -> str:
     """The headline's number as it is shown everywhere in the explorer."""
-    return measured(found.value, found.unit)
+    return measured(headline.value, headline.unit)
 
 
-def headline_text(found: Headline) -> str:
+def headline_text(headline: Headline) -> str:
     """The headline's number in words: one that is a lower bound is said to be, with the upper one."""
-    high = at_most(found)
+    high = at_most(headline)
     if high is None:
-        return headline_value(found)
-    return f"at least {headline_value(found)}, at most {measured(high, found.unit)}"
+        return headline_value(headline)
+    return f"at least {headline_value(headline)}, at most {measured(high, headline.unit)}"
 
 
-def bounds_text(found: Headline) -> str | None:
+def bounds_text(headline: Headline) -> str | None:
     """What a headline lies between, in words; None where it has no bounds, or they meet."""
-    if found.bound_low is None or found.bound_high is None or found.bound_low == found.bound_high:
+    if headline.bound_low is None or headline.bound_high is None or headline.bound_low == headline.bound_high:
         return None
-    return f"at least {measured(found.bound_low, found.unit)}, at most {measured(found.bound_high, found.unit)}"
+    low, high = (measured(end, headline.unit) for end in (headline.bound_low, headline.bound_high))
+    return f"at least {low}, at most {high}"
 
 
-def at_most(found: Headline) -> float | None:
+def at_most(headline: Headline) -> float | None:
     """The upper bound of a headline that is itself the lower one; None where it is not, or where they read the same."""
-    value, low, high = found.value, found.bound_low, found.bound_high
+    value, low, high = headline.value, headline.bound_low, headline.bound_high
     if value is None or low is None or high is None or high - low < TELLABLE:
         return None
     return high if math.isclose(value, low, rel_tol=1e-9) else None
 
 
-def judged_as(claim: Claim, found: Headline) -> str | None:
+def judged_as(claim: Claim, headline: Headline) -> str | None:
     """What a claim is judged on, where that is another number than the headline; None where it is the same."""
-    if headline_is_of(claim, found):
+    if headline_is_of(claim, headline):
         return None
-    said = [f"in runs of {claim.min_run_s / 3600:g} h or more"] if claim.min_run_s else []
-    said += [f"at {claim.gpus:,g} GPUs"] if claim.gpus != found.gpus else []
-    said += [f"by the convention {claim.flop_convention}"] if claim.flop_convention else []
-    said += [claim.narrowed] if claim.narrowed else []
-    return ", ".join(said)
+    differences = [f"in runs of {claim.min_run_s / 3600:g} h or more"] if claim.min_run_s else []
+    differences += [f"at {claim.gpus:,g} GPUs"] if claim.gpus != headline.gpus else []
+    differences += [f"by the convention {claim.flop_convention}"] if claim.flop_convention else []
+    differences += [claim.narrowed] if claim.narrowed else []
+    return ", ".join(differences)
 
 
 def judged_value(judged: Judged) -> str:
@@ -86,31 +87,31 @@ def judged_value(judged: Judged) -> str:
     return f"{measured(found.low, claim.unit)} to {high}"
 
 
-def interval_text(found: Headline) -> str | None:
+def interval_text(headline: Headline) -> str | None:
     """A headline's sampling interval in words; None where it has none."""
-    if found.ci_low is None:
+    if headline.ci_low is None:
         return None
-    high = "no upper limit" if found.ci_high is None else measured(found.ci_high, found.unit)
-    return f"95 % interval {measured(found.ci_low, found.unit)} to {high}"
+    high = "no upper limit" if headline.ci_high is None else measured(headline.ci_high, headline.unit)
+    return f"95 % interval {measured(headline.ci_low, headline.unit)} to {high}"
 
 
-def fraction_text(found: Headline) -> str | None:
+def fraction_text(headline: Headline) -> str | None:
     """Numerator over denominator in words, or how many events are behind it."""
-    pooled = pooled_text(found) if found.metric == "mttf" else None
-    if pooled is not None and found.denominator is not None:
-        return f"{pooled}, pooled over all job sizes (assumes 1/N) / {found.denominator:,.0f} interruptions"
-    parts = found.definition.parts
-    if parts is not None and found.numerator is not None and found.denominator is not None:
-        top = f"{amount(found.numerator, parts.unit)} {parts.numerator}"
-        return f"{top} / {amount(found.denominator, parts.unit, whole=True)} {parts.denominator}"
-    return None if found.n is None else f"{found.n:,} restarts"
+    pooled = pooled_text(headline) if headline.metric == "mttf" else None
+    if pooled is not None and headline.denominator is not None:
+        return f"{pooled}, pooled over all job sizes (assumes 1/N) / {headline.denominator:,.0f} interruptions"
+    parts = headline.definition.parts
+    if parts is not None and headline.numerator is not None and headline.denominator is not None:
+        top = f"{amount(headline.numerator, parts.unit)} {parts.numerator}"
+        return f"{top} / {amount(headline.denominator, parts.unit, whole=True)} {parts.denominator}"
+    return None if headline.n is None else f"{headline.n:,} restarts"
 
 
-def pooled_text(found: Headline) -> str | None:
+def pooled_text(headline: Headline) -> str | None:
     """The numerator of an MTTF: GPU-days of jobs of all sizes over the size that it is quoted at."""
-    if found.numerator is None or found.gpus is None:
+    if headline.numerator is None or headline.gpus is None:
         return None
-    return f"{amount(found.numerator * found.gpus, 'number')} GPU-days / {gpus(found.gpus)}"
+    return f"{amount(headline.numerator * headline.gpus, 'number')} GPU-days / {gpus(headline.gpus)}"
 
 
 def amount(value: float | None, unit: str, *, whole: bool = False) -> str:

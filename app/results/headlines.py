@@ -199,8 +199,8 @@ def restart_median(source: Source, window: Window) -> Headline:
     if together.is_empty():
         return made
     row = together.row(0, named=True)
-    told = {"value": row["median_s"], "n": row["n"], "ci_low": row["median_low_s"], "ci_high": row["median_high_s"]}
-    return Headline(**{**made.__dict__, **told, "evidence": (("accounting", 1.0),)})
+    numbers = {"value": row["median_s"], "n": row["n"], "ci_low": row["median_low_s"], "ci_high": row["median_high_s"]}
+    return Headline(**{**made.__dict__, **numbers, "evidence": (("accounting", 1.0),)})
 
 
 def _over(value: float | None, divisor: float) -> float | None:

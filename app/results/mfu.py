@@ -70,8 +70,8 @@ def _gpus() -> tuple[pl.Expr, pl.Expr]:
 
 def flop_convention(source: Source, cluster: str) -> Convention:
     """The convention that the headline MFU of a cluster was computed with."""
-    found: Convention = computed_constants(source, cluster)["flop_convention"]
-    return found
+    convention: Convention = computed_constants(source, cluster)["flop_convention"]
+    return convention
 
 
 @result("mfu", in_standard_windows=True)
@@ -92,25 +92,25 @@ def mfu_rows(
 
 def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measure: Measure) -> pl.DataFrame:
     """MFU (or HFU) of steps together as one result row."""
-    found = fleet(steps, seed=seed("mfu", convention, *named(window)))
+    pooled = fleet(steps, seed=seed("mfu", convention, *named(window)))
     gpu_s = exact_sum(pl.col("n_gpus") * pl.col("wall_s"))
     hours = steps.filter(pl.col("mfu").is_not_null()).select(gpu_s).item() / 3600
-    said = f"{convention} over the dense peak; {found.runs} runs, {hours:,.0f} GPU-h of logged steps"
+    basis = f"{convention} over the dense peak; {pooled.runs} runs, {hours:,.0f} GPU-h of logged steps"
     row = pl.DataFrame(
         {
             "cluster": [window.cluster],
             "subject": [window.cluster],
             "metric": [measure],
             "unit": ["ratio"],
-            "value": [found.value],
-            "numerator": [found.flop],
-            "denominator": [found.peak_flop],
-            "n": [found.n],
-            "ci_low": [found.low],
-            "ci_high": [found.high],
+            "value": [pooled.value],
+            "numerator": [pooled.flop],
+            "denominator": [pooled.peak_flop],
+            "n": [pooled.n],
+            "ci_low": [pooled.low],
+            "ci_high": [pooled.high],
             "ci_method": ["BCa bootstrap over blocks of steps, 95 %"],
             "evidence_log": [1.0],
-            "note": ["; ".join([said, *([found.note] if found.note else [])])],
+            "note": ["; ".join([basis, *([pooled.note] if pooled.note else [])])],
         }
     )
     return as_results(row, window, "cluster")
@@ -172,7 +172,7 @@ def mfu_run_rows(
 
     A run that multiplies in several data types has a row over each one's peak.
     """
-    found = []
+    parts = []
     kept = kept_steps(source, window)
     steps = kept if run_id is None else kept.filter(pl.col("run_id") == run_id)
     ambiguous = steps.filter(mixes(steps))
@@ -182,10 +182,10 @@ def mfu_run_rows(
                 mine = step_mfu(some, convention=convention, measure=measure, lower_peak=lower)
                 if mine["flop"].null_count() == mine.height:  # this log cannot tell it
                     continue
-                found.append(_by_run(mine, window, convention, measure))
-    if not found:
+                parts.append(_by_run(mine, window, convention, measure))
+    if not parts:
         return pl.DataFrame(schema=_MFU)
-    rows = pl.concat(found).with_columns(
+    rows = pl.concat(parts).with_columns(
         window_from=pl.lit(window.since, dtype=frames.TIME),
         window_until=pl.lit(window.until, dtype=frames.TIME),
         numerator="flop",

@@ -101,9 +101,9 @@ def mfu_estimated_rows(found: Proxy, window: Window) -> pl.DataFrame:
     """MFU that tensor activity suggests for all runs without logs together, as one result row; none if it cannot."""
     if found.estimates.is_empty():
         return frames.empty(frames.RESULT)
-    told = _with_peak(found.estimates)
-    top, bottom = float(told["numerator"].sum()), float(told["denominator"].sum())
-    left = _between(told["residual"])
+    rows = _with_peak(found.estimates)
+    top, bottom = float(rows["numerator"].sum()), float(rows["denominator"].sum())
+    left = _between(rows["residual"])
     row = pl.DataFrame(
         {
             "cluster": [window.cluster],
@@ -113,17 +113,17 @@ def mfu_estimated_rows(found: Proxy, window: Window) -> pl.DataFrame:
             "value": [top / bottom],
             "numerator": [top],
             "denominator": [bottom],
-            "n": [told["run_id"].n_unique()],
+            "n": [rows["run_id"].n_unique()],
             "evidence_telemetry": [1.0],
-            "note": [f"an estimate of {told['run_id'].n_unique()} runs without logs, by tensor activity; {left}"],
+            "note": [f"an estimate of {rows['run_id'].n_unique()} runs without logs, by tensor activity; {left}"],
         }
     )
     return as_results(row, window, "cluster")
 
 
 def _between(residuals: pl.Series) -> str:
-    told = residuals.sort().to_list()
-    low, high = f"{told[0]:.3f}", f"{told[-1]:.3f}"
+    ordered = residuals.sort().to_list()
+    low, high = f"{ordered[0]:.3f}", f"{ordered[-1]:.3f}"
     return f"the fit leaves {low if low == high else f'{low} to {high}'} (RMS by hour)"
 
 
@@ -137,10 +137,10 @@ def _with_peak(estimates: pl.DataFrame) -> pl.DataFrame:
 
 def estimate_run_rows(found: Proxy, window: Window) -> pl.DataFrame:
     """Estimates by run with all their parts, the most GPU-hours first."""
-    told = _with_peak(found.estimates) if found.estimates.height else found.estimates.with_columns(
+    rows = _with_peak(found.estimates) if found.estimates.height else found.estimates.with_columns(
         denominator=pl.lit(None, dtype=pl.Float64), numerator=pl.lit(None, dtype=pl.Float64)
     )  # fmt: skip
-    return told.with_columns(
+    return rows.with_columns(
         metric=pl.lit("mfu_estimated"),
         evidence_telemetry=pl.lit(1.0),
         window_from=pl.lit(window.since, dtype=frames.TIME),

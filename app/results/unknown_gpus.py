@@ -15,10 +15,10 @@ UNKNOWN: Final = "unknown"
 
 def unknown_gpus_notes(source: Source, window: Window) -> tuple[str, ...]:
     """Sentences on attempts of a window whose GPUs are unknown, and on those known from elsewhere."""
-    found = source.query("unknown_gpus", cluster=window.cluster, since=window.since, until=window.until)
-    if found.is_empty():
+    rows = source.query("unknown_gpus", cluster=window.cluster, since=window.since, until=window.until)
+    if rows.is_empty():
         return ()
-    counts, ran = dict(found.select("gpus_from", "n").iter_rows()), found["n_ran"].item(0)
+    counts, ran = dict(rows.select("gpus_from", "n").iter_rows()), rows["n_ran"].item(0)
     unknown = counts.pop(UNKNOWN, 0)
     notes = []
     if unknown:

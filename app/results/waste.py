@@ -18,8 +18,8 @@ _COLUMN: Final = {"cluster": None, "run": "run_id"}
 
 def waste_flags(source: Source, window: Window) -> pl.DataFrame:
     """Every attempt that held GPUs in the window, with what it shows of each kind: `metrics.waste.waste.flagged`."""
-    found = source.query("attempt_spending", cluster=window.cluster, since=window.since, until=window.until)
-    return metric.flagged(frames.conform(found, metric.SPENDING), since=window.since, until=window.until)
+    rows = source.query("attempt_spending", cluster=window.cluster, since=window.since, until=window.until)
+    return metric.flagged(frames.conform(rows, metric.SPENDING), since=window.since, until=window.until)
 
 
 def waste_rows(flags: pl.DataFrame, dimension: str = "cluster") -> pl.DataFrame:
@@ -36,8 +36,8 @@ def limit_rows(flags: pl.DataFrame, dimension: str = "cluster") -> pl.DataFrame:
 
 def state_rows(flags: pl.DataFrame) -> pl.DataFrame:
     """How the GPU-time of the window's attempts ended: `metrics.waste.waste.state_shares`."""
-    told = flags.select(
+    wasted = flags.select(
         "cluster", subject="cluster", ending=metric.ending("state"), gpu_s="allocated_s", n=pl.lit(1, dtype=pl.Int64)
     )
-    shares = metric.state_shares(told.drop("cluster"))
+    shares = metric.state_shares(wasted.drop("cluster"))
     return shares.select(pl.col("subject").alias("cluster"), pl.all())

@@ -100,8 +100,8 @@ class WindowedSource:
             parts.append(self._cut(since, begin, dimension))
         if until > (begin := _begin(end)):
             parts.append(self._cut(begin, until, dimension))
-        found = parts[0] if len(parts) == 1 else _summed(pl.concat(parts))
-        return found.select(cluster=pl.lit(self._whole.cluster), **{name: name for name in found.columns})
+        rows = parts[0] if len(parts) == 1 else _summed(pl.concat(parts))
+        return rows.select(cluster=pl.lit(self._whole.cluster), **{name: name for name in rows.columns})
 
     def _first_day(self, since: datetime) -> int:
         """The first UTC day all of whose ledger lies after a moment."""

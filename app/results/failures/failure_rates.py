@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def failure_history(source: Source, window: Window) -> Histories:
     """What ran in a window and how it was interrupted."""
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-    return histories(source.query("exposures", **asked), source.query("endings", **asked))
+    period = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    return histories(source.query("exposures", **period), source.query("endings", **period))
 
 
 FAILURE_RATES: Final = (
@@ -64,8 +64,8 @@ def failure_rate_tables(past: Histories, windows: Sequence[Window]) -> pl.DataFr
 
 def failure_rates_of(past: Histories, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
     """Failure rates and MTTF of a window, out of a history that holds it."""
-    found = rates_in(past, window.since, window.until, [*sizes_of(past), around(claimed_gpus)])
-    return found.with_columns(cluster=pl.lit(window.cluster))
+    rates = rates_in(past, window.since, window.until, [*sizes_of(past), around(claimed_gpus)])
+    return rates.with_columns(cluster=pl.lit(window.cluster))
 
 
 def sizes_of(past: Histories) -> list[Size]:
@@ -80,12 +80,12 @@ def size_law_rows(past: Histories, window: Window, gpus: float) -> pl.DataFrame:
     `mttf_d` is by the fitted slope, `mttf_by_1_n_d` by the pooled rate, which assumes a slope of 1.
     """
     rates = rates_in(past, window.since, window.until, [POOLED, OVER_128])
-    found = []
+    rows = []
     for kind in CLASSES:
         law = law_in(past, window.since, window.until, kind)
         at_size = law.mttf_d(gpus)
         pooled = _rate(rates, kind, OVER_128 if kind == "meta_rf" else POOLED)
-        found.append(
+        rows.append(
             {
                 "class": kind,
                 "n_failures": law.n_failures,
@@ -106,7 +106,7 @@ def size_law_rows(past: Histories, window: Window, gpus: float) -> pl.DataFrame:
                 "note": law.words,
             }
         )
-    return pl.DataFrame(found, schema=_LAW)
+    return pl.DataFrame(rows, schema=_LAW)
 
 
 _MTTF = ("mttf_d", "mttf_low_d", "mttf_high_d")
@@ -126,8 +126,8 @@ _LAW: dict[str, pl.DataType] = {
 def hazard_rows(past: Histories, window: Window) -> pl.DataFrame:
     """How interruptions depend on an attempt's age: a row for each class and size, then the points of its curves."""
     sizes = sizes_of(past)
-    told = hazards(past, window.since, window.until, sizes).with_columns(curve=pl.lit("summary"))
-    return pl.concat([told, hazard_curves(past, window.since, window.until, sizes)], how="diagonal")
+    summary = hazards(past, window.since, window.until, sizes).with_columns(curve=pl.lit("summary"))
+    return pl.concat([summary, hazard_curves(past, window.since, window.until, sizes)], how="diagonal")
 
 
 # --- others ------------------------------------------------------------------------------------------
@@ -140,14 +140,14 @@ def reference_rows(source: Source, past: Histories, window: Window, gpus: float)
     """
     points = [around(each.size) for each in REFERENCES if each.size is not None]
     rates = rates_in(past, window.since, window.until, [POOLED, OVER_128, *points])
-    found = [_against(rates, each, gpus) for each in REFERENCES]
+    rows = [_against(rates, each, gpus) for each in REFERENCES]
     ours = _rate(rates, "infrastructure", POOLED)
     others = [name for name in source.query("clusters")["cluster"] if name != window.cluster]
     for name in others:
         theirs_past = failure_history(source, Window(name, window.since, window.until))
         theirs = _rate(rates_in(theirs_past, window.since, window.until, [POOLED]), "infrastructure", POOLED)
-        found.append(_against_cluster(ours, theirs, name, gpus))
-    return pl.DataFrame(found, schema=_REFERENCE)
+        rows.append(_against_cluster(ours, theirs, name, gpus))
+    return pl.DataFrame(rows, schema=_REFERENCE)
 
 
 _REFERENCE: dict[str, pl.DataType] = {
@@ -185,12 +185,12 @@ def _against(rates: pl.DataFrame, other: Reference, gpus: float) -> dict[str, An
     counts = (ours["n_failures"], ours["exposure_gpu_days"])
     p_value = None
     if other.failures is None or other.exposure_gpu_days is None:
-        found = ratio_to_constant(*counts, other.rate_per_gpu_day, phi=_divisor(ours))
+        ratio = ratio_to_constant(*counts, other.rate_per_gpu_day, phi=_divisor(ours))
     else:
         theirs = (other.failures, other.exposure_gpu_days)
-        found = ratio_to_count(*counts, *theirs, phi=_divisor(ours))
+        ratio = ratio_to_count(*counts, *theirs, phi=_divisor(ours))
         p_value = p_of_counts(*counts, *theirs, phi=_divisor(ours))
-    return _beside(ours, found, other.rate_per_gpu_day, other.size or gpus) | {
+    return _beside(ours, ratio, other.rate_per_gpu_day, other.size or gpus) | {
         "reference": other.name,
         "reference_failures": other.failures,
         "reference_gpu_days": other.exposure_gpu_days,
@@ -205,8 +205,8 @@ def _against_cluster(ours: dict[str, Any], theirs: dict[str, Any], name: str, gp
     """Our rate beside that of another cluster: two counts, the wider of the two overdispersions allowed for."""
     phi = max(_divisor(ours), _divisor(theirs))
     counts = [each[name] for each in (ours, theirs) for name in ("n_failures", "exposure_gpu_days")]
-    found = ratio_to_count(*counts, phi=phi, both=True)
-    return _beside(ours, found, theirs["rate_per_gpu_day"], gpus) | {
+    ratio = ratio_to_count(*counts, phi=phi, both=True)
+    return _beside(ours, ratio, theirs["rate_per_gpu_day"], gpus) | {
         "reference": f"cluster {name}",
         "reference_failures": theirs["n_failures"],
         "reference_gpu_days": theirs["exposure_gpu_days"],
@@ -217,7 +217,7 @@ def _against_cluster(ours: dict[str, Any], theirs: dict[str, Any], name: str, gp
     }
 
 
-def _beside(ours: dict[str, Any], found: Ratio | None, their_rate: float | None, gpus: float) -> dict[str, Any]:
+def _beside(ours: dict[str, Any], ratio: Ratio | None, their_rate: float | None, gpus: float) -> dict[str, Any]:
     """What both kinds of comparison tell; of a rate at one size, the size is the point's own."""
     rate = ours["rate_per_gpu_day"]
     return {
@@ -232,10 +232,10 @@ def _beside(ours: dict[str, Any], found: Ratio | None, their_rate: float | None,
         "reference_rate_per_gpu_day": their_rate,
         "reference_per_1000_node_days": None if their_rate is None else theory.failures_per_1000_node_days(their_rate),
         "reference_mttf_d": _mttf(their_rate, gpus),
-        "rate_ratio": found and found.value,
-        "ci_low": found and found.low,
-        "ci_high": found and found.high,
-        "ci_method": found and found.method,
+        "rate_ratio": ratio and ratio.value,
+        "ci_low": ratio and ratio.low,
+        "ci_high": ratio and ratio.high,
+        "ci_method": ratio and ratio.method,
         "phi": _divisor(ours),
     }
 

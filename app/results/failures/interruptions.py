@@ -86,8 +86,8 @@ def second_order_rows(source: Source, window: Window) -> pl.DataFrame:
         `second_order_share` of these (its bounds: preemptions for nobody knows whom counted as none, and as all), and
         `lost_first_order`, `lost_second_order`, what was measured (null where no cost can be told).
     """
-    found = {row["order"]: row for row in orders_of_loss(source, window).iter_rows(named=True)}
-    first, second, unknown = (found[name] for name in (FIRST, SECOND, UNKNOWN))
+    by_order = {row["order"]: row for row in orders_of_loss(source, window).iter_rows(named=True)}
+    first, second, unknown = (by_order[name] for name in (FIRST, SECOND, UNKNOWN))
     common = {"cluster": window.cluster, "subject": window.cluster}
     return as_results(
         pl.DataFrame(

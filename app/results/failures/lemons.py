@@ -45,12 +45,12 @@ class Failed:
 
 def failed(source: Source, window: Window) -> Failed:
     """What nodes did wrong in a window; states as persons corrected them."""
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
-    told = frames.conform(source.query("node_states", cluster=window.cluster), frames.NODE_STATES)
+    period = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    reported = frames.conform(source.query("node_states", cluster=window.cluster), frames.NODE_STATES)
     return Failed(
-        source.query("interruptions", **asked).filter(pl.col("class") == "infrastructure"),
-        source.query("nodes_of_unblamed", **asked),
-        beginnings(corrected_states(told, adjudications.fixes(source, window.cluster).states)),
+        source.query("interruptions", **period).filter(pl.col("class") == "infrastructure"),
+        source.query("nodes_of_unblamed", **period),
+        beginnings(corrected_states(reported, adjudications.fixes(source, window.cluster).states)),
     )
 
 
@@ -62,13 +62,15 @@ def node_score_rows(source: Source, window: Window, past: Failed | None = None) 
         window: to judge.
         past: `failed` of a window that holds it, where that is at hand.
     """
-    asked = {"cluster": window.cluster, "since": window.since, "until": window.until}
+    period = {"cluster": window.cluster, "since": window.since, "until": window.until}
     known = failed(source, window) if past is None else past
     signals = lemons.Signals(
-        source.query("node_critical_kinds", **asked), known.states, excluded_nodes(source.query("exclusions", **asked))
+        source.query("node_critical_kinds", **period),
+        known.states,
+        excluded_nodes(source.query("exclusions", **period)),
     )
     return lemons.lemon_nodes(
-        source.query("node_exposure", **asked),
+        source.query("node_exposure", **period),
         known.interruptions,
         known.unblamed,
         signals,
@@ -84,8 +86,8 @@ def stored_node_scores(source: Source, windows: Sequence[Window]) -> pl.DataFram
     """
     whole = Window(windows[0].cluster, min(each.since for each in windows), max(each.until for each in windows))
     past = failed(source, whole)
-    asked = dict.fromkeys(judged(window) for window in windows)
-    scores = pl.concat([node_score_rows(source, window, past) for window in asked])
+    periods = dict.fromkeys(judged(window) for window in windows)
+    scores = pl.concat([node_score_rows(source, window, past) for window in periods])
     return scores.filter(pl.col("expected").is_not_null()).select(NODE_SCORES)
 
 
@@ -102,12 +104,12 @@ def excluded_nodes(lines: pl.DataFrame) -> pl.DataFrame:
         `metrics.failures.lemons.EXCLUSIONS`.
     """
     listed = lines.select("cluster", pl.col("submit_line").str.extract(_EXCLUDES).alias("listed"), "n_jobs")
-    found = [
+    rows = [
         {"cluster": row["cluster"], "node": node, "excluded_by": row["n_jobs"]}
         for row in listed.drop_nulls().group_by("cluster", "listed").agg(pl.col("n_jobs").sum()).to_dicts()
         for node in _named(row["listed"])
     ]
-    table = pl.DataFrame(found, schema=lemons.EXCLUSIONS)
+    table = pl.DataFrame(rows, schema=lemons.EXCLUSIONS)
     return table.group_by("cluster", "node").agg(pl.col("excluded_by").sum()).sort("cluster", "node")
 
 

@@ -70,16 +70,16 @@ def job_accounts(source: Source, window: Window) -> JobAccounts:
     it, where the library's rolling window is not. What happened after the window, such as a restart from an earlier
     step, is not known in it: the figure is what the library would have printed then.
     """
-    told = list(_told(source, window))
-    runs = [each for each, _ in told]
-    buckets = [row for _, rows in told for row in rows]
+    accounted = list(_accounts(source, window))
+    runs = [each for each, _ in accounted]
+    buckets = [row for _, rows in accounted for row in rows]
     return JobAccounts(
         pl.DataFrame(runs, schema=_RUN_ROWS).sort("cluster", "run_id"),
         pl.DataFrame(buckets, schema=_BUCKET_ROWS).sort("cluster", "run_id", "bucket"),
     )
 
 
-def _told(source: Source, window: Window) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
+def _accounts(source: Source, window: Window) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
     logs, executed = computed_logs(source, window.cluster)
     sessions = logs.sessions.filter(pl.col("usable") & (pl.col("stream") == "") & (pl.col("started_at") < high))
@@ -116,8 +116,8 @@ _FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError, pl.except
 
 def _left_out(cluster: str, run: str, error: Exception) -> dict[str, object]:
     """The row of a run whose account could not be made."""
-    said = f"cannot tell: its log could not be computed ({type(error).__name__}: {error}); please report it"
-    return dict.fromkeys(_RUN_ROWS) | {"cluster": cluster, "run_id": run, "note": said}
+    reason = f"cannot tell: its log could not be computed ({type(error).__name__}: {error}); please report it"
+    return dict.fromkeys(_RUN_ROWS) | {"cluster": cluster, "run_id": run, "note": reason}
 
 
 class _Log:
@@ -145,10 +145,10 @@ class _Log:
         self._numbers, self._begins = begun["step"].to_list(), begun["ts"].to_list()
         self._highest = steps["step"].max()
         over = None if run["ended_at"] is None else (run["ended_at"] - window.since).total_seconds()
-        last, heard = moments.select(pl.col("ended_at").max(), pl.col("read_at").max()).row(0)
+        last, last_read = moments.select(pl.col("ended_at").max(), pl.col("read_at").max()).row(0)
         finished = run["state"] == "COMPLETED" and over is not None and over <= until
         self._end = min(last, until) if finished else None
-        self._now = min(until, over if over is not None else until if heard is None else heard)
+        self._now = min(until, over if over is not None else until if last_read is None else last_read)
         if self._end is None:
             self._begin_next(steps, window)
         self._events = (
@@ -175,9 +175,9 @@ class _Log:
         refused = any("the library refuses" in warning for warning in theirs.warnings)
         value = None if refused else theirs.goodput
         differs = value is not None and ours.goodput is not None and abs(value - ours.goodput) >= _VISIBLE
-        said = "cannot tell: the library refuses this log (productive time outside the job's)" if refused else None
+        reason = "cannot tell: the library refuses this log (productive time outside the job's)" if refused else None
         if differs:
-            said = (
+            reason = (
                 f"by the account that adds up: {ours.goodput:.4f} "
                 "(Google's library counts restarts and saves by rules of its own)"
             )
@@ -190,7 +190,7 @@ class _Log:
             "account": ours.goodput,
             "disruptions": theirs.disruptions,
             "max_step": self._highest,
-            "note": said,
+            "note": reason,
         }
         spent = {"productive": theirs.productive_s} | theirs.badput_s
         buckets: list[dict[str, object]] = [
@@ -231,8 +231,8 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
         window: cluster and time.
         accounts: as `job_accounts` returns them, where they are at hand.
     """
-    found = (job_accounts(source, window) if accounts is None else accounts).runs
-    counted = found.filter(pl.col("value").is_not_null() & (pl.col("total_s") > 0))
+    runs = (job_accounts(source, window) if accounts is None else accounts).runs
+    counted = runs.filter(pl.col("value").is_not_null() & (pl.col("total_s") > 0))
     if counted.is_empty():
         return frames.empty(frames.RESULT)
     sums = counted.select(
@@ -240,10 +240,10 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
         exact_sum(pl.col("total_s")),
         ours=exact_sum(pl.col("account") * pl.col("total_s")),
     ).row(0, named=True)
-    said = (
+    basis = (
         f"time-weighted over {counted.height:,} logged runs; GPUs do not count, nor does queueing before a first start"
     )
-    n_refused = found.height - counted.height
+    n_refused = runs.height - counted.height
     refused = f"; {n_refused} logs that the library refuses, or that could not be computed, left out"
     ours = f"; by the account that adds up {sums['ours'] / sums['total_s']:.4f}"
     differs = abs(sums["ours"] - sums["productive_s"]) >= _VISIBLE * sums["total_s"]
@@ -258,7 +258,7 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
             "denominator": [sums["total_s"]],
             "n": [counted.height],
             "evidence_log": [1.0],
-            "note": [said + (refused if found.height > counted.height else "") + (ours if differs else "")],
+            "note": [basis + (refused if runs.height > counted.height else "") + (ours if differs else "")],
         }
     )
     return as_results(row, window, "cluster")
@@ -266,8 +266,8 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
 
 def job_goodput_run_rows(source: Source, window: Window, *, accounts: JobAccounts | None = None) -> pl.DataFrame:
     """Job goodput of each logged run as result rows of the dimension `run`."""
-    found = (job_accounts(source, window) if accounts is None else accounts).runs
-    rows = found.select(
+    runs = (job_accounts(source, window) if accounts is None else accounts).runs
+    rows = runs.select(
         "cluster",
         pl.col("run_id").alias("subject"),
         pl.lit("goodput_job").alias("metric"),
@@ -288,11 +288,11 @@ def bucket_rows(source: Source, window: Window, *, accounts: JobAccounts | None 
     Returns:
         `cluster`, `bucket`, `seconds`, `share` (of all the runs' wall time), `runs` (that have any).
     """
-    found = job_accounts(source, window) if accounts is None else accounts
-    counted = found.runs.filter(pl.col("value").is_not_null()).select("cluster", "run_id", "total_s")
+    job_runs = job_accounts(source, window) if accounts is None else accounts
+    counted = job_runs.runs.filter(pl.col("value").is_not_null()).select("cluster", "run_id", "total_s")
     whole = counted.select(exact_sum(pl.col("total_s"))).item()
     return (
-        found.buckets.join(counted, on=["cluster", "run_id"])
+        job_runs.buckets.join(counted, on=["cluster", "run_id"])
         .group_by("cluster", "bucket")
         .agg(exact_sum(pl.col("seconds")), runs=(pl.col("seconds") > 0).sum().cast(pl.Int64))
         .with_columns(share=pl.col("seconds") / whole)

@@ -30,8 +30,8 @@ def why_apart(source: Reader, window: Window, shown: list[str]) -> tuple[str, ..
 
 
 def _why(source: Reader, window: Window, name: str, shown: list[str]) -> tuple[str, ...]:
-    found = source.query("runs_of_name", cluster=window.cluster, called=name)
-    rows = found.select("run_id", "started_at", "until").rows()
+    matches = source.query("runs_of_name", cluster=window.cluster, called=name)
+    rows = matches.select("run_id", "started_at", "until").rows()
     beside = _beside([(run, started, until) for run, started, until in rows if started and _is_of(run, name)])
     if not beside:
         return ()
@@ -44,22 +44,22 @@ MOST_NAMES = 10
 
 
 def _is_of(run_id: str, name: str) -> bool:
-    found = _PIECE.fullmatch(run_id)
-    return found is not None and found["name"] == name
+    matches = _PIECE.fullmatch(run_id)
+    return matches is not None and matches["name"] == name
 
 
 def _job(run_id: str) -> str:
-    found = _PIECE.fullmatch(run_id)
-    return run_id if found is None else found["job"]
+    matches = _PIECE.fullmatch(run_id)
+    return run_id if matches is None else matches["job"]
 
 
 def _beside(ran: list[tuple[str, datetime, datetime | None]]) -> list[tuple[str, str]]:
     """Pairs that ran at the same time: each run, by its start, with the one before it that lasted longest."""
-    found: list[tuple[str, str]] = []
+    matches: list[tuple[str, str]] = []
     longest: tuple[str, datetime | None] | None = None
     for run, started, until in ran:
         if longest is not None and (longest[1] is None or started < longest[1]):
-            found.append((longest[0], run))
+            matches.append((longest[0], run))
         if longest is None or (longest[1] is not None and (until is None or until > longest[1])):
             longest = (run, until)
-    return found
+    return matches

@@ -47,8 +47,8 @@ class Logs:
 def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
     """Read a cluster's logs and find the attempts that they were part of. Rank 0 stands for all."""
     everyone = source.query("run_sessions", cluster=cluster)
-    said = frames.conform(everyone.filter(pl.col("rank") == 0), frames.SESSIONS)
-    matched = match_sessions(said, attempts, clock_skew_s=clock_skew_s)
+    of_rank_0 = frames.conform(everyone.filter(pl.col("rank") == 0), frames.SESSIONS)
+    matched = match_sessions(of_rank_0, attempts, clock_skew_s=clock_skew_s)
     held = attempts.select(*frames.ATTEMPT_KEY, "milli_gpus")
     return Logs(
         matched.join(held, on=list(frames.ATTEMPT_KEY), how="left", maintain_order="left"),

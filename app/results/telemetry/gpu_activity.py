@@ -77,8 +77,8 @@ def activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holder
         return None
     if not any(_by_hour(day) for day in days):
         hours = samples
-    attempts = _told([_alike(day.attempts, hours) for day in days], ["attempt"], hours)
-    users = _told([_alike(day.users, hours).drop("partition") for day in days], ["user"], hours)
+    attempts = _in_units([_alike(day.attempts, hours) for day in days], ["attempt"], hours)
+    users = _in_units([_alike(day.users, hours).drop("partition") for day in days], ["user"], hours)
     about = held.attempts.select("attempt", *frames.ATTEMPT_KEY, "user", "partition", VERIFICATION)
     return Activity(about.join(attempts, on="attempt").drop("attempt"), users)
 
@@ -109,18 +109,18 @@ def _alike(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     )
 
 
-def _told(days: list[pl.DataFrame], by: list[str], reading: Reading) -> pl.DataFrame:
+def _in_units(days: list[pl.DataFrame], by: list[str], reading: Reading) -> pl.DataFrame:
     """Sums of all days in seconds and units; what no sample told is null."""
     columns = days[0].columns
     sums = in_units(added_up([day.select(columns) for day in days], by), reading)
     sums = sums.rename({"power_w_s": "power_s", "power_w_sum": "energy_j"}).with_columns(
         pl.col("n_samples").cast(pl.Int64)
     )
-    told = {"idle_s": "judged_s", "energy_j": "power_s"}
-    told |= {f"{name}_sum": f"{name}_s" for name in RESOLUTION if name != "power_w"}
+    seconds_of = {"idle_s": "judged_s", "energy_j": "power_s"}
+    seconds_of |= {f"{name}_sum": f"{name}_s" for name in RESOLUTION if name != "power_w"}
     by_hour = pl.col(f"{HOURLY}_s") if f"{HOURLY}_s" in sums.columns else pl.lit(0.0)
     return sums.with_columns(
-        *(pl.when(pl.col(seconds) > 0).then(name).alias(name) for name, seconds in told.items()),
+        *(pl.when(pl.col(seconds) > 0).then(name).alias(name) for name, seconds in seconds_of.items()),
         by_hour.alias(f"{HOURLY}_s"),
     ).drop(f"{HOURLY}_sum", strict=False)
 

@@ -63,18 +63,18 @@ def attempt_node_activity(
 
 
 def node_activity(
-    reader: Reader | Writer, window: Window, there: Occupants, *, metrics: tuple[str, ...] = ()
+    reader: Reader | Writer, window: Window, occupants_: Occupants, *, metrics: tuple[str, ...] = ()
 ) -> NodeActivity | None:
     """What nodes did in the window, by owner and by node; None where there are no samples.
 
     Args:
         reader: where samples are.
         window: cluster and time.
-        there: who was where.
+        occupants_: who was where.
         metrics: of these metrics only; all if none is named.
     """
     owners, nodes = _Sums(["owner", *WHAT]), _Sums(list(SERIES))
-    for day in node_activities(_days(reader, window, metrics), there.within(window.since, window.until)):
+    for day in node_activities(_days(reader, window, metrics), occupants_.within(window.since, window.until)):
         owners.add(day.owners)
         nodes.add(day.nodes)
     if nodes.whole().is_empty():
@@ -119,9 +119,9 @@ def _days(reader: Reader | Writer, window: Window, metrics: tuple[str, ...]) -> 
         span = read_of_day(day, window)
         if span is None:
             continue
-        asked = {"cluster": window.cluster, "since": span[0], "until": span[1]}
-        for first, last in _parts(reader.query("nodes_sampled", **asked)["node"], rows):
-            some = {**asked, "first": first, "last": last, "metrics": ",".join(metrics)}
+        period = {"cluster": window.cluster, "since": span[0], "until": span[1]}
+        for first, last in _parts(reader.query("nodes_sampled", **period)["node"], rows):
+            some = {**period, "first": first, "last": last, "metrics": ",".join(metrics)}
             samples = reader.query("node_samples_between", **some)
             yield with_hours(samples, reader.query("node_hours_between", **some), by=SERIES)
 

@@ -57,8 +57,8 @@ def known(source: Source, cluster: str) -> Known:
         .with_columns(started_at=pl.max_horizontal("started_at", low), ended_at=pl.min_horizontal("ended_at", high))
         .filter(pl.col("started_at") < pl.col("ended_at"))
     )
-    there = inventory(nodes, on_nodes, states, covered)
-    held = holders(on_nodes, attempts, there, covered, verification=rules.other_work.get(VERIFICATION))
+    inventoried = inventory(nodes, on_nodes, states, covered)
+    held = holders(on_nodes, attempts, inventoried, covered, verification=rules.other_work.get(VERIFICATION))
     return Known(rules, _named(source, cluster, attempts, held), on_nodes, covered, held)
 
 
