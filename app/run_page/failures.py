@@ -55,13 +55,25 @@ def _cost_of_all(rows: list[Row]) -> str:
 def _interruption(page: Page, row: Row, restart: Row | None) -> None:
     """When, why, where, its cost; the evidence, and when it ran again."""
     cost = "" if row["cost_gpu_s"] is None else texts.hours(row["cost_gpu_s"], "GPU-h")
-    what = texts.name(row["cause"]).replace("_", " ")
-    whose = "" if row["class"] == what else f" ({row['class']})"
-    place = f" on {texts.name(row['node'])}" if row["node"] else ""
-    left = f"  {texts.moment(row['ended_at'])}  {what}{whose}{place}"
-    page.add((fit(left, page.columns - width(cost) - 1), None), (f" {cost}" if cost else "", "bad"))
-    words = [text for text in (_evidence(row), "" if restart is None else _again(restart)) if text]
-    page.text("; ".join(words), indent=_INDENT, first=_INDENT, meaning="quiet") if words else None
+    evidence, again = _evidence(row), "" if restart is None else _again(restart)
+    head = f"  {texts.moment(row['ended_at'])}  {_cause(row)}"
+    if again and not evidence and width(head) + width(again) + width(cost) + 3 <= page.columns:
+        head, again = f"{head}; {again}", ""
+    page.add((fit(head, page.columns - width(cost) - 1), None), (f" {cost}" if cost else "", "bad"))
+    below = "; ".join(text for text in (evidence, again) if text)
+    if below:
+        page.text(below, indent=_INDENT, first=_INDENT, meaning="quiet")
+
+
+def _cause(row: Row) -> str:
+    """Cause, class and node."""
+    cause = texts.name(row["cause"]).replace("_", " ")
+    kind = "" if row["class"] == _SAME.get(cause, cause) else f" ({row['class']})"
+    return f"{cause}{kind}" + (f" on {texts.name(row['node'])}" if row["node"] else "")
+
+
+_SAME: Final = {"preempted": "preemption"}
+"""Causes that name their class in other words."""
 
 
 def _evidence(row: Row) -> str:
@@ -90,11 +102,7 @@ def _restarts(page: Page, rows: list[Row]) -> None:
     outside = [row for row in rows if not row["in_allocation"]]
     inside = len(rows) - len(outside)
     total = _median_of(outside, "time_to_job_restart_s")
-    words = (
-        [f"{texts.plural(len(outside), 'restart')}, {texts.duration(total)} to start again"]
-        if total is not None
-        else []
-    )
+    words = [] if total is None else [f"{texts.plural(len(outside), 'restart')}, median {texts.duration(total)}"]
     first = _median_of(rows, "time_to_first_step_s")
     if first is not None:
         words.append(f"{texts.duration(first)} from the failure to the first step")
@@ -105,7 +113,7 @@ def _restarts(page: Page, rows: list[Row]) -> None:
     if words:
         page.fact("Restarts", "; ".join(words))
         if stages:
-            page.fact("", f"medians: {stages}")
+            page.fact("", f"stages (medians): {stages}")
 
 
 def _median_of(rows: list[Row], name: str) -> float | None:

@@ -47,11 +47,7 @@ def _used(contents: Contents) -> list[tuple[str, str]]:
         if row["idle_s"] is not None
         else []
     )
-    seen = (
-        ""
-        if row["coverage"] is None
-        else f"samples cover {texts.share(min(1.0, row['coverage']))} of the time it held them"
-    )
+    seen = "" if row["coverage"] is None else f"observed {texts.share(min(1.0, row['coverage']))} of the time"
     return [("Utilisation", ", ".join([*means, *power])), ("", "; ".join([*idle, seen] if seen else idle))]
 
 
@@ -90,7 +86,10 @@ def _incident(row: Row) -> str:
 
 
 def _slow(contents: Contents) -> list[tuple[str, str]]:
-    return [("Slow" if not at else "", _slow_day(contents, row)) for at, row in enumerate(worth(contents.slow)[:_SLOW])]
+    return [
+        ("Slow steps" if not at else "", _slow_day(contents, row))
+        for at, row in enumerate(worth(contents.slow)[:_SLOW])
+    ]
 
 
 def worth(rows: list[Row]) -> list[Row]:
@@ -104,7 +103,7 @@ def _slow_day(contents: Contents, row: Row) -> str:
     suspects = list(dict.fromkeys(texts.name(each["node"]) for each in contents.health if _on(each, row)))
     suspect = f"; suspected: {', '.join(suspects[:3])} (health events)" if suspects else ""
     cost = texts.hours(row["slow_gpu_s"], "GPU-h")
-    return f"{row['day']}: slow steps cost {cost}, {share} of that day's training{suspect}"
+    return f"{row['day']}: {cost}, {share} of that day's training{suspect}"
 
 
 def _on(incident: dict[str, Any], day: Row) -> bool:

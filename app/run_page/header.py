@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from app.run_page import texts
+from app.run_page.lines import LABEL
 from app.run_page.log_only import LOGGED_STATE
 from app.terminal.cells import fit, width
 
@@ -74,7 +75,7 @@ def facts(page: Page, contents: Contents) -> None:
         return
     nodes = _held_nodes(contents)
     if nodes:
-        page.fact("Nodes", nodes)
+        page.fact("Nodes", fit(nodes, page.columns - LABEL).rstrip())
     page.fact("Submitted", f"{texts.moment(run['first_submitted_at'])} UTC")
     page.fact("Started", _started(contents))
     if contents.started:
@@ -138,12 +139,7 @@ def _held(row: Row) -> str:
 
 
 def _held_nodes(contents: Contents) -> str:
-    lists = [texts.name(row["node_list"]) for row in components(contents) if row["node_list"]]
-    text = ", ".join(lists)
-    return text if len(text) <= _NODES else f"{text[:_NODES]}..."
-
-
-_NODES: Final = 130
+    return ", ".join(texts.name(row["node_list"]) for row in components(contents) if row["node_list"])
 
 
 def _started(contents: Contents) -> str:

@@ -31,6 +31,7 @@ def page_of(contents: Contents, terminal: Terminal, *, options: str = "", explai
     page = Page(columns, unicode=terminal.unicode)
     for note in contents.choice.notes:
         page.text(note, meaning="quiet")
+    page.blank()
     header.title(page, contents)
     header.facts(page, contents)
     spending.ettr(page, contents)

@@ -101,17 +101,22 @@ def hours(seconds: float, unit: str, *, of: float | None = None) -> str:
 def adding_up(values: Sequence[float], digits: int) -> list[float]:
     """Values rounded so that they add up to their rounded sum: the largest remainders are rounded up.
 
+    The first is rounded by itself, since it stands elsewhere, too.
+
     >>> adding_up([33.333, 33.333, 33.334], 1), sum(adding_up([33.333, 33.333, 33.334], 1))
     ([33.3, 33.3, 33.4], 100.0)
+    >>> adding_up([93.15, 2.14, 2.35, 2.36], 1)
+    [93.2, 2.1, 2.3, 2.4]
     """
     scale = 10**digits
     exact = [value * scale for value in values]
-    floors = [math.floor(value) for value in exact]
-    missing = round(sum(exact)) - sum(floors)
-    order = sorted(range(len(exact)), key=lambda at: (floors[at] - exact[at], at))
+    whole = round(sum(exact))
+    rounded = [round(float(f"{values[0]:.{digits}f}") * scale), *(math.floor(value) for value in exact[1:])]
+    missing = max(0, whole - sum(rounded))
+    order = sorted(range(1, len(exact)), key=lambda at: (rounded[at] - exact[at], at)) or [0]
     for at in order[:missing]:
-        floors[at] += 1
-    return [value / scale for value in floors]
+        rounded[at] += 1
+    return [value / scale for value in rounded]
 
 
 def size(value: float) -> str:

@@ -18,7 +18,7 @@ def training(page: Page, contents: Contents) -> None:
         return
     page.heading("Training, by its log")
     each = "" if steps.median_s is None else f", median {texts.duration(steps.median_s)}"
-    lost = f"{steps.lost:,} lost (executed again)" if steps.lost else "none lost"
+    lost = f"{steps.lost:,} lost" if steps.lost else "none lost"
     page.fact("Steps", f"{steps.executed:,} executed ({steps.first:,} to {steps.last:,}), {lost}{each}")
     _mfu(page, contents)
     goodput = contents.goodput
@@ -42,9 +42,8 @@ def _mfu(page: Page, contents: Contents) -> None:
     interval = ""
     if row["ci_low"] is not None and row["ci_high"] - row["ci_low"] >= _TELLABLE:
         interval = f" (95 %: {100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f} %)"
-    page.fact(
-        "MFU", f"{texts.share(row['value'])}{interval} by {row['convention']}, over the dense {row['dtype']} peak"
-    )
+    peak = f"over the dense {row['dtype']} peak"
+    page.fact("MFU", f"{texts.share(row['value'])}{interval}, {row['convention']} {peak}")
     words = []
     if contents.mfu_wall is not None:
         words.append(f"{texts.share(row['value'] * contents.mfu_wall)} over all the time it held its GPUs")
