@@ -66,9 +66,15 @@ def table(
         page("".join(f"{line}\n" for line in made), terminal, wide=options.wide)
 
 
-def paragraph(text: str) -> None:
-    """Print a text in lines that fit the terminal; names in it may hold escape sequences."""
-    lines_as_made(wrap(text.translate(_CONTROLS_IN_LINES), Terminal.of().width, indent="  ", first=""))
+def paragraph(text: str, *, first: str = "", indent: str = "  ") -> None:
+    """Print a text in lines that fit the terminal; names in it may hold escape sequences.
+
+    Args:
+        text: of any length.
+        first: before its first line.
+        indent: before the others.
+    """
+    lines_as_made(wrap(text.translate(_CONTROLS_IN_LINES), Terminal.of().width, indent=indent, first=first))
 
 
 def lines_as_made(lines: Iterable[str]) -> None:

@@ -94,8 +94,9 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     for source in SOURCES:
         _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
     console.echo(
-        "\nAccounting gives occupancy, availability, MTTF, interruptions and restarts. It does not record what\n"
-        "allocated GPUs did, so goodput and ETTR are bounds. The other sources add (-: not loaded yet):"
+        "\nAccounting gives occupancy, availability, MTTF, interruptions and restarts.\n"
+        "It does not record what allocated GPUs did, so goodput and ETTR are bounds.\n"
+        "The other sources add (-: not loaded yet):"
     )
     for names, adds in ADDS.items():
         _line("ok" if loaded & set(names) else "-", adds)
@@ -119,7 +120,7 @@ def _sandbox(measures: confinement.Measures) -> None:
 
 
 def _line(state: State, text: str) -> None:
-    console.echo(f"  {state:<5}{text}")
+    console.paragraph(text, first=f"  {state:<5}", indent=" " * 7)
 
 
 def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:

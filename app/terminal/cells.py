@@ -20,7 +20,9 @@ def width(text: str) -> int:
     >>> width("naïve"), width("東京"), width("e\u0301"), width("\x1b[31mred\x1b[0m")
     (5, 4, 1, 3)
     """
-    return cell_len(_ESCAPES.sub("", text) if "\x1b" in text else text)
+    if "\x1b" in text:
+        return width(_ESCAPES.sub("", text).replace("\x1b", ""))
+    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
 def fit(text: str, columns: int, *, right: bool = False) -> str:

@@ -81,7 +81,9 @@ def _lost(lines: list[str], headings: dict[str, tuple[str, str]]) -> list[str]:
     "columns", [80, pytest.param(120, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize(
-    "arguments", [("show", "lost"), ("show", "runs"), ("verify",), ("verify", "--explain"), ("status",)], ids=" ".join
+    "arguments",
+    [("show", "lost"), ("show", "runs"), ("verify",), ("verify", "--explain"), ("status",), ("doctor",)],
+    ids=" ".join,
 )
 def test_no_line_of_the_process_is_wider(arguments: tuple[str, ...], columns: int, root: Path) -> None:
     screen = trackside_in_terminal(*arguments, "--warehouse", str(root), columns=columns)
