@@ -132,6 +132,12 @@ def run(options: argparse.Namespace) -> int:
         whole = len(loaded) == len(reports) and not any(parsed.rows_rejected for parsed in loaded)
         text = f"period that the files count as requested for: {since} to {until}"
         note(text + ("; no row was left out" if whole else ""), quiet=options.quiet)
+    if options.files:
+        from app.cli.ingest_hints import column_hint, zone_hint
+
+        for hint in (*map(column_hint, reports), zone_hint(reports, options)):
+            if hint is not None:
+                note(hint, quiet=options.quiet)
     return finish(reports, files=bool(options.files), quiet=options.quiet)
 
 
