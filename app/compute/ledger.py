@@ -10,7 +10,7 @@ from app.results.telemetry.gpu_activity import VERIFICATION, attempt_activity, g
 from app.results.telemetry.node_activity import attempt_node_activity
 from metrics import frames
 from metrics.ledger.capacity import inventory
-from metrics.ledger.demand import waiting_demand
+from metrics.ledger.demand import waiting
 from metrics.ledger.inputs import place
 from metrics.ledger.ledger import other_work, with_silence
 from metrics.ledger.telemetry_evidence import active_time
@@ -47,15 +47,7 @@ def write_ledger(
         inventory=there,
         attempt_nodes=facts.on_nodes,
         node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
-        demand=waiting_demand(
-            facts.attempts,
-            nodes,
-            there,
-            facts.covered,
-            attempt_nodes=facts.on_nodes,
-            node_states=facts.states,
-            blocks=writer.query("blocks", cluster=cluster),
-        ),
+        demand=frames.empty(frames.DEMAND),  # made of the days that are computed
         states_known=spoken_for(writer, cluster, "slurm.events", rules),
         covered=facts.covered,
         logged=logged,
@@ -63,8 +55,17 @@ def write_ledger(
         other_work=other_work(facts.attempts, rules.other_work),
         straggling=straggling,
     )
+    waits = waiting(
+        facts.attempts,
+        nodes,
+        there,
+        facts.covered,
+        attempt_nodes=facts.on_nodes,
+        node_states=facts.states,
+        blocks=writer.query("blocks", cluster=cluster),
+    )
     writer.append("inventory", with_gpus(there, "gpus"))
-    days = write_days(writer, cluster, inputs, straggling, now=now, full=full)
+    days = write_days(writer, cluster, inputs, waits, straggling, now=now, full=full)
     _write_activity(writer, window, rules, facts, there)
     return days
 

@@ -14,24 +14,34 @@ from app.compute.outcome import Days
 from ingest.tables import columns_of
 from metrics.ledger.inputs import day_of
 from metrics.ledger.sweep import named, pieces
+from metrics.units import DAY_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import date, datetime
 
+    from metrics.ledger.demand import Waiting
     from metrics.ledger.inputs import Inputs
     from queries.warehouse import Writer
 
 
 def write_days(
-    writer: Writer, cluster: str, inputs: Inputs, straggling: pl.DataFrame, *, now: datetime, full: bool
+    writer: Writer,
+    cluster: str,
+    inputs: Inputs,
+    waiting: Waiting,
+    straggling: pl.DataFrame,
+    *,
+    now: datetime,
+    full: bool,
 ) -> Days:
     """Make the ledger of a cluster what its inputs say, within the open transaction.
 
     Args:
         writer: the warehouse.
         cluster: whose ledger.
-        inputs: everything it depends on.
+        inputs: everything that it depends on but demand.
+        waiting: what demand is made of: it is made of the days that are computed.
         straggling: `frames.STRAGGLING`.
         now: kept as `computed_at` of the days that are computed.
         full: compute every day, whatever is known of it.
@@ -39,13 +49,14 @@ def write_days(
     before = {} if full else _known(writer, cluster)
     prints: dict[int, str] = {}
     for first, last in inputs.spans():
-        prints |= inputs.within(first, last).fingerprints()
+        prints |= inputs.within(first, last).fingerprints(waiting.by_time(), waiting.lasting())
     kept = [number for number, said in prints.items() if before.get(_date(number), ("", now))[0] == said]
     for since, until in _gaps(kept):
         writer.run("delete_ledger_days", cluster=cluster, since=since, until=until)
     changed = prints.keys() - set(kept)
     for first, last in _together(changed, inputs):
-        some = inputs.within(first, last)
+        demand = waiting.demand(first * DAY_US, last * DAY_US)
+        some = inputs.within(first, last).with_demand(demand)
         rows = named(pieces(some), some)
         of_these = straggling.filter(pl.col("day").is_between(_date(first), _date(last), closed="left"))
         writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these}, once=True)

@@ -5,6 +5,9 @@ Why it waited is told where the data allow (`metrics.ledger.demand_causes`); whe
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 import polars as pl
 
 from metrics import frames
@@ -45,22 +48,131 @@ def waiting_demand(
     Returns:
         `frames.DEMAND`; a node's intervals do not overlap.
     """
+    return waiting(
+        attempts,
+        nodes,
+        inventory,
+        covered,
+        attempt_nodes=attempt_nodes,
+        node_states=node_states,
+        blocks=blocks,
+    ).demand()
+
+
+def waiting(
+    attempts: pl.DataFrame,
+    nodes: pl.DataFrame,
+    inventory: pl.DataFrame,
+    covered: pl.DataFrame,
+    *,
+    attempt_nodes: pl.DataFrame | None = None,
+    node_states: pl.DataFrame | None = None,
+    blocks: pl.DataFrame | None = None,
+) -> Waiting:
+    """What demand is made of; the arguments are those of `waiting_demand`."""
     waits = _waits(attempts, covered)
     queues = waits.select("cluster", "partition").unique().sort("cluster", "partition").with_row_index("lane")
-    waits = waits.join(queues, on=["cluster", "partition"]).drop("partition")
-    places = _places(nodes, inventory, queues)
+    serving = _serving(nodes, inventory)
+    places = _places(serving, queues)
     homes = places.select("cluster", "node").unique().sort("cluster", "node").with_row_index("home")
-    served = places.join(homes, on=["cluster", "node"]).select("lane", "home")
-    at_nodes = union(waits.select("lane", "started", "ended")).join(served, on="lane")
-    wanted = union(at_nodes.select(pl.col("home").alias("lane"), "started", "ended"))
-    found = wanted.with_columns(pl.lit(None, dtype=pl.String).alias("cause"))
-    if attempt_nodes is not None:
-        idle = _idle(homes, wanted, inventory, attempt_nodes=attempt_nodes, node_states=node_states, covered=covered)
-        found = _with_causes(wanted, causes(waits, served, idle, _standing(homes, blocks)))
-    full = found.join(homes, left_on="lane", right_on="home").with_columns(
-        started_at=frames.from_us("started"), ended_at=frames.from_us("ended")
+    return Waiting(
+        waits, queues, serving, places, homes, inventory, covered, attempt_nodes=attempt_nodes,
+        node_states=node_states, blocks=blocks,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What demand is made of. It is local in time: the demand of a day follows from what waited and was there on it.
+
+    Attributes:
+        waits: as `_waits` returns it.
+        queues: `lane`, `cluster`, `partition`.
+        serving: as `_serving` returns it.
+        places: as `_places` returns it.
+        homes: `home` (the node's number), `cluster`, `node`.
+        inventory: `frames.INVENTORY`.
+        covered: `frames.COVERAGE`.
+        attempt_nodes: `frames.ATTEMPT_NODES`; None: no cause is told.
+        node_states: `frames.NODE_STATES`.
+        blocks: `cluster`, `node`, `block`.
+    """
+
+    waits: pl.DataFrame
+    queues: pl.DataFrame
+    serving: pl.DataFrame
+    places: pl.DataFrame
+    homes: pl.DataFrame
+    inventory: pl.DataFrame
+    covered: pl.DataFrame
+    attempt_nodes: pl.DataFrame | None
+    node_states: pl.DataFrame | None
+    blocks: pl.DataFrame | None
+
+    def demand(self, low: int | None = None, high: int | None = None) -> pl.DataFrame:
+        """Demand, `frames.DEMAND`, from one UTC midnight to before another (microseconds since 1970), or all of it."""
+        waits = self.waits if low is None or high is None else _clipped(self.waits, low, high)
+        waits = waits.join(self.queues, on=["cluster", "partition"]).drop("partition")
+        served = self.places.join(self.homes, on=["cluster", "node"]).select("lane", "home")
+        at_nodes = union(waits.select("lane", "started", "ended")).join(served, on="lane")
+        wanted = union(at_nodes.select(pl.col("home").alias("lane"), "started", "ended"))
+        found = wanted.with_columns(pl.lit(None, dtype=pl.String).alias("cause"))
+        if self.attempt_nodes is not None:
+            idle = _idle(
+                self.homes, wanted, self.inventory, attempt_nodes=_during(self.attempt_nodes, low, high),
+                node_states=self.node_states, covered=self.covered,
+            )  # fmt: skip
+            found = _with_causes(wanted, causes(waits, served, idle, _standing(self.homes, self.blocks)))
+        full = found.join(self.homes, left_on="lane", right_on="home").with_columns(
+            started_at=frames.from_us("started"), ended_at=frames.from_us("ended")
+        )
+        return frames.conform(full, frames.DEMAND)
+
+    def by_time(self) -> tuple[pl.DataFrame, ...]:
+        """What a day's demand depends on and no other input of the ledger tells, with `started` and `ended`."""
+        states = frames.empty(frames.NODE_STATES) if self.node_states is None else self.node_states
+        return self.waits, states.select("cluster", "node", *_TIMES), self._nodes()
+
+    def lasting(self) -> str:
+        """Digest of what the demand of every day depends on: how large the nodes of a partition are."""
+        kinds = (
+            self._nodes()
+            .group_by("cluster", "serves")
+            .agg(pl.col("milli_gpus").max(), pl.col("block").is_not_null().all())
+        )
+        return f"{kinds.height} {kinds.hash_rows(seed=0).sum()} {self.attempt_nodes is None}"
+
+    def _nodes(self) -> pl.DataFrame:
+        """Nodes while they were there: the partitions that they serve, and the block in which they stand."""
+        key = ["cluster", "node"]
+        names = pl.col("partitions").list.sort().list.join(",").alias("serves")
+        there = self.inventory.select(*key, "milli_gpus", *_TIMES).join(
+            self.serving.select(*key, names), on=key, how="left"
+        )
+        if self.blocks is None:
+            return there.with_columns(block=pl.lit(None, dtype=pl.String))
+        return there.join(self.blocks.unique(key), on=key, how="left")
+
+
+_TIMES: Final = (
+    pl.col("started_at").dt.epoch("us").alias("started"),
+    pl.col("ended_at").dt.epoch("us").fill_null(2**62).alias("ended"),
+)
+
+
+def _clipped(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    return rows.filter((pl.col("started") < high) & (pl.col("ended") > low)).with_columns(
+        pl.col("started", "ended").clip(low, high)
     )
-    return frames.conform(full, frames.DEMAND)
+
+
+def _during(attempt_nodes: pl.DataFrame, low: int | None, high: int | None) -> pl.DataFrame:
+    """Attempts on nodes that may have held them between two moments."""
+    if low is None or high is None:
+        return attempt_nodes
+    since, until = pl.from_epoch(pl.Series([low, high]), "us").dt.replace_time_zone("UTC").to_list()
+    over = pl.col("ended_at").is_null() | (pl.col("ended_at") > since)
+    return attempt_nodes.filter((pl.col("started_at") < until) & over)
 
 
 _NOT_WAITING = r"^(JobHeld|Dependency|BadConstraints|PartitionNodeLimit|PartitionTimeLimit|.*NotAllowed|Invalid)"
@@ -102,15 +214,19 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _places(nodes: pl.DataFrame, inventory: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
-    """Which nodes serve which queue (a partition of a cluster, `lane`)."""
+def _serving(nodes: pl.DataFrame, inventory: pl.DataFrame) -> pl.DataFrame:
+    """Nodes that were there and the partitions that they serve by the last report: `cluster`, `node`, `partitions`."""
     newest = nodes.sort("valid_from").group_by("cluster", "node").agg(pl.col("partitions").last())
-    there = inventory.select("cluster", "node").unique().join(newest, on=["cluster", "node"], how="left")
+    return inventory.select("cluster", "node").unique().join(newest, on=["cluster", "node"], how="left")
+
+
+def _places(serving: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
+    """Which nodes serve which queue (a partition of a cluster, `lane`)."""
     told = pl.col("partitions").list.len().fill_null(0) > 0
     by_name = queues.join(
-        there.filter(told).explode("partitions"), left_on=["cluster", "partition"], right_on=["cluster", "partitions"]
+        serving.filter(told).explode("partitions"), left_on=["cluster", "partition"], right_on=["cluster", "partitions"]
     )
-    anywhere = queues.join(there.filter(~told).select("cluster", "node"), on="cluster")
+    anywhere = queues.join(serving.filter(~told).select("cluster", "node"), on="cluster")
     return pl.concat([by_name.select("lane", "cluster", "node"), anywhere.select("lane", "cluster", "node")])
 
 
@@ -125,12 +241,10 @@ def _idle(
 ) -> Idle:
     """What there was, who held it and what was out of service, by number of the node."""
     key = ["cluster", "node"]
-    ended = pl.col("ended_at").dt.epoch("us")
-    times = (pl.col("started_at").dt.epoch("us").alias("started"), ended.fill_null(2**62).alias("ended"))
-    there = inventory.join(homes, on=key).select("home", *times, pl.col("milli_gpus").alias("gpus"))
+    there = inventory.join(homes, on=key).select("home", *_TIMES, pl.col("milli_gpus").alias("gpus"))
     held = allocated_intervals(attempt_nodes, covered).join(homes, on=key)
     states = frames.empty(frames.NODE_STATES) if node_states is None else node_states
-    out = states.join(homes, on=key).select("home", *times)
+    out = states.join(homes, on=key).select("home", *_TIMES)
     return Idle(
         wanted.rename({"lane": "home"}),
         there.filter(pl.col("gpus") > 0),

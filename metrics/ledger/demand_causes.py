@@ -206,7 +206,8 @@ class _Partitions:
         self._members = {lane: _flags(served.filter(pl.col("lane") == lane)["home"], many) for lane in self._kinds}
         self._block = np.full(many, -1, dtype=np.int64)
         self._block[standing["home"].to_numpy()] = standing["block"].to_numpy()
-        sets = served.group_by("home").agg(pl.col("lane").unique().sort())
+        asked = served.filter(pl.col("lane").is_in(list(self._kinds)))  # nothing waits for the others
+        sets = asked.group_by("home").agg(pl.col("lane").unique().sort())
         self._groups = [(lanes, _flags(homes, many)) for lanes, homes in sets.group_by("lane").agg("home").iter_rows()]
 
     def told(self, pieces: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:

@@ -20,9 +20,9 @@ from metrics.ledger.capacity import allocated_intervals, unknown_intervals
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Part of every fingerprint. To be raised whenever the same inputs come to mean other rows of the ledger."""
 
 ROWS_AT_ONCE: Final = 1_000_000
@@ -90,14 +90,26 @@ class Inputs:
         }
         return replace(self, **clipped)
 
-    def fingerprints(self) -> dict[int, str]:
-        """For each day with capacity a digest of everything that its rows depend on, whatever the order of rows."""
+    def with_demand(self, demand: pl.DataFrame) -> Inputs:
+        """With other demand: `frames.DEMAND`."""
+        numbers = self.lanes.with_row_index("lane")
+        placed = frames.conform(demand, frames.DEMAND).join(numbers, on=["cluster", "node"])
+        return replace(self, demand=placed.select("lane", *_SPAN, "cause"))
+
+    def fingerprints(self, others: Sequence[pl.DataFrame] = (), lasting: str = "") -> dict[int, str]:
+        """For each day with capacity a digest of everything that its rows depend on, whatever the order of rows.
+
+        Args:
+            others: further rows that a day depends on, with `started` and `ended`, where demand is made of them later.
+            lasting: what every day depends on beside them.
+        """
         first, last = self.days()
         named = _with_names(self.within(first, last))
-        parts = [_by_day(rows, seed) for seed, rows in enumerate(named.values())]
+        further = [_clipped(rows, first * DAY_US, last * DAY_US) for rows in others]
+        parts = [_by_day(rows, seed) for seed, rows in enumerate([*named.values(), *further])]
         found = {}
         for day in range(first, last):
-            told = [VERSION, *(f"{part.get(day, (0, 0))}" for part in parts)]
+            told = [VERSION, lasting, *(f"{part.get(day, (0, 0))}" for part in parts)]
             if day in parts[0]:  # capacity
                 found[day] = hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
         return found

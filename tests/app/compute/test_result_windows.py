@@ -144,7 +144,7 @@ class Cluster:
 
     def compute(self, *, full: bool = False) -> list[str]:
         """Compute; returns how many windows of each cluster changed, as it was reported."""
-        said: list[str] = []
+        reported: list[str] = []
         computing.compute(
             self.writer,
             self.settings,
@@ -153,7 +153,7 @@ class Cluster:
             full=full,
             progress=lambda what, *_: said.append(what),
         )
-        return [each.partition("results: ")[2] for each in said if "windows changed" in each]
+        return [each.partition("results: ")[2] for each in reported if "windows changed" in each]
 
     def results(self) -> dict[str, pl.DataFrame]:
         tables = {name: self.writer.table(name) for name in ALL_RESULTS}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TypedDict
 
 import polars as pl
 import pytest
@@ -11,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
+from metrics.intervals import split_days
 from metrics.ledger import demand_causes
-from metrics.ledger.demand import waiting_demand
+from metrics.ledger.demand import Waiting, waiting, waiting_demand
+from metrics.ledger.inputs import place as place_inputs
+from metrics.units import DAY_US
 from tests.metrics.ledger import slow_demand
 from tests.metrics.ledger.slow_demand import Job, Place, Places
 from tests.metrics.tables import rows
@@ -32,6 +37,20 @@ def span(start: int, end: int) -> pl.DataFrame:
 
 
 def demand(places: Places, jobs: list[Job]) -> pl.DataFrame:
+    return waiting_demand(**reported(places, jobs))
+
+
+class Reported(TypedDict):
+    attempts: pl.DataFrame
+    nodes: pl.DataFrame
+    inventory: pl.DataFrame
+    covered: pl.DataFrame
+    attempt_nodes: pl.DataFrame
+    node_states: pl.DataFrame
+    blocks: pl.DataFrame
+
+
+def reported(places: Places, jobs: list[Job]) -> Reported:
     waits = rows(
         frames.ATTEMPTS,
         *(
@@ -71,15 +90,15 @@ def demand(places: Places, jobs: list[Job]) -> pl.DataFrame:
     ]
     standing = {"cluster": pl.String, "node": pl.String, "block": pl.String}
     blocks = [("c", name, place.block) for name, place in places.items() if place.block is not None]
-    return waiting_demand(
-        waits,
-        rows(frames.NODES, *nodes),
-        rows(frames.INVENTORY, *there),
-        span(0, UNTIL),
-        attempt_nodes=rows(frames.ATTEMPT_NODES, *held),
-        node_states=rows(frames.NODE_STATES, *out),
-        blocks=pl.DataFrame(blocks, schema=standing, orient="row"),
-    )
+    return {
+        "attempts": waits,
+        "nodes": rows(frames.NODES, *nodes),
+        "inventory": rows(frames.INVENTORY, *there),
+        "covered": span(0, UNTIL),
+        "attempt_nodes": rows(frames.ATTEMPT_NODES, *held),
+        "node_states": rows(frames.NODE_STATES, *out),
+        "blocks": pl.DataFrame(blocks, schema=standing, orient="row"),
+    }
 
 
 def ticks(result: pl.DataFrame) -> Counter[tuple[str, str | None]]:
@@ -260,6 +279,63 @@ def test_the_slow_reading_agrees(cluster: tuple[Places, list[Job]], piece: int) 
             for tick in range(UNTIL)
         )
         assert sum(n for (node, _), n in ticks(result).items() if node == name) == waited
+
+
+DAYS = (20_513, 20_514)
+"""Days since 1970 that the ticks are in."""
+
+
+def of_day(queue: Waiting, day: int) -> pl.DataFrame:
+    return queue.demand(day * DAY_US, (day + 1) * DAY_US).sort("node", "started_at")
+
+
+@settings(max_examples=50, deadline=None)
+@given(clusters())
+def test_demand_of_each_day_is_that_of_all_days_cut_at_midnight(cluster: tuple[Places, list[Job]]) -> None:
+    queue = waiting(**reported(*cluster))
+    ends = [pl.col(name).dt.epoch("us").alias(name.removesuffix("_at")) for name in ("started_at", "ended_at")]
+    whole = split_days(queue.demand().select("node", *ends, "cause")).sort("node", "started")
+    by_day = pl.concat([of_day(queue, day) for day in DAYS]).select("node", *ends, "cause").sort("node", "started")
+    assert by_day.equals(whole)
+
+
+@settings(max_examples=50, deadline=None)
+@given(clusters(), st.sampled_from(["job", "hold", "out", "block", "node"]))
+def test_days_of_the_same_fingerprint_have_the_same_demand(cluster: tuple[Places, list[Job]], what: str) -> None:
+    places, jobs = cluster
+    name, place = next(iter(places.items()))
+    later = {
+        "job": (places, jobs[1:]),
+        "hold": (places | {name: replace(place, held=place.held[1:])}, jobs),
+        "out": (places | {name: replace(place, out=place.out[1:])}, jobs),
+        "block": (places | {name: replace(place, block=None)}, jobs),
+        "node": (places | {"other": replace(place, gpus=8)}, jobs),
+    }[what]
+    before, after = (fingerprints(reported(*each)) for each in (cluster, later))
+    for day in before.keys() & after.keys():
+        if before[day] == after[day]:
+            assert of_day(waiting(**reported(*cluster)), day).equals(of_day(waiting(**reported(*later)), day))
+
+
+def fingerprints(known: Reported) -> dict[int, str]:
+    queue = waiting(**known)
+    inputs = place_inputs(
+        inventory=known["inventory"],
+        attempt_nodes=known["attempt_nodes"],
+        node_states=known["node_states"],
+        demand=frames.empty(frames.DEMAND),
+        states_known=known["covered"],
+        covered=known["covered"],
+    )
+    return inputs.fingerprints(queue.by_time(), queue.lasting())
+
+
+def test_another_days_jobs_leave_a_fingerprint_as_it_is() -> None:
+    """The first day ends with the twelfth tick."""
+    first, later = Job(MAIN, 5, 9, 8), Job(("scav",), 14, 16, 8)
+    before, after = (fingerprints(reported({"n1": FREE}, jobs)) for jobs in ([first], [first, later]))
+    assert before[DAYS[0]] == after[DAYS[0]]
+    assert before[DAYS[1]] != after[DAYS[1]]
 
 
 def _idle_ticks(result: pl.DataFrame, places: Places) -> slow_demand.Seconds:
