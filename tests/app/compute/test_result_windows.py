@@ -151,7 +151,7 @@ class Cluster:
             now=LATER if full else NOW,
             since=self.since,
             full=full,
-            progress=lambda what, *_: said.append(what),
+            progress=lambda what, *_: reported.append(what),
         )
         return [each.partition("results: ")[2] for each in reported if "windows changed" in each]
 
