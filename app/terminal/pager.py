@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
@@ -34,16 +35,24 @@ def page(text: str, terminal: Terminal, environment: Mapping[str, str] | None = 
     command = _command(values.get("PAGER", "less"))
     if terminal.moves and command and command != ["cat"] and lines(text, terminal) >= (terminal.height or 0):
         sys.stdout.flush()
-        try:
-            subprocess.run(
-                command, input=text.encode(), env={"LESS": _LESS + ("S" if wide else ""), **values}, check=False
-            )
-        except OSError:
-            pass  # there is no such program: as without one
-        else:
+        if _through(command, text, {"LESS": _LESS + ("S" if wide else ""), **values}):
             return
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def _through(command: list[str], text: str, environment: dict[str, str]) -> bool:
+    """Whether the pager could be started. Ctrl-C is the pager's while it runs: `less` stops a search with it."""
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+    except OSError:
+        return False
+    ours = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pager has started with its own
+    try:
+        process.communicate(text.encode())
+    finally:
+        signal.signal(signal.SIGINT, ours)
+    return True
 
 
 def _command(text: str) -> list[str]:

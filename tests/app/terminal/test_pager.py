@@ -38,6 +38,13 @@ def test_without_a_pager_everything_is_printed(env: dict[str, str]) -> None:
     assert printed(30, **env) == "line\n" * 30
 
 
+def test_an_interrupt_is_the_pagers(tmp_path: Path) -> None:
+    fake = tmp_path / "pager"
+    fake.write_text("#!/bin/sh\ncat > /dev/null\nkill -INT $PPID\nsleep 1\necho still here\n")
+    fake.chmod(0o755)
+    assert printed(30, PAGER=str(fake)) == "still here\n"
+
+
 def test_less_shows_colours_and_leaves_the_text_on_the_screen(tmp_path: Path) -> None:
     fake = tmp_path / "less"
     fake.write_text("#!/bin/sh\necho options $LESS\n")
