@@ -62,6 +62,9 @@ MARKER = ".trackside-demo"
 OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana")
 """What a demo puts into its folder, and may delete there."""
 
+NEEDS = "The demo needs about two minutes on two free cores, 5 GB of memory and 0.5 GB of disk."
+"""What it needs with its usual size."""
+
 PERIOD = "2026-10"
 """The period of the report."""
 
@@ -84,7 +87,11 @@ def serve(folder: Path, settings: config.Config, address: tuple[str, int]) -> No
 def show(folder: Path, settings: config.Config, *, simulated: Settings | None = None, quiet: bool = False) -> None:
     """Make what is not there yet, then print the numbers next to the truth, the verdicts, and where everything is."""
     made = Folder.open(folder, simulated or Settings())
-    for step in _steps(made, settings):
+    steps = _steps(made, settings)
+    needs = _needs(made, steps)
+    if needs and not quiet:
+        output.echo(needs)
+    for step in steps:
         _do(step, made, quiet=quiet)
     truth = json.loads((folder / "truth.json").read_text("utf-8"))
     with open_reader(folder / "warehouse") as reader:
@@ -240,6 +247,13 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
         _Step("report", "write the report", lambda _: _report(made.path, settings)),
         _Step("boards", "write the Grafana boards", lambda _: _boards(made.path)),
     ]
+
+
+def _needs(made: Folder, steps: Sequence[_Step]) -> str:
+    """What the demo needs of the machine; empty for one that is done, and for a simulation of another size."""
+    if made.simulated != Settings() or all(step.name in made.done for step in steps):
+        return ""
+    return f"{NEEDS} Steps that are done are kept when you stop it."
 
 
 def _simulate(made: Folder, report_progress: ReportProgress) -> str:

@@ -83,6 +83,22 @@ def test_new_demo_starts_over_and_deletes_only_its_own_files(
     assert sorted(path.name for path in work.iterdir()) == [demo.MARKER, "notes.txt"]
 
 
+def test_the_needs_are_printed_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_do", stopped)
+    for quiet, shown in ((False, f"{demo.NEEDS} Steps that are done are kept when you stop it.\n"), (True, "")):
+        with pytest.raises(KeyboardInterrupt):
+            demo.show(tmp_path / "d", config.Config(), quiet=quiet)
+        assert capsys.readouterr().out == shown
+    with pytest.raises(KeyboardInterrupt):
+        demo.show(tmp_path / "small", config.Config(), simulated=SMALL)
+    assert capsys.readouterr().out == "", "the needs are those of the usual size"
+
+
 @pytest.mark.parametrize("marker", ["", "{", "[]", '{"done": 3}', "\x00"])
 def test_a_marker_that_cannot_be_read_means_that_nothing_is_done(tmp_path: Path, marker: str) -> None:
     (tmp_path / demo.MARKER).write_text(marker)
