@@ -107,7 +107,7 @@ def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Training:
         exporters = {name: stack.enter_context(DcgmExporter(name)) for name in ("n1", "n2", "n3")}
         for exporter in exporters.values():
             busy(exporter, 0.0)
-        prometheus = stack.enter_context(PrometheusLab([e.address for e in exporters.values()], scrape_s=1))
+        prometheus = stack.enter_context(PrometheusLab(targets=[e.address for e in exporters.values()], scrape_s=1))
         idle_job = lab.sbatch("sleep 600", "-p", "main", "-w", "n3", "-N1", "--gres=gpu:8")
         job = lab.sbatch(
             f"cd {work} && /usr/bin/python3 loop.py {work} {LAST}",
