@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.guides import copied_packages, run_python, written_files
 from tests.support.warehouses import from_accounting
 
-ROOT = Path(__file__).resolve().parent.parent
-GUIDES = ROOT / "app" / "docs" / "developing"
-PACKAGES = ("app", "dashboards", "ingest", "metrics", "queries")
-FILE = re.compile(r"^`([\w/]+\.py)`\n\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAGE = """
 import sys
@@ -36,13 +30,9 @@ assert title.startswith("Clusters"), title
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the packages in which somebody has followed the four guides."""
-    root = tmp_path_factory.mktemp("checkout")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    root = copied_packages(tmp_path_factory.mktemp("checkout"))
     for guide in ("verb", "question", "page", "board"):
-        ((path, text),) = FILE.findall((GUIDES / f"adding-a-{guide}.md").read_text("utf-8"))
-        assert not (root / path).exists()
-        (root / path).write_text(text, encoding="utf-8")
+        assert len(written_files(root, guide)) == 1
     return root
 
 
@@ -51,35 +41,26 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(from_accounting(tmp_path_factory.mktemp("one_file"), jobs=40))
 
 
-def _python(checkout: Path, *arguments: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(checkout)}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=checkout, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_guide_verb_runs_and_is_listed(checkout: Path, warehouse: str) -> None:
-    assert "list the clusters that data are loaded of" in _python(checkout, "-m", "app.cli.main", "--help")
-    assert _python(checkout, "-m", "app.cli.main", "clusters", "--warehouse", warehouse) == "tiny\n"
+    assert "list the clusters that data are loaded of" in run_python(checkout, "-m", "app.cli.main", "--help")
+    assert run_python(checkout, "-m", "app.cli.main", "clusters", "--warehouse", warehouse) == "tiny\n"
 
 
 @pytest.mark.slow
 def test_guide_question_answers_and_is_listed(checkout: Path, warehouse: str) -> None:
     show = ("-m", "app.cli.main", "show")
-    assert "attempts of each partition" in _python(checkout, *show, "--help")
-    rows = json.loads(_python(checkout, *show, "partitions", "--format", "json", "--warehouse", warehouse))
+    assert "attempts of each partition" in run_python(checkout, *show, "--help")
+    rows = json.loads(run_python(checkout, *show, "partitions", "--format", "json", "--warehouse", warehouse))
     assert sum(row["attempts"] for row in rows) >= 40
-    documented = _python(checkout, "-c", "from app.api import Warehouse; print(Warehouse.partitions.__doc__)")
+    documented = run_python(checkout, "-c", "from app.api import Warehouse; print(Warehouse.partitions.__doc__)")
     assert "Attempts of each partition." in documented
 
 
 def test_guide_page_is_shown_and_listed(checkout: Path, warehouse: str) -> None:
-    _python(checkout, "-c", PAGE, warehouse)
+    run_python(checkout, "-c", PAGE, warehouse)
 
 
 def test_guide_board_is_built(checkout: Path, tmp_path: Path) -> None:
-    _python(checkout, "-m", "app.cli.main", "dashboards", "build", "--dir", str(tmp_path))
+    run_python(checkout, "-m", "app.cli.main", "dashboards", "build", "--dir", str(tmp_path))
     assert json.loads((tmp_path / "boards" / "copy.json").read_text("utf-8"))["title"] == "Copy"
