@@ -35,7 +35,7 @@ HOLD_STEPS: Final = 5
 """A sample that does not say for how long it speaks does so until the next one, for at most so many steps."""
 
 _REACH: Final = 1 << 40
-"""Milliseconds between lanes in a sort key: far more than samples of a day and what they speak for can span."""
+"""Milliseconds between lanes in a sort key: far more than samples of a day and what they cover can span."""
 
 _NEVER: Final = 1 << 60
 """A time in microseconds that never comes."""
@@ -178,7 +178,7 @@ class Grid:
         width: how many GPUs are put together in a lane.
         offset: first sample of each lane, and the number of samples at the end.
         ts: beginning of each sample, milliseconds since 1970.
-        span: milliseconds that it speaks for, never beyond the next one's beginning.
+        span: milliseconds that it covers, never beyond the next one's beginning.
         values: by quantity and sample, in whole parts, summed over the lane's GPUs. `<column>_known` and `idle_known`
             are 1 where a sample has a value.
     """

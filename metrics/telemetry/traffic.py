@@ -21,7 +21,7 @@ class Traffic:
     Attributes:
         amounts: metric (a rate) -> name of its amount.
         means: name -> amounts whose ratio it is: such as response time by operations.
-        main: the amount whose observed time is the time that samples speak for.
+        main: the amount whose observed time is the time that samples cover.
         whole: the same metrics as counted for whole nodes by other exporters -> metric of `amounts`.
         whole_name: what their device is called.
     """
@@ -76,7 +76,7 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
         by: columns that name a subject; none for devices alone.
 
     Returns:
-        `by`, `device`, `n_nodes`, `observed_s` (node-seconds that the main amount speaks for), each amount (null where
+        `by`, `device`, `n_nodes`, `observed_s` (node-seconds that the main amount covers), each amount (null where
         nothing tells it) and `AMOUNT_per_s` (per node), `shared_s`, `shared_AMOUNT`, and the means.
     """
     known = sums.filter(pl.col("metric").is_in(of.metrics)).with_columns(

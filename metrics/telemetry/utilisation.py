@@ -106,7 +106,7 @@ METRICS = (
     Metric(
         name="telemetry_coverage",
         unit="ratio",
-        summary="Of the GPU-time that attempts were allocated, the share that samples of their GPUs speak for.",
+        summary="Of the GPU-time that attempts were allocated, the share that samples of their GPUs cover.",
         formula="GPU-seconds observed and told whose they are / allocated GPU-seconds, node checks left out",
         query="attempt_activity",
         function=utilisation,
