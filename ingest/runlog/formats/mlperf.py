@@ -97,7 +97,7 @@ def translate(data: bytes, facts: Mapping[str, Any]) -> Translation:
             continue
         try:
             log.take(at + 1, _entry(line[start + len(MARK) :]))
-        except (msgspec.DecodeError, ValueError, RecursionError):
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
             log.out.lines[at + 1] = line
     log.close(facts)
     log.out.lines = log.out.lines[1:] if not log.out.lines[0] else log.out.lines

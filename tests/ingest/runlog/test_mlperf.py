@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ingest.runlog.formats.registry import as_run_log, recognised
 from ingest.runlog.parse import parse_runlog
@@ -101,3 +104,37 @@ def test_lines_with_other_output_before_the_mark_are_read() -> None:
 @pytest.mark.parametrize("head", [b'{"type":"run","v":1}\n', b"", b"JobID|State\n"])
 def test_other_files_are_no_mlperf_log(head: bytes) -> None:
     assert recognised(head) is None
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+KEYS = ("init_start", "init_stop", "run_start", "run_stop", "eval_start", "eval_stop", "tracked_stats", "cache_clear")
+FACTS_OF_LOG = ("global_batch_size", "max_sequence_length", "submission_platform", "submission_benchmark")
+STATS = st.fixed_dictionaries({"train_step_time": VALUES, "reduced_train_loss": VALUES})
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> str:
+    """A line as damaged software may write it."""
+    entry = {
+        "time_ms": draw(st.floats() | st.integers(-5, 4_000_000_000_000) | VALUES),
+        "key": draw(st.sampled_from(KEYS + FACTS_OF_LOG) | st.text(max_size=5)),
+        "value": draw(STATS | VALUES),
+        "metadata": draw(st.fixed_dictionaries({"step": VALUES}) | VALUES),
+    }
+    line = ":::MLLOG " + json.dumps(entry)
+    return line[: draw(st.integers(0, len(line)))] if draw(st.booleans()) else line
+
+
+@given(st.lists(entries(), min_size=1, max_size=6))
+@example([':::MLLOG {"time_ms": 1.7e12, "key": "global_batch_size", "value": 5e-324}',
+          ':::MLLOG {"time_ms": 1.7e12, "key": "tracked_stats", "metadata": {"step": 9.0}, "value": '
+          '{"train_step_time": 1.0, "reduced_train_loss": 1.0}}'])  # fmt: skip
+def test_no_line_stops_a_log_and_none_vanishes(lines: list[str]) -> None:
+    text = MlperfRun(steps=1).text() + "\n".join(lines) + "\n"
+    result = parsed(text)
+    assert result.frames["steps"].height >= 1
+    assert result.rows_read == result.rows_loaded + result.rows_duplicate + result.rows_skipped + result.rows_rejected
