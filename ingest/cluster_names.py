@@ -61,7 +61,7 @@ def which_cluster(subject: str, names: Collection[str], option: str = "--cluster
 def foreign(cluster: str | None, clusters: Iterable[str]) -> list[LoadWarning]:
     """A warning where a text is of other clusters than the one passed.
 
-    >>> foreign("alpha", {"alpha", "beta"}), foreign(None, {"beta"})
+    >>> [warning.message for warning in foreign("alpha", {"alpha", "beta"})], foreign(None, {"beta"})
     (['rows name other clusters than alpha: beta'], [])
     """
     others = sorted(set(clusters) - {str(cluster)})

@@ -15,6 +15,7 @@ from app.compute.stored_results import forget_results, write_results
 from app.compute.unchanged import FACT
 from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
+from app.results.constants import constants_text
 from app.results.runs.run_logs import read_logs
 from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
 from app.results.stored import RESULTS
@@ -252,12 +253,6 @@ def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.
             "until": [window.until],
             "computed_at": [now],
             "data_version": [writer.data_version],
-            "constants": [_json(constants)],
+            "constants": [constants_text(constants)],
         }
     )
-
-
-def _json(values: dict[str, object]) -> str:
-    import json  # noqa: PLC0415 - only here
-
-    return json.dumps(values, sort_keys=True, default=list)

@@ -6,7 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.window import Source
+
+
+def constants_text(constants: Mapping[str, Any]) -> str:
+    """Constants as the table `computes` keeps them: one JSON text. All are finite by the configuration's rules."""
+    return json.dumps(constants, sort_keys=True, default=list)
 
 
 def constants_of(text: str) -> dict[str, Any]:

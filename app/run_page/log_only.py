@@ -6,12 +6,12 @@ them as they do where accounting is loaded. Nothing is stored, and no `trackside
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
+from app.results.constants import constants_text
 from app.results.runs.run_logs import read_logs
 from app.run_page.one_run import OneRun
 from app.window import Window
@@ -151,7 +151,7 @@ class LogOnly:
         )
 
     def _computed(self) -> pl.DataFrame:
-        constants = json.dumps(self._rules.model_dump(), sort_keys=True, default=list)
+        constants = constants_text(self._rules.model_dump())
         window = self.window
         return pl.DataFrame(
             [{"cluster": window.cluster, "since": window.since, "until": window.until, "constants": constants}]

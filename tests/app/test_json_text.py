@@ -104,8 +104,8 @@ def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
     }
     assert result == {
         "app/claims/verdict_text.py",  # verdicts, stored in meta and read by itself
-        "app/compute/pipeline.py",  # constants, all finite by the configuration's rules
         "app/json_text.py",
+        "app/results/constants.py",  # constants, all finite by the configuration's rules
         "app/service/integrity.py",  # how far a scan came: names of files
         "dashboards/grafana.py",  # boards: made of code alone
         "ingest/future.py",  # the raw text of a refused row, cut at a length, never read again
