@@ -10,7 +10,6 @@ MFU has a reading over the peak of either.
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
@@ -22,6 +21,7 @@ import polars as pl
 from app.errors import UsageError
 from app.reproduce.publication import Comparison, Publication, Sources, computed_windows
 from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
+from ingest.files.input import Input
 from ingest.runlog.formats.mlperf import MODELS, RUN_START, RUN_STOP, translate
 from ingest.runlog.parse import parse_runlog
 from metrics.mfu.mfu import step_mfu
@@ -121,11 +121,6 @@ def _cluster(submitter: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", submitter)
 
 
-def _text(path: Path) -> bytes:
-    data = path.read_bytes()
-    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-
-
 def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
     """A log, and the job that it implies."""
     nodes, gpus = described["nodes"], described["nodes"] * described["gpus_per_node"]
@@ -140,7 +135,7 @@ def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
         "dtype": DTYPE,
     }
     try:
-        parsed = parse_runlog(translate(_text(log), facts).data, origin=str(log))
+        parsed = parse_runlog(translate(Input(str(log)).whole(), facts).data, origin=str(log))
     except ValueError as error:
         sources.left_out.append(f"{log}: {error}")
         return
