@@ -48,8 +48,9 @@ def write_days(
     """
     before = {} if full else _known(writer, cluster)
     prints: dict[int, str] = {}
+    by_time, lasting = waiting.by_time(), waiting.lasting()
     for first, last in inputs.spans():
-        prints |= inputs.within(first, last).fingerprints(waiting.by_time(), waiting.lasting())
+        prints |= inputs.within(first, last).fingerprints(by_time, lasting)
     kept = [number for number, said in prints.items() if before.get(_date(number), ("", now))[0] == said]
     for since, until in _gaps(kept):
         writer.run("delete_ledger_days", cluster=cluster, since=since, until=until)

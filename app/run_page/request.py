@@ -134,7 +134,7 @@ def _last(reader: Reader, cluster: str | None, user: str | None) -> RunChoice:
     newest = reader.query("newest_runs", cluster=cluster, owner=None, most=1)
     if newest.is_empty():
         raise UsageError(_nothing(reader))
-    return _choice(newest, "The newest run; another one: trackside run ID" if newest.height else "")
+    return _choice(newest, "The newest run; another one: trackside run ID")
 
 
 def _choice(rows: pl.DataFrame, note: str) -> RunChoice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from app.formatting import display, measured
 from app.visible import visible
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def share(value: float | None) -> str:
     >>> share(0.12345), share(None)
     ('12.3 %', 'cannot tell')
     """
-    return "cannot tell" if value is None else f"{100 * value:.1f} %"
+    return measured(value, "ratio")
 
 
 def count(value: Any) -> str:  # noqa: ANN401 - decimal, float or int
@@ -66,7 +67,7 @@ def count(value: Any) -> str:  # noqa: ANN401 - decimal, float or int
     >>> count(1024.0), count(0.5)
     ('1,024', '0.5')
     """
-    return f"{float(value):,.10g}"
+    return display(value, "count")
 
 
 def plural(value: float, what: str) -> str:

@@ -16,7 +16,7 @@ from metrics.ledger.capacity import allocated_intervals
 from metrics.ledger.demand_causes import CAUSES, Idle, causes
 
 
-def waiting_demand(
+def waiting(
     attempts: pl.DataFrame,
     nodes: pl.DataFrame,
     inventory: pl.DataFrame,
@@ -25,8 +25,8 @@ def waiting_demand(
     attempt_nodes: pl.DataFrame | None = None,
     node_states: pl.DataFrame | None = None,
     blocks: pl.DataFrame | None = None,
-) -> pl.DataFrame:
-    """When eligible work that asks for GPUs waited, on the nodes where it could have run, and what kept it waiting.
+) -> Waiting:
+    """What demand is made of: when eligible work that asks for GPUs waited, and the nodes where it could have run.
 
     A job waits from `eligible_at` until it starts, or until it ends without having started, or until the end of the
     data. It could run on the nodes of its partitions; where the inventory names no partitions, on any node. A job that
@@ -44,32 +44,7 @@ def waiting_demand(
             told.
         node_states: `frames.NODE_STATES`: a node in any of these states is not idle. None: all are in service.
         blocks: `cluster`, `node`, `block`: which nodes stand together, for jobs that ask for segments. None: unknown.
-
-    Returns:
-        `frames.DEMAND`; a node's intervals do not overlap.
     """
-    return waiting(
-        attempts,
-        nodes,
-        inventory,
-        covered,
-        attempt_nodes=attempt_nodes,
-        node_states=node_states,
-        blocks=blocks,
-    ).demand()
-
-
-def waiting(
-    attempts: pl.DataFrame,
-    nodes: pl.DataFrame,
-    inventory: pl.DataFrame,
-    covered: pl.DataFrame,
-    *,
-    attempt_nodes: pl.DataFrame | None = None,
-    node_states: pl.DataFrame | None = None,
-    blocks: pl.DataFrame | None = None,
-) -> Waiting:
-    """What demand is made of; the arguments are those of `waiting_demand`."""
     waits = _waits(attempts, covered)
     queues = waits.select("cluster", "partition").unique().sort("cluster", "partition").with_row_index("lane")
     serving = _serving(nodes, inventory)
@@ -110,7 +85,10 @@ class Waiting:
     blocks: pl.DataFrame | None
 
     def demand(self, low: int | None = None, high: int | None = None) -> pl.DataFrame:
-        """Demand, `frames.DEMAND`, from one UTC midnight to before another (microseconds since 1970), or all of it."""
+        """Demand, `frames.DEMAND`, from one UTC midnight to before another (microseconds since 1970), or all of it.
+
+        A node's intervals do not overlap.
+        """
         waits = self.waits if low is None or high is None else _clipped(self.waits, low, high)
         waits = waits.join(self.queues, on=["cluster", "partition"]).drop("partition")
         served = self.places.join(self.homes, on=["cluster", "node"]).select("lane", "home")

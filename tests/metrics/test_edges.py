@@ -16,7 +16,7 @@ from metrics.failures.rates import failure_rates
 from metrics.frames import empty
 from metrics.goodput.goodput import goodput, lost
 from metrics.ledger.capacity import allocated_intervals, coverage, inventory
-from metrics.ledger.demand import waiting_demand
+from metrics.ledger.demand import waiting
 from metrics.ledger.ledger import with_silence
 from metrics.restarts.restarts import restart_summary, restarts
 from metrics.runs.runs import executions, run_attempts, runs
@@ -70,10 +70,10 @@ EMPTY: dict[str, tuple[Callable[[], pl.DataFrame], frames.Schema | None]] = {
         ),
         frames.NODE_STATES,
     ),
-    "waiting_demand": (
-        lambda: waiting_demand(
+    "waiting": (
+        lambda: waiting(
             empty(frames.ATTEMPTS), empty(frames.NODES), empty(frames.INVENTORY), empty(frames.COVERAGE)
-        ),
+        ).demand(),
         frames.DEMAND,
     ),
 }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from metrics import frames
 from metrics.intervals import split_days
 from metrics.ledger import demand_causes
-from metrics.ledger.demand import Waiting, waiting, waiting_demand
+from metrics.ledger.demand import Waiting, waiting
 from metrics.ledger.inputs import place as place_inputs
 from metrics.units import DAY_US
 from tests.metrics.ledger import slow_demand
@@ -37,7 +37,7 @@ def span(start: int, end: int) -> pl.DataFrame:
 
 
 def demand(places: Places, jobs: list[Job]) -> pl.DataFrame:
-    return waiting_demand(**reported(places, jobs))
+    return waiting(**reported(places, jobs)).demand()
 
 
 class Reported(TypedDict):
@@ -133,7 +133,7 @@ def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, wa
          "req_milli_gpus": 8000, "milli_gpus": 0},
     )  # fmt: skip
     there = rows(frames.INVENTORY, {"cluster": "c", "node": "n1"})
-    result = waiting_demand(attempts, frames.empty(frames.NODES), there, span(0, UNTIL))
+    result = waiting(attempts, frames.empty(frames.NODES), there, span(0, UNTIL)).demand()
     assert (result.height > 0) == waits
     assert result["cause"].null_count() == result.height
 
@@ -196,14 +196,14 @@ def test_these_reasons_are_no_rules(reason: str | None) -> None:
 def _cause_of(reason: str | None) -> object:
     job = {"cluster": "c", "eligible_at": at(5), "started_at": at(9), "reason": reason, "req_milli_gpus": 8000}
     there = {"cluster": "c", "node": "n1", "started_at": at(0), "ended_at": at(UNTIL), "milli_gpus": 8000}
-    result = waiting_demand(
+    waits = waiting(
         rows(frames.ATTEMPTS, job),
         frames.empty(frames.NODES),
         rows(frames.INVENTORY, there),
         span(0, UNTIL),
         attempt_nodes=frames.empty(frames.ATTEMPT_NODES),
     )
-    return result["cause"].item()
+    return waits.demand()["cause"].item()
 
 
 def test_nodes_in_several_blocks_are_topology_for_a_segment_job() -> None:
