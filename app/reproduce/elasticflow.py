@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import tarfile
+import zlib
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -45,7 +46,7 @@ def read(path: Path) -> Sources:
     """The CSV files below a path, or in its archive, one cluster each.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or one cannot be read.
     """
     sources = Sources()
     for number, (name, text) in enumerate(sorted(_files(path)), 1):
@@ -53,7 +54,11 @@ def read(path: Path) -> Sources:
         if not set(rows.fieldnames or ()) >= COLUMNS:
             sources.left_out.append(f"{name}: its columns are not {', '.join(sorted(COLUMNS))}")
             continue
-        sources.accounting.extend(_job(f"cluster-{number:02d}", at, row) for at, row in enumerate(rows, 1))
+        for at, row in enumerate(rows, 1):
+            try:
+                sources.accounting.append(_job(f"cluster-{number:02d}", at, row))
+            except (ValueError, TypeError) as error:
+                sources.left_out.append(f"{name}, row {at}: {error}")
     if not sources.accounting:
         raise UsageError(
             f"{path}: no trace of ElasticFlow: ten CSV files with job_id, submission_time, duration, num_gpu"
@@ -62,15 +67,28 @@ def read(path: Path) -> Sources:
 
 
 def _files(path: Path) -> Iterator[tuple[str, str]]:
-    for found in sorted(path.rglob("*.csv")) if path.is_dir() else []:
-        yield found.name, found.read_text("utf-8")
+    """The CSV files: unpacked ones, else those in archives, since a folder may hold both.
+
+    Raises:
+        UsageError: one cannot be read.
+    """
+    unpacked = sorted(path.rglob("*.csv")) if path.is_dir() else []
     archives = sorted(path.rglob("*.tar.gz")) if path.is_dir() else [path]
-    for archive in archives:
-        with tarfile.open(archive) as opened:
-            for member in opened:
-                stream = opened.extractfile(member) if member.name.endswith(".csv") else None
-                if stream is not None:
-                    yield member.name.rpartition("/")[2], stream.read().decode()
+    try:
+        for file in unpacked:
+            yield file.name, file.read_text("utf-8")
+        for archive in [] if unpacked else archives:
+            yield from _packed(archive)
+    except (OSError, EOFError, zlib.error, tarfile.TarError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+
+
+def _packed(archive: Path) -> Iterator[tuple[str, str]]:
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            stream = opened.extractfile(member) if member.name.endswith(".csv") else None
+            if stream is not None:
+                yield member.name.rpartition("/")[2], stream.read().decode()
 
 
 def _job(cluster: str, number: int, row: dict[str, str]) -> tuple[object, ...]:

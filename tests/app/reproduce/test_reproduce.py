@@ -106,6 +106,35 @@ def test_gpu_hours_of_traces_are_as_written(tmp_path: Path) -> None:
     assert rows["GPU-hours of all", ""]["computed"] == pytest.approx(12.0)
 
 
+def test_traces_beside_their_archive_count_once(tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    text = "job_id,submission_time,duration,num_gpu\na-1,100,3600,8\na-2,soon,1800,4\na-3,5\n"
+    (folder / "cluster01.csv").write_text(text)
+    with tarfile.open(folder / "raw-traces.tar.gz", "w:gz") as opened:
+        opened.add(folder / "cluster01.csv", "cluster01.csv")
+    done = trackside("reproduce", "elasticflow", str(folder), "--dir", str(tmp_path / "out"), "--format", "json")
+    assert {row["quantity"]: row["computed"] for row in json.loads(done.stdout)} == {
+        "GPU-hours of cluster-01": 8.0,
+        "GPU-hours of all": 8.0,
+    }
+    assert "cluster01.csv, row 2: " in done.stderr
+    assert "cluster01.csv, row 3: " in done.stderr
+
+
+def test_damaged_published_files_are_named(tmp_path: Path, results: Path) -> None:
+    damaged = tmp_path / "raw-traces.tar.gz"
+    damaged.write_bytes(b"\x1f\x8b nothing")
+    done = trackside("reproduce", "elasticflow", str(damaged), "--dir", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert f"{damaged} cannot be read" in done.stderr
+    folder = results / "Acme + Co" / "results" / "small" / "llama31_405b"
+    (folder / "result_2.txt.gz").write_bytes(b"\x1f\x8b nothing")
+    done = trackside("reproduce", "mlperf-v5.0", str(results), "--dir", str(tmp_path / "logs"))
+    assert done.returncode == 0
+    assert "result_2.txt.gz" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
