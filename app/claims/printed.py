@@ -53,8 +53,8 @@ def verdict_lines(judged: Sequence[Judged], where: str, terminal: Terminal, *, e
         explain: also print how each claim is read, the evidence and the arithmetic.
     """
     lines = [
-        *_strong(_counts(judged), terminal),
-        *_quiet(f"Claims against {where}", terminal),
+        *_painted(_counts(judged), "strong", terminal),
+        *_painted(f"Claims against {where}", "quiet", terminal),
         *([""] if terminal.is_terminal else []),
         *table_lines(Table(_rows(judged), _COLUMNS, ranked=_RANKED, hint="--explain"), terminal, _ALL),
         *_below(judged, terminal),
@@ -118,25 +118,18 @@ def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
     return [line for text in texts for line in wrap(_in_line(text), terminal.width, indent="  ", first="")]
 
 
-def _quiet(text: str, terminal: Terminal) -> list[str]:
-    return [paint(line, "quiet", colours=terminal.colours) for line in wrap(text, terminal.width)]
-
-
-def _strong(text: str, terminal: Terminal) -> list[str]:
-    return [paint(line, "strong", colours=terminal.colours) for line in wrap(text, terminal.width)]
+def _painted(text: str, meaning: Meaning, terminal: Terminal) -> list[str]:
+    return [paint(line, meaning, colours=terminal.colours) for line in wrap(text, terminal.width)]
 
 
 def _explained(judged: Judged, terminal: Terminal) -> list[str]:
     """The words quoted, what was tested, the numbers, what is missing."""
     claim = judged.claim
-    word = paint(verdict_word(judged).upper(), _MEANINGS[judged.verdict], colours=terminal.colours)
-    first, *more = wrap(
-        _in_line(f"{claim.id}: “{claim.quoted}”"),
-        terminal.width,
-        indent="  ",
-        first=f"{verdict_word(judged).upper()}  ",
-    )
-    lines = [first.replace(verdict_word(judged).upper(), word, 1), *more]
+    word = verdict_word(judged).upper()
+    text = _in_line(f"{claim.id}: “{claim.quoted}”")
+    first, *more = wrap(text, terminal.width, indent="  ", first=f"{word}  ")
+    painted = paint(word, _MEANINGS[judged.verdict], colours=terminal.colours)
+    lines = [first.replace(word, painted, 1), *more]
     target = f"{_side(claim)} {measured(claim.target, claim.unit, digits=2)}   ({claim.kind})"
     for heading, text in (("read as", claim.read_as), ("target", target), *_about(judged)):
         lines += wrap(_in_line(text), terminal.width, indent=" " * 13, first=f"  {heading:<10} ")

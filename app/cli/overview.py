@@ -8,6 +8,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from metrics.units import DAY_S
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -16,7 +18,6 @@ WIDTH: Final = 80
 SHOWN: Final = 10
 """Clusters that are listed."""
 
-DAY_S: Final = 86_400
 FOLDERS: Final = {"slurm": "Slurm", "prometheus": "telemetry", "runlog": "run logs"}
 """What the sources of a folder are called here; of another folder, its name."""
 
