@@ -92,7 +92,7 @@ def test_a_law_that_holds_is_explored_until_the_time_is_over(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_broken_property_is_found_kept_and_tried_first_next_run(tmp_path: Path) -> None:
+def test_broken_property_is_kept_and_tried_first_next_run(tmp_path: Path) -> None:
     done = fuzz(tmp_path, "number < 1000", seed=1)
     assert done.returncode == 1
     assert "seed 1: FAILED" in done.stdout

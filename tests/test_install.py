@@ -105,7 +105,7 @@ def test_wheel_installs_one_name(installed: Installed) -> None:
 
 
 @pytest.mark.parametrize("command", [("trackside",), ("python", "-m", "trackside")])
-def test_command_starts_beside_strangers(installed: Installed, command: tuple[str, ...]) -> None:
+def test_command_starts_with_name_clashes_installed(installed: Installed, command: tuple[str, ...]) -> None:
     assert "trackside" in installed.output(*command, "--version", PYTHONPATH=str(installed.elsewhere))
 
 

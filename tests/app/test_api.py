@@ -87,7 +87,7 @@ def test_times_may_be_dates(warehouse: trackside.Warehouse) -> None:
     assert_frame_equal(warehouse.lost(since=noon), warehouse.lost(since="2026-10-02T12:00Z"))
 
 
-def test_answer_has_what_rows_do_not_say(warehouse: trackside.Warehouse) -> None:
+def test_answer_has_what_rows_lack(warehouse: trackside.Warehouse) -> None:
     answer = warehouse.ask("goodput")
     assert answer.title == "Goodput"
     assert any("at least / at most" in note for note in answer.notes)

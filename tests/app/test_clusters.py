@@ -38,9 +38,7 @@ def test_one_cluster_is_the_requested_or_the_only_one(names: list[str], requeste
         ([], None, "no accounting has been loaded yet. Run: trackside ingest slurm"),
     ],
 )
-def test_one_cluster_refuses_with_the_names_that_there_are(
-    names: list[str], requested: str | None, message: str
-) -> None:
+def test_one_cluster_refuses_with_the_existing_names(names: list[str], requested: str | None, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         select_cluster("a report", names, requested)
     assert str(refused.value) == message

@@ -86,7 +86,7 @@ def _row(rows: list[dict[str, Any]], **where: str) -> dict[str, Any]:
     return actual
 
 
-def test_what_is_shown_can_be_told(shown: Shown) -> None:
+def test_every_shown_metric_has_an_explanation(shown: Shown) -> None:
     assert 0.5 < shown["goodput"] < 1
     assert shown["goodput_low"] <= shown["goodput"] <= shown["goodput_high"]
     assert shown["mttf_low"] < shown["mttf"] < shown["mttf_high"]
@@ -114,7 +114,7 @@ def _in_base_units(shown: Shown) -> Shown:
     return {name: value * DAY_S if name.startswith("mttf") else value for name, value in shown.items()}
 
 
-def test_metrics_say_what_is_shown(warehouse: Path, shown: Shown) -> None:
+def test_metrics_declare_where_they_are_shown(warehouse: Path, shown: Shown) -> None:
     text = exporter.render(AnswerCache(warehouse), now=NOW).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     actual = {}

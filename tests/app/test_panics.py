@@ -60,7 +60,7 @@ def test_a_server_answers_and_goes_on(tmp_path: Path, monkeypatch: pytest.Monkey
     assert client.get("/healthz").status_code in {200, 503}
 
 
-def test_a_page_sees_an_error() -> None:
+def test_a_page_gets_an_error() -> None:
     with pytest.raises(LibraryPanicError, match="out-of-range date"), as_errors():
         panic()
 

@@ -96,7 +96,7 @@ def test_panels_flow_left_to_right_and_closed_rows_keep_theirs() -> None:
     assert [each["id"] for each in flat] == [1, 2, 3, 4, 5]
 
 
-def test_options_given_stand_beside_the_defaults() -> None:
+def test_options_are_added_to_the_defaults() -> None:
     (panel,) = _board(_panel(options={"graphMode": "area"}))["panels"]
     assert panel["options"] == grafana.OPTIONS["stat"] | {"graphMode": "area"}
 

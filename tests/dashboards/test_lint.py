@@ -158,7 +158,7 @@ def test_two_boards_with_one_uid_are_a_mistake() -> None:
     assert [each.rule for each in lint.lint([GOOD, GOOD])] == ["unique_uids"]
 
 
-def test_a_link_between_boards_that_are_there_is_none() -> None:
+def test_a_link_between_existing_boards_is_no_fault() -> None:
     one, other = copy.deepcopy(GOOD), copy.deepcopy(GOOD)
     other["uid"] = "trackside-other"
     _goodput(one)["links"] = [{"url": "/d/trackside-other"}]

@@ -12,7 +12,7 @@ def test_every_source_is_listed_once_and_named_after_its_folder() -> None:
     assert all(one.name.partition(".")[0] == folder.name for folder in FOLDERS for one in folder.sources)
 
 
-def test_folders_are_found_in_the_order_of_their_positions() -> None:
+def test_folders_are_listed_in_the_order_of_their_positions() -> None:
     assert [folder.name for folder in FOLDERS] == ["slurm", "prometheus", "runlog"]
 
 

@@ -65,7 +65,7 @@ def test_it_starts_in_seconds_with_all_nodes_up(slurm_lab: SlurmLab) -> None:
     assert set(nodes_in.values()) <= {"idle", "completing", "mixed", "allocated"}, nodes_in
 
 
-def test_two_node_job_is_seen_from_outside_as_accounting_has_it(slurm_lab: SlurmLab) -> None:
+def test_two_node_job_is_observed_as_accounting_has_it(slurm_lab: SlurmLab) -> None:
     job = slurm_lab.sbatch("sleep 3", "-N2", "--gres=gpu:2", "-w", "n1,n2")
     assert slurm_lab.wait_for(job) == "COMPLETED"
 
@@ -196,7 +196,7 @@ def test_running_job_outlives_a_restart_of_slurmctld(slurm_lab: SlurmLab) -> Non
     assert len(slurm_lab.truth.attempts(job)) == 1
 
 
-def test_second_lab_runs_beside_and_is_removed_with_its_test_run(slurm_lab: SlurmLab) -> None:
+def test_a_second_lab_is_removed_with_its_test_run(slurm_lab: SlurmLab) -> None:
     """Also when that test run is killed."""
     source = (
         "import sys, time\n"

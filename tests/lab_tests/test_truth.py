@@ -24,7 +24,7 @@ def script(at: float, restart_count: int = 0) -> dict[tuple[int, int], ScriptSta
     return {(7, restart_count): start}
 
 
-def test_start_and_end_lie_between_two_looks() -> None:
+def test_start_and_end_are_between_two_snapshots() -> None:
     seen = looks("PENDING 0 - 0", "RUNNING 0 n[1-2] 4", "RUNNING 0 n[1-2] 4", "COMPLETING 0 n[1-2] 4", "FAILED 0 n1 4")
     [attempt] = attempts_of(7, seen.of["7"], {})
     assert (attempt.first_seen_start, attempt.last_seen) == (101.2, 102.0)
@@ -62,7 +62,7 @@ def test_smaller_node_list_makes_a_second_attempt() -> None:
     assert attempts[1].start == pytest.approx(100.6)  # not the script's, which was before
 
 
-def test_job_too_quick_to_be_seen_is_known_by_its_script() -> None:
+def test_job_too_short_to_observe_is_recorded_by_its_script() -> None:
     seen = looks("PENDING 0 - 0", "COMPLETED 0 n[1-2] 4")
     [attempt] = attempts_of(7, seen.of["7"], script(at=100.6))
     assert (attempt.first_seen_start, attempt.end_state) == (None, "COMPLETED")

@@ -145,7 +145,7 @@ FIXES = st.lists(
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), SPANS, st.sampled_from(["down", "drained"])), max_size=5), FIXES)
-def test_each_moment_is_as_the_last_correction_says_or_as_it_was(known: list[Any], fixes: list[Any]) -> None:
+def test_each_moment_follows_the_last_correction(known: list[Any], fixes: list[Any]) -> None:
     """Against a plain reading of what a correction means, moment by moment."""
     states = rows(frames.NODE_STATES, *(state(node, span[0], span[1], kind) for node, span, kind in known))
     made = [state_fix(node, span[0], span[1], kind, f"adj-{n}") for n, (node, span, kind) in enumerate(fixes)]
@@ -192,14 +192,14 @@ def joined(fixes: Sequence[RunFix], derived: pl.DataFrame = JOINED) -> dict[str,
     return out
 
 
-def test_a_job_that_belongs_to_a_run_is_numbered_in_it() -> None:
+def test_a_job_assigned_to_a_run_is_numbered_in_it() -> None:
     fix = RunFix("adj-1", (key("2", 13),), key("1", 0))
     assert joined([fix]) == {ONE: [("1", 0), ("1", 5), ("1", 9), ("2", 13)], THREE: [("3", 16)]}
     table = runs(RAN, corrected_runs(JOINED, RAN, [fix]))
     assert dict(table.select("run_id", "joined_by").rows())[ONE] == "adjudicated"
 
 
-def test_an_attempt_can_be_set_apart_from_its_requeues() -> None:
+def test_an_attempt_can_be_separated_from_its_requeues() -> None:
     fix = RunFix("adj-1", (key("1", 5),), None, whole_job=False)
     assert joined([fix]) == {
         ONE: [("1", 0), ("1", 9)],
@@ -209,7 +209,7 @@ def test_an_attempt_can_be_set_apart_from_its_requeues() -> None:
     }
 
 
-def test_run_whose_first_attempt_is_set_apart_is_renamed() -> None:
+def test_run_whose_first_attempt_is_separated_is_renamed() -> None:
     """Its name comes from what is left."""
     fix = RunFix("adj-1", (key("1", 0),), None, whole_job=False)
     result = joined([fix])
@@ -217,7 +217,7 @@ def test_run_whose_first_attempt_is_set_apart_is_renamed() -> None:
     assert result["1-20260302T050000Z"] == [("1", 5), ("1", 9)]
 
 
-def test_a_job_set_apart_takes_its_requeues_along() -> None:
+def test_a_separated_job_takes_its_requeues_along() -> None:
     explicit = JOINED.select(*frames.ATTEMPT_KEY).with_columns(run_id=pl.lit("llama"))
     together = run_attempts(RAN, explicit=explicit)
     result = joined([RunFix("adj-1", (key("1", 0),), None)], together)
@@ -266,7 +266,7 @@ MOVES = st.lists(st.tuples(st.sampled_from([("2", 13.0), ("3", 16.0), ("1", 9.0)
 
 
 @given(MOVES)
-def test_every_attempt_is_in_one_run_whatever_is_said(moves: list[Any]) -> None:
+def test_every_attempt_is_in_one_run_under_any_corrections(moves: list[Any]) -> None:
     fixes = [
         RunFix(f"adj-{n}", (key(*who),), None if to is None else key(*to), whole_job=False)
         for n, (who, to) in enumerate(moves)

@@ -132,7 +132,7 @@ def test_mttf_interval_covers_the_truth_in_95_of_100_windows() -> None:
 
 
 @given(counts, exposures)
-def test_jeffreys_interval_lies_inside_the_exact_one(failures: float, exposure: float) -> None:
+def test_jeffreys_interval_is_inside_the_exact_one(failures: float, exposure: float) -> None:
     exact = statistics.rate_interval(failures, exposure)
     low, high = statistics.jeffreys_rate_interval(failures, exposure)
     assert exact.low <= low < high < exact.high
@@ -222,7 +222,7 @@ def test_exposure_needed_puts_the_lower_limit_at_the_target(target: float, failu
     assert statistics.mttf_interval(failures, exposure, confidence=confidence).low == pytest.approx(target)
 
 
-def test_ten_failures_know_the_mttf_within_a_factor_of_two() -> None:
+def test_ten_failures_give_the_mttf_within_a_factor_of_two() -> None:
     """Section 5.5, "or k >= 10 for a factor-2 interval": 0.54 to 2.09."""
     low, high = statistics.mttf_interval(10.0, 10.0)
     assert low > 1 / 2

@@ -209,7 +209,7 @@ def test_expected_ettr_with_queue() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "expected"), [(1000, 0.8416), (2000, 0.6837)])
-def test_approximation_of_a_week_beside_the_simulation(nodes: int, expected: float) -> None:
+def test_approximation_of_a_week_agrees_with_the_simulation(nodes: int, expected: float) -> None:
     assert oracle.ettr_of_run(inputs(nodes, 6.50, 5, 60), productive_s=7 * DAY_S) == approx(expected, rel=1e-4)
 
 

@@ -297,7 +297,7 @@ def raw_of_another_merged_in(site: Site) -> None:
         killed_three_times, killed_and_log_lost, raw_of_another_merged_in,
     ],
 )  # fmt: skip
-def test_the_next_writer_goes_on_with_everything_there(happened: Callable[[Site], None], site: Site) -> None:
+def test_the_next_writer_continues_with_all_files_present(happened: Callable[[Site], None], site: Site) -> None:
     highest = version(site.root)
     happened(site)
     before = bytes_in(site.root / "raw")
@@ -443,7 +443,7 @@ def test_repair_continues_from_the_newest_whole_copy(happened: Callable[[Site], 
 
 
 @pytest.mark.parametrize("happened", [no_pointer, links_followed, no_database, rolled_back])
-def test_readers_take_the_newest_copy_there_is(happened: Callable[[Site], None], site: Site) -> None:
+def test_readers_take_the_newest_existing_copy(happened: Callable[[Site], None], site: Site) -> None:
     happened(site)
     assert names(site.root) == EVERYONE
 

@@ -76,7 +76,7 @@ def test_group_may_read_only_while_it_is_configured(tmp_path: Path) -> None:
     assert modes(root) == {"directories": {0o700}, "files": {0o600}}
 
 
-def test_a_group_that_there_is_not_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_group_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WarehouseError, match="no group 'no-such-group'"):
         load(tmp_path / "w", group="no-such-group")
     assert not (tmp_path / "w").exists()

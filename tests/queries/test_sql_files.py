@@ -24,7 +24,7 @@ def test_every_column_is_described(table: sql_files.Table) -> None:
     assert table.description.startswith("One row ")
 
 
-def test_every_create_table_is_seen() -> None:
+def test_every_create_table_is_recognised() -> None:
     text = "".join(step.sql for step in sql_files.schema_steps())
     declared = re.findall(r"^CREATE TABLE ([\w.]+)", text, re.MULTILINE)
     assert len(sql_files.all_tables()) == len(set(declared)) > 30

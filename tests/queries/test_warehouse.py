@@ -435,7 +435,7 @@ def test_a_persons_sql_cannot_leave_the_warehouse(sql: str, tmp_path: Path) -> N
         user_sql(tmp_path / "w", sql)
 
 
-def test_a_persons_sql_may_ask_how_long_something_took(tmp_path: Path) -> None:
+def test_a_persons_sql_may_compute_durations(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     requested = "SELECT INTERVAL 26 HOUR, TIMESTAMP '2026-03-01' - TIMESTAMP '2026-02-27 23:59:58.5', NULL::INTERVAL"
     rows, _ = user_sql(tmp_path / "w", requested)

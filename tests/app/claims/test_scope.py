@@ -128,7 +128,7 @@ def test_a_category_is_left_out_of_both_parts(reader: Reader, window: Window) ->
     assert (kept.denominator or 0) == pytest.approx((whole.denominator or 0) - unknown)
 
 
-def test_what_is_not_there_is_said_and_judges_nothing(reader: Reader, window: Window) -> None:
+def test_missing_data_is_reported_and_gives_no_verdict(reader: Reader, window: Window) -> None:
     (judged,) = verifying.verify(reader, window, [claim("occupancy", Scope(nodes="nowhere[1-2]"))])
     assert judged.verdict == "undetermined"
     assert (judged.measured.needed or "").startswith("a node in scope: no node of ")

@@ -139,7 +139,7 @@ class Period(NamedTuple):
     ],
     ids=lambda period: period.text,
 )
-def test_a_claim_has_one_verdict_wherever_it_is_looked_at(period: Period, patchy: Path, claims: Path) -> None:
+def test_a_claim_has_one_verdict_in_every_output(period: Period, patchy: Path, claims: Path) -> None:
     judged = tuple(read_claims(claims))
     reported = {}
     options = [text for name, value in period.asked.items() for text in (f"--{name}", value)]
@@ -207,7 +207,7 @@ def test_time_left_out_by_compute_is_not_covered(tmp_path: Path) -> None:
     assert result.window == Window("c", day(16), day(1, 10))
 
 
-def test_a_capability_is_judged_on_what_there_is(patchy: Path, tmp_path: Path) -> None:
+def test_a_capability_is_judged_on_the_existing_data(patchy: Path, tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     path.write_text(entry(metric="mttf", kind="capability", target=0.1, gpus=8.0))
     with open_reader(patchy) as reader:
@@ -215,7 +215,7 @@ def test_a_capability_is_judged_on_what_there_is(patchy: Path, tmp_path: Path) -
     assert judged.verdict == "supported"  # two days without a failure; 3.69 x 0.1 are needed
 
 
-def test_what_nothing_is_known_of_is_not_judged(patchy: Path) -> None:
+def test_without_data_nothing_is_judged(patchy: Path) -> None:
     with open_reader(patchy) as reader, pytest.raises(UsageError, match="the data cover 2026-09-01"):
         verifying.verify(reader, Window("c", *parse_period("2026-12")), [])
 
@@ -443,7 +443,7 @@ def test_card_shows_the_judged_number_and_no_other_target(logged: Path) -> None:
     assert "by the convention causal_half" in str(drawer.layout(headline, result.judged, {}, shown))
 
 
-def test_headlines_say_what_they_are_of(logged: Path) -> None:
+def test_headlines_state_their_denominator(logged: Path) -> None:
     with open_reader(logged) as reader:
         window = filters.resolve(filters.situation(reader), {}).window
         result = {each.metric: each for each in headlines(reader, window, gpus=512.0)}

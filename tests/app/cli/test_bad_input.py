@@ -94,12 +94,12 @@ def test_a_file_of_something_else(content: str, tmp_path: Path) -> None:
     assert nothing_loaded(tmp_path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file(tmp_path: Path) -> None:
     done = trackside("ingest", "slurm", "--warehouse", str(tmp_path / "w"), str(tmp_path / "nowhere.txt"))
     refused(done, 35, "nowhere.txt")
 
 
-def test_good_files_are_loaded_beside_a_bad_one(accounting: str, tmp_path: Path) -> None:
+def test_good_files_are_loaded_despite_a_bad_one(accounting: str, tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text(accounting)
     (tmp_path / "bad.txt").write_text("nonsense\n")
     done = trackside(
@@ -110,7 +110,7 @@ def test_good_files_are_loaded_beside_a_bad_one(accounting: str, tmp_path: Path)
         assert reader.table("attempts").height >= 20
 
 
-def test_refused_rows_are_kept_and_counted_where_people_look(accounting: str, tmp_path: Path) -> None:
+def test_refused_rows_are_kept_and_counted_in_status(accounting: str, tmp_path: Path) -> None:
     rows = rows_of(accounting)
     broken = rows[3].split("|")
     broken[22] = "n[1-"

@@ -100,7 +100,7 @@ def test_every_number_explains_itself(what: str, warehouse: Path) -> None:
     assert explained["constants"]["tiny"]["run_gap_hours"] == 24
 
 
-def test_one_number_is_the_same_wherever_it_is_seen(warehouse: Path) -> None:
+def test_one_number_is_the_same_in_every_output(warehouse: Path) -> None:
     shown = json.loads(trackside("show", "goodput", "--format", "json", "--warehouse", str(warehouse)).stdout)
     with open_reader(warehouse) as reader:
         stored = reader.table("cluster_metrics")
@@ -180,7 +180,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_configuration_is_found_and_its_paths_are_its_own(warehouse: Path, tmp_path: Path) -> None:
+def test_configuration_paths_are_relative_to_its_file(warehouse: Path, tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     config = tmp_path / "etc" / "trackside.toml"
     config.write_text(f'warehouse = "../{warehouse.name}"\n')

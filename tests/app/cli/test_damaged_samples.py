@@ -102,7 +102,7 @@ def test_a_damaged_day_can_be_set_aside_and_loaded_again(root: Path, capsys: pyt
     assert "load them again" not in capsys.readouterr().out
 
 
-def test_other_days_load_and_compact_beside_a_damaged_one(root: Path) -> None:
+def test_other_days_load_and_compact_despite_a_damaged_one(root: Path) -> None:
     put(root, minutes(240, 300))
     flip(file_of(root))
     put(root, minutes(60 * 24 + 240, 60 * 24 + 300))  # a new day: earlier ones are put together
@@ -122,7 +122,7 @@ def test_a_damaged_file_is_not_rewritten(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_service_goes_on_reporting_damage_until_it_is_mended(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_service_reports_damage_until_it_is_repaired(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOW)
     monkeypatch.setattr(Worker, "_configured", lambda _: iter(()))  # a Slurm on this machine is not read
     worker = Worker(root, Config(), timedelta(minutes=15))

@@ -30,7 +30,7 @@ def by_slurmrestd(folder: Path, url: str) -> tuple[str, ...]:
     return "doctor", "--config", str(file), "--warehouse", str(folder / "w")
 
 
-def test_where_slurmrestd_is_asked_no_command_is_missed(tmp_path: Path) -> None:
+def test_with_slurmrestd_no_missing_command_is_reported(tmp_path: Path) -> None:
     with web(slurmrestd("0.0.41")) as server:
         done = trackside(*by_slurmrestd(tmp_path, server.url), env={"PATH": str(tmp_path)})
         requested = {path.rpartition("/")[2] for path, _, _ in server.questions}

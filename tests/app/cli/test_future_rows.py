@@ -130,7 +130,7 @@ def test_snapshot_is_never_dated_later_than_now(tmp_path: Path) -> None:
     assert table(tmp_path / "w", "loads")["covers_until"].to_list() == [NOW]
 
 
-def test_a_reservation_may_lie_ahead_but_covers_nothing(tmp_path: Path) -> None:
+def test_a_future_reservation_is_stored_but_covers_nothing(tmp_path: Path) -> None:
     file = tmp_path / "reservations.txt"
     file.write_text(RESERVATION.format(*(int((NOW + timedelta(days=n)).timestamp()) for n in (5, 6))))
     loaded(tmp_path / "w", file, until=FUTURE)

@@ -71,7 +71,7 @@ def test_an_unknown_topic_suggests_one() -> None:
     assert "trackside docs" in done.stderr
 
 
-def test_the_command_prints_the_answer_and_where_there_is_more() -> None:
+def test_the_command_prints_the_answer_and_further_pages() -> None:
     done = trackside("help", "ingest", "runlog")
     assert done.stdout.startswith("## trackside ingest runlog\n")
     assert done.stdout.endswith("More: trackside docs reference/cli\n")

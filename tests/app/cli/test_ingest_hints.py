@@ -51,7 +51,7 @@ def test_zone_is_the_machines_where_it_has_a_name(monkeypatch: pytest.MonkeyPatc
         assert local_zone() == name
 
 
-def test_a_dump_of_few_columns_is_told_which_bring_what(tmp_path: Path) -> None:
+def test_a_dump_of_few_columns_gets_hints_which_to_add(tmp_path: Path) -> None:
     few, most = tmp_path / "few.txt", tmp_path / "most.txt"
     few.write_text(SACCT.format(more="", values=""))
     load = ("ingest", "slurm", "--warehouse", str(tmp_path / "w"))

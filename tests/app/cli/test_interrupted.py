@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         (("ingest", "runlog", "f"), "inputs that were loaded completely are kept"),
     ],
 )
-def test_verbs_that_take_long_say_what_is_kept(
+def test_interrupted_verbs_report_what_is_kept(
     command: tuple[str, ...], kept: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert kept in build_parser(command[0]).parse_args(list(command)).kept

@@ -29,7 +29,7 @@ def commands(*clusters: Cluster) -> list[str]:
     return [command for command, _ in next_commands(clusters)]
 
 
-def test_an_empty_directory_is_told_how_to_start(tmp_path: Path) -> None:
+def test_an_empty_directory_shows_how_to_start(tmp_path: Path) -> None:
     done = trackside(env={"TRACKSIDE_WAREHOUSE": str(tmp_path / "none")})
     assert done.returncode == 0
     assert f"There is no warehouse in {tmp_path / 'none'} yet" in done.stdout
@@ -79,7 +79,7 @@ def test_next_commands_follow_the_state_of_the_warehouse() -> None:
 @pytest.mark.parametrize(
     "clusters", [[cluster("slurm.accounting")], [cluster("runlog")], [cluster("slurm.accounting", computed=False)]]
 )
-def test_there_are_three_next_commands_and_all_exist(clusters: list[Cluster]) -> None:
+def test_all_three_next_commands_exist(clusters: list[Cluster]) -> None:
     for command in (*commands(*clusters), *(command for command, _ in overview.START)):
         words = command.removesuffix(" FILE").split()[1:]
         build_parser(words[0]).parse_args([*words, "file"] if command.endswith("FILE") else words)

@@ -63,7 +63,7 @@ def test_file_loaded_twice_is_stored_once_and_counted_as_not_new(tmp_path: Path)
     assert twice["last_load"]["loaded_at"] == NOW + timedelta(hours=1)
 
 
-def test_of_an_overlapping_dump_only_what_was_not_there_is_new(tmp_path: Path) -> None:
+def test_of_an_overlapping_dump_only_missing_rows_are_new(tmp_path: Path) -> None:
     rows = rows_of(tiny(30).accounting)
     first, second = tmp_path / "first.txt", tmp_path / "second.txt"
     first.write_text(with_rows(rows[:20]))

@@ -114,7 +114,7 @@ def test_a_log_cut_by_a_kill_gives_what_it_has(root: Path) -> None:
     assert spent(root, "7")["productive", "log"] == 8 * 2990
 
 
-def test_telemetry_is_evidence_where_there_is_no_log(root: Path, tmp_path: Path) -> None:
+def test_telemetry_is_evidence_without_a_log(root: Path, tmp_path: Path) -> None:
     lines = []
     for gpu in range(8):
         for second in range(0, HOUR + 1, 15):

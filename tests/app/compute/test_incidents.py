@@ -101,7 +101,7 @@ def table(warehouse: Path, name: str, *by: str) -> pl.DataFrame:
         return reader.table(name).sort(by)
 
 
-def test_events_are_there_once_however_often_they_are_loaded(warehouse: Path) -> None:
+def test_events_loaded_repeatedly_are_stored_once(warehouse: Path) -> None:
     result = table(warehouse, "health_events", "node", "ts")
     assert result.select("node", "kind", "code", "severity").rows() == [
         ("n1", "ecc", "dbe", "critical"),

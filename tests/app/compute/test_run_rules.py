@@ -106,7 +106,7 @@ def test_rules_can_be_turned_off_and_on(loaded: Path) -> None:
 
 
 @pytest.mark.slow
-def test_jobs_that_are_alike_are_joined_where_that_is_wanted(loaded: Path) -> None:
+def test_similar_jobs_are_joined_when_configured(loaded: Path) -> None:
     result = joined(loaded, join_by_name=True)
     (run, number, rule), (first, _, alone) = result["8"][0], result["7"][0]
     assert (run, number, rule, alone) == (first, 2, "heuristic", ALONE)

@@ -179,7 +179,7 @@ LISTED, GIVEN, SERVICE = (
 )
 
 
-def test_without_a_sign_it_held_its_gpus_until_it_was_found_out(tmp_path: Path) -> None:
+def test_without_evidence_it_held_its_gpus_until_detected(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), runaway=[listed("1", 50)])
     assert ends(made) == {"1": (50.0, LISTED)}
     assert made.hours_of("1") == 50
@@ -209,7 +209,7 @@ def test_it_had_ended_when_its_gpus_were_given_to_others(tmp_path: Path) -> None
     assert ends(made) == {node: expected for node, (_, expected) in cases.items()}
 
 
-def test_what_fits_beside_it_does_not_end_it(tmp_path: Path) -> None:
+def test_a_job_that_fits_next_to_it_does_not_end_it(tmp_path: Path) -> None:
     made = make(
         tmp_path,
         job("1", 0, None, gpus=4),
@@ -273,7 +273,7 @@ def test_node_without_inventory_has_the_most_gpus_ever_held(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_one_that_never_started_waited_until_it_was_found_out(tmp_path: Path) -> None:
+def test_one_that_never_started_waited_until_detected(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", None, None), job("2", 0, 1), runaway=[listed("1", 50)])
     assert ends(made) == {"1": (50.0, LISTED)}
     waited = made.table("gpu_time").filter(pl.col("category") == "pending_demand")
@@ -407,7 +407,7 @@ def history(chance: random.Random, node: str) -> tuple[list[dict[str, object]], 
 
 
 @pytest.mark.slow
-def test_with_all_found_out_no_more_is_held_than_there_is(tmp_path: Path) -> None:
+def test_with_all_detected_holdings_fit_the_capacity(tmp_path: Path) -> None:
     chance = random.Random(5)
     places = [f"n{number}" for number in range(1, 61)]
     reported = [history(chance, node) for node in places]

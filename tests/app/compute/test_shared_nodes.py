@@ -118,7 +118,7 @@ def test_more_gpus_than_the_node_has_are_scaled_down(tmp_path: Path) -> None:
         ("Priority", of("h100", 4), None),
     ],
 )
-def test_why_gpus_idle_beside_a_job_that_waits_is_in_the_ledger(
+def test_causes_of_idle_gpus_while_jobs_wait_are_in_the_ledger(
     reason: str, tres: str, cause: str | None, tmp_path: Path
 ) -> None:
     """Each of two nodes has 4 of 8 GPUs free."""

@@ -133,7 +133,7 @@ def test_unknown_gpus_give_bounds_no_value_and_a_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rest_beside_unknown_and_known_jobs_counts_once_unowned(tmp_path: Path) -> None:
+def test_gpus_without_an_owner_count_once(tmp_path: Path) -> None:
     """What several unknown jobs and a known one leave is counted once, and belongs to no job."""
     jobs = [
         job(1, "n1", 0, 24 * HOUR, 4),
@@ -287,7 +287,7 @@ def step(number: int, begin: int, gpus: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "block"), [(None, None), (None, 1_000), (1, 1_000), (2, 1_000)])
-def test_steps_give_gpus_wherever_they_stand_in_a_dump(
+def test_steps_give_gpus_in_any_row_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None, block: int | None
 ) -> None:
     """Each job has two attempts, half an hour apart, whose steps held one GPU more in the second."""

@@ -93,5 +93,5 @@ def test_any_claims_are_read_or_their_mistakes_listed(changes: list[dict[str, An
         assert claim.gpus is None or 0 < claim.gpus < math.inf
 
 
-def test_what_is_tried_are_the_settings_there_are() -> None:
+def test_the_fuzzed_settings_are_the_existing_ones() -> None:
     assert "lookback_days" in SECTIONS["slurm"]

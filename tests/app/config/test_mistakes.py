@@ -91,7 +91,7 @@ def settings_of(model: type[BaseModel], *above: str) -> Iterator[tuple[str, ...]
             yield (*above, name)
 
 
-def test_of_every_setting_it_is_known_what_is_allowed() -> None:
+def test_every_setting_declares_what_is_allowed() -> None:
     every = list(settings_of(config.Config))
     assert len(every) > 50
     assert [name for name in every if not allowed(name, config.Config)] == []

@@ -104,7 +104,7 @@ def test_no_number_is_without_end_unknown_or_negative(section: str, name: str, v
         config.parse({section: {name: value}}, origin="test")
 
 
-def test_there_are_numbers_in_most_sections() -> None:
+def test_most_sections_have_numbers() -> None:
     assert {section for section, _ in NUMBERS} >= {"slurm", "prometheus", "retention", "serve", "rules", "sql"}
 
 

@@ -206,7 +206,7 @@ def test_jobs_are_put_into_a_run_and_taken_out_of_it(root: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH)
-def test_taking_it_back_restores_exactly_what_there_was(root: Path, kind: str) -> None:
+def test_withdrawal_restores_the_exact_state_before(root: Path, kind: str) -> None:
     before = derived(root)
     adjudicate(root, *EACH[kind])
     assert any(not rows.equals(before[name]) for name, rows in derived(root).items())
@@ -307,11 +307,11 @@ def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
         (("withdraw", "adj-nope"), "there is no correction 'adj-nope'; in force: none"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_or_means_nothing_is_refused(template: Path, arguments: tuple[str, ...], output: str) -> None:
+def test_a_missing_or_meaningless_target_is_refused(template: Path, arguments: tuple[str, ...], output: str) -> None:
     assert output in refused(template, *arguments)
 
 
-def test_nobody_is_guessed_and_every_correction_says_why(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_author_and_reason_of_a_correction_are_required(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "carol")
     output = refused(root, *CAUSE, signed=False)
     assert "--author is missing: who makes the correction (you may be carol)" in output
@@ -329,7 +329,7 @@ def test_names_are_data_never_sql(root: Path) -> None:
     assert listed(root) == []
 
 
-def test_what_waits_for_a_computation_is_said_to(root: Path) -> None:
+def test_corrections_pending_a_computation_are_reported(root: Path) -> None:
     assert "Next: trackside compute" in answer(root, "adjudicate", *CAUSE, *SIGNED, "--no-compute").err
     assert interruption(root, "12")["adjudication"] is None
     with open_writer(root, verb="test", now=NOW) as writer:

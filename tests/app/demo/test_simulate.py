@@ -252,7 +252,7 @@ def test_attempts_are_the_truth(made: Made) -> None:
     assert result.select(compared).sort(key).rows() == made.truth("attempts").select(compared).sort(key).rows()
 
 
-def test_attempts_lie_on_the_nodes_where_they_were(made: Made) -> None:
+def test_attempts_are_on_the_nodes_where_they_ran(made: Made) -> None:
     true = made.truth("attempts").explode("nodes").drop_nulls("nodes").select("job_id", "submitted", "nodes")
     result = made.table("attempt_nodes").select("job_id", seconds("submitted_at"), "node")
     assert sorted(result.rows()) == sorted(true.rows())

@@ -95,7 +95,7 @@ def test_a_card_opens_its_definition_with_the_keyboard(site: Site, chromium: Bro
     assert chromium.console() == []
 
 
-def test_a_run_is_found_opened_and_its_name_stays_text(site: Site, chromium: Browser) -> None:
+def test_a_run_can_be_searched_and_its_name_stays_text(site: Site, chromium: Browser) -> None:
     chromium.open(f"{site.url}/runs?q=onerror", until=".ag-row")
     chromium.wait(".ag-row .link").click()
     chromium.wait(".run-head")
@@ -175,7 +175,7 @@ def test_an_address_that_makes_no_sense_is_answered_in_words(site: Site, chromiu
     assert "This page does not exist" in chromium.text("#content")
 
 
-def test_empty_warehouse_says_what_to_do_and_fills_by_itself(
+def test_empty_warehouse_shows_next_steps_and_refreshes(
     tmp_path: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.explorer.shell.POLL_MS", 500)

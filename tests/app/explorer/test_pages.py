@@ -158,7 +158,7 @@ def test_a_job_id_of_several_runs_lists_them_with_links(explorer: Explorer, monk
     assert links == [f"/run?cluster=tiny&since=7d&id=7-{day}T000000Z" for day in (20261009, 20261002)]
 
 
-def test_a_run_is_listed_by_its_job_and_found_by_its_whole_id(explorer: Explorer) -> None:
+def test_a_run_is_listed_by_job_and_searched_by_whole_id(explorer: Explorer) -> None:
     rows = table(page(explorer, "/runs", "")[2], "runs")
     named = [row for row in rows if row["run_id"].endswith("Z")]
     assert named
@@ -249,7 +249,7 @@ def test_every_run_of_the_list_can_be_opened(explorer: Explorer) -> None:
         assert len(table(contents, "attempts")) == row["n_attempts"]
 
 
-def test_a_run_spells_out_its_ettr(explorer: Explorer) -> None:
+def test_a_run_page_explains_its_ettr(explorer: Explorer) -> None:
     run = max(table(page(explorer, "/runs", "")[2], "runs"), key=lambda row: row["n_attempts"])
     output = words(page(explorer, "/run", f"?id={run['run_id']}")[2])
     assert f"at least {run['ettr_low__text']}, at most {run['ettr_high__text']}" in output
@@ -302,7 +302,7 @@ def test_definitions_explain_every_metric_and_category(explorer: Explorer) -> No
 
 
 @pytest.mark.slow
-def test_empty_warehouse_says_what_to_do_and_notices_new_data(tmp_path: Path) -> None:
+def test_empty_warehouse_shows_next_steps_until_data_comes(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     explorer = Explorer(AnswerCache(root), WatchedClaims(None))
     for path in ("/", "/runs", "/run"):
@@ -312,7 +312,7 @@ def test_empty_warehouse_says_what_to_do_and_notices_new_data(tmp_path: Path) ->
     assert "Where the GPU-time went" in words(page(explorer, "/", "")[2])
 
 
-def test_periods_are_found_again_in_the_address(explorer: Explorer) -> None:
+def test_periods_are_restored_from_the_address(explorer: Explorer) -> None:
     shown = explorer.view("")
     for key, (_, params) in view.periods(shown.state).items():
         assert view.period_of(explorer.view(view.address("", params))) == key

@@ -84,7 +84,7 @@ def test_a_number_that_is_its_own_lower_bound_is_called_so(
     )
 
 
-def test_a_range_lies_where_its_ends_are() -> None:
+def test_a_range_is_drawn_between_its_ends() -> None:
     bar = parts.span_bar(0.25, 0.5, value=0.3, target=0.97, top=1.0, what="x")
     styles = {mark.className: mark.style for mark in bar.children}
     assert styles["span-range"] == {"left": "25.00%", "width": "25.00%"}

@@ -289,7 +289,7 @@ def test_a_claims_file_of_ones_own_is_judged_and_named(warehouse: Path, tmp_path
     assert set(reported["daily"]["metrics"]) == {"goodput_allocated", "occupancy"}
 
 
-def test_exclusions_and_corrections_stand_on_the_page(warehouse: Path, tmp_path: Path) -> None:
+def test_exclusions_and_corrections_are_on_the_page(warehouse: Path, tmp_path: Path) -> None:
     claims = tmp_path / "sla.toml"
     claims.write_text(
         '[[claim]]\nid = "busy"\nmetric = "occupancy"\nquoted = "busy"\nread_as = "busy"\nkind = "delivered"\n'

@@ -106,7 +106,7 @@ def test_gpu_hours_of_traces_are_as_written(tmp_path: Path) -> None:
     assert rows["GPU-hours of all", ""]["computed"] == pytest.approx(12.0)
 
 
-def test_traces_beside_their_archive_count_once(tmp_path: Path) -> None:
+def test_traces_next_to_their_archive_count_once(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
     text = "job_id,submission_time,duration,num_gpu\na-1,100,3600,8\na-2,soon,1800,4\na-3,5\n"

@@ -201,7 +201,7 @@ def test_restart_times_are_the_loops(training: Training) -> None:
     assert row["time_to_job_restart_s"] >= 6
 
 
-def test_the_idle_gpus_are_found_by_telemetry(training: Training) -> None:
+def test_telemetry_identifies_the_idle_gpus(training: Training) -> None:
     ledger = training.table("gpu_time", pl.col("job_id") == str(training.idle_job))
     spent = dict(ledger.group_by("category").agg(pl.col("gpu_seconds").sum().cast(pl.Float64)).rows())
     reported = ledger.filter(pl.col("category") == "stalled")

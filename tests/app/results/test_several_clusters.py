@@ -63,7 +63,9 @@ def shown(capsys: pytest.CaptureFixture[str], root: Path, *arguments: str) -> li
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["runs", "ettr", "restarts", "interruptions", "checkpoints"])
-def test_a_run_is_found_in_whichever_cluster_has_it(what: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_resolved_in_the_cluster_that_has_it(
+    what: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     result = shown(capsys, root, what, "--run", "2")
     assert result
     assert result == shown(capsys, root, what, "--run", "2", "--cluster", "east")

@@ -70,7 +70,7 @@ def of(result: Iterable[Sample], family: str, **labels: str) -> dict[tuple[str, 
     }
 
 
-def test_every_family_has_data_where_there_is_all(everything: Path) -> None:
+def test_with_all_sources_every_family_has_data(everything: Path) -> None:
     assert {each.name for each in samples(everything)} == set(BY_NAME)
 
 
@@ -118,7 +118,7 @@ def test_help_and_type_are_as_declared(everything: Path) -> None:
         assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n" in text
 
 
-def test_promtool_finds_nothing_to_say(everything: Path) -> None:
+def test_promtool_reports_no_problem(everything: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("no promtool on this machine; get it with: make test REAL=1")
     text = exporter.render(AnswerCache(everything), now=NOW)
@@ -343,11 +343,11 @@ def test_a_scrape_that_reads_nothing_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("accept", ["application/openmetrics-text; version=new", "text/plain; version=", "\x00"])
-def test_a_header_that_asks_for_nonsense_gets_text(accept: str, tmp_path: Path) -> None:
+def test_an_invalid_accept_header_gets_text(accept: str, tmp_path: Path) -> None:
     assert exporter.negotiated(AnswerCache(tmp_path), accept, now=NOW)[1].startswith("text/plain")
 
 
-def test_without_a_warehouse_there_is_the_build_alone(tmp_path: Path) -> None:
+def test_without_a_warehouse_only_the_build_is_exported(tmp_path: Path) -> None:
     (only,) = samples(tmp_path / "none")
     assert only.name == "trackside_build_info"
 
@@ -374,7 +374,7 @@ def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None
     assert 'trackside_verdict{claim="o",cluster="tiny",kind="delivered",window="all"} -1.0' in text
 
 
-def test_openmetrics_is_spoken_to_those_who_ask(accounting: Path) -> None:
+def test_openmetrics_is_sent_when_accepted(accounting: Path) -> None:
     content, kind = exporter.negotiated(AnswerCache(accounting), "application/openmetrics-text;version=1.0.0", now=NOW)
     assert kind.startswith("application/openmetrics-text")
     names = {family.name for family in openmetrics_families(content.decode())}  # type: ignore[no-untyped-call]  # theirs

@@ -110,7 +110,7 @@ def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("transport", ["commands", "rest"])
-def test_slurmrestd_is_read_where_there_are_no_commands(
+def test_slurmrestd_is_read_without_slurm_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -267,7 +267,7 @@ def test_nothing_new_is_not_computed_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_slurm")
-def test_run_logs_are_found_by_pattern_and_read_when_they_change(tmp_path: Path) -> None:
+def test_run_logs_match_a_pattern_and_are_read_on_change(tmp_path: Path) -> None:
     (tmp_path / "logs" / "deep").mkdir(parents=True)
     file = runlog(tmp_path / "logs" / "deep")
     settings = configured(serve=Serve(runlogs=(str(tmp_path / "logs" / "**" / "*.jsonl"),)))
@@ -314,7 +314,7 @@ def test_stop_ends_a_cycle_between_two_steps_and_loses_nothing(tmp_path: Path) -
     assert again.failures(NOW) == []
 
 
-def test_a_worker_that_hangs_is_noticed(tmp_path: Path) -> None:
+def test_a_stalled_worker_is_reported(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "w", configured(), every=EVERY, last_success=NOW)
     assert worker.failures(NOW + timedelta(minutes=30)) == []
     assert "no cycle has ended" in worker.failures(NOW + timedelta(hours=2))[0]

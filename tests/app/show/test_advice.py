@@ -273,7 +273,7 @@ def test_checkpoint_advice_compares_current_and_best_interval(root: Path, capfd:
     assert other["note"].startswith("cannot tell: no checkpoints logged")
 
 
-def test_one_run_can_be_asked_about_and_explained(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_run_can_be_selected_and_explained(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     reported = shown(root, capfd, "checkpoints", "--cluster", "c1", "--run", "llama", "--explain")
     assert "llama" in reported
     assert "young_s =" in reported

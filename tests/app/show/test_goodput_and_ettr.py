@@ -117,7 +117,7 @@ def test_all_ettr_forms_are_shown_and_equal_the_stored_results(everything: Path,
         assert stored[name] == reported[name]["value"]
 
 
-def test_every_meaning_of_goodput_stands_side_by_side(everything: Path) -> None:
+def test_every_definition_of_goodput_is_shown(everything: Path) -> None:
     reported = {row["metric"]: row for row in rows(everything, "goodput")}
     assert reported.keys() >= {"goodput_job", "goodput_allocated", "goodput_capacity", "mpg"}
     assert reported["scheduling_goodput"]["value"] == reported["occupancy"]["value"]

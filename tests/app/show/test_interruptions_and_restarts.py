@@ -112,7 +112,7 @@ def test_second_order_share_has_bounds_for_unknown_preemptors(root: Path) -> Non
     assert share["value"] in stored["value"].to_list()
 
 
-def test_restarts_within_an_allocation_stand_apart_in_every_form(root: Path) -> None:
+def test_in_place_restarts_are_separate_in_every_format(root: Path) -> None:
     by_cause = {(each["where"], each["cause"]): each for each in shown(root, "restarts")}
     assert by_cause["new attempt", "node_fail"]["median_s"] == 100
     assert by_cause["in allocation", "restart_in_place"]["median_s"] == 20
@@ -151,7 +151,7 @@ def test_what_is_shown_explains_itself(root: Path, requested: tuple[str, ...]) -
         assert word in done.stdout
 
 
-def test_of_one_run_there_are_only_its_own(root: Path) -> None:
+def test_of_one_run_only_its_own_are_shown(root: Path) -> None:
     assert {each["run_id"] for each in shown(root, "restarts", "--by", "event", "--run", "llama")} == {"llama"}
     assert shown(root, "restarts", "--by", "stage", "--run", "8") == []
     refused = trackside("show", "interruptions", "--by", "order", "--run", "8", "--warehouse", str(root))

@@ -137,7 +137,7 @@ def of(rows: list[dict[str, Any]], **wanted: object) -> dict[str, Any]:
     return row
 
 
-def test_one_log_gives_every_convention_and_hfu_beside_mfu(shown: Shown) -> None:
+def test_one_log_gives_every_convention_of_mfu_and_hfu(shown: Shown) -> None:
     rows = shown("--run", "llama")
     per_token = {
         "palm_full": PER_TOKEN, "causal_half": PER_TOKEN - 12_884_901_888 / 2, "6N_only": 6 * 8_030_261_248,
@@ -169,7 +169,7 @@ def test_run_with_two_data_types_is_shown_over_both_peaks(shown: Shown) -> None:
     assert all("several data types" in row["note"] for row in rows)
 
 
-def test_what_is_recomputed_must_be_told_for_hfu(shown: Shown) -> None:
+def test_hfu_needs_the_recomputed_share(shown: Shown) -> None:
     assert {row["measure"] for row in shown("--run", "mixed")} == {"mfu"}
 
 
@@ -231,7 +231,7 @@ def test_run_without_a_log_gets_a_separate_mfu_estimate(root: Path, shown: Shown
 @pytest.mark.parametrize(
     "by", [(), ("--by", "run"), ("--by", "step"), ("--by", "gpu_model"), ("--by", "proxy"), ("--by", "estimate")]
 )
-def test_every_answer_explains_itself_and_is_there_for_machines(ask: Ask, tmp_path: Path, by: tuple[str, ...]) -> None:
+def test_every_answer_has_an_explanation_and_json(ask: Ask, tmp_path: Path, by: tuple[str, ...]) -> None:
     assert "SELECT" in ask(*by, "--explain")
     file = tmp_path / "rows.parquet"
     ask(*by, "--output", str(file))

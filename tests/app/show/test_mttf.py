@@ -139,7 +139,7 @@ def test_sizes_sum_to_pooled_and_causes_to_unplanned_failures(reader: Reader, wi
         assert split["exposure_gpu_days"].sum() == pytest.approx(pooled["exposure_gpu_days"])
 
 
-def test_a_reference_is_set_beside_our_rate_of_its_class(reader: Reader, window: Window) -> None:
+def test_a_reference_is_compared_with_our_rate_of_its_class(reader: Reader, window: Window) -> None:
     rows = {row["reference"]: row for row in answer_by(reader, window, "reference").rows.iter_rows(named=True)}
     ours = answer_by(reader, window, "size").rows.filter(
         (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts") & (pl.col("size") == "pooled")
@@ -169,7 +169,7 @@ class TwoClusters(KeepsNothing):
         return self.reader.query(name, **(params | {"cluster": self.cluster}))
 
 
-def test_clusters_are_set_beside_each_other_by_their_two_counts(reader: Reader, window: Window) -> None:
+def test_clusters_are_compared_by_their_two_counts(reader: Reader, window: Window) -> None:
     past = failure_history(reader, window)
     rows = reference_rows(TwoClusters(reader, window.cluster), past, window, 1024.0)
     twin = rows.filter(pl.col("reference") == "cluster twin").row(0, named=True)

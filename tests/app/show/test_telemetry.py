@@ -179,7 +179,7 @@ def close(one: float | None, other: float | None) -> bool:
 # --- utilisation
 
 
-def test_utilisation_is_a_ratio_of_sums_beside_how_much_was_seen(reader: Reader) -> None:
+def test_utilisation_is_a_ratio_of_sums_with_its_coverage(reader: Reader) -> None:
     result = rows(answer_of(reader, "utilisation", "user"))
     bob = result["bob"]
     assert (bob["allocated_s"], bob["observed_s"], bob["coverage"]) == (8 * HOUR, 4 * HOUR, 0.5)
@@ -392,7 +392,7 @@ def test_the_command_shows_notes_and_machines_get_every_part(warehouse: Path) ->
 # --- filesystems and networks
 
 
-def test_a_mount_has_all_that_was_seen_and_what_of_it_was_whose(reader: Reader) -> None:
+def test_a_mount_has_total_traffic_and_its_attributed_share(reader: Reader) -> None:
     result = rows(answer_of(reader, "filesystems"), subject="device")
     data = result["/data"]
     assert (data["n_nodes"], data["operations"]) == (4, 4 * 2 * HOUR * 100)
@@ -436,7 +436,7 @@ def test_nodes_and_networks_are_shown_too(reader: Reader) -> None:
 
 
 @pytest.mark.slow
-def test_hours_of_nodes_stand_where_samples_are_gone(tmp_path: Path, reader: Reader) -> None:
+def test_node_hours_replace_removed_samples(tmp_path: Path, reader: Reader) -> None:
     root = filled(tmp_path)
     hours = (
         node_samples()

@@ -44,7 +44,7 @@ def lines(columns: int, options: RowOptions | None = None, table: Table = TABLE)
     return table_lines(table, Terminal(columns, 24), options or RowOptions())
 
 
-def test_constant_columns_and_long_texts_stand_below() -> None:
+def test_constant_columns_and_long_texts_are_printed_below() -> None:
     assert lines(60) == [
         "node   note   GPU-h  at least  at most",
         "gpu-1  [1]   12,346    10.0 %   50.0 %",
@@ -120,7 +120,7 @@ def test_numbers_fall_and_names_rise_unless_it_is_requested(sort: str, first: st
         assert shown[4].startswith("gpu-4"), "unknown values are last"
 
 
-def test_a_column_that_is_not_there_is_refused() -> None:
+def test_an_unknown_column_is_refused() -> None:
     with pytest.raises(UsageError, match="no column 'x'; the columns are node, cluster"):
         lines(60, RowOptions(columns=("x",)))
 
@@ -140,7 +140,7 @@ def test_names_leave_the_terminal_as_it_is() -> None:
     assert len(shown.splitlines()) == 2
 
 
-def test_colour_adds_nothing_that_words_do_not_say() -> None:
+def test_colour_adds_nothing_to_the_words() -> None:
     rows = pl.DataFrame({"job": ["1", "2"], "state": ["FAILED", "COMPLETED"]})
     table = Table(rows, {"job": ("job", "text"), "state": ("state", "text")})
     plain = table_lines(table, Terminal(80, 24))

@@ -55,7 +55,7 @@ def test_a_terminal_without_a_size_has_the_usual_one() -> None:
     assert reported(3)["width"] == NARROWEST
 
 
-def test_a_pipe_has_no_width_whatever_the_variables_say() -> None:
+def test_a_pipe_has_no_width_whatever_the_variables() -> None:
     done = subprocess.run(
         [sys.executable, "-c", REPORT],
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", "FORCE_COLOR": "1"},

@@ -29,12 +29,12 @@ def jobs(*job_names: str, columns: list[str] | None = None, delimiter: str = "|"
 
 
 @pytest.mark.parametrize("delimiter", ["|", "\x1f", "|#", "^|^", ";|;", ";", "\t", "~", "::"])
-def test_the_delimiter_is_found_in_the_header(delimiter: str) -> None:
+def test_the_delimiter_is_detected_in_the_header(delimiter: str) -> None:
     assert names(jobs("a", "b", delimiter=delimiter)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("delimiter", ["|#", "^|^", ";|;", "\x1f"])
-def test_pipes_are_harmless_beside_a_rarer_delimiter(delimiter: str) -> None:
+def test_pipes_are_harmless_with_a_rarer_delimiter(delimiter: str) -> None:
     assert names(jobs("a|b", "c;|d", delimiter=delimiter)) == ["a|b", "c;|d"]
 
 
@@ -45,7 +45,7 @@ def test_a_wrong_delimiter_is_an_error_that_names_the_right_one() -> None:
     assert "'|' would fit" in str(caught.value)
 
 
-def test_a_table_for_people_is_an_error_that_asks_for_minus_p() -> None:
+def test_an_aligned_table_is_an_error_that_suggests_minus_p() -> None:
     padded = b"  JobID   JobName  Partition   Account   State\n------- --------\n12   train   main   a   COMPL+\n"
     with pytest.raises(DelimiterError, match="sacct -a -D -X -P"):
         parse(padded)
@@ -151,7 +151,7 @@ def test_a_line_break_in_text_does_not_end_the_record(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\nb\nc", "a\n\nb", "a\nb|c"])
-def test_line_break_in_the_last_column_belongs_to_the_row_above(name: str) -> None:
+def test_line_break_in_the_last_column_continues_its_row(name: str) -> None:
     columns = [*(name for name in NARROW if name != "JobName"), "JobName"]
     assert names(jobs("first", name, "last", columns=columns)) == ["first", name, "last"]
 

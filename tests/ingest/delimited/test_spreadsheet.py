@@ -72,14 +72,14 @@ def test_one_row_with_a_comma_too_many_is_enough(delimiter: str) -> None:
         parse(lines, delimiter=delimiter)
 
 
-def test_commas_that_stand_between_columns_only_are_read() -> None:
+def test_commas_used_as_delimiters_only_are_read() -> None:
     columns = ["Cluster", "JobIDRaw", "Submit", "Start", "End", "State", "AllocTRES", "NodeList"]
     rows = text({"AllocTRES": "gres/gpu=8", "NodeList": "n1"}, columns=columns, delimiter=",")
     assert parse(rows).frames["attempts"]["n_gpus"].to_list() == [8]
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|", "\x1f", "^|^"])
-def test_other_delimiters_stand_in_no_list(delimiter: str) -> None:
+def test_other_delimiters_are_in_no_list(delimiter: str) -> None:
     result = parse(text({}, delimiter=delimiter)).frames["attempts"].row(0, named=True)
     assert result == attempt({})
 

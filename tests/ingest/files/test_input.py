@@ -132,9 +132,7 @@ def test_json_in_one_line_is_text_whose_strings_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("piece", [1 << 10, 1 << 16, CHUNK])
-def test_what_stands_behind_a_hole_in_a_run_log_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
-) -> None:
+def test_lines_after_a_hole_in_a_run_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     monkeypatch.setattr(input_stream, "CHUNK", piece)
     before, behind = b'{"a":1}\n{"b":', b'{"c":3}\n{"d":4}\n'
     (tmp_path / "log").write_bytes(before + b"\0" * (40 << 20) + behind)

@@ -52,7 +52,7 @@ for wait in (lambda: next(prefetch_one(hang())), lambda: started(lambda: next(ha
 """
 
 
-def test_waiting_caller_can_be_interrupted_while_a_source_hangs() -> None:
+def test_waiting_caller_can_be_interrupted_on_a_stalled_source() -> None:
     done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=45, check=False)
     assert (done.stdout.split(), done.stderr, done.returncode) == (["interrupted"] * 2, "", 0)
 

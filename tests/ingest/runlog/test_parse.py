@@ -254,7 +254,7 @@ def test_the_cluster_of_the_log_counts_and_the_argument_fills_in() -> None:
         parse(log(run=RUN | {"cluster": None}))
 
 
-def test_outside_a_scheduler_there_is_none() -> None:
+def test_outside_a_scheduler_no_job_id_results() -> None:
     (session,) = parse(log(run=RUN | {"job_id": None})).frames["run_sessions"].rows(named=True)
     assert (session["scheduler"], session["job_id"]) == ("none", None)
 
@@ -325,7 +325,7 @@ def test_of_a_mixture_not_all_parameters_are_active() -> None:
     assert dense["params_active"] == 4.7e10
 
 
-def test_a_log_of_before_tells_nothing_of_what_came_later() -> None:
+def test_an_earlier_log_is_no_evidence_of_later_events() -> None:
     session = parse(log()).frames["run_sessions"].row(0, named=True)
     assert {session[name] for name in MIXTURE} == {None}
 

@@ -78,7 +78,7 @@ def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
     assert_same(load(tmp_path / "w", files, files[::-1]), reference)
 
 
-def test_reading_again_what_is_known_leaves_the_days_alone(reference: Path, tmp_path: Path) -> None:
+def test_reading_known_rows_again_changes_no_day(reference: Path, tmp_path: Path) -> None:
     with open_reader(reference) as reader:
         before = reader.table("partitions")
     load(reference, write(tmp_path, whole=WHOLE))
@@ -132,7 +132,7 @@ def test_a_line_cut_by_a_kill_stays_refused_for_good(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from(["ab", "b", "\n", "abc", "x"]), max_size=12), st.integers(1, 9))
-def test_cut_lines_are_found_wherever_the_text_is_divided(parts: list[str], size: int) -> None:
+def test_cut_lines_are_detected_at_any_division_of_the_text(parts: list[str], size: int) -> None:
     """A line goes on where a cut one ends, and no line ends there."""
     text, cuts = "".join(parts), ["a", "ab", "abb", "xx"]
     chunks = [text[at : at + size].encode() for at in range(0, len(text), size)]

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
         ("config.scontrol.txt", "slurm.config"),
     ],
 )
-def test_each_kind_of_text_is_known_by_its_beginning(name: str, kind: str) -> None:
+def test_each_kind_of_text_is_detected_by_its_beginning(name: str, kind: str) -> None:
     assert detect_kind((DATA / name).read_bytes()) == kind
 
 
-def test_the_documented_order_is_known_without_a_header() -> None:
+def test_the_documented_order_is_detected_without_a_header() -> None:
     lower = {name.lower(): value for name, value in ROW.items()} | {"elapsed": "00:01:40"}
     assert detect_kind("|".join(lower.get(name, "") for name in DOCUMENTED_ORDER).encode()) == "slurm.accounting"
 
 
-def test_a_job_comment_that_looks_like_a_node_does_not_mislead() -> None:
+def test_a_job_comment_like_a_node_does_not_mislead() -> None:
     assert detect_kind(text({"JobName": "x\nNodeName=n1"})) == "slurm.accounting"
 
 

@@ -159,9 +159,7 @@ def read(data: bytes, layout: Layout, accept_truncated: bool) -> Rows | None:
 
 @settings(max_examples=120, deadline=None)
 @given(st.one_of(damaged(), dumps()), st.sampled_from(LAYOUTS), st.booleans())
-def test_every_line_belongs_to_a_read_refused_or_skipped_row(
-    data: bytes, layout: Layout, accept_truncated: bool
-) -> None:
+def test_every_line_is_of_a_read_refused_or_skipped_row(data: bytes, layout: Layout, accept_truncated: bool) -> None:
     rows = read(data, layout, accept_truncated)
     if rows is not None:
         assert len(unowned(data, rows)) <= rows.n_skipped

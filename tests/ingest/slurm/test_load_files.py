@@ -131,7 +131,7 @@ def test_a_window_that_ends_before_it_begins_is_refused(shell: Shell) -> None:
     assert "--since 2026-11-22T00:00:00Z is not before --until 2026-11-21T00:00:00Z" in shell.err
 
 
-def test_a_length_back_from_now_says_nothing_about_a_file(shell: Shell) -> None:
+def test_a_relative_period_is_refused_for_a_file(shell: Shell) -> None:
     assert shell("ingest", "slurm", SACCT, "--since", "7d") == 2
     assert "'7d' is not a time; write it like 2026-10-01" in shell.err
 
@@ -220,7 +220,7 @@ def test_local_times_name_the_command_that_printed_them(text: str, command: str,
     assert "--timezone" in shell.err
 
 
-def test_an_old_sdiag_is_not_told_to_print_other_times(shell: Shell, tmp_path: Path) -> None:
+def test_an_old_sdiag_gets_no_hint_for_other_times(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "sdiag.txt"
     file.write_text("sdiag output at Thu Oct 01 00:00:00 2026\nJobs submitted: 7\n")
     assert shell("ingest", "slurm", file, "--cluster", "c") == 34

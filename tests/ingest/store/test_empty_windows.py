@@ -68,7 +68,7 @@ def test_backfill_before_the_cluster_existed_is_requested_once(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_again_asks_for_all_of_them(tmp_path: Path) -> None:
+def test_again_requests_all_of_them(tmp_path: Path) -> None:
     slurm = young()
     ingest(tmp_path, slurm, since=BORN - days(60))
     ingest(tmp_path, slurm, since=BORN - days(60), again=True)
@@ -105,7 +105,7 @@ def test_empty_time_behind_an_earlier_load_is_a_requested_gap(tmp_path: Path, fi
     assert [low for low, _ in slurm.windows()] == [*(BORN - days(each) for each in (32, 25, 18, 11, 4)), NOW - days(2)]
 
 
-def test_the_newest_empty_time_may_still_be_told_of(tmp_path: Path) -> None:
+def test_the_newest_empty_time_may_still_be_reported(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, born=NOW - hours(1))
     ingest(tmp_path, slurm, since=NOW - days(3), window_days=0.5)
     ingest(tmp_path, slurm, since=NOW - days(3), window_days=0.5, overlap_hours=24)
@@ -184,7 +184,7 @@ def test_hidden_jobs_are_not_forgotten_ones(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("say", ["uid", "id", "sacctmgr show config"])
-def test_accounting_covers_its_time_if_none_hides_or_none_tells(tmp_path: Path, say: str) -> None:
+def test_accounting_covers_its_time_unless_jobs_are_hidden(tmp_path: Path, say: str) -> None:
     """It does when nobody's jobs are hidden, and when Slurm does not answer whether they are."""
     slurm = young()
     slurm.uid, slurm.private_data = (0, "jobs") if say == "uid" else (1000, "none")

@@ -69,20 +69,20 @@ def test_a_weekend_without_jobs_is_no_silence(tmp_path: Path, number: int) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [60, 250])
-def test_silence_over_the_days_behind_a_weekend_is_heard(tmp_path: Path, number: int) -> None:
+def test_silence_longer_than_a_weekend_is_reported(tmp_path: Path, number: int) -> None:
     slurm = FakeSlurm(weekdays(number, since=MONDAY - days(28), until=MONDAY + days(5)), MONDAY + days(4.5))
     assert silences(tmp_path, slurm, until=MONDAY + days(9)) == ["Tue 09"]
 
 
 @pytest.mark.slow
-def test_a_busy_cluster_without_jobs_for_a_day_is_heard(tmp_path: Path) -> None:
+def test_a_busy_cluster_without_jobs_for_a_day_is_reported(tmp_path: Path) -> None:
     jobs = [Job(each, MONDAY - days(14) + hours(0.1 * each)) for each in range(1, 14 * 240)]
     for job in jobs:
         job.start, job.end = job.submit, job.submit + hours(1)
     assert silences(tmp_path, FakeSlurm(jobs, MONDAY), until=MONDAY + days(2)) == ["Wed 03"]
 
 
-def test_a_new_cluster_knows_no_weekend_yet(tmp_path: Path) -> None:
+def test_a_new_cluster_has_no_weekend_yet(tmp_path: Path) -> None:
     jobs = weekdays(250, since=MONDAY, until=MONDAY + days(5))
     assert silences(tmp_path, FakeSlurm(jobs, MONDAY + days(4.5)), until=MONDAY + days(7)) == []
 
@@ -122,9 +122,7 @@ def others(root: Path) -> None:
         ("prometheus.gpu", "json"),
     ],
 )
-def test_what_was_asked_for_day_by_day_and_no_longer_is_is_stale(
-    tmp_path: Path, source: SourceName, transport: Transport
-) -> None:
+def test_a_daily_load_that_stopped_is_stale(tmp_path: Path, source: SourceName, transport: Transport) -> None:
     for day in range(3):
         load(tmp_path, source, "x", MONDAY + days(day), transport=transport)
     others(tmp_path)

@@ -74,7 +74,7 @@ def advice(rate: Rate, **more: object) -> dict[str, Any]:
 # --- golden numbers: definitions 9.4 ---------------------------------------------------------------------------------
 
 
-def test_the_published_intervals_stand_beside_the_exact_one() -> None:
+def test_the_published_intervals_are_shown_with_the_exact_one() -> None:
     short, long = advice(rate_of(M_S)), advice(rate_of(M_S), write_s=300.0)
     assert short["young_s"] / MINUTE == pytest.approx(7.865, rel=5e-4)
     assert short["daly_s"] / MINUTE == pytest.approx(7.754, rel=5e-4)

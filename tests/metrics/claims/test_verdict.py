@@ -163,7 +163,7 @@ def test_no_failure_free_days_support_a_claim_of_at_most() -> None:
     ("failures", "word", "p"),
     [(13, "undetermined", "0.0737"), (14, "refuted", "0.0404"), (15, "refuted", "0.0208")],
 )
-def test_golden_one_sided_results_are_shown_beside_and_labelled(failures: int, word: str, p: str) -> None:
+def test_golden_one_sided_results_are_shown_and_labelled(failures: int, word: str, p: str) -> None:
     """9.8: one-sided at 5 % k = 14 refutes; the verdict, two-sided, is refuted from 15 on only."""
     beside = measure_mttf(failures, THIRTY_DAYS, claim()).beside
     assert beside[0].startswith(f"one-sided, 5 %: {word} (p against it {p}, ")
@@ -287,7 +287,7 @@ def test_ratio_reports_the_gpu_hours_that_would_decide() -> None:
 @given(
     st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.01, 0.99), st.sampled_from(["at_least", "at_most"])
 )  # fmt: skip
-def test_the_gpu_hours_that_are_asked_for_decide(one: float, other: float, target: float, direction: Direction) -> None:
+def test_the_required_gpu_hours_decide(one: float, other: float, target: float, direction: Direction) -> None:
     low, high = min(one, other), max(one, other)
     requested = ratio(target, direction)
     if judge(requested, measure_ratio(requested, None, low, high, 1, 3600.0)).verdict != "undetermined":
@@ -322,7 +322,7 @@ def test_capability_whose_bounds_enclose_the_target_needs_data() -> None:
     assert (result.needed or "").startswith("evidence (telemetry or a run log) for at least 2.7 of the 14.7 GPU-hours")
 
 
-def test_too_few_days_for_an_interval_say_how_many_are_missing() -> None:
+def test_too_few_days_for_an_interval_name_the_missing_count() -> None:
     result = measure_ratio_capability(ratio(kind="capability"), 0.9, [(0.9, 0.9, 1.0)] * 12, seed=1, what="days")
     assert (result.low, result.high) == (None, None)
     assert (result.needed or "").startswith("at least 8 more days of usual size for an interval: 12 days weigh as 12")

@@ -159,7 +159,7 @@ def test_bounds_count_unobserved_time_as_lost_and_productive() -> None:
     assert result["unseen_share"] == pytest.approx(0.2)
 
 
-def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
+def test_gpus_active_while_one_is_idle_are_productive_at_most() -> None:
     ran = attempts(attempt("7", 0, 2, 12, gpus=1))
     ledger = sums(
         spent("productive", 6, subject=RUN),
@@ -241,7 +241,7 @@ def test_total_is_the_mean_of_runs_weighted_by_gpu_time() -> None:
     assert result["ettr"].mean() == pytest.approx(0.71667, abs=5e-6)  # a different quantity
 
 
-def test_clusters_are_totalled_apart() -> None:
+def test_clusters_are_totalled_separately() -> None:
     result, total = golden_total({"1": 8, "2": 8, "3": 8})
     both = ettr_total(pl.concat([result, result.with_columns(cluster=pl.lit("d"))]))
     assert both["cluster"].to_list() == ["c", "d"]

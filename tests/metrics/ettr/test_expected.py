@@ -146,7 +146,7 @@ def test_gpus_of_all_starts_are_unknown_if_those_of_one_are() -> None:
     assert result.select("n_starts", "started_gpus").row(0) == (2, None)
 
 
-def test_starts_that_no_log_saw_do_not_make_the_others_faster() -> None:
+def test_starts_without_a_log_do_not_change_the_others() -> None:
     """Two attempts of 8 GPUs, of which one logged, and restarted in place: its two startups took 200 s each."""
     ran = attempts(attempt("7", 0, 0, 2, "NODE_FAIL", gpus=8), attempt("7", 2, 2, 5, gpus=8))
     runs = joined(ran)

@@ -131,7 +131,7 @@ def test_time_without_a_request_is_shown_and_counts_for_nothing() -> None:
     assert result["seconds"].sum() == 12 * 3600
 
 
-def test_without_anything_there_are_no_stretches() -> None:
+def test_without_input_no_intervals_result() -> None:
     assert of([attempt("7", 0, 0, 2)], [], since=50).is_empty()
 
 

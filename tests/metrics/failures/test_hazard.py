@@ -116,6 +116,6 @@ def test_long_curve_is_thinned_but_keeps_last_step_and_events() -> None:
     assert result.row(-1, named=True)["value"] == 0
 
 
-def test_of_nothing_there_are_no_curves() -> None:
+def test_without_input_no_curves_result() -> None:
     assert hazard_curves(past(), at(0), at(10), [POOLED]).is_empty()
     assert hazards(past(), at(0), at(10), [POOLED])["n_attempts"].to_list() == [0, 0]

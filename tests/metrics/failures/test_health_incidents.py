@@ -110,7 +110,7 @@ def test_attempt_is_touched_only_by_the_events_it_met() -> None:
     ]
 
 
-def test_without_events_there_is_nothing() -> None:
+def test_without_events_nothing_results() -> None:
     result, met = incidents(events(), *NOBODY)
     assert result.equals(pl.DataFrame(schema=INCIDENTS))
     assert met.equals(pl.DataFrame(schema=ATTEMPT_HEALTH))

@@ -110,9 +110,7 @@ THRICE = [failed("n0000", hours) for hours in (50, 200, 500)]
     ("nodes", "flag_at", "published"),
     [(128, 3, {20: 0.12, 50: 0.57, 100: 0.94}), (2048, 4, {20: 0.03, 50: 0.35, 100: 0.85})],
 )
-def test_a_lemon_is_flagged_as_often_as_the_definitions_say(
-    nodes: int, flag_at: int, published: dict[int, float]
-) -> None:
+def test_a_lemon_is_flagged_as_often_as_defined(nodes: int, flag_at: int, published: dict[int, float]) -> None:
     mean = RATE * DAYS
     counts = np.zeros(nodes)
     counts[1 : 1 + round(mean * (nodes - 1))] = 1  # what the others did, as expected
@@ -171,7 +169,7 @@ def flags(scores: pl.DataFrame) -> set[str]:
     return set(scores.filter(pl.col("verdict") == "lemon")["node"])
 
 
-def test_eight_of_ten_lemons_at_100_times_the_rate_are_found(
+def test_eight_of_ten_lemons_at_100_times_the_rate_are_flagged(
     clusters: list[tuple[set[str], pl.DataFrame]],
 ) -> None:
     result = sum(len(flags(scores) & lemons) for lemons, scores in clusters)
@@ -296,7 +294,7 @@ def test_adjusted_p_values_are_those_of_scipy(p_values: list[float]) -> None:
 
 
 @given(COUNTS)
-def test_ranking_rate_lies_between_the_nodes_and_the_clusters(result: list[tuple[int, float]]) -> None:
+def test_ranking_rate_is_between_the_nodes_and_the_clusters(result: list[tuple[int, float]]) -> None:
     exposure = np.array([each[1] for each in result])
     counts = np.where(exposure > 0, np.array([float(each[0]) for each in result]), 0.0)
     rates = shrunken(counts, counts, exposure)

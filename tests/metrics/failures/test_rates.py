@@ -414,7 +414,7 @@ def test_a_burst_by_chance_changes_nothing() -> None:
     assert (result["mttf_low_d"], result["mttf_high_d"]) == pytest.approx(plain)
 
 
-def test_without_failures_or_with_one_day_there_is_no_phi() -> None:
+def test_without_failures_or_with_one_day_phi_is_null() -> None:
     assert one(rates(*days_of_failures(0, 0), until=2 * DAY))["phi"] is None
     assert one(rates(*days_of_failures(3), until=DAY))["phi"] is None
 
@@ -502,7 +502,7 @@ def test_failures_by_user_are_of_that_users_own_exposure() -> None:
     ]
 
 
-def test_by_user_of_nothing_there_is_nothing() -> None:
+def test_by_user_of_no_rows_is_empty() -> None:
     past = exposures.histories(attempts(), interrupted())
     assert rates_by(past, at(0), at(DAY), "user").is_empty()
     assert rates_by_cause(past, at(0), at(DAY)).is_empty()

@@ -99,7 +99,7 @@ VICTIM = attempt("7", 0, 1, 5, "PREEMPTED")
         ([attempt("9", 1, 2, 4, "NODE_FAIL"), attempt("9", 4, 5, 8)], {"9": ["n1"]}, ("9", 2, True)),
     ],
 )
-def test_whom_a_preemption_made_room_for(
+def test_which_job_a_preemption_made_room_for(
     others: list[Row], nodes: dict[str, list[str]], expected: tuple[str | None, int | None, bool | None]
 ) -> None:
     result = ordered(attempts(VICTIM, *others), {"7": ["n1", "n2"]} | nodes)

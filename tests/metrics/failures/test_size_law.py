@@ -71,7 +71,7 @@ def test_no_slope_of_a_fine_grid_explains_the_failures_better(
     assert value is None or (low or 0) <= value <= (high or math.inf)
 
 
-def test_open_slope_leaves_the_mttf_open_beyond_the_sizes_seen() -> None:
+def test_open_slope_leaves_the_mttf_open_beyond_observed_sizes() -> None:
     law = size_law(np.array([8.0, 8.5]), np.array([1.0, 9.0]), np.array([1.0, 1.0]))
     assert law.b_low is not None
     assert law.b_high is None

@@ -80,7 +80,7 @@ def test_other_causes_censor() -> None:
     assert kaplan_meier(intervals(rows), [1, 2]).value == pytest.approx([3 / 4, 1 / 2, 1 / 4, 0])
 
 
-def test_where_all_or_none_are_interrupted_there_is_no_interval() -> None:
+def test_with_all_or_none_interrupted_no_interval_results() -> None:
     result = kaplan_meier(intervals(from_start(1, 2)), [1])
     assert result.value.tolist() == [0.5, 0]
     assert np.isfinite(result.low).tolist() == [True, False]
@@ -272,7 +272,7 @@ def test_attempts_already_running_are_no_early_failures() -> None:
 
 
 @pytest.mark.parametrize("rows", [[], from_start(3), from_start(censored=(1, 2)), from_start(5, 5)])
-def test_with_fewer_than_two_ages_there_is_no_fit(rows: list[Spell]) -> None:
+def test_with_fewer_than_two_ages_no_fit_results(rows: list[Spell]) -> None:
     assert weibull(intervals(rows), [1]) is None
 
 
@@ -291,7 +291,7 @@ def test_another_unit_of_time_changes_the_scale_only(seed: int, factor: float) -
     )
 
 
-def test_the_shape_intervals_cover_about_what_they_say() -> None:
+def test_the_shape_intervals_have_about_their_nominal_coverage() -> None:
     """300 sets of 40 ages of shape 0.8, a third censored: 95 % to within 2.5 standard errors of 1.26 points."""
     chance = np.random.default_rng(11)
     covered = []

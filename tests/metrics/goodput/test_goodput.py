@@ -73,7 +73,7 @@ def test_evidence_shares_by_hand(metric: str, log: float, telemetry: float, acco
     assert result["evidence_assumed"] == 0
 
 
-def test_with_everything_seen_the_bounds_are_the_value() -> None:
+def test_with_full_coverage_the_bounds_are_the_value() -> None:
     result = measured(spent("productive", 3), spent("lost", 1))
     assert (result["bound_low"], result["value"], result["bound_high"]) == (0.75, 0.75, 0.75)
 
@@ -96,14 +96,14 @@ def test_goodput_is_unknown_with_accounting_alone() -> None:
     assert result["note"] == "cannot tell: 100.0 % of the allocated GPU-time is unattributed"
 
 
-def test_assumed_productive_time_is_not_seen() -> None:
+def test_assumed_productive_time_is_not_observed() -> None:
     """5.4: unattributed and assumed GPU-time counts all unproductive (low) and all productive (high)."""
     result = measured(spent("productive", 50, evidence="assumed"), spent("lost", 50))
     assert (result["bound_low"], result["bound_high"]) == (0.0, 0.5)
     assert result["value"] is None
 
 
-def test_gpus_active_beside_an_idle_one_are_productive_at_most() -> None:
+def test_gpus_active_while_one_is_idle_are_productive_at_most() -> None:
     """5.3: the lockstep rule decides the value, not the bounds; the idle GPU is known to be idle."""
     result = measured(
         spent("productive", 8),
@@ -177,7 +177,7 @@ def ledgers(draw: st.DrawFn, subjects: tuple[str, ...] = ("n1", "n2")) -> list[R
 
 @settings(max_examples=60, deadline=None)
 @given(ledgers())
-def test_bounds_enclose_the_value_and_all_lie_between_0_and_1(result: list[Row]) -> None:
+def test_bounds_enclose_the_value_and_all_are_within_0_and_1(result: list[Row]) -> None:
     for row in goodput(sums(*result), INVENTORIED).iter_rows(named=True):
         low, value, high = row["bound_low"], row["value"], row["bound_high"]
         if low is None:
@@ -287,7 +287,7 @@ def test_productive_time_of_unknown_mfu_widens_program_bounds() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(ledgers(subjects=("c",)), st.floats(0.01, 1), st.floats(0, 2))
-def test_product_lies_within_its_bounds_and_below_each_factor(result: list[Row], mfu: float, known: float) -> None:
+def test_product_is_within_its_bounds_and_below_each_factor(result: list[Row], mfu: float, known: float) -> None:
     ledger = sums(*result, spent("productive", 1))
     whole = goodput(ledger, INVENTORIED)
     productive = whole.filter(pl.col("metric") == "goodput_capacity")["numerator"].item()

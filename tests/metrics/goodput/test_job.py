@@ -74,7 +74,7 @@ def test_non_consecutive_step_numbers_contribute_nothing() -> None:
     assert result.productive_s == 2
 
 
-def test_without_any_job_start_there_is_no_account() -> None:
+def test_without_any_job_start_no_result() -> None:
     assert job_goodput([], [], [], job_end=None, now=5).goodput is None
 
 

@@ -138,7 +138,7 @@ def test_a_job_that_no_idle_node_could_start_is_no_demand(reason: str | None, wa
     assert result["cause"].null_count() == result.height
 
 
-def test_idle_gpus_that_add_up_but_stand_apart_are_fragmented() -> None:
+def test_idle_gpus_that_suffice_only_across_nodes_are_fragmented() -> None:
     result = demand({"n1": HALF, "n2": HALF}, [Job(MAIN, 5, 9, 8, nodes=1)])
     assert ticks(result) == {("n1", "fragmentation"): 4, ("n2", "fragmentation"): 4}
 

@@ -414,7 +414,7 @@ def test_node_without_inventory_has_the_most_gpus_ever_held() -> None:
     ]
 
 
-def test_gpus_that_are_known_are_not_scaled_for_a_guess() -> None:
+def test_known_gpus_are_not_scaled_by_assumed_ones() -> None:
     """7 GPUs are known to be held; of 3 on two nodes it is only assumed that 2 are here: the guess gives way."""
     cluster = Cluster(10, {"n1": 8000}, (Attempt(0, "n1", 0, 10, 7000), Attempt(1, "n1", 0, 10, 2000, guessed=True)))
     result = ledger(cluster)

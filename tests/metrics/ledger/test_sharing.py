@@ -103,7 +103,7 @@ def test_with_whole_of_one_attempt_alone() -> None:
     assert whole_ticks([Holder(1, 3, gpus=3)], (4, 4)) == set()
 
 
-def test_with_whole_while_another_attempt_is_there() -> None:
+def test_with_whole_while_another_attempt_is_present() -> None:
     # The inventory knows four GPUs, and both attempts say that they hold them all.
     assert whole_ticks([Holder(0, 6), Holder(2, 4)], (4, 4)) == {(0, 0), (0, 1), (0, 4), (0, 5)}
 

@@ -90,7 +90,7 @@ def test_a_step_across_midnight_is_shared_out() -> None:
     }
 
 
-def test_steps_too_short_for_an_ideal_say_nothing() -> None:
+def test_steps_too_short_for_an_ideal_are_ignored() -> None:
     assert straggling(executed([0.2] * 9 + [0.9])).is_empty()
 
 

@@ -158,7 +158,7 @@ def eight(*of_gpu_3: tuple[float, float, float]) -> pl.DataFrame:
         [(0, 30, 1.0), (30, 90, 0.0), (90, 120, 1.0)],  # one without work for a while
     ],
 )
-def test_seven_gpus_beside_an_idle_one_are_lockstep_stalled(
+def test_seven_gpus_with_an_idle_one_are_lockstep_stalled(
     of_gpu_3: list[tuple[float, float, float]],
 ) -> None:
     """They are neither startup nor teardown, nor known to be idle."""
@@ -170,7 +170,7 @@ def test_seven_gpus_beside_an_idle_one_are_lockstep_stalled(
     }
 
 
-def test_seven_gpus_beside_an_unused_or_unwatched_are_productive() -> None:
+def test_seven_gpus_with_an_unused_or_unobserved_are_productive() -> None:
     whole = held(("1", "n1", 0, 120, 8))
     assert seen(whole, eight((0, 120, 0.0)), 8) == {
         ("1", "productive", None): 7 * 120,
@@ -191,7 +191,7 @@ def test_tasks_that_end_in_turn_leave_only_their_own_gpus_idle() -> None:
     }
 
 
-def test_in_hours_too_only_the_idle_gpu_is_known_to_be_idle() -> None:
+def test_in_hours_too_only_the_idle_gpu_is_idle() -> None:
     of_an_hour = [0.5] + [1.0] * 3
     hours = samples(*(("n1", g, h * 60, h * 60 + 60, 1.0 if h == 1 else of_an_hour[g]) for g in range(4)
                       for h in range(3)))  # fmt: skip
@@ -237,7 +237,7 @@ def test_hour_held_in_part_gives_only_what_must_be_so() -> None:
     )
 
 
-def test_activity_while_nobody_held_the_node_is_not_the_nexts() -> None:
+def test_activity_of_an_unheld_node_is_not_the_next_holders() -> None:
     # Twenty minutes of verification on the idle node, then an attempt that did nothing: 20 of 60 minutes active.
     activity = samples(("n1", 0, 0, 60, 1 / 3), ("n1", 1, 0, 60, 1 / 3))
     assert seen(held(("1", "n1", 40, 60, 2)), activity) == {}
@@ -445,7 +445,7 @@ def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]], b
 
 @settings(max_examples=75, deadline=None)
 @given(worlds(), st.lists(st.integers(0, 11), max_size=3), st.booleans())
-def test_what_each_gpu_did_lies_within_the_bounds(
+def test_per_gpu_activity_is_within_the_bounds(
     world: dict[tuple[str, int], list[int | None]], rolled: list[int], whole_hours: bool
 ) -> None:
     """GPUs that do not wait for each other are productive while they are active: at most that, and no more is idle."""

@@ -86,7 +86,7 @@ def test_executed_is_as_logged_else_palm_plus_recomputation() -> None:
 
 @pytest.mark.parametrize("recompute", [None, "selective"])
 @pytest.mark.parametrize("convention", CONVENTIONS)
-def test_without_knowing_what_is_recomputed_there_is_no_hfu(convention: str, recompute: str | None) -> None:
+def test_without_the_recomputed_share_hfu_is_null(convention: str, recompute: str | None) -> None:
     assert reported(convention, "hfu", **LOGGED | {"recompute": recompute}) is None
 
 

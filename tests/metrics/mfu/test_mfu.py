@@ -164,7 +164,7 @@ def test_names_that_drivers_and_schedulers_use_find_their_peak(name: str, dtype:
         ("", ""),
     ],
 )
-def test_what_the_table_does_not_know_it_does_not_guess(name: str | None, dtype: str | None) -> None:
+def test_missing_table_entries_are_not_guessed(name: str | None, dtype: str | None) -> None:
     assert peak(name, dtype) is None
 
 
@@ -336,7 +336,7 @@ def many(n: int, **changes: object) -> pl.DataFrame:
     return step_mfu(frame(*rows))
 
 
-def test_run_has_the_ratio_of_sums_beside_mean_and_median() -> None:
+def test_run_has_the_ratio_of_sums_with_mean_and_median() -> None:
     result = summary(many(1000), seed=3).row(0, named=True)
     fast = 4376 * (6 * 8.03e9 + 12 * 32 * 32 * 128 * 8192) / 989e12
     assert result["mfu"] == pytest.approx(fast / 1.1)
@@ -390,7 +390,7 @@ def test_run_of_impossible_steps_has_no_mfu_and_a_reason() -> None:
     assert result["note"].startswith("20 of 20 steps are left out: they claim more than 2 times the FLOP")
 
 
-def test_a_kind_of_gpu_that_is_not_known_has_a_limit_of_its_own() -> None:
+def test_an_unknown_kind_of_gpu_has_a_limit_of_its_own() -> None:
     known, unknown = many(1, gpu_model="Q1"), many(1, tokens=1e300, gpu_model="Q1")
     assert known["flop"].item() > 0
     assert unknown["flop"].item() is None

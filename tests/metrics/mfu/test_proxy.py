@@ -72,7 +72,7 @@ def test_gpu_with_an_unknown_peak_clock_is_taken_to_run_at_it() -> None:
     assert result["clocked"].to_list() == [False, False]
 
 
-def test_hours_of_which_too_few_gpus_were_seen_do_not_count() -> None:
+def test_hours_of_too_few_observed_gpus_do_not_count() -> None:
     assert executed_share(seen({"seen_gpus": 14.0}, {"seen_gpus": 15.0}))["hour"].to_list() == [HOUR0 + 1]
 
 

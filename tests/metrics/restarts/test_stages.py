@@ -97,9 +97,7 @@ AGAIN = Attempt(400, 1000, "COMPLETED", (Session(410, logs.training(10, 430, 50)
         ([CriticalEvent(-381)], JOB_END, 20, 0),  # more than 10 minutes before the end
     ],
 )
-def test_what_first_told_of_the_failure(
-    reported: list[CriticalEvent], by: str, detect: float, terminate: float
-) -> None:
+def test_first_evidence_of_the_failure(reported: list[CriticalEvent], by: str, detect: float, terminate: float) -> None:
     (row,) = decomposed([BROKEN, AGAIN], [event(each) for each in reported]).to_dicts()
     assert (row["detected_by"], row["time_to_detect_s"], row["time_to_terminate_s"]) == (by, detect, terminate)
 
@@ -114,19 +112,19 @@ def test_what_first_told_of_the_failure(
         ({"node": "n2"}, JOB_END),
     ],
 )
-def test_what_tells_of_a_failure(more: dict[str, object], by: str) -> None:
+def test_evidence_of_a_failure(more: dict[str, object], by: str) -> None:
     (row,) = decomposed([BROKEN, AGAIN], [event(CriticalEvent(210), **more)]).to_dicts()
     assert row["detected_by"] == by
 
 
 @pytest.mark.parametrize("state", ["PREEMPTED", "TIMEOUT", "REQUEUED"])
-def test_what_the_scheduler_ends_on_purpose_nobody_detects(state: str) -> None:
+def test_deliberate_ends_have_no_detection_time(state: str) -> None:
     (row,) = decomposed([Attempt(0, 220, state, BROKEN.sessions), AGAIN]).to_dicts()
     assert {row[name] for name in ("detected_at", "detected_by", "time_to_detect_s", "time_to_terminate_s")} == {None}
     assert (row["time_to_job_restart_s"], row["time_to_first_step_s"]) == (180, 240)
 
 
-def test_without_a_log_terminate_time_is_known_and_detect_is_not() -> None:
+def test_without_a_log_only_terminate_time_is_known() -> None:
     bare = [Attempt(0, 220, "NODE_FAIL"), Attempt(400, 1000, "COMPLETED")]
     (row,) = decomposed(bare, [event(CriticalEvent(200))]).to_dicts()
     assert (row["time_to_detect_s"], row["time_to_terminate_s"], row["time_to_job_restart_s"]) == (None, 20, 180)
@@ -183,7 +181,7 @@ def test_cause_of_a_restart_in_an_allocation_is_the_nodes_event() -> None:
     assert (row["cause"], row["detected_by"], row["time_to_detect_s"]) == ("ecc", "ecc 79", 40)
 
 
-def test_nobody_knows_why_a_process_began_anew_if_nothing_tells() -> None:
+def test_a_restart_without_evidence_has_no_cause() -> None:
     silent = Attempt(
         0, 2000, "COMPLETED", (Session(0, logs.training(0, 10, 20)), Session(400, logs.training(15, 450, 5)))
     )
@@ -211,7 +209,7 @@ def test_process_that_never_steps_is_a_restart_without_progress() -> None:
     assert (second["time_to_job_restart_s"], second["time_to_first_step_s"]) == (100, 260)
 
 
-def test_restarts_within_an_allocation_stay_apart_from_others() -> None:
+def test_in_place_restarts_stay_separate_from_others() -> None:
     result = decomposed([Attempt(0, 1900, "NODE_FAIL", TWICE.sessions), Attempt(2000, 3000, "COMPLETED")])
     assert result["in_allocation"].to_list() == [False, True]
     summed = restart_summary(result)

@@ -38,7 +38,7 @@ def alike(
     return result.sort("job_id", "submitted_at").select("run_id", "attempt_no", "joined_by").rows()
 
 
-def test_jobs_that_are_alike_and_follow_each_other_are_one_run() -> None:
+def test_similar_jobs_in_sequence_are_one_run() -> None:
     assert alike(
         attempt("1", 0, 1, 5, "NODE_FAIL"),
         attempt("1", 5, 6, 7, "TIMEOUT"),
@@ -68,7 +68,7 @@ def test_jobs_that_are_alike_and_follow_each_other_are_one_run() -> None:
         (attempt("2", 5, None, None, "PENDING"), False),  # has not begun
     ],
 )
-def test_what_is_alike_enough(second: Row, same: bool) -> None:
+def test_what_is_similar_enough(second: Row, same: bool) -> None:
     result = alike(attempt("1", 0, 1, 5, "TIMEOUT"), second)
     assert (result[0][0] == result[1][0]) is same
     assert result[1][2] == ("heuristic" if same else "single")
@@ -93,7 +93,7 @@ def test_overlapping_similar_job_neither_continues_nor_precedes() -> None:
     assert result[3][0] == result[2][0] == "3-20260302T060000Z"
 
 
-def test_part_of_a_split_name_is_not_guessed_to_continue() -> None:
+def test_part_of_a_split_name_is_not_assumed_to_continue() -> None:
     """The comment named jobs 1 to 3, of which two ran at the same time; job 4 is like them, and nothing names it."""
     table = attempts(attempt("1", 0, 1, 5), attempt("2", 0, 2, 6), attempt("3", 6, 7, 9), attempt("4", 9, 10, 11))
     output = table.filter(pl.col("job_id") != "4").select(*frames.ATTEMPT_KEY, run_id=pl.lit("x"))

@@ -190,7 +190,7 @@ def test_job_that_follows_a_running_one_waits_for_its_turn() -> None:
     ]  # fmt: skip
 
 
-def test_overlapping_jobs_of_one_name_are_kept_apart() -> None:
+def test_overlapping_jobs_of_one_name_stay_separate() -> None:
     ran = attempts(attempt("1", 0, 1, 5), attempt("2", 0, 4, 9), attempt("3", 9, 10, 12))
     assert joined(ran, dict.fromkeys("123", X)) == [
         ("x@1-20260302T000000Z", 1, "single"),

@@ -255,7 +255,7 @@ def test_a_log_of_an_unknown_job_matches_nothing() -> None:
     assert explicit_runs(matched).is_empty()
 
 
-def test_a_log_of_fewer_gpus_speaks_for_its_share() -> None:
+def test_a_log_of_fewer_gpus_covers_its_share() -> None:
     tried = [Attempt(0, 100, "COMPLETED", (Session(0, training(0, 0, 5)),))]
     assert set(logged(tried, n_gpus=4)["milli_share"]) == {250}
     assert set(logged(tried, n_gpus=16)["milli_share"]) == {1000}

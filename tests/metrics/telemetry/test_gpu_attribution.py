@@ -192,14 +192,14 @@ def test_assumed_gpus_are_unattributed() -> None:
     }
 
 
-def test_jobs_that_check_nodes_are_counted_apart() -> None:
+def test_jobs_that_check_nodes_are_counted_separately() -> None:
     held = prepared([Holder(0, "a", 0, 30, 2000, check=True), Holder(1, "a", 30, 100, 2000)], [])
     (day,) = by_day(steady("a", 2, 0, 100), held)[1:]
     assert day.nodes.select("attributed", "verification", "outside").row(0) == (140_000, 60_000, 0)
     assert held.attempts["verification"].to_list() == [True, False]
 
 
-def test_a_check_beside_its_own_users_job_is_nobodys_use() -> None:
+def test_a_check_next_to_its_users_job_is_not_attributed() -> None:
     held = prepared([Holder(0, "a", 0, 100, 1000, check=True), Holder(1, "a", 0, 100, 1000)], [])
     (day,) = by_day(steady("a", 2, 0, 100), held)[1:]
     assert (day.users.height, day.nodes["unattributed"].item()) == (0, 200_000)
@@ -247,7 +247,7 @@ def test_nearly_an_hour_counts_for_the_hour_and_less_is_split(lasts: int, end: i
     assert in_units(by_day(samples, held)[1].attempts, READING)["observed_s"].to_list() == [observed]
 
 
-def test_hour_cut_by_a_window_belongs_to_its_only_attempt() -> None:
+def test_hour_cut_by_a_window_goes_to_its_only_attempt() -> None:
     held = prepared([Holder(0, "a", 0, 60, 1000), Holder(1, "b", 0, 50, 1000)], [])
     samples = [Sample(node, "0", 0, slow.HOUR, 0.5, None) for node in "ab"]
     result = in_units(by_day(samples, held.within(at(10), at(30)))[1].attempts, READING)

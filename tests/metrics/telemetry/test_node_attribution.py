@@ -105,7 +105,7 @@ def test_attempts_of_one_owner_share_a_node_with_no_other() -> None:
     assert (result["observed"], result["value"], result["shared"]) == (100_000, 10_000, 0)
 
 
-def test_a_job_that_checks_a_node_is_kept_apart() -> None:
+def test_a_job_that_checks_a_node_stays_separate() -> None:
     there = prepared([Stay(1, "a", 0, 30, 1, check=True), Stay(2, "a", 30, 80, 2)])
     (node,) = nodes(steady("a", 0, 100), there).to_dicts()
     assert [node[f"{name}_value"] for name in PARTS] == [5000, 3000, 0, 2000]
@@ -135,7 +135,7 @@ def test_time_of_nothing_is_exactly_nothing_whatever_went_before() -> None:
     assert owners(samples, there).select("owner", "value").rows() == [(1, 50 * 2.0**38), (2, 0.0)]
 
 
-def test_a_node_seen_on_two_days_is_one_node() -> None:
+def test_a_node_observed_on_two_days_is_one_node() -> None:
     samples = steady("a", 0, 240) + steady("b", 0, 110) + steady("b", 150, 240)
     there = prepared([Stay(1, "a", 0, 240, 1), Stay(1, "b", 0, 240, 1), Stay(2, "a", 300, 310, 2)])
     result = owners(samples, there)

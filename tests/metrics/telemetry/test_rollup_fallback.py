@@ -31,7 +31,7 @@ def as_rows(result: pl.DataFrame) -> list[tuple[str, int, float]]:
     return result.select("gpu", seconds, "interval_s").rows()
 
 
-def test_hours_stand_where_there_are_no_samples() -> None:
+def test_hours_replace_missing_samples() -> None:
     samples = table(*minutes("0", 0, 3600))
     result = with_hours(samples, table(("0", 0, 3600, 0.9), ("0", 3600, 3600, 0.9), ("1", 0, 3600, 0.9)), by=LANE)
     assert as_rows(result)[:60] == as_rows(samples)
@@ -59,14 +59,14 @@ def test_samples_count_where_at_most_one_minute_is_missing(missing: int, kept: b
     assert as_rows(result) == (as_rows(samples) if kept else [("0", 0, 3600)])
 
 
-def test_without_one_or_the_other_there_is_the_other() -> None:
+def test_with_only_one_source_the_result_is_that_source() -> None:
     samples, hours = table(*minutes("0", 0, 600)), table(("0", 0, 3600, 0.9))
     assert with_hours(samples, hours.clear(), by=LANE).equals(samples)
     assert as_rows(with_hours(samples.clear(), hours, by=LANE)) == as_rows(hours)
     assert with_hours(samples.clear(), hours.clear(), by=LANE).is_empty()
 
 
-def test_what_only_roll_ups_have_is_null_beside_samples() -> None:
+def test_columns_of_roll_ups_only_are_null_for_samples() -> None:
     hours = table(("1", 0, 3600, 0.9)).with_columns(idle_share=pl.lit(0.25))
     result = with_hours(table(*minutes("0", 0, 3600)), hours, by=LANE)
     assert result["idle_share"].null_count() == 60

@@ -113,7 +113,7 @@ def test_tensor_hours_include_the_edge_and_no_cut_hour(end: int) -> None:
     assert list(by_attempt(full(1, "a"), [Holder(0, "a", 60, end)])) == ([(0, 1)] if end == 120 else [])
 
 
-def test_tensor_hours_count_no_node_without_samples_as_seen() -> None:
+def test_tensor_hours_count_no_node_without_samples() -> None:
     result = by_attempt(full(0, "a"), [Holder(0, "a", 0, 60), Holder(0, "b", 0, 60)])
     assert result == {(0, 0): (4, 2, 0.5, 1.8e9)}
 

@@ -63,7 +63,7 @@ def test_response_time_is_by_the_operations_of_the_same_time() -> None:
     assert (row["read_bytes"], row["written_bytes"], row["mean_queue_s"]) == (5e6, None, None)
 
 
-def test_mount_totals_are_shown_beside_the_mounts() -> None:
+def test_mount_totals_are_shown_with_the_mounts() -> None:
     sums = pl.DataFrame([rate("fs_operations_per_s", "/data", 10.0), rate("nfs_operations_per_s", "", 30.0)])
     result = traffic(sums, FILESYSTEMS, [])
     assert result.select("device", "operations").rows() == [("(NFS, all mounts)", 30), ("/data", 10)]
@@ -75,7 +75,7 @@ def test_no_operations_have_no_response_time() -> None:
     assert (row["operations"], row["mean_response_s"]) == (0, None)
 
 
-def test_of_nothing_there_is_nothing() -> None:
+def test_without_input_nothing_results() -> None:
     sums = pl.DataFrame([rate("cpu_busy", "", 5.0)]).clear()
     assert traffic(sums, FILESYSTEMS, []).is_empty()
     assert utilisation(pl.DataFrame(schema={"subject": pl.String}), allocated(), ["subject"]).is_empty()

@@ -242,7 +242,7 @@ def gone(pid: int, patience_s: float = 60) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_a_query_ends_when_the_process_that_asked_ends(sent: signal.Signals, tmp_path: Path) -> None:
+def test_a_query_ends_with_its_calling_process(sent: signal.Signals, tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with hangups(signal.SIG_DFL):
         asks, query = asking(tmp_path / "w")
@@ -253,7 +253,7 @@ def test_a_query_ends_when_the_process_that_asked_ends(sent: signal.Signals, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
-def test_a_query_ends_when_it_is_told_to_even_under_nohup(sent: signal.Signals, tmp_path: Path) -> None:
+def test_a_query_ends_on_a_signal_even_under_nohup(sent: signal.Signals, tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with hangups(signal.SIG_IGN):
         asks, query = asking(tmp_path / "w")
@@ -304,7 +304,7 @@ def test_a_forged_serialisation_with_a_pointer_is_refused(tmp_path: Path) -> Non
             user_sql(tmp_path / "w", sql)
 
 
-def test_samples_are_read_where_they_lie_on_another_disk(tmp_path: Path) -> None:
+def test_samples_on_another_disk_are_read(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
         writer.write_partition("gpu_samples", "c", DAY, samples(0.1, 0.2))
@@ -343,7 +343,7 @@ def test_process_start_time_does_not_count_for_the_query(tmp_path: Path, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["o'brien", 'a "b"; c', "ä [x] *"])
-def test_a_warehouse_may_lie_anywhere(name: str, tmp_path: Path) -> None:
+def test_a_warehouse_may_be_in_any_folder(name: str, tmp_path: Path) -> None:
     root = tmp_path / name
     with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
         writer.write_partition("gpu_samples", "c", DAY, samples(0.1, 0.2))
@@ -351,7 +351,7 @@ def test_a_warehouse_may_lie_anywhere(name: str, tmp_path: Path) -> None:
     assert rows["n"].item() == 2
 
 
-def test_limits_are_said_as_what_they_are(tmp_path: Path) -> None:
+def test_limits_are_reported_as_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match="longer than -3 s"):
         user_sql(tmp_path / "w", SLOW, Limits(seconds=-3))

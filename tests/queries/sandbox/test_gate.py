@@ -115,7 +115,7 @@ PLACES: Final = (
 @pytest.mark.parametrize(
     "function", ["json_serialize_plan('SELECT 1')", "getenv('HOME')", "current_setting('threads')"]
 )
-def test_a_function_is_refused_wherever_it_stands(engine: duckdb.DuckDBPyConnection, place: str, function: str) -> None:
+def test_a_function_is_refused_at_any_position(engine: duckdb.DuckDBPyConnection, place: str, function: str) -> None:
     output = refusal(engine, re.sub(r"\{\}", lambda _: function, place).replace("{{", "{").replace("}}", "}"))
     assert output is not None
     assert "cannot be called here" in output
@@ -271,7 +271,7 @@ def test_what_is_not_one_select_of_known_parts_is_refused(engine: duckdb.DuckDBP
         "-- a comment\nSELECT 1 /* another */",
     ],
 )
-def test_what_people_ask_is_admitted(engine: duckdb.DuckDBPyConnection, sql: str) -> None:
+def test_common_questions_are_admitted(engine: duckdb.DuckDBPyConnection, sql: str) -> None:
     assert refusal(engine, sql) is None
 
 

@@ -77,7 +77,7 @@ def test_login_in_a_header_takes_precedence_over_the_address(where: str) -> None
         assert "Authorization" not in headers
 
 
-def test_a_login_in_a_netrc_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_in_a_netrc_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     for headers in shown(Login(headers={"Authorization": "Custom x"})):
@@ -239,7 +239,7 @@ def test_certificates_are_not_checked_if_configured_so(files: Files) -> None:
         assert names(there.url, Login(verify_tls=False, ca_file=files.other_ca)) == ["up"]
 
 
-def test_a_server_that_wants_a_certificate_gets_ours(files: Files) -> None:
+def test_a_server_that_requires_a_certificate_gets_ours(files: Files) -> None:
     with web(lambda *_: NAMES, tls=files.context(ask_for_client=True)) as there:
         ours = Login(ca_file=files.ca, cert_file=files.client, key_file=files.client_key)
         ours.check()

@@ -109,7 +109,7 @@ def numbered_path(_: str, params: dict[str, str]) -> Answer:
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
 @pytest.mark.parametrize("most", [1, 2, 3, 60])
-def test_pieces_come_in_order_however_many_are_asked_at_once(limit: int, most: int) -> None:
+def test_segments_are_ordered_at_any_concurrency(limit: int, most: int) -> None:
     """Some queries are too much, some are not."""
 
     def answer(_: str, params: dict[str, str]) -> Answer:
@@ -231,7 +231,7 @@ def test_metric_too_large_even_for_a_minute_is_reported() -> None:
         (400, "parse error: unexpected character", False),
     ],
 )
-def test_error_that_a_smaller_query_mends_differs_from_others(status: int, output: str, too_much: bool) -> None:
+def test_an_error_of_size_differs_from_others(status: int, output: str, too_much: bool) -> None:
     assert AnsweredError(status, output, "").is_too_much is too_much
 
 
@@ -308,12 +308,12 @@ def test_warnings_of_a_whole_answer_are_reported_once() -> None:
 
 
 @pytest.mark.parametrize("more", [{"warnings": None}, {"isPartial": False}, {"infos": ["PromQL info: x"]}])
-def test_an_answer_that_only_speaks_of_warnings_is_whole(more: dict[str, object]) -> None:
+def test_a_response_that_only_mentions_warnings_is_complete(more: dict[str, object]) -> None:
     with web(lambda *_: warned(**more)) as there:
         assert server(there.url).points("x", first=at(T), last=at(T), step=MINUTE).labels == []
 
 
-def test_servers_are_asked_for_whole_answers_only() -> None:
+def test_partial_responses_are_never_requested() -> None:
     with web(lambda path, _: told([]) if "label" in path else matrix()) as there:
         requested = server(there.url)
         requested.names(since=at(T), until=at(T + 60))

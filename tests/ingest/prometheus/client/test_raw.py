@@ -71,7 +71,7 @@ def test_reading_at_the_beginning_is_left_out_at_the_end_kept(server: Server) ->
     assert {row[2] for row in reported(server, "one", since=60, until=150)} == {"90000", "120000", "150000"}
 
 
-def test_names_and_selector_say_which_series(server: Server) -> None:
+def test_names_and_selector_choose_the_series(server: Server) -> None:
     result = reported(server, "one", "two", selector='env="prod"')
     assert {row[:2] for row in result} == {("one", "prod"), ("two", "prod")}
     assert {row[2:] for row in result if row[0] == "two"} == {

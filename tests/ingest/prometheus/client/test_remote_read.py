@@ -81,7 +81,7 @@ def all_of(data: bytes, *, part: int = 1 << 16, low: int = 0, high: int = 10**7)
         ('up{a="b"} offset 1h', None),
     ],
 )
-def test_a_selector_is_taken_apart_or_left_to_the_server(selector: str, actual: list[tuple[str, str, str]]) -> None:
+def test_a_selector_is_parsed_or_left_to_the_server(selector: str, actual: list[tuple[str, str, str]]) -> None:
     assert matchers(selector) == (actual and [Matcher(*each) for each in actual])
 
 
@@ -320,7 +320,7 @@ def test_raw_readings_stream_with_login_and_enter_the_digest() -> None:
         told([]),
     ],
 )
-def test_a_server_without_streams_is_asked_for_nothing_else(refusal: Answer) -> None:
+def test_a_server_without_streams_gets_no_other_request(refusal: Answer) -> None:
     with web(names_of, lambda _: refusal) as there:
         requested = server(there.url)
         assert values(requested) is None
@@ -355,7 +355,7 @@ def test_unavailable_server_is_not_taken_for_one_without_streams() -> None:
         assert server(there.url, retries=1).streams()
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+def test_a_truncated_response_is_requested_again() -> None:
     whole = frame(series(LABELS, chunk(*GAUGE)))
     waits: list[float] = []
     with web(names_of, streaming(lambda number: whole + (b"oh no" if number < 2 else b""))) as there:
@@ -404,7 +404,7 @@ def test_a_stream_that_never_ends_is_not_waited_for() -> None:
     assert time.monotonic() - began < 10
 
 
-def test_samples_are_the_same_by_both_roads() -> None:
+def test_samples_are_the_same_by_both_transports() -> None:
     def json(path: str, params: dict[str, str]) -> Answer:
         if path.endswith("/labels"):
             return told([*NAMES])
@@ -460,7 +460,7 @@ def test_readings_of_xids_come_by_remote_read() -> None:
     assert events == [("n1", "0", at(T + 60), "79")]
 
 
-def test_series_that_name_no_gpu_are_refused_alike_by_both_roads() -> None:
+def test_series_without_a_gpu_are_refused_by_both_transports() -> None:
     nameless = {"__name__": TENSOR, "Hostname": "n1.example", "hpc_job": "7"}
 
     def json(path: str, params: dict[str, str]) -> Answer:

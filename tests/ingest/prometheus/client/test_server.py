@@ -111,7 +111,7 @@ def test_raw_xids_are_requested_only_of_nodes_that_have_one() -> None:
     assert raw == [f'{XID}{{env="prod",Hostname=~"n1\\\\.example"}}[3960000ms]']
 
 
-def test_averages_are_asked_for_on_the_grid_with_the_selector() -> None:
+def test_averages_are_requested_on_the_grid_with_the_selector() -> None:
     with web(lambda *_: EMPTY) as there:
         read(server(there.url), WANTED, [TENSOR], since=at(T), until=at(T + 360))
     _, (_, params, _) = there.questions
@@ -158,7 +158,7 @@ def test_each_reading_counts_once_at_any_offset_and_window_kind(closed: bool, of
     assert actual.values.tolist() == [float(first + minute) for minute in range(6)]
 
 
-def test_a_server_is_asked_once_which_windows_it_has() -> None:
+def test_available_windows_are_requested_once() -> None:
     with web(Engine(1, closed=False)) as there:
         one = server(there.url)
         assert [one.window(timedelta(seconds=60), at=at(T)) for _ in range(3)] == ["[60000ms]"] * 3
@@ -340,13 +340,13 @@ def test_xid_at_the_start_of_a_series_is_an_event_at_any_cut(
     assert (parsed.rows_read, parsed.rejects.height) == (5 + len(range(second, 300, 15)), 0)
 
 
-def test_an_answer_without_series_speaks_for_no_time() -> None:
+def test_a_response_without_series_covers_no_time() -> None:
     with web(lambda *_: EMPTY) as there:
         parsed = read(server(there.url), WANTED, [TENSOR, XID], since=at(T), until=at(T + 360))
     assert (parsed.rows_read, parsed.covers_from, parsed.covers_until) == (0, None, None)
 
 
-def test_a_question_that_is_too_much_is_asked_in_halves() -> None:
+def test_a_query_that_is_too_large_is_split_in_halves() -> None:
     too_many = Answer((DATA / "too-many-points.json").read_bytes(), status=400)
 
     def answer(_: str, params: dict[str, str]) -> Answer:
@@ -384,7 +384,7 @@ def test_transient_errors_are_retried_after_growing_pauses() -> None:
     assert waits == [1.0, 2.0]
 
 
-def test_a_server_that_asks_for_a_pause_gets_it_within_bounds() -> None:
+def test_a_requested_pause_is_kept_within_bounds() -> None:
     slow = Answer(b"", status=429, headers={"Retry-After": "7"})
     slower = Answer(b"", status=429, headers={"Retry-After": "86400"})
     answers = iter([slow, slower, NAMES])
@@ -421,7 +421,7 @@ def test_misbehaving_server_is_an_error_and_not_an_empty_result(answer: Answer, 
     assert str(caught.value).startswith(there.url)
 
 
-def test_who_hung_up_asks_nothing_more() -> None:
+def test_after_interruption_nothing_is_requested() -> None:
     """A thread that asks ahead may be in the middle of many pieces when somebody stops the ingest."""
     with web(lambda *_: NAMES) as there:
         one = server(there.url)
@@ -579,7 +579,7 @@ def test_server_that_drips_bytes_times_out(promised: int | None) -> None:
         assert time.monotonic() - began < 4
 
 
-def test_an_answer_without_end_is_asked_for_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_response_is_split_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus_http, "LARGEST_ANSWER", 3000)
     with web(lambda *_: matrix(*[({"gpu": str(n)}, [(T + 60.0, "1")]) for n in range(100)])) as there:
         with pytest.raises(ServerDownError, match="Even the smallest piece is too much"):
@@ -587,7 +587,7 @@ def test_an_answer_without_end_is_asked_for_in_halves(monkeypatch: pytest.Monkey
         assert len(there.questions) > 1
 
 
-def test_the_digest_is_of_the_answers_since_it_was_last_asked() -> None:
+def test_the_digest_is_of_the_responses_since_the_last_one() -> None:
     with web(lambda *_: NAMES) as there:
         one = server(there.url)
         nothing = one.digest()

@@ -151,7 +151,7 @@ def server(url: str, **more: object) -> Server:
 ONE = Answer(line({"a": "1"}, [(15_000, "1"), (30_000, "2")]), kind=KIND)
 
 
-def test_a_server_that_exports_is_asked_whether_it_does_once() -> None:
+def test_export_support_is_probed_once() -> None:
     with web(lambda *_: matrix(), export=exporting(lambda _: ONE)) as there:
         requests_seen = server(there.url)
         empty = requests_seen.digest()
@@ -177,7 +177,7 @@ def test_a_server_that_exports_is_asked_whether_it_does_once() -> None:
         Answer(b"unsupported path requested", 400, "text/plain"),
     ],
 )
-def test_a_server_that_does_not_export_is_asked_in_json(refusal: Answer) -> None:
+def test_without_export_the_server_is_read_as_json(refusal: Answer) -> None:
     with web(lambda *_: matrix(), export=lambda _: refusal) as there:
         requests_seen = server(there.url)
         assert values(requests_seen) is None
@@ -186,7 +186,7 @@ def test_a_server_that_does_not_export_is_asked_in_json(refusal: Answer) -> None
         assert requests_seen.describe_transport().startswith("queries in JSON")
 
 
-def test_without_raw_roads_nothing_is_asked_for() -> None:
+def test_without_raw_transports_nothing_is_requested() -> None:
     with web(lambda *_: matrix(), export=exporting(lambda _: ONE)) as there:
         assert values(server(there.url, remote_read=False)) is None
         assert (there.exported, there.posted) == ([], [])
@@ -217,7 +217,7 @@ def test_too_large_export_is_halved_by_time_then_by_metric() -> None:
     ]
 
 
-def test_an_export_that_breaks_off_is_asked_for_again() -> None:
+def test_a_truncated_export_is_requested_again() -> None:
     cut = Answer(ONE.body[:-10], kind=KIND)
     answers = iter([cut, cut, ONE])
     waits: list[float] = []

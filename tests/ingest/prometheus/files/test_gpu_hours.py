@@ -44,7 +44,7 @@ def parse(frame: pl.DataFrame, *, cluster: str | None = "c", **more: object) -> 
     return parse_table(parquet(frame), origin="hours.parquet", cluster=cluster, **more)  # type: ignore[arg-type]  # the parser's own options
 
 
-def test_good_rows_are_loaded_and_speak_for_their_hours() -> None:
+def test_good_rows_are_loaded_and_cover_their_hours() -> None:
     parsed = parse(hours({}, {"metric": "active", "active_s": 1800.0}))
     assert parsed.rows_loaded == 2
     assert (parsed.covers_from, parsed.covers_until) == (HOUR, at(1_795_251_600))
@@ -99,7 +99,7 @@ def test_watts_may_be_more_than_one() -> None:
     assert parse(hours({"metric": "power_w", "mean": 700.0, "max": 710.0, "p95": 705.0})).rows_loaded == 1
 
 
-def test_the_same_hour_twice_is_one_and_the_better_known_stays() -> None:
+def test_of_a_repeated_hour_the_better_covered_stays() -> None:
     parsed = parse(hours({"mean": 0.1, "covered_s": 60.0}, {}, {"mean": 0.2, "covered_s": 120.0}))
     assert parsed.rows_duplicate == 2
     assert parsed.frames["gpu_hours"]["mean"].to_list() == [0.5]

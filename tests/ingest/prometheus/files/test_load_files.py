@@ -132,7 +132,7 @@ def test_one_file_feeds_every_source_with_a_report_and_load_each(tmp_path: Path)
     assert set(loads["origin"]) == {str(path)}
 
 
-def test_what_it_tells(reference: Path) -> None:
+def test_report_of_a_load(reference: Path) -> None:
     result = contents(reference)
     assert result["gpu_samples"].height == 240
     metrics = set(result["node_samples"]["metric"])
@@ -259,7 +259,7 @@ def test_what_is_piped_in_is_read_packed_or_not(reference: Path, tmp_path: Path)
         assert_same(warehouse, reference)
 
 
-def test_only_the_time_that_is_asked_for_is_loaded(tmp_path: Path) -> None:
+def test_only_the_requested_time_is_loaded(tmp_path: Path) -> None:
     since, until = (datetime.fromtimestamp(T, UTC) + timedelta(minutes=each) for each in (30, 60))
     ways: list[str | bytes] = [by_series(), as_parquet(by_series())]
     for number, data in enumerate(ways):

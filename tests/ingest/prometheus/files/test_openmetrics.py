@@ -107,7 +107,7 @@ def test_a_line_that_cannot_be_used_is_kept_with_its_reason(line: str, reason: s
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (2, 1, 1)
 
 
-def test_a_clock_that_is_a_little_ahead_is_believed() -> None:
+def test_a_clock_slightly_ahead_is_accepted() -> None:
     assert parse(GOOD.replace(str(T + 60), str(T + 3600 + 600))).rejects.is_empty()
 
 
@@ -182,7 +182,7 @@ def test_a_file_may_end_with_its_end_mark_and_no_newline() -> None:
     assert parse(GOOD, end="\n# EOF").rejects.is_empty()
 
 
-def test_a_window_leaves_out_what_speaks_for_other_times() -> None:
+def test_a_window_excludes_samples_of_other_times() -> None:
     lines = [f'DCGM_FI_DEV_GPU_UTIL{{gpu="0",Hostname="n1"}} 50 {T + second}' for second in range(0, 241, 15)]
     parsed = parse(*lines, since=at(T + 60), until=at(T + 120))
     assert only(parsed)["ts"] == at(T + 60)
@@ -296,7 +296,7 @@ WANTED = sorted(by_source.names(builtin()))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WANTED)
-def test_wanted_metric_is_counted_whatever_else_the_file_has(name: str) -> None:
+def test_a_mapped_metric_is_counted_in_any_file(name: str) -> None:
     """How a host calls itself vanished from the account of a file that had GPUs only."""
     line = f'{name}{{gpu="0",Hostname="n1",instance="n1:9100",nodename="n1",pod="p",node="n1"}} 1'
     for beside in ([], [GOOD], ["unknown 1"]):

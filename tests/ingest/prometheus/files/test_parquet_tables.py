@@ -182,7 +182,7 @@ def test_equal_rows_are_one_and_of_one_time_the_longer_is_kept() -> None:
     assert (events.rows_loaded, events.rows_duplicate) == (2, 1)
 
 
-def test_of_rows_that_speak_for_the_same_time_the_first_stays() -> None:
+def test_of_rows_of_the_same_time_the_first_stays() -> None:
     frame = rows("gpu_samples", *({"ts": at(T + 30 * half), "power_w": float(half)} for half in range(6)), {"gpu": "1"})
     parsed = parse(frame.sample(fraction=1, shuffle=True, seed=5))
     kept = parsed.frames["gpu_samples"].filter(pl.col("gpu") == "0").sort("ts")

@@ -50,7 +50,7 @@ def sample(second: float, interval_s: float, **values: float) -> pl.DataFrame:
     )
 
 
-def test_a_reading_speaks_for_the_time_before_it() -> None:
+def test_a_reading_covers_the_time_before_it() -> None:
     regular = [(15.0 * n, 0.5 if n <= 4 else 1.0) for n in range(1, 9)]
     assert intervals(samples(readings(*regular))) == [(0, 60, 0.5), (60, 120, 1.0)]
 
@@ -60,7 +60,7 @@ def test_a_gap_stays_a_gap() -> None:
     assert intervals(samples(readings(*regular))) == [(0, 60, 0.5), (180, 240, 0.5)]
 
 
-def test_cells_at_the_ends_speak_only_for_what_was_read_of_them() -> None:
+def test_cells_at_the_ends_cover_only_what_was_read() -> None:
     result = samples(readings(*[(15.0 * n, 0.5) for n in range(3, 11)]))
     assert intervals(result) == [(30, 60, 0.5), (60, 120, 0.5), (120, 150, 0.5)]
 
@@ -149,7 +149,7 @@ def test_edge_between_two_longer_keeps_the_middle_of_the_cell(order: tuple[int, 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pieces_cut_anywhere_speak_for_all_the_time_of_the_whole(seed: int) -> None:
+def test_segments_cut_anywhere_cover_the_same_time(seed: int) -> None:
     chance = random.Random(seed)
     lines = [(15.0 * n, round(chance.random(), 3)) for n in range(1, 200)]
     cuts = [0, *sorted(chance.sample(range(5, len(lines) - 5), 6)), len(lines)]
@@ -239,7 +239,7 @@ def test_what_cannot_be_is_left_out_and_counted() -> None:
     assert usable(pl.DataFrame(schema=SAMPLES)).values.is_empty()
 
 
-def test_believed_values_are_those_of_the_mapping() -> None:
+def test_accepted_values_are_those_of_the_mapping() -> None:
     rows = [("my_power_mw", "n1", "0", "", "", at(T), 700_000.0), ("my_power_mw", "n1", "0", "", "", at(T), 1e12)]
     exported = pl.DataFrame(rows, schema=SAMPLES, orient="row")
     entry = {"name": "my_power_mw", "fills": "gpu_samples.power_w", "scale": 1e-3, "high": 1e7}

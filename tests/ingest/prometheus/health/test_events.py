@@ -174,7 +174,7 @@ def test_the_share_of_time_that_clocks_were_lowered_is_an_event() -> None:
     assert result["detail"].item() == "clocks were lowered for heat (10% of 300 s)"
 
 
-def test_time_that_was_counted_in_a_gap_is_of_no_stretch() -> None:
+def test_time_counted_in_a_gap_is_in_no_interval() -> None:
     assert events_of(of_gpu(VIOLATION, [(0, 0.0), (290, 0.0), (1000, 7e11), (1190, 7e11)])) == []
 
 
@@ -474,6 +474,6 @@ def test_event_of_unknown_start_is_new_only_without_a_known_one() -> None:
     assert result.height == 1
 
 
-def test_the_time_that_is_looked_back_at_suffices_for_every_rule() -> None:
+def test_the_lookback_suffices_for_every_rule() -> None:
     longest = max(rule.within_s for rule in builtin())
     assert 2 * longest + health.FORGET_S + GONE_S <= health.LOOKBACK_S

@@ -93,7 +93,7 @@ def test_a_rule_that_means_nothing_is_refused_with_what_to_write(change: dict[st
         parse_rule(GOOD | change, origin="here")
 
 
-def test_a_rule_is_what_it_says() -> None:
+def test_a_rule_matches_its_expression() -> None:
     rule = parse_rule(GOOD | {"where": {"b": "2", "a": "1|"}, "class": "NETWORK", "device": ["port"]}, origin="here")
     assert (rule.where, rule.kind_of_cause, rule.device) == ((("a", "1|"), ("b", "2")), "NETWORK", ("port",))
     assert rule.fits({"b": "2"})

@@ -102,7 +102,7 @@ def test_blank_values_are_no_codes() -> None:
     assert brief(events((0, 0), (15, 2147483632), (30, float("nan")), (45, 0))) == []
 
 
-def test_series_that_say_the_same_are_one_event() -> None:
+def test_equal_series_are_one_event() -> None:
     same: list[tuple[int, float]] = [(0, 0), (15, 79)]
     assert brief(of_series(a=same, b=same, begun=[(15, 79)])) == [(15, "79", "critical", False)]
 
@@ -184,7 +184,7 @@ def test_count_that_begins_while_the_gpu_is_watched_is_an_event() -> None:
     assert brief(counted(readings(TOTAL, (60, 1), (75, 1), code="79"), since=0)) == [(60, "79", "critical", False)]
 
 
-def test_a_count_that_was_there_from_the_start_is_not() -> None:
+def test_a_count_present_from_the_start_is_not() -> None:
     assert brief(counted(readings(TOTAL, (60, 2), (75, 2), code="79"), since=60)) == [(60, "79", "info", True)]
 
 
@@ -213,7 +213,7 @@ def test_loads_in_any_order_give_the_same_events() -> None:
     assert xid.merge(whole, whole).equals(whole)
 
 
-def test_an_event_that_was_seen_beats_one_that_was_found_there() -> None:
+def test_an_observed_event_beats_one_found_present() -> None:
     seen, result = events((0, 0), (15, 79)), events((15, 79))
     assert xid.merge(result, seen).equals(seen)
     assert xid.merge(seen, result).equals(seen)

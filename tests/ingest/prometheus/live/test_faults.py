@@ -144,7 +144,7 @@ def test_paused_server_times_out_soon_and_is_read_later(reference: Path, tmp_pat
         assert_resumed(tmp_path / "w", by_way_of(proxy), reference)
 
 
-def test_answers_that_drip_too_slowly_are_asked_for_again(
+def test_responses_that_are_too_slow_are_requested_again(
     reference: Path, server: PrometheusLab, tmp_path: Path
 ) -> None:
     """Once: then the line is as it was."""

@@ -126,7 +126,7 @@ def test_each_event_is_stored_once_under_slurms_node_names(warehouse: Path) -> N
     ]
 
 
-def test_only_attempts_that_were_there_are_touched(warehouse: Path) -> None:
+def test_only_attempts_on_the_node_are_affected(warehouse: Path) -> None:
     result = table(warehouse, "attempt_health", "started_at")
     assert result.select("node", "job_id", "n_events", "at_end").rows() == [
         ("n1", "7", 1, False),
@@ -145,7 +145,7 @@ def test_ends_are_explained_by_events_just_before_only(warehouse: Path) -> None:
     assert "xid 79" in result["detail"][0]
 
 
-def test_a_time_in_which_nothing_went_wrong_is_known_to_be_quiet(warehouse: Path) -> None:
+def test_a_time_without_errors_is_covered(warehouse: Path) -> None:
     loads = table(warehouse, "loads", "covers_until")
     of_health = loads.filter(loads["source"] == "prometheus.health")
     assert second(of_health["covers_until"].max()) >= END - 15  # type: ignore[arg-type]  # polars types max() broadly

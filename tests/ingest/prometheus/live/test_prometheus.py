@@ -72,7 +72,7 @@ def test_what_was_exported_is_what_is_loaded(reference: Path) -> None:
     assert samples["power_w"].null_count() == samples.height
 
 
-def test_by_both_roads_the_same_is_loaded(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
+def test_both_transports_load_the_same(reference: Path, server: PrometheusLab, tmp_path: Path) -> None:
     reports = ingest(tmp_path / "w", settings(server, remote_read=False))
     assert [report.error for report in reports if report.error] == []
     assert_alike(tmp_path / "w", reference)
@@ -95,7 +95,7 @@ def raw_by_both_roads(
     return {way: raw(requested, name, begin, end, json=json, matchers=matchers) for way, json in transports.items()}
 
 
-def test_raw_samples_are_the_same_by_both_roads_bit_by_bit() -> None:
+def test_raw_samples_are_bit_equal_by_both_transports() -> None:
     """The server's own labels, which remote read shows and PromQL does not, change nothing."""
     need_prometheus()
     with PrometheusLab(history=history(), external_labels={"cluster": "own", "gpu": "own"}) as lab:
@@ -116,7 +116,7 @@ def test_raw_samples_are_the_same_by_both_roads_bit_by_bit() -> None:
             assert result["json"] == result["stream"]
 
 
-def test_series_that_ended_have_the_same_readings_by_both_roads() -> None:
+def test_ended_series_have_equal_readings_by_both_transports() -> None:
     """Scraped for real: an exporter that goes away leaves a mark in its series, which is no reading."""
     need_prometheus()
     name, begin = "DCGM_FI_DEV_GPU_UTIL", wall_clock() // 1 - 1
@@ -298,7 +298,7 @@ def test_live_exporters_are_read_with_the_values_they_were_given(tmp_path: Path)
     assert load == [3, 3]
 
 
-def test_doctor_sees_the_server(server: PrometheusLab, tmp_path: Path) -> None:
+def test_doctor_reports_the_server(server: PrometheusLab, tmp_path: Path) -> None:
     (tmp_path / "trackside.toml").write_text(f'[prometheus]\nurl = "{server.url}"\n')
     done = trackside("doctor", "--warehouse", str(tmp_path / "w"), cwd=tmp_path)
     assert f"warn {server.url} answers, but has no DCGM series" in done.stdout  # its history is weeks old

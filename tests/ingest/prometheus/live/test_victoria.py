@@ -59,7 +59,7 @@ def prometheus() -> Iterator[PrometheusLab]:
         yield lab
 
 
-def test_raw_readings_are_the_same_bit_by_bit_by_every_road(victoria: VictoriaLab, prometheus: PrometheusLab) -> None:
+def test_raw_readings_are_bit_equal_by_every_transport(victoria: VictoriaLab, prometheus: PrometheusLab) -> None:
     one, other = Server(prometheus.url, retries=0), Server(victoria.url, retries=0)
     assert (one.describe_transport(), other.describe_transport()) == ("remote read", "VictoriaMetrics' export")
     for name in EXPORTED:
@@ -72,7 +72,7 @@ def test_raw_readings_are_the_same_bit_by_bit_by_every_road(victoria: VictoriaLa
             assert raw(other, name, begin, end, json=True) == streamed
 
 
-def test_an_export_of_what_is_not_there_is_empty(victoria: VictoriaLab) -> None:
+def test_an_export_of_missing_series_is_empty(victoria: VictoriaLab) -> None:
     server = Server(victoria.url, retries=0)
     for name, matchers in (("nothing_has_this_name", ""), (next(iter(EXPORTED)), 'gpu="17"')):
         assert raw(server, name, START, END, json=False, matchers=matchers) == {}

@@ -318,7 +318,7 @@ def test_rates_of_counters_are_called_so() -> None:
         assert metric.counter == (rate or metric.column in SHARES), metric.name
 
 
-def test_synonyms_are_combined_alike_and_in_one_unit() -> None:
+def test_synonyms_are_combined_the_same_way_in_one_unit() -> None:
     """What `ib_...` of two exporters say can be compared; so can power in watts and milliwatts."""
     for table in ("gpu_samples", "node_samples"):
         for column in {metric.column for metric in builtin().of(table)}:

@@ -115,7 +115,7 @@ def test_a_reading_that_comes_twice_counts_once() -> None:
     assert fast(first, [(0, [(30_000, 2.0), (60_000, 5.0)])]) == fast(first, [(0, [(60_000, 5.0)])])
 
 
-def test_stretches_of_a_series_in_one_batch_are_one() -> None:
+def test_intervals_of_a_series_in_one_batch_are_one() -> None:
     whole = fast([(0, [(0, 0.0), (10_000, 10.0), (20_000, 30.0)]), (1, [(0, 0.0), (5_000, 1.0)])])
     parts = [(0, [(10_000, 10.0), (20_000, 30.0)]), (1, [(0, 0.0), (5_000, 1.0)]), (0, [(0, 0.0)])]
     assert fast(parts) == whole

@@ -218,7 +218,7 @@ def test_restarted_exporter_loses_only_what_it_had_not_reported() -> None:
     ]
 
 
-def test_a_sum_speaks_for_the_time_that_all_its_series_know() -> None:
+def test_a_sum_covers_the_time_of_all_its_series() -> None:
     result = made(
         series("rx_total", *every(15, 121, rate=5), node="n1", lane="0"),
         series("rx_total", *every(15, 121, start=30, rate=3), node="n1", lane="1"),  # came later
@@ -303,7 +303,7 @@ def test_sum_of_gauges_weighs_a_series_by_its_part_of_the_cell() -> None:
     assert rows(result) == [("n1", "", 0, 60, 60)]
 
 
-def test_there_is_no_sum_where_a_part_of_it_has_no_value() -> None:
+def test_a_sum_with_a_missing_part_is_null() -> None:
     result = made(
         series("open_files", (30, 10), (90, 10), node="n1", app="a"),
         series("open_files", (30, math.nan), (90, 5), node="n1", app="b"),
@@ -348,7 +348,7 @@ def test_job_named_by_a_metric_itself_is_not_a_scrape_label() -> None:
     assert rows(made(*of_jobs), "metric", "value") == [("open_files", 20)]
 
 
-def test_twins_are_found_by_host_name_and_by_label() -> None:
+def test_twins_are_matched_by_host_name_and_by_label() -> None:
     result = made(
         series("open_files", (30, 10), instance="10.0.0.7:9100"),
         series("open_files", (30, 10), node="n7", instance="10.0.0.7:9100"),
@@ -357,7 +357,7 @@ def test_twins_are_found_by_host_name_and_by_label() -> None:
     assert rows(result, "node", "value") == [("n7", 10)]
 
 
-def test_of_two_replicas_the_one_that_knows_more_counts() -> None:
+def test_of_two_replicas_the_one_of_more_coverage_counts() -> None:
     result = made(
         series("rx_total", *every(15, 61, rate=5), node="n7", replica="a"),
         series("rx_total", (0, 0), (15, 150), node="n7", replica="b"),
@@ -380,7 +380,7 @@ def test_two_names_of_one_thing_are_one_value() -> None:
 # --- answers that break off
 
 
-def test_what_was_looked_at_and_not_added_does_not_count() -> None:
+def test_readings_that_are_not_added_do_not_count() -> None:
     reported = samples(
         series("open_files", (10, 5), (30, math.nan), node="n1"),
         series("rx_total", *every(15, 61, rate=5), node="n1"),
@@ -399,7 +399,7 @@ def test_what_was_looked_at_and_not_added_does_not_count() -> None:
 # --- files
 
 
-def test_in_a_file_the_edges_of_a_node_speak_for_what_was_read() -> None:
+def test_in_a_file_edge_cells_cover_only_what_was_read() -> None:
     reported = series("used_percent", *every(20, 111, start=50, steady=50), node="n1")  # 50, 70, 90, 110
     result = made(reported, since=None, until=None)
     assert rows(result) == [("n1", "", 30, 30, 0.5), ("n1", "", 60, 60, 0.5)]
@@ -407,7 +407,7 @@ def test_in_a_file_the_edges_of_a_node_speak_for_what_was_read() -> None:
     assert rows(result) == [("n1", "", 30, 80, 0.5), ("n2", "", 50, 20, 0.01)]
 
 
-def test_a_file_of_one_reading_speaks_for_its_cell() -> None:
+def test_a_file_of_one_reading_covers_its_cell() -> None:
     assert rows(made(series("used_percent", (70, 50), node="n1"), since=None, until=None)) == [("n1", "", 60, 60, 0.5)]
 
 

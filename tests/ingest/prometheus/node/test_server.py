@@ -159,7 +159,7 @@ BEGIN, END = at(T), at(T + 60 * (MINUTES + 10))
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_rows_are_what_was_meant_by_either_road(url: str, *, streams: bool) -> None:
+def test_rows_are_as_expected_by_either_transport(url: str, *, streams: bool) -> None:
     server = Server(url, remote_read=streams)
     parsed = read(server, BEGIN, END)
     assert known(parsed.frames["node_samples"]) == meant()
@@ -307,7 +307,7 @@ def test_what_slurm_counts_is_of_the_cluster(url: str) -> None:
     assert known(frame) == [("gpus_allocated", "", (T + 60 * n - 60) * 1000, 60, 32) for n in range(1, MINUTES)]
 
 
-def test_only_series_that_are_meant_are_asked_for() -> None:
+def test_only_mapped_series_are_requested() -> None:
     names: Sequence[str] = [CPU, "unknown", RECEIVED, LOAD, "node_uname_info", GPUS]
     assert list(questions(MAPPING, "node_samples", names)) == [
         (["node_uname_info"], []),

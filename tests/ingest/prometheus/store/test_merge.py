@@ -104,6 +104,6 @@ def test_every_table_is_merged_by_the_same_rule(loads: list[list[tuple[str, int,
 
 
 @pytest.mark.parametrize("of", TABLES, ids=lambda of: of.name)
-def test_a_table_knows_its_columns(of: Table) -> None:
+def test_a_table_declares_its_columns(of: Table) -> None:
     assert [*of.key, "interval_s", *of.values] == list(of.schema)
     assert (len(of.values) > 1) == (of is GPUS)

@@ -128,6 +128,6 @@ def test_activity_has_no_threshold_of_its_own_and_none_is_zero() -> None:
     assert rows["tensor_active"]["above_s"] is None
 
 
-def test_of_nothing_there_are_no_hours() -> None:
+def test_without_samples_no_hours_result() -> None:
     assert rolled_up(gpus([]), RULES).is_empty()
     assert nodes_rolled_up(nodes([])).is_empty()

@@ -174,7 +174,7 @@ def steady(gpu: int, seconds: range, value: float) -> list[str]:
 
 
 @pytest.mark.parametrize("parquet_first", [True, False])
-def test_an_hour_that_is_known_better_is_not_overwritten(tmp_path: Path, parquet_first: bool) -> None:
+def test_an_hour_of_better_coverage_is_not_overwritten(tmp_path: Path, parquet_first: bool) -> None:
     whole = hours(tmp_path, ("0", 0, "active", 0.25, 900.0, 3600.0), ("1", 0, "active", 0.5, 30.0, 60.0))
     some = written(tmp_path, "some.om", [*steady(0, range(15, 1801, 15), 0.5), *steady(1, range(15, 1801, 15), 0.5)])
     files = [whole, some] if parquet_first else [some, whole]
@@ -199,7 +199,7 @@ def test_missing_cluster_is_reported_with_how_to_name_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_only_cluster_there_is_is_meant(tmp_path: Path) -> None:
+def test_the_only_cluster_is_the_default(tmp_path: Path) -> None:
     path = written(tmp_path, "some.om", steady(0, range(15, 61, 15), 0.5))
     load(tmp_path / "w", [path])
     done = trackside("ingest", "prometheus", "--warehouse", str(tmp_path / "w"), path)
@@ -257,7 +257,7 @@ def activity(
     ]
 
 
-def test_activity_is_merged_stretches_that_a_gap_breaks(tmp_path: Path) -> None:
+def test_activity_is_merged_intervals_split_at_gaps(tmp_path: Path) -> None:
     rows = [
         *steady(0, range(15, 301, 15), 0.5),
         *steady(0, range(315, 601, 15), 0.0),

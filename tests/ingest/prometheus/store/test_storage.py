@@ -307,7 +307,7 @@ def test_an_hour_with_a_threshold_does_not_go_for_one_without(tmp_path: Path) ->
     assert after.filter(metric="tensor_active").equals(before.filter(metric="tensor_active"))
 
 
-def test_coverage_names_the_hours_of_which_nothing_is_known(tmp_path: Path) -> None:
+def test_coverage_names_the_unobserved_hours(tmp_path: Path) -> None:
     warehouse = put(tmp_path / "w", minutes(0, 60), minutes(180, 200))
     with open_reader(warehouse) as reader:
         result = reader.table("gpu_coverage").filter(node="n1").sort("ts")
@@ -387,7 +387,7 @@ def test_events_of_all_kinds_are_kept_once(tmp_path: Path) -> None:
         assert not has_new_events(writer, parsed(minutes(0, 5), covers=False))
 
 
-def test_status_counts_what_is_there_of_nodes(reference: Path) -> None:
+def test_status_counts_the_samples_of_nodes(reference: Path) -> None:
     with open_reader(reference) as reader:
         there = {fed: n for _, source, fed, n in row_counts(reader).iter_rows() if source == "prometheus.node"}
         assert there == {"node_samples": reader.table("node_samples").height, "node_hours": 24}

@@ -136,7 +136,7 @@ def read(capsys: pytest.CaptureFixture[str], form: str, warehouse: Path) -> tupl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", OPTIONS)
-def test_what_was_known_from_outside_holds_in_every_column_of(
+def test_every_column_agrees_with_outside_knowledge_of(
     form: str, truth: dict[str, list[Known]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     attempts, nodes = read(capsys, form, tmp_path / "w")

@@ -23,7 +23,7 @@ def test_distinct_texts_convert_like_the_column_row_by_row(words: list[str | Non
         assert Distinct(column).each(several).equals(several(column)), several
 
 
-def test_repeated_texts_are_looked_at_once() -> None:
+def test_repeated_texts_are_parsed_once() -> None:
     looked_at = []
 
     def convert(column: pl.Series) -> pl.Series:
@@ -48,7 +48,7 @@ def test_what_cannot_be_read_is_counted_row_by_row() -> None:
     assert columns.unreadable == {"reqmem": 9, "nnodes": 9, "timelimit": 18}
 
 
-def test_many_rows_alike_are_read_as_one_is() -> None:
+def test_repeated_rows_are_parsed_like_one() -> None:
     one = parse(text({"ReqMem": "4Gn", "Timelimit": "1-00:00:00"})).frames["attempts"].drop("job_id", "display_id")
     rows = [{"JobIDRaw": str(n), "JobID": str(n), "ReqMem": "4Gn", "Timelimit": "1-00:00:00"} for n in range(1, 3000)]
     many = parse(text(*rows)).frames["attempts"].drop("job_id", "display_id")

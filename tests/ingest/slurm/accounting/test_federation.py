@@ -16,7 +16,7 @@ FEDERATED = (2 << 26) + 7
 """Job 7 of the cluster that is number 2 in its federation."""
 
 
-def test_rows_of_several_clusters_with_equal_ids_stay_apart() -> None:
+def test_equal_ids_of_several_clusters_stay_separate() -> None:
     parsed = parse(text({"Cluster": "a"}, {"Cluster": "b", "State": "FAILED", "ExitCode": "1:0"}))
     assert parsed.clusters == {"a", "b"}
     assert parsed.rows_duplicate == 0

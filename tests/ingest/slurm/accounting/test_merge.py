@@ -46,7 +46,7 @@ def test_nothing_gives_nothing() -> None:
     assert merge_attempts(empty(ATTEMPTS), empty(ATTEMPTS)).height == 0
 
 
-def test_the_sighting_that_knows_most_wins() -> None:
+def test_the_most_complete_observation_wins() -> None:
     [got] = merged(PENDING, RUNNING, LATER)
     assert (got["state"], got["elapsed_s"]) == ("RUNNING", 50)
     [got] = merged(ENDED, LATER, PENDING)
@@ -70,7 +70,7 @@ def test_two_numbers_that_belong_together_are_never_mixed() -> None:
     assert (got["exit_code"], got["exit_signal"]) == (15, 0)
 
 
-def test_what_cannot_change_is_filled_from_any_sighting() -> None:
+def test_constant_fields_are_filled_from_any_observation() -> None:
     [got] = merged({**ENDED, "name": "a"}, {**RUNNING, "user": "alice", "uid": 7, "work_dir": "/w", "name": "b"})
     assert (got["user"], got["uid"], got["work_dir"], got["name"]) == ("alice", 7, "/w", "a")
 
@@ -92,7 +92,7 @@ def test_two_db_indexes_in_one_second_are_two_attempts() -> None:
     assert (second["db_index"], second["submitted_at"]) == (5, at(T, 1))
 
 
-def test_rows_once_kept_apart_stay_apart() -> None:
+def test_rows_once_kept_separate_stay_separate() -> None:
     once = merge_attempts(frame({**ENDED, "db_index": 5}, {**RUNNING, "db_index": 3}))
     assert same_rows(merge_attempts(once, frame({**ENDED, "db_index": 5})), once)
 
@@ -102,7 +102,7 @@ def test_other_schedulers_may_have_fractions_of_a_second() -> None:
     assert len(merged(*rows)) == 2
 
 
-def test_rows_of_other_seconds_have_no_say() -> None:
+def test_rows_of_other_seconds_are_ignored() -> None:
     again = row(submitted_at=at(T + 101), state="RUNNING", started_at=at(T + 110), elapsed_s=3.0, user="bob")
     first, second = merged({**ENDED, "user": "alice"}, again)
     assert (first["user"], second["user"]) == ("alice", "bob")
@@ -170,7 +170,7 @@ def test_merging_again_changes_nothing(a: pl.DataFrame) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(many)
-def test_each_key_is_there_once(a: pl.DataFrame) -> None:
+def test_each_key_is_present_once(a: pl.DataFrame) -> None:
     once = merge_attempts(a)
     assert once.select("cluster", "scheduler", "job_id", "submitted_at").is_unique().all()
 
@@ -186,7 +186,7 @@ def test_a_dump_read_in_pieces_is_the_dump_read_at_once(size: int) -> None:
     assert same_rows(merge_attempts(*pieces[::-1]), whole)
 
 
-def test_reported_end_replaces_a_guessed_one_even_if_earlier() -> None:
+def test_reported_end_replaces_an_assumed_one_even_if_earlier() -> None:
     guessed = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 900), end_guessed=True, elapsed_s=890.0)
     reported = row(state="COMPLETED", started_at=at(T + 10), ended_at=at(T + 60), elapsed_s=50.0)
     [result] = merged(RUNNING, guessed, reported)

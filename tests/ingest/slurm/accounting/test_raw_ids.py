@@ -150,7 +150,7 @@ def test_linked_attempts_are_not_counted_as_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
-def test_every_attempt_of_a_job_knows_its_first_submission(tmp_path: Path, pieces: int) -> None:
+def test_every_attempt_of_a_job_has_its_first_submission(tmp_path: Path, pieces: int) -> None:
     file = dumps(tmp_path)["raw"]
     head, *rows = file.read_text().splitlines()
     parts = [rows] if pieces == 1 else [rows[-1:], rows[:-1]]  # the later attempt first

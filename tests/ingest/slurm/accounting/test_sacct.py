@@ -168,7 +168,7 @@ def test_array_remainder_without_raw_ids_keeps_the_array_id() -> None:
 # --- identity -----------------------------------------------------------------------------------------
 
 
-def test_array_tasks_and_het_components_are_taken_apart() -> None:
+def test_array_tasks_and_het_components_are_parsed() -> None:
     task = attempt({"JobID": "9_3", "JobIDRaw": "12"})
     assert (task["job_id"], task["array_job_id"], task["array_task_id"]) == ("12", "9", 3)
     part = attempt({"JobID": "11+1", "JobIDRaw": "12"})
@@ -281,11 +281,11 @@ def test_allocation_only_record_takes_its_gpus_from_the_request() -> None:
     assert (got["n_nodes"], got["n_gpus"]) == (2, 16)
 
 
-def test_a_job_that_asked_for_gpus_and_got_none_is_believed() -> None:
+def test_a_job_that_requested_gpus_and_got_none_is_accepted() -> None:
     assert attempt({"AllocTRES": "cpu=2,mem=1G,node=2"})["n_gpus"] == 0
 
 
-def test_the_node_list_is_believed_over_the_count() -> None:
+def test_the_node_list_takes_precedence_over_the_count() -> None:
     parsed = parse(text({"NNodes": "5"}))
     assert parsed.frames["attempts"]["n_nodes"].to_list() == [2]
     assert "another number of nodes" in messages(parsed.warnings)[0]
@@ -387,7 +387,7 @@ def test_overlapping_dumps_in_one_file_are_merged_and_counted() -> None:
     assert parsed.frames["attempts"]["state"].to_list() == ["COMPLETED"]
 
 
-def test_the_window_asked_for_is_the_window_covered() -> None:
+def test_the_requested_window_is_the_window_covered() -> None:
     since, until = at(START) - timedelta(days=1), at(END) + timedelta(days=1)
     parsed = parse(text({}), since=since, until=until)
     assert (parsed.covers_from, parsed.covers_until) == (since, until)

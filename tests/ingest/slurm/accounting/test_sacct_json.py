@@ -215,7 +215,7 @@ def test_no_limit_is_no_limit() -> None:
         assert attempt(job(time=dict(job()["time"], limit=limit)))["time_limit_s"] is None
 
 
-def test_a_failed_job_that_tells_0_tells_nothing() -> None:
+def test_exit_code_0_of_a_failed_job_is_null() -> None:
     assert attempt(job(exit_code=exit_code(NEWEST, 0)))["exit_code"] is None
     done = job(exit_code=exit_code(NEWEST, 0), state={"current": ["COMPLETED"]})
     assert attempt(done)["exit_code"] == 0
@@ -289,7 +289,7 @@ def test_errors_inside_an_answer_are_an_error_despite_the_rest() -> None:
         parse_accounting_json(answer(errors=["a", "b", "c", "d", "e"], jobs=[]), ParseContext(origin="x"))
 
 
-def test_nothing_found_is_an_empty_answer_and_no_error() -> None:
+def test_no_match_is_an_empty_result_and_no_error() -> None:
     found = parse_accounting_json(answer("0.0.38", errors=[NOTHING_FOUND], jobs=[]), ParseContext(origin="x"))
     assert (found.rows_read, found.rows_loaded, found.frames["attempts"].height) == (0, 0, 0)
 
@@ -558,7 +558,7 @@ def test_several_clusters_need_an_explicit_choice() -> None:
         ({"meta": {"plugin": {"type": "openapi/v0.0.38"}}, "jobs": []}, "slurm.jobs"),
     ],
 )
-def test_json_answers_are_told_apart_by_content(reported: object, kind: str) -> None:
+def test_json_responses_are_distinguished_by_content(reported: object, kind: str) -> None:
     assert detect_kind(json.dumps(reported).encode()) == kind
 
 

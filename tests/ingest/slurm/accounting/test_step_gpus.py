@@ -62,7 +62,7 @@ def test_steps_do_not_change_the_jobs_own_tres() -> None:
     assert parsed.select("n_gpus", "gpus_steps").row(0) == (Decimal(16), None)
 
 
-def test_steps_of_requeued_attempts_stay_apart_in_any_row_order() -> None:
+def test_steps_of_requeued_attempts_are_separate_in_any_order() -> None:
     later = START + 1_000
     again = {**CPUS, "Submit": str(START + 100), "Start": str(later), "End": str(later + 100), "DBIndex": "71"}
     rows = [{**CPUS, "State": "REQUEUED"}, step("batch", 16, START), again, step("batch", 8, later)]
@@ -79,7 +79,7 @@ def test_steps_of_array_tasks_are_theirs_without_a_raw_id_too() -> None:
     assert result.select("job_id", "gpus_steps").rows() == [("9_1", 4), ("9_2", 8)]
 
 
-def test_steps_of_attempts_in_other_blocks_are_kept_apart() -> None:
+def test_steps_of_attempts_in_other_blocks_stay_separate() -> None:
     rows = [{**CPUS, "JobID": str(n), "JobIDRaw": str(n)} for n in range(1, 41)]
     steps = [step("0", 8, job_id=str(n)) for n in range(1, 41)]
     data = text(*rows, *steps, columns=COLUMNS)

@@ -119,7 +119,7 @@ def test_overlapping_repeated_files_in_any_order_load_the_same(tmp_path: Path, m
 
 
 @pytest.mark.slow
-def test_what_is_there_already_is_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "jobs.txt"
     file.write_text(with_rows(ROWS))
     ingested(tmp_path / "w", file, block=2_000, monkeypatch=monkeypatch)
@@ -178,7 +178,7 @@ def pieces(source: Input) -> bytes:
     return b"".join(source)
 
 
-def test_an_input_is_read_whole_after_a_look_at_its_beginning(tmp_path: Path) -> None:
+def test_an_input_is_read_whole_after_reading_its_beginning(tmp_path: Path) -> None:
     data = with_rows(ROWS * 3).encode()
     plain, packed = tmp_path / "jobs.txt", tmp_path / "jobs.txt.gz"
     plain.write_bytes(data)
@@ -219,7 +219,7 @@ def test_damaged_or_cut_gzip_stream_is_reported(tmp_path: Path) -> None:
 # --- parts --------------------------------------------------------------------------------------------
 
 
-def test_a_set_of_fingerprints_knows_what_was_added() -> None:
+def test_a_set_of_fingerprints_contains_what_was_added() -> None:
     chance = np.random.default_rng(4)
     there: set[int] = set()
     known = Fingerprints()

@@ -122,7 +122,7 @@ def test_an_id_given_again_is_another_attempt(second: Raw) -> None:
     assert rows["submitted_at"].to_list() == [at(SUBMIT), at(int(second["Submit"]))]
 
 
-def test_id_given_twice_in_one_second_is_told_apart_by_db_index() -> None:
+def test_an_id_reused_in_one_second_is_resolved_by_db_index() -> None:
     rows = parse(text({"DBIndex": "70"}, {"DBIndex": "90", "State": "FAILED"})).frames["attempts"].sort("submitted_at")
     assert rows.select("submitted_at", "state").rows() == [(at(SUBMIT), "COMPLETED"), (at(SUBMIT, 1), "FAILED")]
 
@@ -168,7 +168,7 @@ STATES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trap", traps(*STATES))
-def test_a_state_is_one_word_whatever_hangs_on_it(trap: Trap) -> None:
+def test_a_state_is_one_word_whatever_its_suffix(trap: Trap) -> None:
     spring(trap)
 
 

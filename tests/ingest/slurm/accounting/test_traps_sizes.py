@@ -71,7 +71,7 @@ def test_parts_of_gpus_are_not_gpus_and_are_reported(part: str) -> None:
     assert messages(parsed.warnings) == ["1 rows hold only parts of GPUs (shard or mps), which count as no GPU here"]
 
 
-def test_parts_beside_whole_gpus_are_those_gpus() -> None:
+def test_parts_listed_with_whole_gpus_are_those_gpus() -> None:
     spring(gpus("gres/gpu=1,gres/shard=4", 1))
 
 
@@ -117,7 +117,7 @@ def test_more_cpus_or_memory_than_nodes_have_is_null_and_warned(raw: dict[str, s
     spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, output))
 
 
-def test_request_for_more_gpus_than_exist_is_not_believed() -> None:
+def test_request_for_more_gpus_than_exist_is_refused() -> None:
     got = parse(text({**NEVER_RAN, "AllocTRES": "", "ReqTRES": "gres/gpu=64M"})).frames["attempts"].row(0, named=True)
     assert got["req_gpus"] is None
 
@@ -222,7 +222,7 @@ MEMORY = [
 
 
 @pytest.mark.parametrize("trap", traps(*MEMORY))
-def test_memory_asked_for_is_the_jobs_in_bytes(trap: Trap) -> None:
+def test_requested_memory_is_the_jobs_in_bytes(trap: Trap) -> None:
     spring(trap)
 
 

@@ -88,7 +88,7 @@ def test_a_rare_delimiter_leaves_pipes_alone(name: str, delimiter: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "a\\nb", "\\n", 'say "hi', "'", "a\tb", "#", "-- x", "%s", "$(reboot)", "';--", "None", "NULL"]
 )
-def test_what_only_looks_dangerous_is_a_name(name: str) -> None:
+def test_a_harmless_name_of_dangerous_characters_is_kept(name: str) -> None:
     # a literal backslash-n stays two characters; a job may even be called None
     assert names(text({"JobName": name})) == [name or None]
 
@@ -205,7 +205,7 @@ def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
     assert messages(whole.warnings)[0].startswith("30 rows: which text holds the delimiter")
 
 
-def test_a_hostile_row_is_asked_few_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_row_costs_few_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
     # there are some 10**15 ways to give 200 delimiters to nine texts
     requested = 0
 
@@ -235,7 +235,7 @@ def test_text_keeps_a_delimiter_of_several_characters() -> None:
     assert names(text(FIRST, {"JobIDRaw": "2", "JobName": "a|#b"}, columns=MIDDLE, delimiter="|#")) == ["train", "a|#b"]
 
 
-def test_forged_row_inside_a_name_is_not_believed_silently() -> None:
+def test_forged_row_inside_a_name_is_reported() -> None:
     # a name that holds a whole row cannot be told from a row in `-P` text; a control character as delimiter can tell
     whole = "|".join(ROW.get(name, "") for name in MIDDLE)
     assert names(text({"JobName": f"x\n{whole}"}, columns=MIDDLE, delimiter="\x1f")) == [f"x\n{whole}"]
@@ -411,7 +411,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("trap", traps(*WORDS))
-def test_a_word_for_nothing_is_null_only_where_nobody_chose_it(trap: Trap) -> None:
+def test_a_word_for_nothing_is_null_unless_a_user_chose_it(trap: Trap) -> None:
     spring(trap)
 
 

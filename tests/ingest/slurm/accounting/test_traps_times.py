@@ -39,7 +39,7 @@ def test_a_word_or_mark_for_no_time_is_never_a_time(word: str) -> None:
         ("Pacific/Kiritimati", "2106-02-07T20:28:14"),
     ],
 )
-def test_the_marks_are_known_in_local_time_too(zone: str, word: str) -> None:
+def test_missing_value_marks_are_recognised_in_local_time(zone: str, word: str) -> None:
     spring(Trap("end", {"State": "RUNNING", "End": word}, {"started_at": at(START), "ended_at": None}), timezone=zone)
 
 
@@ -89,7 +89,7 @@ def test_a_local_time_is_read_in_the_zone_given() -> None:
     spring(Trap("Tokyo", row, {"submitted_at": at(SUBMIT), "ended_at": at(END)}), timezone="Asia/Tokyo")
 
 
-def test_one_local_time_among_epochs_still_asks_for_the_zone() -> None:
+def test_one_local_time_among_epochs_still_needs_the_zone() -> None:
     with pytest.raises(TimeZoneError) as caught:
         parse(text({}, {"End": "2026-11-21T07:58:06"}))
     assert "--timezone" in str(caught.value)
@@ -187,7 +187,7 @@ def test_a_time_that_never_was_refuses_the_row(zone: str, gap: str) -> None:
         ("Australia/Sydney", "2026-10-04T01:30:00", "2026-10-04T03:30:00"),
     ],
 )
-def test_a_job_over_the_gap_ran_an_hour_less_than_the_clock_says(zone: str, start: str, end: str) -> None:
+def test_a_job_over_the_gap_ran_an_hour_less_than_the_clock(zone: str, start: str, end: str) -> None:
     row = {"Submit": start, "Eligible": start, "Start": start, "End": end, "ElapsedRaw": "3600"}
     got = attempt(row, timezone=zone)
     assert (got["suspended_s"], got["elapsed_s"]) == (0, 3600)
@@ -288,7 +288,7 @@ def test_a_step_that_ends_after_its_job_does_not_move_the_end() -> None:
     assert parsed.rows_skipped == 1
 
 
-def test_a_record_outside_the_window_asked_for_is_kept() -> None:
+def test_a_record_outside_the_requested_window_is_kept() -> None:
     since, until = at(1795248000), at(1795249000)
     parsed = parse(text({}), since=since, until=until)
     assert parsed.rows_loaded == 1

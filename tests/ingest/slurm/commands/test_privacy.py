@@ -60,7 +60,7 @@ def test_squeue_hides_by_slurm_conf_and_sacct_by_slurmdbd_conf(private: str) -> 
         (1000, "", True),  # not in the database at all
     ],
 )
-def test_whoever_may_see_all_jobs_is_shown_all(uid: int, level: str, expected: bool) -> None:
+def test_a_user_with_access_to_all_jobs_gets_all(uid: int, level: str, expected: bool) -> None:
     for settings in (CONTROLLER, ACCOUNTING):
         assert hidden(*settings, slurm="jobs", slurmdbd="jobs", uid=uid, level=level) == expected
 

@@ -39,7 +39,7 @@ def accounting(runner: Runner, **options: list[str]) -> bytes:
     return fetch_accounting(runner, since=SINCE, until=UNTIL, clusters=options.get("clusters")).data
 
 
-def test_sacct_is_asked_for_everything_that_it_knows() -> None:
+def test_sacct_is_run_with_all_columns_it_supports() -> None:
     runner = Fake(sacct=Completed(0, b"x", b""))
     accounting(runner)
     command = runner.commands[1]
@@ -50,7 +50,7 @@ def test_sacct_is_asked_for_everything_that_it_knows() -> None:
     assert {"DBIndex", "AllocTRES", "ReqTRES", "Suspended", "JobName"} < set(columns)
 
 
-def test_columns_that_this_slurm_lacks_are_not_asked_for() -> None:
+def test_columns_that_this_slurm_lacks_are_not_requested() -> None:
     runner = Fake(sacct_e=Completed(0, b"JobIDRaw Submit  Start\n End State", b""), sacct=Completed(0, b"x", b""))
     accounting(runner)
     assert runner.commands[1][-1] == "JobIDRaw,Submit,Start,End,State,JobIDRaw"
@@ -62,7 +62,7 @@ def test_times_are_epochs_whatever_the_users_environment() -> None:
     assert all(seen == {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"} for seen in runner.environments)
 
 
-def test_other_clusters_can_be_asked_for() -> None:
+def test_other_clusters_can_be_requested() -> None:
     runner = Fake(sacct=Completed(0, b"x", b""))
     accounting(runner, clusters=["a", "b"])
     assert runner.commands[1][runner.commands[1].index("-M") + 1] == "a,b"
@@ -96,12 +96,12 @@ def test_an_empty_window_is_not_sent_to_slurm() -> None:
             fetch(Fake(), since=SINCE, until=SINCE)
 
 
-def test_a_sacct_that_knows_no_column_of_ours_is_none() -> None:
+def test_a_sacct_without_any_needed_column_is_refused() -> None:
     with pytest.raises(SourceError, match="sacct -e"):
         accounting(Fake(sacct_e=Completed(0, b"usage", b"")))
 
 
-def test_events_are_asked_for_with_a_start() -> None:
+def test_events_are_requested_with_a_start() -> None:
     runner = Fake(sacctmgr=Completed(0, b"x", b""))
     fetch_events(runner, since=SINCE, until=UNTIL, clusters=["a"])
     assert runner.commands[0][:7] == [
@@ -121,7 +121,7 @@ def test_missing_command_is_reported() -> None:
         subprocess_runner(["no-such-sacct"], {})
 
 
-def test_a_command_that_hangs_is_ended() -> None:
+def test_a_command_that_times_out_is_ended() -> None:
     with pytest.raises(SourceDownError, match="did not answer in time"):
         subprocess_runner([sys.executable, "-c", "import time; time.sleep(60)"], {}, timeout_s=0.2)
 
@@ -158,7 +158,7 @@ def test_a_column_that_every_slurm_has_is_missed() -> None:
     assert fetch_accounting(Fake(sacct=Completed(0, b"x", b"")), since=SINCE, until=UNTIL).warnings == ()
 
 
-def test_jobs_are_asked_for_by_id_whenever_they_were() -> None:
+def test_jobs_are_requested_by_id_without_a_window() -> None:
     runner = Fake(sacct=Completed(0, b"x", b""))
     fetched = fetch_jobs(runner, ["7", "12"], clusters=["a"])
     command = runner.commands[1]

@@ -80,7 +80,7 @@ def complaint(client: Client) -> str:
         ),
     ],
 )
-def test_a_window_is_asked_for_in_the_words_of_the_version(version: str, requests_seen: dict[str, str]) -> None:
+def test_a_window_is_requested_with_parameters_of_the_version(version: str, requests_seen: dict[str, str]) -> None:
     with web(serving(version)) as server:
         fetched = fetch_accounting_rest(Client(server.url), SINCE, UNTIL)
         path, parameters, _ = server.questions[-1]
@@ -116,7 +116,7 @@ def test_server_of_unknown_versions_is_queried_in_its_newest() -> None:
     assert "not supported" in parse_accounting_json(fetched.data, ParseContext(origin="x")).warnings[0].message
 
 
-def test_a_version_that_is_named_is_the_only_one_asked_for() -> None:
+def test_a_configured_version_is_the_only_one_requested() -> None:
     with web(serving("0.0.38", "0.0.40")) as server:
         assert "/v0.0.38/" in fetch_nodes_rest(Client(server.url, version="0.0.38")).origin
         output = complaint(Client(server.url, version="0.0.41"))
@@ -135,7 +135,7 @@ def test_server_without_accounting_is_reported() -> None:
 
 
 @pytest.mark.parametrize("version", ["0.0.38", "0.0.44"])
-def test_single_jobs_are_asked_for_one_by_one_and_told_together(version: str) -> None:
+def test_single_jobs_are_requested_singly_and_returned_together(version: str) -> None:
     with web(serving(version)) as server:
         fetched = RestTransport(Client(server.url)).jobs(["7", "9", "8"])
     found = parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin))
@@ -145,7 +145,7 @@ def test_single_jobs_are_asked_for_one_by_one_and_told_together(version: str) ->
 
 
 @pytest.mark.parametrize("ids", [[], ["7", "8; x"], ["7_1"], ["\u0663"]])
-def test_what_is_no_id_is_not_asked_for(ids: list[str]) -> None:
+def test_an_invalid_id_is_not_requested(ids: list[str]) -> None:
     with pytest.raises(InputError, match="job ids"):
         RestTransport(Client("unix:/x")).jobs(ids)
 
@@ -217,7 +217,7 @@ def test_any_non_answer_is_reported_clearly(given: Answer, output: str) -> None:
         assert output in complaint(Client(server.url, timeout_s=0.3))
 
 
-def test_nothing_found_is_an_answer() -> None:
+def test_an_empty_result_is_an_answer() -> None:
     nothing = [{"error_number": 9003, "error": "Nothing found with query"}]
     for status in (200, 500):
         with web(lambda *_, status=status: Answer(answer("0.0.38", errors=nothing, jobs=[]), status)) as server:
@@ -234,12 +234,12 @@ def test_nothing_found_is_an_answer() -> None:
         ("unix:" + "x" * 200, "cannot be queried"),
     ],
 )
-def test_an_address_where_nobody_is(url: str, output: str) -> None:
+def test_an_address_that_does_not_respond(url: str, output: str) -> None:
     assert output in complaint(Client(url))
 
 
 @pytest.mark.parametrize("url", ["localhost:6820", "", "unix:", "ftp://x", "http://me:se/cret@host"])
-def test_what_is_no_address_is_not_asked_nor_shown(url: str) -> None:
+def test_an_invalid_address_is_neither_used_nor_shown(url: str) -> None:
     with pytest.raises(ServerDownError, match="unix:/path") as caught:
         Client(url)
     assert "se/cret" not in str(caught.value)
@@ -272,7 +272,7 @@ def one_answer(path: Path, body: bytes, *, promised: int | None = None) -> Itera
         listening.close()
 
 
-def test_a_unix_socket_is_asked_like_a_port(tmp_path: Path) -> None:
+def test_a_unix_socket_is_used_like_a_port(tmp_path: Path) -> None:
     with one_answer(tmp_path / "s", answer(jobs=[job()])):
         fetched = fetch_accounting_rest(Client(f"unix:{tmp_path / 's'}"), SINCE, UNTIL)
     assert parse_accounting_json(fetched.data, ParseContext(origin="x")).rows_loaded == 1

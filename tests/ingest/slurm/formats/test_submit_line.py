@@ -34,7 +34,7 @@ def one(line: str) -> str:
         ("sbatch --export=ALL,A=RUN_ID=s3cr3t j", "sbatch --export=ALL,A=... j"),
     ],
 )
-def test_values_of_variables_are_blanked_wherever_they_stand(line: str, kept: str) -> None:
+def test_values_of_variables_are_blanked_at_any_position(line: str, kept: str) -> None:
     assert one(line) == kept
     assert one(kept) == kept
 
@@ -62,7 +62,7 @@ SUBMITTED = "sbatch --export=ALL,WANDB_API_KEY=s3cr3t,TRACKSIDE_RUN_ID=llama job
 SHOWN = "sbatch --export=ALL,WANDB_API_KEY=...,TRACKSIDE_RUN_ID=llama job.sh"
 
 
-def test_text_and_json_alike_are_read_without_the_values() -> None:
+def test_text_and_json_are_read_without_the_values() -> None:
     listed = parse_accounting(text({"SubmitLine": SUBMITTED}), ParseContext(origin="x"))
     reported = parse_accounting_json(
         answer(NEWEST, jobs=[job(NEWEST) | {"submit_line": SUBMITTED}]), ParseContext(origin="x")

@@ -247,7 +247,7 @@ def test_a_cut_gres_is_an_error() -> None:
         ("abc", (None, None, None, None, None)),
     ],
 )
-def test_job_ids_are_taken_apart(text: str, parts: tuple[object, ...]) -> None:
+def test_job_ids_are_parsed(text: str, parts: tuple[object, ...]) -> None:
     assert values.job_ids(pl.Series([text, "1_1"])).row(0) == parts
 
 

@@ -114,7 +114,7 @@ def test_ends_that_a_restarted_slurmctld_may_rewrite_are_reread(tmp_path: Path) 
     assert NOW - low >= hours(2)
 
 
-def test_reading_twice_in_one_second_asks_for_no_empty_window(tmp_path: Path) -> None:
+def test_reading_twice_in_one_second_requests_no_empty_window(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(1), NOW - days(1))], NOW, min_job_age=0)
     ingest(tmp_path, slurm, overlap_hours=0)
     assert ingest(tmp_path, slurm, overlap_hours=0).error is None
@@ -143,7 +143,7 @@ def test_an_end_in_the_future_hides_nothing_of_what_is_to_come(tmp_path: Path) -
     assert states(tmp_path) == {"1": "COMPLETED", "2": "COMPLETED"}
 
 
-def test_load_that_claims_the_future_is_not_believed(tmp_path: Path) -> None:
+def test_load_that_claims_the_future_is_ignored(tmp_path: Path) -> None:
     for source in ("slurm.accounting", "slurm.events"):
         parsed = Parsed(source, frozenset({"c1"}), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
         parsed = replace(parsed, covers_from=NOW - days(5), covers_until=NOW + days(20))
@@ -227,7 +227,7 @@ def test_oldest_window_of_the_first_ingest_is_requested_again(tmp_path: Path) ->
     assert states(tmp_path) == {"1": "COMPLETED", "2": "PENDING"}
 
 
-def test_the_oldest_window_of_a_backfill_is_asked_for_again(tmp_path: Path) -> None:
+def test_the_oldest_window_of_a_backfill_is_requested_again(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(58), NOW - days(58), NOW - days(57)), Job(2, NOW - days(1))], NOW)
     ingest(tmp_path, slurm)
     slurm.failing = when(lambda low, _: low == NOW - days(60), AWAY)
@@ -279,7 +279,7 @@ def test_status_shows_a_gap_and_the_command_that_reads_it(tmp_path: Path, capsys
     assert "trackside ingest slurm --since 2026-05-14T12:00:00Z --until 2026-10-21T12:00:00Z" in output
 
 
-def test_what_lies_far_back_is_not_read_unasked(tmp_path: Path) -> None:
+def test_the_distant_past_is_read_on_request_only(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(20, since=NOW - days(300), until=NOW), NOW)
     ingest(tmp_path, slurm, since=NOW - days(200), until=NOW - days(190))
     ingest(tmp_path, slurm, since=NOW - days(10))
@@ -327,7 +327,7 @@ def test_loaded_windows_are_read_again_on_request(tmp_path: Path) -> None:
     assert len(slurm.windows()) == 4
 
 
-def test_what_is_newest_is_read_again_whatever_is_there(tmp_path: Path) -> None:
+def test_the_newest_window_is_always_read_again(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     ingest(tmp_path, slurm)
     ingest(tmp_path, slurm, since=NOW - days(28))
@@ -367,7 +367,7 @@ TOO_WIDE = Completed(1, b"", b"sacct: error: slurmdbd: Too wide of a date range 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [SLOW, "too wide"])
-def test_a_window_that_is_too_much_is_asked_for_in_halves(tmp_path: Path, how: str) -> None:
+def test_a_window_that_is_too_large_is_split_in_halves(tmp_path: Path, how: str) -> None:
     slurm = FakeSlurm(many(40, since=NOW - days(28), until=NOW), NOW)
 
     def failing(command: list[str]) -> Completed | None:
@@ -465,7 +465,7 @@ def test_answers_that_are_large_make_the_next_windows_shorter(tmp_path: Path) ->
     assert lengths[2] <= days(3.5)
 
 
-def test_between_windows_there_is_a_pause(tmp_path: Path) -> None:
+def test_pause_between_windows(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([], NOW), pause_s=0.5)
     assert reported.waits == [0.5] * 4
 
@@ -478,7 +478,7 @@ def test_what_a_site_forbids_is_a_warning(tmp_path: Path) -> None:
     assert "sdiag, squeue and sacct: runaway jobs (Access/permission denied)" in warning
 
 
-def test_each_cluster_is_asked_on_its_own(tmp_path: Path) -> None:
+def test_each_cluster_is_requested_separately(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW)
     assert ingest(tmp_path, slurm, clusters=["c1", "c2"]).error is None
     commands_with = [value(command, "-M") for command in slurm.commands if command[0] == "sacct" and "-S" in command]
@@ -490,7 +490,7 @@ def test_each_cluster_is_asked_on_its_own(tmp_path: Path) -> None:
 # --- open for ever
 
 
-def test_a_job_that_was_held_and_cancelled_is_found_by_its_id(tmp_path: Path) -> None:
+def test_a_job_cancelled_while_held_is_read_by_id(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3)), Job(2, NOW - hours(3))], NOW)
     ingest(tmp_path, slurm)
     assert states(tmp_path) == {"1": "PENDING", "2": "PENDING"}
@@ -505,7 +505,7 @@ def test_a_job_that_was_held_and_cancelled_is_found_by_its_id(tmp_path: Path) ->
     assert slurm.requested_ids() == []
 
 
-def test_a_runaway_job_that_was_mended_is_closed(tmp_path: Path) -> None:
+def test_a_runaway_job_that_was_fixed_is_closed(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(20), NOW - days(20))], NOW)
     ingest(tmp_path, slurm)
     slurm.jobs[0].end = slurm.jobs[0].start  # what `sacctmgr show runawayjobs` does when told to fix
@@ -528,7 +528,7 @@ def test_a_job_that_accounting_forgot_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_jobs_are_asked_for_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_requested_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recheck, "BATCH", 2)
     slurm = FakeSlurm([Job(number, NOW - days(2)) for number in range(1, 8)], NOW)
     ingest(tmp_path, slurm)
@@ -542,7 +542,7 @@ def test_jobs_are_asked_for_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert commands_with == [["1", "2", "3"], ["4", "5", "6"], ["1", "2", "7"]]
 
 
-def test_between_questions_about_single_jobs_there_is_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_between_requests_for_single_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recheck, "BATCH", 2)
     slurm = FakeSlurm([Job(number, NOW - days(2)) for number in range(1, 6)], NOW)
     ingest(tmp_path, slurm)
@@ -554,7 +554,7 @@ def test_between_questions_about_single_jobs_there_is_a_pause(tmp_path: Path, mo
     assert reported.waits == [0.5] * 3
 
 
-def test_reading_old_windows_asks_for_no_running_job_by_id(tmp_path: Path) -> None:
+def test_reading_old_windows_requests_no_running_job_by_id(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3), NOW - hours(2))], NOW)
     ingest(tmp_path, slurm)
     ingest(tmp_path, slurm, since=NOW - days(90), until=NOW - days(60))

@@ -115,7 +115,7 @@ def test_jobs_between_ingests_equal_those_of_one_ingest(own_slurm_lab: SlurmLab,
     assert rows(often) == once(lab, tmp_path)
 
 
-def test_a_held_job_that_is_cancelled_is_found(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
+def test_a_held_job_that_is_cancelled_is_read(own_slurm_lab: SlurmLab, tmp_path: Path) -> None:
     lab, warehouse = own_slurm_lab, tmp_path / "w"
     blocking = lab.sbatch("sleep 300", "-p", "main", "-w", "n3", "-n1", "--exclusive")
     lab.wait_for(blocking, "RUNNING")

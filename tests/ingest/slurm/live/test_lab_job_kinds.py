@@ -133,7 +133,7 @@ def test_the_scenario_has_the_kinds_that_are_tested(kinds: Kinds) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NEVER_ELIGIBLE])
-def test_live_every_column_of_every_attempt_is_as_known(live: Seen, kind: str) -> None:
+def test_live_every_column_of_every_attempt_is_as_recorded(live: Seen, kind: str) -> None:
     assert_kind(live, kind)
 
 
@@ -143,7 +143,7 @@ def test_live_every_attempt_has_its_jobs_first_submission(live: Seen) -> None:
             assert_first_submissions(live.attempts, facts)
 
 
-def test_live_there_is_no_attempt_that_nobody_made(live: Seen) -> None:
+def test_live_no_attempt_is_invented(live: Seen) -> None:
     made = {identity for kind, identity in live.ids.items() if kind not in NEVER_ELIGIBLE}
     assert set(live.attempts["job_id"]) == made
     assert live.attempts["db_index"].is_unique().all()
@@ -158,7 +158,7 @@ def test_every_column_is_asserted_unless_unknowable(live: Seen) -> None:
 
 @pytest.mark.parametrize("form", OPTIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_every_column_that_it_has_is_as_known(dumps: dict[str, Seen], form: str, kind: str) -> None:
+def test_text_every_existing_column_is_as_recorded(dumps: dict[str, Seen], form: str, kind: str) -> None:
     left_out = AMBIGUOUS.get(form, frozenset()) if kind == UNCLEAR else frozenset()
     assert_kind(dumps[form], kind, untold=UNTOLD[form] | left_out)
 

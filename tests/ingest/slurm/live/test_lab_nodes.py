@@ -86,7 +86,7 @@ def _reservation(name: str, start: str) -> tuple[str, ...]:
     return "create", "reservation", f"reservationname={name}", f"starttime={start}", "duration=60"
 
 
-def test_a_drain_is_there_with_its_reason_and_who_drove_it(scenario: Scenario) -> None:
+def test_a_drain_has_its_reason_and_its_author(scenario: Scenario) -> None:
     (row,) = scenario.table("node_states", pl.col("node") == "n5", pl.col("source") == "slurm.events")
     assert scenario.at(row["started_at"], "drained")
     assert (row["ended_at"], row["state"], row["state_raw"], row["planned"]) == (None, "drained", "DRAIN", False)
@@ -138,7 +138,7 @@ def test_the_ledger_still_adds_up_to_capacity(scenario: Scenario) -> None:
         assert total == reader.frame("SELECT SUM(gpu_seconds) AS s FROM gpu_time")["s"].item()
 
 
-def test_each_node_hangs_where_topology_conf_puts_it(scenario: Scenario) -> None:
+def test_each_node_is_under_its_switch_of_topology_conf(scenario: Scenario) -> None:
     rows = scenario.table("node_topology")
     leaves = {"n1": "leaf1", "n2": "leaf1", "n3": "leaf2", "n4": "leaf2", "n5": "leaf3", "n6": "leaf3"}
     assert {row["node"]: row["path"] for row in rows} == {node: ["spine", leaf] for node, leaf in leaves.items()}
@@ -147,7 +147,7 @@ def test_each_node_hangs_where_topology_conf_puts_it(scenario: Scenario) -> None
     assert all(row["valid_from"] < row["last_seen_at"] for row in rows)
 
 
-def test_two_looks_at_an_unchanged_inventory_are_one_spell(scenario: Scenario) -> None:
+def test_snapshots_of_an_unchanged_inventory_are_one_interval(scenario: Scenario) -> None:
     rows = scenario.table("nodes")
     assert {row["node"]: int(row["n_gpus"]) for row in rows} == {**{f"n{i}": 8 for i in range(1, 5)}, "n5": 4, "n6": 4}
     assert len({(row["valid_from"], row["last_seen_at"]) for row in rows}) == 1

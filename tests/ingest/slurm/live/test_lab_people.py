@@ -178,7 +178,7 @@ def test_a_quality_of_service_is_as_it_was_made(scenario: Scenario) -> None:
     assert (urgent["flags"], urgent["limits"]) == (["DenyOnLimit"], ["MaxTRESPerUser=gres/gpu=4"])
 
 
-def test_every_change_is_there_with_who_and_when(scenario: Scenario) -> None:
+def test_every_change_has_its_author_and_time(scenario: Scenario) -> None:
     changes = {"account": ("Add Accounts", "robots"), "qos": ("Add QOS", "urgent"), "stranger": ("Add Users", "eve")}
     for what, (action, subject) in changes.items():
         row = scenario.row("transactions", action=action, subject=subject)
@@ -219,7 +219,7 @@ def test_the_shadow_of_a_federated_job_holds_nothing(scenario: Scenario) -> None
     assert (row["state"], row["n_nodes"], row["n_gpus"], row["started_at"]) == ("REVOKED", 0, 0, None)
 
 
-def test_changed_limit_is_the_new_one_first_seen_as_before(scenario: Scenario, tmp_path: Path) -> None:
+def test_a_changed_limit_keeps_its_first_observation(scenario: Scenario, tmp_path: Path) -> None:
     before = scenario.row("associations", account="robots", user="dave")
     scenario.lab.sacctmgr("-i", "modify", "user", "dave", "where", "Account=robots", "set", "MaxJobs=3")
     dump = tmp_path / "assoc.txt"

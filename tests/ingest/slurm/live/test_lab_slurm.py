@@ -118,7 +118,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-def test_every_attempt_is_as_it_was_seen_from_outside(scenario: Scenario, name: str) -> None:
+def test_every_attempt_is_as_observed_from_outside(scenario: Scenario, name: str) -> None:
     result, seen = scenario.attempts(name), scenario.seen(name)
     assert [attempt["state"] for attempt in result] == ENDINGS[name]
     assert len(result) == len(seen)
@@ -167,7 +167,7 @@ def reader_rows(scenario: Scenario, table: str, which: pl.Expr) -> pl.DataFrame:
         return reader.table(table).filter(which)
 
 
-def test_the_requeued_attempt_belongs_to_the_same_run(scenario: Scenario) -> None:
+def test_the_requeued_attempt_is_of_the_same_run(scenario: Scenario) -> None:
     for name in ("killed", "requeued", "preempted"):
         job = str(scenario.jobs[name])
         (run,) = scenario.rows("runs", "--run", job)

@@ -176,7 +176,7 @@ def test_the_nodes_held_are_the_same(scenario: Scenario, transport: str) -> None
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_what_a_road_does_not_carry_is_null_or_as_text_has_it(scenario: Scenario, transport: str) -> None:
+def test_what_a_transport_lacks_is_null_or_as_in_text(scenario: Scenario, transport: str) -> None:
     text, reported = (parsed.frames["attempts"] for parsed in (scenario.text, scenario.transports[transport]))
     for name in LOST["0.0.38"].keys() - {"cancelled_by"}:
         both = reported.join(text, on=KEY, suffix="_text").filter(pl.col(name).is_not_null())
@@ -184,7 +184,7 @@ def test_what_a_road_does_not_carry_is_null_or_as_text_has_it(scenario: Scenario
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_an_exit_code_that_the_road_loses_is_never_0(scenario: Scenario, transport: str) -> None:
+def test_an_exit_code_that_the_transport_loses_is_never_0(scenario: Scenario, transport: str) -> None:
     (text,), (reported,) = scenario.one("text", "failed"), scenario.one(transport, "failed")
     assert (text["exit_code"], text["exit_signal"]) == (3, 0)
     assert (reported["exit_code"], reported["exit_signal"]) == (None, None)
@@ -218,7 +218,7 @@ def test_transports_give_what_was_done(scenario: Scenario, transport: str) -> No
     assert (never["n_gpus"], never["started_at"], never["time_limit_s"]) == (0, None, None)
 
 
-def test_single_jobs_can_be_asked_for_by_id(scenario: Scenario) -> None:
+def test_single_jobs_can_be_requested_by_id(scenario: Scenario) -> None:
     wanted = [str(scenario.jobs[name]) for name in ("requeued", "waits")]
     fetched = over_tcp(scenario.lab).jobs([*wanted, "999999"])
     result = parse_accounting_json(fetched.data, ParseContext(origin=fetched.origin)).frames["attempts"]

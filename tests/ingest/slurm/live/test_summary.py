@@ -70,7 +70,7 @@ def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> 
     assert [report.parsed.frames for report in reported.reports if report.parsed] == [{}] * len(reported.reports)
 
 
-def test_each_line_names_its_cluster_if_there_are_several(tmp_path: Path) -> None:
+def test_each_line_names_its_cluster_if_several(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
     nodes = [report.line for report in reported.reports if isinstance(report, Summary) and "show node" in report.line]
     assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 rows: 1 new" for name in ("c1", "c2")]
@@ -115,7 +115,7 @@ def test_different_causes_are_different_messages(tmp_path: Path) -> None:
     assert away.endswith("Not read: sacct 2026-10-21 12:00 to 2026-11-20 12:00.")
 
 
-def test_windows_that_failed_here_and_there_are_named_apart(tmp_path: Path) -> None:
+def test_failed_windows_are_named_separately(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(30), NOW - days(30))], NOW)
     bad = (NOW - days(23), NOW - days(9))
     slurm.failing = lambda command: (

@@ -98,7 +98,7 @@ def test_states_of_nodes_lose_their_marks(text: str, state: str | None) -> None:
 @pytest.mark.parametrize(
     ("raw", "state"), [("2049", "down"), ("514", "drained"), ("1", "down"), ("0", "unknown"), ("2", None)]
 )
-def test_numeric_state_is_used_where_there_is_no_word(raw: str, state: str | None) -> None:
+def test_numeric_state_is_used_without_a_word(raw: str, state: str | None) -> None:
     assert node_state("", raw) == state
 
 
@@ -191,7 +191,7 @@ def test_rows_of_a_node_in_service_are_skipped() -> None:
         ("c|n1|1795247806", "3 fields, expected 7"),
     ],
 )
-def test_events_that_cannot_be_believed_are_refused(line: str, reason: str) -> None:
+def test_impossible_events_are_refused(line: str, reason: str) -> None:
     assert refusals(events(line)) == [(2, reason)]
 
 
@@ -246,7 +246,7 @@ def test_the_inventory_of_real_slurm_is_read() -> None:
     assert (draining["node"], draining["state"], draining["planned"]) == ("n3", "maintenance", True)
 
 
-def test_one_line_records_with_epochs_say_the_same() -> None:
+def test_one_line_records_with_epochs_are_equal() -> None:
     one = parse_nodes((DATA / "nodes-o.scontrol.txt").read_bytes(), ParseContext(origin="x", cluster="bench"))
     assert one.frames["nodes"]["valid_from"].to_list() == [at(1795247658)]
     assert states(one)[0]["reason"] == "Not responding"
@@ -336,7 +336,7 @@ def test_settings_that_are_not_set_are_left_out() -> None:
     assert parsed.frames["cluster_settings"]["name"].to_list() == ["ClusterName"]
 
 
-def test_settings_of_no_cluster_ask_for_one() -> None:
+def test_settings_without_a_cluster_need_one() -> None:
     with pytest.raises(MissingColumnError, match="--cluster"):
         parse_settings(b"KillWait = 30 sec\n", ParseContext(origin="x"))
     assert parse_settings(b"KillWait = 30 sec\n", ParseContext(origin="x", cluster="c")).clusters == {"c"}
@@ -350,7 +350,7 @@ def test_another_text_is_no_configuration() -> None:
 # --- live ---------------------------------------------------------------------------------------------
 
 
-def test_the_network_and_the_reservations_are_asked_for() -> None:
+def test_the_network_and_the_reservations_are_requested() -> None:
     requested: list[list[str]] = []
 
     def runner(command: list[str], _: Mapping[str, str]) -> Completed:

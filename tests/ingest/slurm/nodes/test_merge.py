@@ -83,7 +83,7 @@ T = 1_795_247_000
 A, B = {"n1": 8, "n2": 8}, {"n1": 4, "n2": 8}
 
 
-def test_equal_snapshots_are_one_spell() -> None:
+def test_equal_snapshots_are_one_interval() -> None:
     assert loaded([(T, A), (T + 1, A), (T + 2, A)]) == [("n1", T, T + 2, 8), ("n2", T, T + 2, 8)]
 
 
@@ -125,7 +125,7 @@ def test_snapshots_in_any_order_and_repeated_give_the_same(snapshots: list[Snaps
     assert loaded(order) == expected(snapshots)
 
 
-def test_clusters_do_not_look_at_each_others_nodes() -> None:
+def test_clusters_do_not_change_each_others_nodes() -> None:
     here, there = inventory(T, A), inventory(T + 1, A).with_columns(cluster=pl.lit("d"))
     first = merge_nodes(empty(NODES), here, looks([]))
     both = merge_nodes(first, pl.concat([there, inventory(T + 2, A)]), looks([T]))
@@ -138,7 +138,7 @@ def test_clusters_do_not_look_at_each_others_nodes() -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_places_in_the_network_are_spells_too(order: tuple[int, ...]) -> None:
+def test_positions_in_the_network_are_intervals_too(order: tuple[int, ...]) -> None:
     paths = [["spine", "leaf1"], ["spine", "leaf2"], ["spine", "leaf1"]]
     there, moments = empty(NODE_TOPOLOGY), list[int]()
     for number in order:

@@ -95,7 +95,7 @@ def test_captured_history_has_real_ends_and_changed_nodes() -> None:
     ]
 
 
-def test_an_empty_list_is_a_look_and_no_error() -> None:
+def test_an_empty_list_is_a_snapshot_and_no_error() -> None:
     text = b"No reservations in the system\n"
     assert detect_kind(text) == "slurm.reservations"
     parsed = parse_reservations(text, ParseContext("x", cluster="c", until=NOW))
@@ -131,7 +131,7 @@ def test_undated_list_has_the_time_of_what_is_loaded_with_it() -> None:
         (RECORD[: RECORD.index(" Flags")], "no State: the record is cut off"),
     ],
 )
-def test_a_record_that_cannot_be_believed_is_refused_alone(record: str, reason: str) -> None:
+def test_only_the_impossible_record_is_refused(record: str, reason: str) -> None:
     parsed = listed(record, RECORD.replace("Name=m", "Name=other"))
     assert refusals(parsed) == [(1, reason)]
     assert [row["name"] for row in rows(parsed)] == ["other"]

@@ -142,7 +142,7 @@ def test_another_text_is_no_topology() -> None:
 
 
 @pytest.mark.parametrize("text", [TREE, CONF, BLOCKS])
-def test_it_is_known_by_its_beginning(text: str) -> None:
+def test_it_is_detected_by_its_beginning(text: str) -> None:
     assert detect_kind(text.encode()) == "slurm.topology"
 
 

@@ -138,7 +138,7 @@ def test_a_user_may_be_called_none() -> None:
     assert only(read(table("Cluster|Account|User|Share", "c|llm|none|1")), "users", user="none")
 
 
-def test_rows_of_several_clusters_stay_apart() -> None:
+def test_rows_of_several_clusters_stay_separate() -> None:
     parsed = read(table("Cluster|Account|User|Share", "a|llm|alice|1", "b|llm|alice|2"))
     assert parsed.clusters == {"a", "b"}
     assert only(parsed, "associations", cluster="b")["fairshare"] == "2"
@@ -164,7 +164,7 @@ def test_undated_input_is_refused_with_a_hint_at_until() -> None:
         ("Account|User|Share|GrpJobs", "Cluster"),
     ],
 )
-def test_a_column_that_is_needed_is_asked_for_with_a_command(header: str, lacking: str) -> None:
+def test_a_missing_column_is_reported_with_the_command(header: str, lacking: str) -> None:
     with pytest.raises(MissingColumnError, match=f"missing: {lacking}[^|]*\n(.|\n)*sacctmgr -P show assoc"):
         read(table(header, "a|b|c|1"), cluster=None)
 
@@ -177,7 +177,7 @@ def test_a_column_that_is_needed_is_asked_for_with_a_command(header: str, lackin
         "Cluster|Account|Login|Proper Name|Used|Energy",  # sreport
     ],
 )
-def test_tables_that_look_alike_are_not_taken_for_associations(header: str) -> None:
+def test_similar_tables_are_not_taken_for_associations(header: str) -> None:
     with pytest.raises(UnrecognisedInputError):
         detect_kind(table(header, "|".join("1" for _ in header.split("|"))))
 

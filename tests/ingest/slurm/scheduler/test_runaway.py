@@ -41,7 +41,7 @@ def test_captured_list_is_read_without_its_note_and_question() -> None:
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected, parsed.warnings) == (2, 2, 0, [])
 
 
-def test_none_found_is_an_answer_too() -> None:
+def test_an_empty_list_is_a_result_too() -> None:
     data = b"Runaway Jobs: No runaway jobs found on cluster bench\n"
     assert detect_kind(data) == "slurm.runaway"
     parsed = read(data)
@@ -60,7 +60,7 @@ def test_a_list_without_submissions_is_refused_as_a_whole() -> None:
         read(b"ID|Cluster|State|TimeStart|TimeEnd\n7|c|RUNNING|1795281149|Unknown\n")
 
 
-def test_found_again_it_is_the_same_job_in_any_order() -> None:
+def test_reported_again_it_is_the_same_job_in_any_order() -> None:
     line = b"ID|Cluster|State|TimeSubmit|TimeStart\n7|c|RUNNING|1795281049|1795281149\n"
     first, later = read(line), read(line, until=ASKED + timedelta(hours=1))
     for order in ((first, later), (later, first), (first, later, first)):
@@ -111,7 +111,7 @@ def test_runaway_is_open_in_accounting_and_unknown_to_slurmctld() -> None:
     assert [command[0] for command in slurm.asked if command[0] != "id"] == ["squeue", "sacct", "squeue"]
 
 
-def test_sacctmgr_is_never_run_since_it_would_ask_to_fix() -> None:
+def test_sacctmgr_is_never_run_since_it_would_offer_to_fix() -> None:
     slurm = Slurm(known=("", ""), shown=OPEN)
     fetch_runaway(slurm, clusters=["bench"])
     assert not any(command[0] == "sacctmgr" for command in slurm.asked)

@@ -50,7 +50,7 @@ def test_captured_numbers_are_read_in_seconds_and_counts() -> None:
     assert parsed.rows_rejected == 0
 
 
-def test_who_asked_the_controller_is_not_kept() -> None:
+def test_callers_of_the_controller_are_not_kept() -> None:
     parsed = read(SAMPLE)
     assert b"by user\n\troot" in SAMPLE
     assert not any("root" in name for _, name in numbers(parsed))
@@ -72,7 +72,7 @@ def test_headings_of_later_versions_are_sections_too() -> None:
     }
 
 
-def test_several_snapshots_in_one_file_stay_apart() -> None:
+def test_several_snapshots_in_one_file_stay_separate() -> None:
     parsed = read(TOP + "Jobs started:   1\n" + TOP.replace("1795282547", "1795282607") + "Jobs started:   4\n")
     assert parsed.frames["scheduler_stats"].select("ts", "value").rows() == [
         (at(1795282547), 1.0), (at(1795282607), 4.0),
@@ -110,7 +110,7 @@ def test_cluster_must_be_given_and_input_must_be_sdiag() -> None:
         read(b"something else\n")
 
 
-def test_it_is_asked_without_resetting_anything() -> None:
+def test_the_command_resets_no_counter() -> None:
     requested: list[list[str]] = []
 
     def runner(command: list[str], _: object) -> Completed:
