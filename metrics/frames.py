@@ -170,6 +170,9 @@ MODEL: Schema = {
 }
 """What a session logs of its model, as the run log names it."""
 
+RECIPE: Schema = {"recipe": TEXT, "global_batch": NUMBER, "learning_rate": NUMBER, "time_factor": NUMBER}
+"""How a session trains its model, as the run log names it."""
+
 SESSIONS: Schema = {
     "cluster": TEXT,
     "run_id": TEXT,
@@ -182,7 +185,9 @@ SESSIONS: Schema = {
     "gpu_model": TEXT,
     "n_gpus": COUNT,
     "dtype": TEXT,
-} | MODEL
+    **MODEL,
+    **RECIPE,
+}
 
 STEPS: Schema = {
     "cluster": TEXT,

@@ -68,6 +68,10 @@ class Run(msgspec.Struct, tag_field="type", tag="run"):
     expert_layers: int | None = None
     expert_params: float | None = None
     recompute: str | None = None
+    recipe: str | None = None
+    global_batch: float | None = None
+    learning_rate: float | None = None
+    time_factor: float | None = None
 
 
 class Step(msgspec.Struct, tag_field="type", tag="step", gc=False):
@@ -126,6 +130,9 @@ SIZES: Final = (
     "expert_ffn_hidden",
     "expert_layers",
     "expert_params",
+    "global_batch",
+    "learning_rate",
+    "time_factor",
 )
 """Facts that are above zero where they are known, those of `MAY_BE_NONE` at least zero."""
 

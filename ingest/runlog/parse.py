@@ -23,7 +23,9 @@ recorder (`trackside recorder > trackside_log.py`) writes it, and so can anythin
     experts; `expert_params` are the parameters of all routed experts together, if you know them. With them `params`
     alone will do: the active ones follow. `recompute` is what the backward pass computes again: `none`, `selective`
     or `full` (activation checkpointing); without it executed FLOP (HFU) are unknown. `dtype` names all types that
-    matrix products are done in: `fp8+bf16`.
+    matrix products are done in: `fp8+bf16`. `recipe` names how the model is trained, `global_batch` is the samples of
+    a step on all GPUs together, `learning_rate` the peak of its schedule, and `time_factor` what a benchmark's rules
+    multiply the time to train by.
 
 `step` is a training step that was finished. `t` is its beginning. Lines of a step that was cut off are not written.
 
@@ -467,6 +469,7 @@ def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnin
         "gated": run.gated,
         "tied": run.tied,
         "recompute": _recomputed(run, run_id, warnings),
+        "recipe": text_or_none(run.recipe),
         "origin": origin,
     }
     return _Session(row, run.rank or 0, began, began, first_step)

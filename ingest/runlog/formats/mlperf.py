@@ -139,10 +139,15 @@ class _Log:
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the `run` lines, now that all facts are known."""
         for session in self.sessions:
-            model = MODELS.get(str(session.facts.get("submission_benchmark")), {})
+            named = session.facts.get("submission_benchmark")
+            benchmark = named if isinstance(named, str) else None
+            model = MODELS.get(benchmark or "", {})
             recorded = {
                 "gpu_model": _gpu_model(session.facts.get("submission_platform")),
                 "seq_len": _number(session.facts.get("max_sequence_length")),
+                "global_batch": session.batch,
+                "learning_rate": _number(session.facts.get("opt_base_learning_rate")),
+                "recipe": benchmark,
                 **model,
             }
             known = {name: value for name, value in recorded.items() if value is not None}

@@ -35,6 +35,10 @@ SELECT
     expert_layers,
     expert_params,
     recompute,
+    recipe,
+    global_batch,
+    learning_rate,
+    time_factor,
     origin,
     read_at
 FROM run_sessions
