@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """What accounting says of a cluster, as metrics read it; `told` are the node states before persons' corrections."""
+    """Accounting data of a cluster, as metrics read them; `reported_states` are node states without corrections."""
 
     covered: pl.DataFrame
     attempts: pl.DataFrame
     on_nodes: pl.DataFrame
     states: pl.DataFrame
-    told: pl.DataFrame
+    reported_states: pl.DataFrame
 
 
-def spoken_for(writer: Writer, cluster: str, source: str, rules: Rules) -> pl.DataFrame:
-    """The time that the loads of a source speak for, small gaps closed: `frames.COVERAGE`."""
+def covered_time(writer: Writer, cluster: str, source: str, rules: Rules) -> pl.DataFrame:
+    """The time that the loads of a source cover, small gaps closed: `frames.COVERAGE`."""
     loads = frames.conform(writer.query("coverage", cluster=cluster, source=source), frames.COVERAGE)
     return coverage(loads, gap_s=rules.coverage_gap_hours * 3600)
 

@@ -1,17 +1,17 @@
-"""The ledger of a cluster, and what telemetry says of its attempts, into the warehouse."""
+"""Writes the ledger of a cluster, and the activity of its attempts by telemetry, into the warehouse."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.compute.inputs import spoken_for, with_gpus
+from app.compute.inputs import covered_time, with_gpus
 from app.compute.ledger_days import write_days
 from app.results.telemetry.gpu_activity import VERIFICATION, attempt_activity, gpu_activity
 from app.results.telemetry.node_activity import attempt_node_activity
 from metrics import frames
 from metrics.ledger.capacity import inventory
 from metrics.ledger.demand import waiting
-from metrics.ledger.inputs import place
+from metrics.ledger.inputs import index_inputs
 from metrics.ledger.ledger import other_work, with_silence
 from metrics.ledger.telemetry_evidence import active_time
 from metrics.telemetry.occupancy import holders
@@ -39,57 +39,61 @@ def write_ledger(
     now: datetime,
     full: bool,
 ) -> Days:
-    """Bring the ledger of a cluster up to date, and write its inventory and what telemetry tells of its attempts."""
+    """Bring the ledger of a cluster up to date, and write its inventory and the activity of its attempts."""
     cluster = window.cluster
     nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
-    there = inventory(nodes, facts.on_nodes, facts.told, facts.covered)  # a correction is no sighting
-    inputs = place(
-        inventory=there,
+    inventoried = inventory(
+        nodes, facts.on_nodes, facts.reported_states, facts.covered
+    )  # a correction is no observation
+    inputs = index_inputs(
+        inventory=inventoried,
         attempt_nodes=facts.on_nodes,
         node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
         demand=frames.empty(frames.DEMAND),  # made of the days that are computed
-        states_known=spoken_for(writer, cluster, "slurm.events", rules),
+        states_known=covered_time(writer, cluster, "slurm.events", rules),
         covered=facts.covered,
         logged=logged,
-        active=_active(writer, window, rules, facts, there),
+        active=_active(writer, window, rules, facts, inventoried),
         other_work=other_work(facts.attempts, rules.other_work),
         straggling=straggling,
     )
     waits = waiting(
         facts.attempts,
         nodes,
-        there,
+        inventoried,
         facts.covered,
         attempt_nodes=facts.on_nodes,
         node_states=facts.states,
         blocks=writer.query("blocks", cluster=cluster),
     )
-    writer.append("inventory", with_gpus(there, "gpus"))
+    writer.append("inventory", with_gpus(inventoried, "gpus"))
     days = write_days(writer, cluster, inputs, waits, straggling, now=now, full=full)
-    _write_activity(writer, window, rules, facts, there)
+    _write_activity(writer, window, rules, facts, inventoried)
     return days
 
 
-def _active(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> pl.DataFrame | None:
-    """What GPUs' samples say of attempts; None where there are none."""
+def _active(
+    writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame
+) -> pl.DataFrame | None:
+    """Activity of attempts by GPU samples; None without samples."""
     activity = gpu_activity(writer, window, rules)
     if activity.is_empty():
         return None
-    return active_time(activity, facts.on_nodes, there, facts.covered, facts.attempts)
+    return active_time(activity, facts.on_nodes, inventoried, facts.covered, facts.attempts)
 
 
-def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, there: pl.DataFrame) -> None:
-    """Write what samples of GPUs and of nodes tell of attempts, where there are any."""
+def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame) -> None:
+    """Write the activity of attempts by samples of GPUs and of nodes, where any exist."""
     of_gpus, of_nodes = (
         not writer.query(name, cluster=window.cluster).is_empty() for name in ("gpu_sample_days", "node_sample_days")
     )
     if not of_gpus and not of_nodes:
         return
     checks = rules.other_work.get(VERIFICATION)
-    held = holders(facts.on_nodes, facts.attempts, there, facts.covered, verification=checks)
-    told = attempt_activity(writer, window, rules, held) if of_gpus else None
-    if told is not None:
-        writer.append("attempt_activity", told)
+    held = holders(facts.on_nodes, facts.attempts, inventoried, facts.covered, verification=checks)
+    by_gpu = attempt_activity(writer, window, rules, held) if of_gpus else None
+    if by_gpu is not None:
+        writer.append("attempt_activity", by_gpu)
     by_node = attempt_node_activity(writer, window, held.attempts, facts.on_nodes, facts.covered) if of_nodes else None
     if by_node is not None:
         writer.append("attempt_node_activity", by_node)

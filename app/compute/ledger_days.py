@@ -1,7 +1,7 @@
 """The ledger in the warehouse, day by day: a day whose inputs are what they were keeps its rows.
 
 What a day's rows depend on is in `metrics.ledger.inputs`; its digest is kept beside them, in the table `ledger_days`.
-Late data change the inputs of the days that they speak of, and so do rules, corrections and runs joined otherwise.
+Late data change the inputs of the days that they cover, and so do rules, corrections and runs joined otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import polars as pl
 from app.compute.outcome import Days
 from ingest.tables import columns_of
 from metrics.ledger.inputs import day_of
-from metrics.ledger.sweep import named, pieces
+from metrics.ledger.sweep import sweep_ledger, with_names
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def write_days(
     now: datetime,
     full: bool,
 ) -> Days:
-    """Make the ledger of a cluster what its inputs say, within the open transaction.
+    """Bring the ledger of a cluster in line with its inputs, within the open transaction.
 
     Args:
         writer: the warehouse.
@@ -44,33 +44,33 @@ def write_days(
         waiting: what demand is made of: it is made of the days that are computed.
         straggling: `frames.STRAGGLING`.
         now: kept as `computed_at` of the days that are computed.
-        full: compute every day, whatever is known of it.
+        full: compute every day, also those whose inputs are unchanged.
     """
-    before = {} if full else _known(writer, cluster)
+    before = {} if full else _stored_days(writer, cluster)
     prints: dict[int, str] = {}
     by_time, lasting = waiting.by_time(), waiting.lasting()
     for first, last in inputs.spans():
         prints |= inputs.within(first, last).fingerprints(by_time, lasting)
-    kept = [number for number, said in prints.items() if before.get(_date(number), ("", now))[0] == said]
+    kept = [number for number, digest in prints.items() if before.get(_date(number), ("", now))[0] == digest]
     for since, until in _gaps(kept):
         writer.run("delete_ledger_days", cluster=cluster, since=since, until=until)
     changed = prints.keys() - set(kept)
     for first, last in _together(changed, inputs):
         demand = waiting.demand(first * DAY_US, last * DAY_US)
         some = inputs.within(first, last).with_demand(demand)
-        rows = named(pieces(some), some)
+        rows = with_names(sweep_ledger(some), some)
         of_these = straggling.filter(pl.col("day").is_between(_date(first), _date(last), closed="left"))
         writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these}, once=True)
     writer.delete("ledger_days", pl.DataFrame({"cluster": [cluster]}))
     account = [
-        (cluster, _date(number), said, now if number in changed else before[_date(number)][1])
-        for number, said in sorted(prints.items())
+        (cluster, _date(number), digest, now if number in changed else before[_date(number)][1])
+        for number, digest in sorted(prints.items())
     ]
     writer.append("ledger_days", pl.DataFrame(account, schema=columns_of("ledger_days"), orient="row"))
     return Days(len(changed), len(prints))
 
 
-def _known(writer: Writer, cluster: str) -> dict[date, tuple[str, datetime]]:
+def _stored_days(writer: Writer, cluster: str) -> dict[date, tuple[str, datetime]]:
     rows = writer.query("ledger_days", cluster=cluster).iter_rows()
     return {day: (inputs, computed_at) for day, inputs, computed_at in rows}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.compute.incidents import write_incidents
-from app.compute.inputs import Facts, spoken_for, with_gpus
+from app.compute.inputs import Facts, covered_time, with_gpus
 from app.compute.ledger import write_ledger
 from app.compute.outcome import Computed
 from app.compute.restarts import events_at_nodes, restart_table
@@ -88,7 +88,7 @@ def compute(
         settings: rules that the numbers depend on.
         now: kept as `computed_at`.
         since: leave out the time before; the data's own beginning if None.
-        until: leave out the time after; the last moment the data speak for if None.
+        until: leave out the time after; the end of the covered time if None.
         full: compute every day of the ledger and every standard window, not only those of which the inputs changed.
             The result is the same.
         inputs: stored with the new data version, so that a computation of the same can be left out
@@ -109,14 +109,14 @@ def compute(
         stages = _Stages(progress, len(clusters))
         for cluster in clusters:
             rules = settings.rules
-            covered = _clip(spoken_for(writer, cluster, "slurm.accounting", rules), since, until)
-            found = _compute_cluster(
+            covered = _clip(covered_time(writer, cluster, "slurm.accounting", rules), since, until)
+            computed = _compute_cluster(
                 writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=stages.begin
             )
-            if found is None:
+            if computed is None:
                 empty.append(cluster)
                 continue
-            window, changed = found
+            window, changed = computed
             done.append(window)
             days.append(changed)
         if not done and not (since is None and until is None):
@@ -166,23 +166,23 @@ def _compute_cluster(
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
     progress(f"{cluster}: runs and interruptions")
-    told = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
+    reported = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
     fixes = adjudications.fixes(writer, cluster)
     facts = Facts(
         covered,
         frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS),
         frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
-        corrected_states(told, fixes.states),
-        told,
+        corrected_states(reported, fixes.states),
+        reported,
     )
     logs = read_logs(writer, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
     joined = corrected_runs(_joined(writer, cluster, rules, facts.attempts, logs), facts.attempts, fixes.runs)
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
     at_nodes = events_at_nodes(writer, cluster, rules, facts.states)
-    found = fixes.of_causes(interruptions(facts.attempts, joined, facts.on_nodes, at_nodes))
-    interrupted = with_second_order(found, facts.attempts, joined, facts.on_nodes)
-    again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, told=at_nodes)
+    direct = fixes.of_causes(interruptions(facts.attempts, joined, facts.on_nodes, at_nodes))
+    interrupted = with_second_order(direct, facts.attempts, joined, facts.on_nodes)
+    again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
     _write_runs(writer, facts, joined=joined, interrupted=interrupted, again=again)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     progress(f"{cluster}: ledger")

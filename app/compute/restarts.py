@@ -1,4 +1,4 @@
-"""What nodes told, and how runs got going again: rows of the table `restarts`, of one cluster."""
+"""Events of nodes, and restarts of runs: rows of the table `restarts`, of one cluster."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def events_at_nodes(source: Source, cluster: str, rules: Rules, states: pl.DataFrame) -> pl.DataFrame:
-    """What exporters and the scheduler told of nodes: `metrics.failures.diagnosis.EVENTS`.
+    """Events of nodes, reported by exporters and the scheduler: `metrics.failures.diagnosis.EVENTS`.
 
     Args:
         source: where from.
         cluster: whose.
-        rules: which drains speak of a fault.
+        rules: which drains indicate a fault.
         states: `frames.NODE_STATES`, as persons corrected them.
     """
     health = frames.conform(source.query("events_at_nodes", cluster=cluster), EVENTS)
@@ -42,20 +42,20 @@ def restart_table(
     joined: pl.DataFrame,
     interrupted: pl.DataFrame,
     executed: pl.DataFrame,
-    told: pl.DataFrame,
+    node_events: pl.DataFrame,
 ) -> pl.DataFrame:
     """Restarts by a new attempt and within an allocation, each with what is known of its stages: `frames.RESTARTS`.
 
     Args:
-        facts: what accounting says.
+        facts: accounting data.
         logs: what runs logged, with the runs that attempts were joined to.
         joined: `frames.RUN_ATTEMPTS`.
         interrupted: `frames.INTERRUPTIONS`.
         executed: as `metrics.runs.steps.executions_of_steps` returns it.
-        told: as `events_at_nodes` returns it.
+        node_events: as `events_at_nodes` returns it.
     """
     again = restarts(facts.attempts, joined, interrupted)
-    noticed = with_detection(again, interrupted, joined, facts.on_nodes, told)
+    noticed = with_detection(again, interrupted, joined, facts.on_nodes, node_events)
     within = in_place_restarts(
         executed,
         logs.sessions,
@@ -63,6 +63,6 @@ def restart_table(
         attempts=facts.attempts,
         joined=joined,
         attempt_nodes=facts.on_nodes,
-        node_events=told,
+        node_events=node_events,
     )
     return pl.concat([with_log_times(noticed, joined, executed, logs.sessions, logs.events), within])

@@ -170,13 +170,13 @@ def _write_advice(writer: Writer, source: Source, windows: Sequence[Window], rat
 
 def standard_windows(window: Window) -> list[Window]:
     """All the data, the last 7 and 28 days of them, and each calendar month (UTC); relative to the data's end."""
-    found = [window]
+    windows = [window]
     for days in (7, 28):
         since = window.until - timedelta(days=days)
         if since > window.since:
-            found.append(Window(window.cluster, since, window.until))
-    found += [
+            windows.append(Window(window.cluster, since, window.until))
+    windows += [
         Window(window.cluster, max(low, window.since), min(high, window.until))
         for low, high in months(window.since, window.until)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(windows))

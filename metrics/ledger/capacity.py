@@ -1,6 +1,6 @@
-"""What there was to use: the time the data speak for, and which nodes existed with how many GPUs.
+"""Capacity: the time that the data cover, and which nodes existed with how many GPUs.
 
-This is what the ledger has to add up to, so each stretch says how it is known: `accounting` where an inventory was
+This is what the ledger has to add up to, so each interval has its evidence: `accounting` where an inventory was
 read, `assumed` before the first inventory and for nodes that no inventory names.
 """
 
@@ -15,7 +15,7 @@ _FAR = 2**62
 
 
 def coverage(loads: pl.DataFrame, *, gap_s: float = 3600.0) -> pl.DataFrame:
-    """Time that the accounting data speak for, per cluster.
+    """Time that the accounting data cover, per cluster.
 
     The union of the loads' windows. Gaps of at most `gap_s` seconds are closed: consecutive monthly dumps end and
     begin with the last and first thing that happened, not at midnight. Longer gaps stay out of the ledger, since
@@ -50,24 +50,24 @@ def inventory(
     - From the first inventory on that lacks a node (`gone_at`) it is gone, until another one has it again. Should an
       attempt hold it meanwhile, it existed until that attempt's end, as `assumed`: that inventory was not whole.
     - The cluster's first inventory is extended backwards to the beginning of the data, as `assumed`. A node that
-      turns up only in a later inventory exists from its first sighting, as `assumed` until that inventory.
-    - A node that no inventory names existed from its first to its last sighting, with the most GPUs ever allocated
+      turns up only in a later inventory exists from its first observation, as `assumed` until that inventory.
+    - A node that no inventory names existed from its first to its last observation, with the most GPUs ever allocated
       on it at once, as `assumed`.
     - Nodes without GPUs are no capacity and are left out.
 
     Args:
         nodes: `frames.NODES`, inventories as observed.
         attempt_nodes: `frames.ATTEMPT_NODES`; running attempts (`ended_at` null) last to the end of the data.
-        node_states: `frames.NODE_STATES`, sightings too.
+        node_states: `frames.NODE_STATES`, which are observations too.
         covered: `frames.COVERAGE`.
 
     Returns:
         `frames.INVENTORY`, sorted; intervals of one node do not overlap.
     """
-    seen = _sightings(attempt_nodes, node_states, covered)
-    observed = pl.concat([_observed(nodes, seen), _used_when_gone(nodes, attempt_nodes, covered)])
-    guessed = _never_observed(nodes, attempt_nodes, seen, covered)
-    return _within(pl.concat([observed, guessed]), covered)
+    observed_times = _observation_times(attempt_nodes, node_states, covered)
+    observed = pl.concat([_observed(nodes, observed_times), _used_when_gone(nodes, attempt_nodes, covered)])
+    assumed = _never_observed(nodes, attempt_nodes, observed_times, covered)
+    return _within(pl.concat([observed, assumed]), covered)
 
 
 def allocated_intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
@@ -102,7 +102,7 @@ def _maybe_allocated(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.D
     return _intervals(attempt_nodes.filter((pl.col("milli_gpus") > 0).fill_null(value=True)), covered)
 
 
-def _sightings(attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+def _observation_times(attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     """First and last time that accounting or a node event names each node."""
     allocated = _maybe_allocated(attempt_nodes, covered).select("cluster", "node", "started", "ended")
     events = node_states.select(
@@ -118,12 +118,12 @@ def _sightings(attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: 
     )
 
 
-def _observed(nodes: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
-    """Intervals of the nodes that inventories name, the assumed stretch before the first one included."""
+def _observed(nodes: pl.DataFrame, observed_times: pl.DataFrame) -> pl.DataFrame:
+    """Intervals of the nodes that inventories name, the assumed interval before the first one included."""
     ordered = (
         nodes.with_columns(started=pl.col("valid_from").dt.epoch("us"), confirmed=pl.col("last_seen_at").dt.epoch("us"))
         .sort("cluster", "node", "started")
-        .join(seen, on=["cluster", "node"], how="left")
+        .join(observed_times, on=["cluster", "node"], how="left")
         .with_columns(
             first_of_cluster=pl.col("started").min().over("cluster"),
             newest_of_cluster=pl.col("confirmed").max().over("cluster"),
@@ -132,11 +132,11 @@ def _observed(nodes: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
             gone=pl.col("gone_at").dt.epoch("us"),
         )
     )
-    still_there = pl.col("confirmed") == pl.col("newest_of_cluster")
+    still_listed = pl.col("confirmed") == pl.col("newest_of_cluster")
     last_sign = pl.max_horizontal("confirmed", "last")
     kept = ["cluster", "node", "started", "ended", "milli_gpus", "gpu_model", "evidence"]
     known = ordered.with_columns(
-        ended=pl.coalesce("gone", "next", pl.when(still_there).then(_FAR).otherwise(last_sign)),
+        ended=pl.coalesce("gone", "next", pl.when(still_listed).then(_FAR).otherwise(last_sign)),
         evidence=pl.lit("accounting"),
     ).select(kept)
     in_first = pl.col("first_of_node") == pl.col("first_of_cluster")
@@ -180,9 +180,9 @@ def _used_when_gone(nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, covered: p
 
 
 def _never_observed(
-    nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, seen: pl.DataFrame, covered: pl.DataFrame
+    nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, observed_times: pl.DataFrame, covered: pl.DataFrame
 ) -> pl.DataFrame:
-    """Nodes known only from allocations: first to last sighting, the most GPUs ever held at once."""
+    """Nodes known only from allocations: first to last observation, the most GPUs ever held at once."""
     known = nodes.select("cluster", "node").unique()
     allocated = allocated_intervals(attempt_nodes, covered).join(known, on=["cluster", "node"], how="anti")
     lanes = allocated.select("cluster", "node").unique().sort("cluster", "node").with_row_index("lane")
@@ -190,7 +190,7 @@ def _never_observed(
     most = sweep([held]).group_by("lane").agg(pl.col("milli_gpus").max())
     return (
         lanes.join(most, on="lane")
-        .join(seen, on=["cluster", "node"])
+        .join(observed_times, on=["cluster", "node"])
         .select(
             "cluster",
             "node",
@@ -203,7 +203,7 @@ def _never_observed(
     )
 
 
-def _within(found: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+def _within(intervals: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     """Clip to the covered time."""
     windows = covered.select(
         "cluster",
@@ -211,7 +211,7 @@ def _within(found: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
         pl.col("ended_at").dt.epoch("us").alias("until"),
     )
     clipped = (
-        found.filter(pl.col("milli_gpus") > 0)
+        intervals.filter(pl.col("milli_gpus") > 0)
         .join(windows, on="cluster")
         .with_columns(started=pl.max_horizontal("started", "from"), ended=pl.min_horizontal("ended", "until"))
         .filter(pl.col("started") < pl.col("ended"))

@@ -1,6 +1,6 @@
-"""When eligible work waited, on the nodes where it could have run: what tells idle GPUs from unwanted ones.
+"""When eligible work waited, on the nodes where it could have run: whether idle GPUs were in demand.
 
-Why it waited is told where the data allow (`metrics.ledger.demand_causes`); where they do not, the cause stays null.
+The cause of waiting is in `metrics.ledger.demand_causes`; where the data do not show it, it stays null.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ def waiting(
     node_states: pl.DataFrame | None = None,
     blocks: pl.DataFrame | None = None,
 ) -> Waiting:
-    """What demand is made of: when eligible work that asks for GPUs waited, and the nodes where it could have run.
+    """What demand is made of: when eligible work that requests GPUs waited, and the nodes where it could have run.
 
     A job waits from `eligible_at` until it starts, or until it ends without having started, or until the end of the
     data. It could run on the nodes of its partitions; where the inventory names no partitions, on any node. A job that
-    its user holds, that depends on another, or that asks for what no node or rule allows, waits for no node.
+    its user holds, that depends on another, or that requests what no node or rule allows, waits for no node.
 
     Accounting keeps one reason for each job: the last one that was neither `Priority` nor `Resources`, even of a job
-    that started. So a reason alone never decides; `metrics.ledger.demand_causes` says what does.
+    that started. So a reason alone never decides; `metrics.ledger.demand_causes` has the rules.
 
     Args:
         attempts: `frames.ATTEMPTS`.
         nodes: `frames.NODES`, of which the newest partitions of each node count.
-        inventory: `frames.INVENTORY`, the nodes there were.
+        inventory: `frames.INVENTORY`, the nodes that existed.
         covered: `frames.COVERAGE`.
-        attempt_nodes: `frames.ATTEMPT_NODES`, who held what. Without it nobody knows what was idle, and no cause is
-            told.
+        attempt_nodes: `frames.ATTEMPT_NODES`, who held what. Without it idle GPUs are unknown, and every
+            cause is null.
         node_states: `frames.NODE_STATES`: a node in any of these states is not idle. None: all are in service.
-        blocks: `cluster`, `node`, `block`: which nodes stand together, for jobs that ask for segments. None: unknown.
+        blocks: `cluster`, `node`, `block`: which nodes are neighbours, for jobs that request segments. None: unknown.
     """
     waits = _waits(attempts, covered)
     queues = waits.select("cluster", "partition").unique().sort("cluster", "partition").with_row_index("lane")
@@ -58,7 +58,9 @@ def waiting(
 
 @dataclass(frozen=True)
 class Waiting:
-    """What demand is made of. It is local in time: the demand of a day follows from what waited and was there on it.
+    """What demand is made of.
+
+    It is local in time: the demand of a day follows from the jobs that waited and the nodes that existed on it.
 
     Attributes:
         waits: as `_waits` returns it.
@@ -68,7 +70,7 @@ class Waiting:
         homes: `home` (the node's number), `cluster`, `node`.
         inventory: `frames.INVENTORY`.
         covered: `frames.COVERAGE`.
-        attempt_nodes: `frames.ATTEMPT_NODES`; None: no cause is told.
+        attempt_nodes: `frames.ATTEMPT_NODES`; None: every cause is null.
         node_states: `frames.NODE_STATES`.
         blocks: `cluster`, `node`, `block`.
     """
@@ -94,20 +96,20 @@ class Waiting:
         served = self.places.join(self.homes, on=["cluster", "node"]).select("lane", "home")
         at_nodes = union(waits.select("lane", "started", "ended")).join(served, on="lane")
         wanted = union(at_nodes.select(pl.col("home").alias("lane"), "started", "ended"))
-        found = wanted.with_columns(pl.lit(None, dtype=pl.String).alias("cause"))
+        result = wanted.with_columns(pl.lit(None, dtype=pl.String).alias("cause"))
         if self.attempt_nodes is not None:
             idle = _idle(
                 self.homes, wanted, self.inventory, attempt_nodes=_during(self.attempt_nodes, low, high),
                 node_states=self.node_states, covered=self.covered,
             )  # fmt: skip
-            found = _with_causes(wanted, causes(waits, served, idle, _standing(self.homes, self.blocks)))
-        full = found.join(self.homes, left_on="lane", right_on="home").with_columns(
+            result = _with_causes(wanted, causes(waits, served, idle, _blocks(self.homes, self.blocks)))
+        full = result.join(self.homes, left_on="lane", right_on="home").with_columns(
             started_at=frames.from_us("started"), ended_at=frames.from_us("ended")
         )
         return frames.conform(full, frames.DEMAND)
 
     def by_time(self) -> tuple[pl.DataFrame, ...]:
-        """What a day's demand depends on and no other input of the ledger tells, with `started` and `ended`."""
+        """What a day's demand depends on and is in no other input of the ledger, with `started` and `ended`."""
         states = frames.empty(frames.NODE_STATES) if self.node_states is None else self.node_states
         return self.waits, states.select("cluster", "node", *_TIMES), self._nodes()
 
@@ -121,15 +123,15 @@ class Waiting:
         return f"{kinds.height} {kinds.hash_rows(seed=0).sum()} {self.attempt_nodes is None}"
 
     def _nodes(self) -> pl.DataFrame:
-        """Nodes while they were there: the partitions that they serve, and the block in which they stand."""
+        """Nodes while they existed: the partitions that they serve, and their block."""
         key = ["cluster", "node"]
         names = pl.col("partitions").list.sort().list.join(",").alias("serves")
-        there = self.inventory.select(*key, "milli_gpus", *_TIMES).join(
+        existing = self.inventory.select(*key, "milli_gpus", *_TIMES).join(
             self.serving.select(*key, names), on=key, how="left"
         )
         if self.blocks is None:
-            return there.with_columns(block=pl.lit(None, dtype=pl.String))
-        return there.join(self.blocks.unique(key), on=key, how="left")
+            return existing.with_columns(block=pl.lit(None, dtype=pl.String))
+        return existing.join(self.blocks.unique(key), on=key, how="left")
 
 
 _TIMES: Final = (
@@ -168,12 +170,12 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `cluster`, `partition`, `started`, `ended` (microseconds), `need` (thousandths of GPUs in all), `nodes` and
-        `segment` (null: not told), `rule` (its last reason is one).
+        `segment` (null: unknown), `rule` (its last reason is one).
     """
     ends = covered.group_by("cluster").agg(pl.col("ended_at").max().alias("_end"))
-    asked = pl.col("req_milli_gpus")
+    requested = pl.col("req_milli_gpus")
     return (
-        attempts.filter((asked > 0) | (pl.col("milli_gpus") > 0))
+        attempts.filter((requested > 0) | (pl.col("milli_gpus") > 0))
         .filter(~(pl.col("started_at").is_null() & pl.col("reason").fill_null("").str.contains(_NOT_WAITING)))
         .join(ends, on="cluster")
         .with_columns(until=pl.coalesce("started_at", "ended_at", "_end"))
@@ -183,7 +185,7 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
             pl.col("partition").fill_null("").str.split(",").alias("partition"),
             pl.col("eligible_at").dt.epoch("us").alias("started"),
             pl.col("until").dt.epoch("us").alias("ended"),
-            pl.when(asked > 0).then(asked).otherwise("milli_gpus").alias("need"),
+            pl.when(requested > 0).then(requested).otherwise("milli_gpus").alias("need"),
             pl.when(pl.col("req_nodes") > 0).then("req_nodes").alias("nodes"),
             pl.when(pl.col("req_segment") > 0).then("req_segment").alias("segment"),
             pl.col("reason").fill_null("").str.contains(_BY_A_RULE).alias("rule"),
@@ -193,18 +195,20 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
 
 
 def _serving(nodes: pl.DataFrame, inventory: pl.DataFrame) -> pl.DataFrame:
-    """Nodes that were there and the partitions that they serve by the last report: `cluster`, `node`, `partitions`."""
+    """Nodes that existed and the partitions that they serve by the last report: `cluster`, `node`, `partitions`."""
     newest = nodes.sort("valid_from").group_by("cluster", "node").agg(pl.col("partitions").last())
     return inventory.select("cluster", "node").unique().join(newest, on=["cluster", "node"], how="left")
 
 
 def _places(serving: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
     """Which nodes serve which queue (a partition of a cluster, `lane`)."""
-    told = pl.col("partitions").list.len().fill_null(0) > 0
+    has_partitions = pl.col("partitions").list.len().fill_null(0) > 0
     by_name = queues.join(
-        serving.filter(told).explode("partitions"), left_on=["cluster", "partition"], right_on=["cluster", "partitions"]
+        serving.filter(has_partitions).explode("partitions"),
+        left_on=["cluster", "partition"],
+        right_on=["cluster", "partitions"],
     )
-    anywhere = queues.join(serving.filter(~told).select("cluster", "node"), on="cluster")
+    anywhere = queues.join(serving.filter(~has_partitions).select("cluster", "node"), on="cluster")
     return pl.concat([by_name.select("lane", "cluster", "node"), anywhere.select("lane", "cluster", "node")])
 
 
@@ -217,22 +221,22 @@ def _idle(
     node_states: pl.DataFrame | None,
     covered: pl.DataFrame,
 ) -> Idle:
-    """What there was, who held it and what was out of service, by number of the node."""
+    """Which nodes existed, who held them and which were out of service, by number of the node."""
     key = ["cluster", "node"]
-    there = inventory.join(homes, on=key).select("home", *_TIMES, pl.col("milli_gpus").alias("gpus"))
+    existing = inventory.join(homes, on=key).select("home", *_TIMES, pl.col("milli_gpus").alias("gpus"))
     held = allocated_intervals(attempt_nodes, covered).join(homes, on=key)
     states = frames.empty(frames.NODE_STATES) if node_states is None else node_states
     out = states.join(homes, on=key).select("home", *_TIMES)
     return Idle(
         wanted.rename({"lane": "home"}),
-        there.filter(pl.col("gpus") > 0),
+        existing.filter(pl.col("gpus") > 0),
         held.select("home", "started", "ended", pl.col("milli_gpus").alias("gpus")),
         out,
     )
 
 
-def _standing(homes: pl.DataFrame, blocks: pl.DataFrame | None) -> pl.DataFrame:
-    """In which block each node stands: `home`, `block` (a number)."""
+def _blocks(homes: pl.DataFrame, blocks: pl.DataFrame | None) -> pl.DataFrame:
+    """The block of each node: `home`, `block` (a number)."""
     if blocks is None:
         return pl.DataFrame(schema={"home": pl.UInt32, "block": pl.Int64})
     known = homes.join(blocks, on=["cluster", "node"]).unique("home")
@@ -240,9 +244,9 @@ def _standing(homes: pl.DataFrame, blocks: pl.DataFrame | None) -> pl.DataFrame:
     return known.select("home", named.alias("block"))
 
 
-def _with_causes(wanted: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+def _with_causes(wanted: pl.DataFrame, explained: pl.DataFrame) -> pl.DataFrame:
     """Cut when nodes were wanted where the cause changes."""
     names = pl.DataFrame({"code": list(CAUSES), "cause": list(CAUSES.values())}, schema_overrides={"code": pl.Int64})
     waiting = wanted.with_columns(pl.lit(1).alias("waiting"))
-    pieces = sweep([waiting, told.rename({"home": "lane"})]).drop("waiting")
-    return merge_equal(pieces.join(names, on="code", how="left", maintain_order="left").drop("code"))
+    cut = sweep([waiting, explained.rename({"home": "lane"})]).drop("waiting")
+    return merge_equal(cut.join(names, on="code", how="left", maintain_order="left").drop("code"))

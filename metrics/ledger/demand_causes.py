@@ -1,21 +1,21 @@
-"""Why work waited while GPUs that it could have had were idle: a rule, fragmentation, topology, or nobody can tell.
+"""Why work waited while GPUs that it could have had were idle: a rule, fragmentation, topology, or unknown.
 
 At each moment every waiting job is held against the idle GPUs of the nodes of its partition that are in service:
 
-- it *fits* if as many nodes as it asks for have its GPUs per node idle (of a job whose nodes are not told, or that
-  asks for more on one than any has: if the idle GPUs add up to what it asks for), and where it asks for segments of
+- it *fits* if as many nodes as it requests have its GPUs per node idle (of a job whose node count is unknown, or that
+  requests more on one than any has: if the idle GPUs add up to its request), and where it requests segments of
   nodes in one block and the blocks are known, if these hold its segments;
-- `fragmentation`: the idle GPUs add up to what it asks for, and it does not fit;
+- `fragmentation`: the idle GPUs add up to its request, and it does not fit;
 - `topology`: it would fit, but not in the blocks.
 
-An idle GPU of a node stands for the jobs that wait for that node. If one of them that no rule holds back fits, it waits
-for what the data do not show (priority, a reservation of backfill's, CPUs, memory, a scheduler that has not looked
-yet), and no cause is told. Else it is fragmentation if that is true of any of them, else topology. It is `limits` only
+An idle GPU of a node is judged by the jobs that wait for that node. If one of them that no rule holds back fits, it
+waits for what the data do not show (priority, a reservation of backfill's, CPUs, memory, a scheduler that has not run
+yet), and the cause is null. Else it is fragmentation if that is true of any of them, else topology. It is `limits` only
 if the last reason of every one is a rule and at least one of them fits: lifting the rule would have used the GPUs. In
-all other cases, such as a job that asks for more than is idle at all, no cause is told.
+all other cases, such as a job that requests more than is idle at all, the cause is null.
 
-Each partition is looked at by itself, since Slurm places a job within one. Nodes that are reserved for others count as
-idle, and what the jobs ask for of CPUs and memory is not looked at.
+Each partition is judged by itself, since Slurm places a job within one. Nodes that are reserved for others count as
+idle, and the requests for CPUs and memory are ignored.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ CAUSES: Final = {1: "fragmentation", 2: "topology", 3: "limits"}
 """By their codes; 0 is none."""
 
 PIECE: Final = 2_000_000
-"""Holds of nodes that are looked at together: memory stays flat whatever the time."""
+"""Holds of nodes that are processed together: memory stays flat whatever the time."""
 
 
 @dataclass(frozen=True)
 class Idle:
-    """What is needed to tell which nodes were idle. Nodes are numbers (`home`), times microseconds since 1970.
+    """Inputs that decide which nodes were idle. Nodes are numbers (`home`), times microseconds since 1970.
 
     Attributes:
         wanted: `home`, `started`, `ended`: when work waited that could run there; those of a node do not overlap.
-        there: `home`, `started`, `ended`, `gpus` (thousandths): the inventory.
+        inventory: `home`, `started`, `ended`, `gpus` (thousandths): the inventory.
         held: the same of attempts.
         out: `home`, `started`, `ended`: out of service.
     """
 
     wanted: pl.DataFrame
-    there: pl.DataFrame
+    inventory: pl.DataFrame
     held: pl.DataFrame
     out: pl.DataFrame
 
@@ -64,7 +64,7 @@ class Idle:
 def causes(waits: pl.DataFrame, served: pl.DataFrame, idle: Idle, standing: pl.DataFrame) -> pl.DataFrame:
     """Why nodes had idle GPUs while work waited for them.
 
-    How long each cause lasted is exact, within each hour and each stretch in which nothing changes on the node. When
+    How long each cause lasted is exact, within each hour and each interval in which nothing changes on the node. When
     within that it was is not: the causes are put one behind the other, in the order of `CAUSES`. Every node would be
     cut at each coming and going in its partition otherwise, and a year has millions of them.
 
@@ -72,41 +72,41 @@ def causes(waits: pl.DataFrame, served: pl.DataFrame, idle: Idle, standing: pl.D
         waits: `lane` (partition), `started`, `ended`, `need` (thousandths of GPUs), `nodes`, `segment`, `rule`.
         served: `lane`, `home`: which nodes serve which partition.
         idle: what was idle when.
-        standing: `home`, `block`: where the nodes stand, as far as it is known.
+        standing: `home`, `block`: the block of each node, as far as it is known.
 
     Returns:
         `home`, `started`, `ended`, `code` (of `CAUSES`); intervals of a node do not overlap.
     """
-    found = [pl.DataFrame(schema={"home": pl.UInt32, "started": pl.Int64, "ended": pl.Int64, "code": pl.Int64})]
+    results = [pl.DataFrame(schema={"home": pl.UInt32, "started": pl.Int64, "ended": pl.Int64, "code": pl.Int64})]
     if not (waits.is_empty() or idle.wanted.is_empty()):
-        kinds, times = _kinds(waits, served, idle.there)
+        kinds, times = _kinds(waits, served, idle.inventory)
         partitions = _Partitions(kinds, served, standing)
         for low, high in _windows(idle):
             pieces = _idle_pieces(idle, low, high)
             if not pieces.is_empty():
-                told = partitions.told(pieces, _between(times, low, high))
-                found.append(told.with_columns(pl.col("started", "ended") + low))
-    return pl.concat(found)
+                explained = partitions.causes(pieces, _between(times, low, high))
+                results.append(explained.with_columns(pl.col("started", "ended") + low))
+    return pl.concat(results)
 
 
 # --- what waits ------------------------------------------------------------------------------------------------------
 
 
-def _kinds(waits: pl.DataFrame, served: pl.DataFrame, there: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Jobs that ask for the same in the same partition are one kind, and when any of a kind waited.
+def _kinds(waits: pl.DataFrame, served: pl.DataFrame, inventory: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Jobs of the same request in the same partition are one kind, and when any of a kind waited.
 
     Returns:
         `kind`, `lane`, `need`, `nodes` (0: on however many), `each` (GPUs on each), `segment` (0: none), `rule`; and
         `lane` (the kind), `started`, `ended`.
     """
-    biggest = served.join(there, on="home").group_by("lane").agg(pl.col("gpus").max().alias("biggest"))
+    biggest = served.join(inventory, on="home").group_by("lane").agg(pl.col("gpus").max().alias("biggest"))
     each = (pl.col("need") + pl.col("nodes") - 1) // pl.col("nodes")
-    asked = waits.join(biggest, on="lane").with_columns(
+    requests = waits.join(biggest, on="lane").with_columns(
         nodes=pl.when(each <= pl.col("biggest")).then("nodes").fill_null(0), segment=pl.col("segment").fill_null(0)
     )
     shape = ["lane", "need", "nodes", "segment", "rule"]
-    kinds = asked.select(shape).unique().sort(shape).with_row_index("kind")
-    times = union(asked.join(kinds, on=shape).select(pl.col("kind").alias("lane"), "started", "ended"))
+    kinds = requests.select(shape).unique().sort(shape).with_row_index("kind")
+    times = union(requests.join(kinds, on=shape).select(pl.col("kind").alias("lane"), "started", "ended"))
     return kinds.with_columns(each=pl.when(pl.col("nodes") > 0).then(each).otherwise(0)), times
 
 
@@ -124,8 +124,8 @@ def _between(intervals: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
 _WAITING: Final = 1 << 50
 _OUT: Final = 1 << 35
 _LEVEL: Final = 1 << 34
-"""One number says it all of a node at a moment, so that one running sum does: how often it is wanted and out of
-service, and how many thousandths of GPUs are free. These may be below zero, which `_LEVEL` makes up for."""
+"""One number holds the whole state of a node at a moment, so that one running sum does: how often it is wanted and out
+of service, and how many thousandths of GPUs are free. These may be below zero, which `_LEVEL` makes up for."""
 
 
 def _windows(idle: Idle) -> Iterator[tuple[int, int]]:
@@ -146,7 +146,7 @@ def _idle_pieces(idle: Idle, low: int, high: int) -> pl.DataFrame:
     span = high - low + 1
     layers = [
         (idle.wanted, pl.lit(_WAITING, dtype=pl.Int64)),
-        (idle.there, pl.col("gpus").cast(pl.Int64)),
+        (idle.inventory, pl.col("gpus").cast(pl.Int64)),
         (idle.held, -pl.col("gpus").cast(pl.Int64)),
         (idle.out, pl.lit(_OUT, dtype=pl.Int64)),
     ]
@@ -184,33 +184,33 @@ _BY_NO_RULE: Final = 16
 and a rule holds it back; no rule holds it back."""
 
 
-def _code(said: int) -> int:
-    if said & _FITS:
+def _code(flags: int) -> int:
+    if flags & _FITS:
         return 0
-    if said & _FRAGMENTED:
+    if flags & _FRAGMENTED:
         return 1
-    if said & _MISPLACED:
+    if flags & _MISPLACED:
         return 2
-    return 3 if said & _HELD_BACK and not said & _BY_NO_RULE else 0
+    return 3 if flags & _HELD_BACK and not flags & _BY_NO_RULE else 0
 
 
-_CODES: Final = np.array([_code(said) for said in range(32)], dtype=np.int64)
+_CODES: Final = np.array([_code(flags) for flags in range(32)], dtype=np.int64)
 
 
 class _Partitions:
-    """What each partition is asked for, and which nodes it has."""
+    """The requests to each partition, and its nodes."""
 
     def __init__(self, kinds: pl.DataFrame, served: pl.DataFrame, standing: pl.DataFrame) -> None:
-        self._kinds = {int(lane[0]): asked for lane, asked in kinds.partition_by("lane", as_dict=True).items()}
+        self._kinds = {int(lane[0]): needed for lane, needed in kinds.partition_by("lane", as_dict=True).items()}
         many = int(served["home"].max() or 0) + 1 if served.height else 0  # type: ignore[arg-type]  # polars types max() broadly
         self._members = {lane: _flags(served.filter(pl.col("lane") == lane)["home"], many) for lane in self._kinds}
         self._block = np.full(many, -1, dtype=np.int64)
         self._block[standing["home"].to_numpy()] = standing["block"].to_numpy()
-        asked = served.filter(pl.col("lane").is_in(list(self._kinds)))  # nothing waits for the others
-        sets = asked.group_by("home").agg(pl.col("lane").unique().sort())
+        needed = served.filter(pl.col("lane").is_in(list(self._kinds)))  # nothing waits for the others
+        sets = needed.group_by("home").agg(pl.col("lane").unique().sort())
         self._groups = [(lanes, _flags(homes, many)) for lanes, homes in sets.group_by("lane").agg("home").iter_rows()]
 
-    def told(self, pieces: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    def causes(self, pieces: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
         """Causes of idle pieces of nodes; `times` are those at which each kind waited."""
         home = pieces["home"].to_numpy()
         began, over = pieces["started"].to_numpy(), pieces["ended"].to_numpy()
@@ -223,30 +223,32 @@ class _Partitions:
             )
             for kind, one in times.partition_by("lane", as_dict=True).items()
         }
-        said = {}
-        for lane, asked in self._kinds.items():
+        flags = {}
+        for lane, requests in self._kinds.items():
             here = np.flatnonzero(self._members[lane][home])
             pool = _Pool(first[here], last[here], pieces["gpus"].to_numpy()[here], self._block[home[here]], len(grid))
             pool.blocks_known = bool((self._block[self._members[lane]] >= 0).all())
-            said[lane] = _said(pool, [kind for kind in asked.iter_rows(named=True) if kind["kind"] in spans], spans)
-        found = [pl.DataFrame(schema={"home": pl.UInt32, "started": pl.Int64, "ended": pl.Int64, "code": pl.Int64})]
+            flags[lane] = _flags_of_waiting(
+                pool, [kind for kind in requests.iter_rows(named=True) if kind["kind"] in spans], spans
+            )
+        results = [pl.DataFrame(schema={"home": pl.UInt32, "started": pl.Int64, "ended": pl.Int64, "code": pl.Int64})]
         for lanes, members in self._groups:
             here = np.flatnonzero(members[home])
-            together = np.bitwise_or.reduce([said[lane] for lane in lanes])
-            found.append(_one_behind_the_other(pieces[here], first[here], last[here], grid, _CODES[together]))
-        return pl.concat(found)
+            together = np.bitwise_or.reduce([flags[lane] for lane in lanes])
+            results.append(_in_sequence(pieces[here], first[here], last[here], grid, _CODES[together]))
+        return pl.concat(results)
 
 
-def _moments(found: list[Longs]) -> Longs:
+def _moments(times: list[Longs]) -> Longs:
     """Every moment once, in order; sorting is several times as fast as `np.unique`."""
-    ordered = np.sort(np.concatenate(found))
+    ordered = np.sort(np.concatenate(times))
     return ordered[np.diff(ordered, prepend=-1) > 0]
 
 
 def _flags(homes: pl.Series | list[int], many: int) -> Flags:
-    found = np.zeros(many, dtype=np.bool_)
-    found[np.asarray(homes, dtype=np.int64)] = True
-    return found
+    flags = np.zeros(many, dtype=np.bool_)
+    flags[np.asarray(homes, dtype=np.int64)] = True
+    return flags
 
 
 class _Pool:
@@ -283,24 +285,26 @@ class _Pool:
         at, block = at[order], np.tile(self._block[big], 2)[order]
         sign = np.repeat(np.array([1, -1]), int(big.sum()))[order]
         level = np.zeros(int(self._block.max(initial=0)) + 1, dtype=np.int64)
-        found = np.zeros(self._length, dtype=np.int64)
+        counted = np.zeros(self._length, dtype=np.int64)
         for low in range(0, self._length, _COLUMNS):
             part = slice(*np.searchsorted(at, [low, low + _COLUMNS]))
             table = np.zeros((len(level), min(_COLUMNS, self._length - low)), dtype=np.int64)
             np.add.at(table, (block[part], at[part] - low), sign[part])
             counts = level[:, None] + np.cumsum(table, axis=1)
             level = counts[:, -1]
-            found[low : low + _COLUMNS] = (counts // size).sum(axis=0)
-        return found
+            counted[low : low + _COLUMNS] = (counts // size).sum(axis=0)
+        return counted
 
 
 _COLUMNS: Final = 4096
-"""Moments of all blocks that are looked at together."""
+"""Moments of all blocks that are processed together."""
 
 
-def _said(pool: _Pool, kinds: list[dict[str, int]], spans: dict[int, tuple[Longs, Longs]]) -> npt.NDArray[np.uint8]:
+def _flags_of_waiting(
+    pool: _Pool, kinds: list[dict[str, int]], spans: dict[int, tuple[Longs, Longs]]
+) -> npt.NDArray[np.uint8]:
     """What is true of the jobs that wait for a partition, at each moment of the grid; bits as above."""
-    said = np.zeros(len(pool.total), dtype=np.uint8)
+    flags = np.zeros(len(pool.total), dtype=np.uint8)
     for kind in kinds:
         first, last = spans[kind["kind"]]
         part = slice(int(first.min()), int(last.max()))
@@ -313,23 +317,23 @@ def _said(pool: _Pool, kinds: list[dict[str, int]], spans: dict[int, tuple[Longs
         room = pool.hosts(kind["each"])[part] >= kind["nodes"] if kind["nodes"] else enough
         placed = room
         if kind["segment"] and kind["nodes"] and pool.blocks_known:
-            wanted = kind["nodes"] // kind["segment"]
-            placed = room & (pool.segments(kind["each"], kind["segment"])[part] >= wanted)
+            n_segments = kind["nodes"] // kind["segment"]
+            placed = room & (pool.segments(kind["each"], kind["segment"])[part] >= n_segments)
         if kind["rule"]:
-            _mark(said[part], waiting & placed, _HELD_BACK)
+            _mark(flags[part], waiting & placed, _HELD_BACK)
             continue
-        _mark(said[part], waiting, _BY_NO_RULE)
-        _mark(said[part], waiting & placed, _FITS)
-        _mark(said[part], waiting & enough & ~room, _FRAGMENTED)
-        _mark(said[part], waiting & room & ~placed, _MISPLACED)
-    return said
+        _mark(flags[part], waiting, _BY_NO_RULE)
+        _mark(flags[part], waiting & placed, _FITS)
+        _mark(flags[part], waiting & enough & ~room, _FRAGMENTED)
+        _mark(flags[part], waiting & room & ~placed, _MISPLACED)
+    return flags
 
 
-def _mark(said: npt.NDArray[np.uint8], where: Flags, what: int) -> None:
-    np.bitwise_or(said, np.where(where, np.uint8(what), np.uint8(0)), out=said)
+def _mark(flags: npt.NDArray[np.uint8], where: Flags, what: int) -> None:
+    np.bitwise_or(flags, np.where(where, np.uint8(what), np.uint8(0)), out=flags)
 
 
-def _one_behind_the_other(pieces: pl.DataFrame, first: Longs, last: Longs, grid: Longs, code: Longs) -> pl.DataFrame:
+def _in_sequence(pieces: pl.DataFrame, first: Longs, last: Longs, grid: Longs, code: Longs) -> pl.DataFrame:
     """How long each cause lasted within each piece; the causes from the piece's beginning on, one after the other."""
     lengths = np.diff(grid)
     parts, begin = [], pieces["started"].to_numpy()
@@ -337,7 +341,7 @@ def _one_behind_the_other(pieces: pl.DataFrame, first: Longs, last: Longs, grid:
         spent = np.concatenate([[0], np.cumsum(np.where(code[:-1] == number, lengths, 0))])
         end = begin + spent[last] - spent[first]
         some = np.flatnonzero(end > begin)
-        found = {"home": pieces["home"].to_numpy()[some], "started": begin[some], "ended": end[some]}
-        parts.append(pl.DataFrame(found).with_columns(code=pl.lit(number, dtype=pl.Int64)))
+        columns = {"home": pieces["home"].to_numpy()[some], "started": begin[some], "ended": end[some]}
+        parts.append(pl.DataFrame(columns).with_columns(code=pl.lit(number, dtype=pl.Int64)))
         begin = end
     return pl.concat(parts).cast({"home": pl.UInt32})

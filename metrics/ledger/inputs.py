@@ -1,8 +1,8 @@
 """What the ledger is made of, in numbers: microseconds, lanes for nodes, places in a list for attempts.
 
-The ledger is local in time: what it says of a day follows from what its inputs say of that day. So it is made a few
+The ledger is local in time: the rows of a day follow from the inputs of that day. So it is made a few
 days at a time (memory is that of a few days), and a day whose inputs are the same need not be made again. What is not
-local by itself is placed first: running attempts end with the data, suspended time lies at the end of its attempt.
+local by itself is placed first: running attempts end with the data, suspended time is put at the end of its attempt.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Inputs:
         attempts: attempt key; an attempt's number (`attempt`) is its place. One may have several places.
         capacity: `lane`, `capacity` (thousandths of GPUs), `guessed` (0 or 1).
         held: `lane`, `attempt`, `milli_gpus`, `guessed`, `suspended_from` (microseconds; the end where it never was).
-        unclear: `lane`: when an attempt was there whose GPUs are unknown. Several at once make several rows.
+        unclear: `lane`: when an attempt ran whose GPUs are unknown. Several at once make several rows.
         states: `lane`, `state`.
         known: `cluster`: when the states of its nodes are known.
         demand: `lane`, `cause`.
@@ -81,7 +81,7 @@ class Inputs:
             yield low, min(low + size, last)
 
     def within(self, first: int, last: int) -> Inputs:
-        """What they say of the days from `first` to before `last`."""
+        """The inputs of the days from `first` to before `last`."""
         low, high = first * DAY_US, last * DAY_US
         clipped = {
             each.name: _clipped(getattr(self, each.name), low, high)
@@ -101,18 +101,18 @@ class Inputs:
 
         Args:
             others: further rows that a day depends on, with `started` and `ended`, where demand is made of them later.
-            lasting: what every day depends on beside them.
+            lasting: what every day depends on in addition.
         """
         first, last = self.days()
         named = _with_names(self.within(first, last))
         further = [_clipped(rows, first * DAY_US, last * DAY_US) for rows in others]
         parts = [_by_day(rows, seed) for seed, rows in enumerate([*named.values(), *further])]
-        found = {}
+        digests = {}
         for day in range(first, last):
-            told = [VERSION, lasting, *(f"{part.get(day, (0, 0))}" for part in parts)]
+            parts_of_day = [VERSION, lasting, *(f"{part.get(day, (0, 0))}" for part in parts)]
             if day in parts[0]:  # capacity
-                found[day] = hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
-        return found
+                digests[day] = hashlib.blake2b("\n".join(parts_of_day).encode(), digest_size=16).hexdigest()
+        return digests
 
 
 def _clipped(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
@@ -135,19 +135,19 @@ def _with_names(inputs: Inputs) -> dict[str, pl.DataFrame]:
     lanes = pl.DataFrame({"lane": pl.arange(inputs.lanes.height, dtype=pl.UInt32, eager=True)})
     lanes = lanes.with_columns(place=inputs.lanes.hash_rows(seed=2))
     other = inputs.held.join(inputs.other, on="attempt").select("started", "ended", "attempt", "lane", "kind")
-    found = {"capacity": inputs.capacity, "held": inputs.held, "unclear": inputs.unclear, "states": inputs.states,
+    tables = {"capacity": inputs.capacity, "held": inputs.held, "unclear": inputs.unclear, "states": inputs.states,
              "known": inputs.known, "demand": inputs.demand, "logged": inputs.logged, "active": inputs.active,
              "other": other, "straggling": inputs.straggling}  # fmt: skip
-    for name, rows in found.items():
+    for name, rows in tables.items():
         if "attempt" in rows.columns:
-            found[name] = rows.join(attempts, on="attempt", how="left").drop("attempt")
+            tables[name] = rows.join(attempts, on="attempt", how="left").drop("attempt")
         if "lane" in rows.columns:
-            found[name] = found[name].join(lanes, on="lane", how="left").drop("lane")
-    return found
+            tables[name] = tables[name].join(lanes, on="lane", how="left").drop("lane")
+    return tables
 
 
 def _by_day(rows: pl.DataFrame, seed: int) -> dict[int, tuple[int, int]]:
-    """For each day how many pieces lie in it, and the sum of their digests."""
+    """For each day how many pieces are in it, and the sum of their digests."""
     cut = split_days(rows.filter(pl.col("started") < pl.col("ended")))
     if "suspended_from" in cut.columns:
         cut = _suspended_within(cut)
@@ -157,7 +157,7 @@ def _by_day(rows: pl.DataFrame, seed: int) -> dict[int, tuple[int, int]]:
     return {day: (n, digest) for day, n, digest in sums.rows()}
 
 
-def place(
+def index_inputs(
     *,
     inventory: pl.DataFrame,
     attempt_nodes: pl.DataFrame,
@@ -180,8 +180,8 @@ def place(
         demand: `frames.DEMAND`: times at which eligible work waited that could run there.
         states_known: `frames.COVERAGE` of node events; outside it a node without allocation is `unknown`.
         covered: `frames.COVERAGE` of accounting.
-        logged: `frames.LOGGED`, what run logs say of attempts; it beats telemetry.
-        active: `frames.ACTIVE`, what telemetry says of attempts on nodes.
+        logged: `frames.LOGGED`, evidence of run logs; it takes precedence over telemetry.
+        active: `frames.ACTIVE`, evidence of telemetry for attempts on nodes.
         other_work: as `metrics.ledger.ledger.other_work` returns it: attempts that do not train. What they did with
             their GPUs is `other_work`, but GPUs that they left idle, lost to a dead node or had suspended stay
             `stalled`.
@@ -192,8 +192,8 @@ def place(
     held, attempts = _held(allocated_intervals(attempt_nodes, covered), numbers)
     keyed = attempts.with_row_index("attempt")
 
-    def of_attempts(said: pl.DataFrame | None, schema: frames.Schema) -> pl.DataFrame:
-        return (frames.empty(schema) if said is None else frames.conform(said, schema)).join(keyed, on=_KEY)
+    def of_attempts(rows: pl.DataFrame | None, schema: frames.Schema) -> pl.DataFrame:
+        return (frames.empty(schema) if rows is None else frames.conform(rows, schema)).join(keyed, on=_KEY)
 
     def in_lanes(rows: pl.DataFrame) -> pl.DataFrame:
         return (
@@ -227,7 +227,7 @@ _OTHER: frames.Schema = {name: frames.ATTEMPTS[name] for name in _KEY} | {"kind"
 
 
 def _held(allocated: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """`Inputs.held` and `Inputs.attempts`: rows of one attempt beside each other make one place in the list."""
+    """`Inputs.held` and `Inputs.attempts`: adjacent rows of one attempt make one place in the list."""
     fresh = allocated.select(
         pl.any_horizontal(
             pl.int_range(pl.len()) == 0, *(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in _KEY)
@@ -242,7 +242,7 @@ def _held(allocated: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFrame,
         "ended",
         "milli_gpus",
         (pl.col("evidence") == "assumed").fill_null(value=False).cast(pl.Int64).alias("guessed"),
-        # Accounting tells how long an attempt was suspended, not when: it is put at the end.
+        # Accounting reports how long an attempt was suspended, not when: it is put at the end.
         (pl.col("ended") - length).alias("suspended_from"),
     ).filter(pl.col("lane").is_not_null() & (pl.col("started") < pl.col("ended")))
     return _suspended_within(held), allocated.filter(fresh).select(_KEY)
@@ -250,8 +250,8 @@ def _held(allocated: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFrame,
 
 def _unclear(attempt_nodes: pl.DataFrame, covered: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
     """`Inputs.unclear`."""
-    there = unknown_intervals(attempt_nodes, covered).join(numbers, on=["cluster", "node"])
-    return there.filter(pl.col("started") < pl.col("ended")).select("lane", "started", "ended")
+    unknown = unknown_intervals(attempt_nodes, covered).join(numbers, on=["cluster", "node"])
+    return unknown.filter(pl.col("started") < pl.col("ended")).select("lane", "started", "ended")
 
 
 def day_of(number: int) -> datetime:

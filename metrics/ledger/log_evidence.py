@@ -1,4 +1,4 @@
-"""What a run's log says that its GPUs did: every moment of a logged attempt in one category of the ledger.
+"""Evidence of run logs: every moment of a logged attempt in one category of the ledger.
 
 Of an attempt whose sessions and steps `metrics.runs.steps` found:
 
@@ -59,7 +59,7 @@ def logged_time(
 
     Returns:
         `frames.LOGGED`; the intervals of an attempt do not overlap. `milli_share` is the share of the attempt's GPUs
-        that the log speaks for, in thousandths (1000 unless it names fewer GPUs than the attempt held). Time that
+        that the log covers, in thousandths (1000 unless it names fewer GPUs than the attempt held). Time that
         the log had not been read for yet is left out.
     """
     usable = matched.filter("usable")
@@ -80,7 +80,7 @@ def logged_time(
             ]
         )
     )
-    return _named(_with_events(base, carved, steps, first_step_extra(steps)), lanes)
+    return _with_attempts(_with_events(base, carved, steps, first_step_extra(steps)), lanes)
 
 
 def _lanes(usable: pl.DataFrame, attempts: pl.DataFrame, interruptions: pl.DataFrame) -> pl.DataFrame:
@@ -216,7 +216,7 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
             until=pl.coalesce("next", "_end"),
             final=pl.col("next").is_null(),
         )
-        # A log that was read before its attempt ended says nothing of the end.
+        # A log that was read before its attempt ended has no evidence of the end.
         .filter(
             pl.col("until").is_not_null() & (~pl.col("final") | (pl.col("read").fill_null(2**62) >= pl.col("until")))
         )
@@ -259,7 +259,7 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
 
 
 def _exclusive(base: pl.DataFrame) -> pl.DataFrame:
-    """Cut what would overlap: of several programs that log at once, the one that said something last speaks.
+    """Cut what would overlap: of several programs that log at once, the one that logged last decides.
 
     In a lane each interval ends at the latest where the next one begins. What is left of a longer one behind a shorter
     one that began later is the longest's again.
@@ -334,17 +334,17 @@ def _with_events(base: pl.DataFrame, carved: pl.DataFrame, steps: pl.DataFrame, 
     """Put what events name over the base, the strongest first; what a first step took too long is startup."""
     first = steps.group_by("lane").agg(pl.col("begin").min().alias("first"))
     known = {kind: (category, cause) for kind, category, cause in _EVENTS}
-    told = carved.join(first, on="lane", how="left").with_columns(
+    timed = carved.join(first, on="lane", how="left").with_columns(
         early=pl.col("first").is_null() | (pl.col("started") < pl.col("first"))
     )
-    names = [kind for kind, _, _ in _EVENTS if kind in told["kind"]]
-    others = sorted(set(told["kind"]) - set(names) - {"data"})
+    names = [kind for kind, _, _ in _EVENTS if kind in timed["kind"]]
+    others = sorted(set(timed["kind"]) - set(names) - {"data"})
     layers: list[tuple[str, str | None, pl.DataFrame]] = [
-        (*known[kind], told.filter(pl.col("kind") == kind)) for kind in names
+        (*known[kind], timed.filter(pl.col("kind") == kind)) for kind in names
     ]
-    layers.append(("startup", "data", told.filter((pl.col("kind") == "data") & pl.col("early"))))
-    layers.append(("stalled", "data_stall", told.filter((pl.col("kind") == "data") & ~pl.col("early"))))
-    layers += [("other_work", kind, told.filter(pl.col("kind") == kind)) for kind in others]
+    layers.append(("startup", "data", timed.filter((pl.col("kind") == "data") & pl.col("early"))))
+    layers.append(("stalled", "data_stall", timed.filter((pl.col("kind") == "data") & ~pl.col("early"))))
+    layers += [("other_work", kind, timed.filter(pl.col("kind") == kind)) for kind in others]
     codes = base.select("category", "cause").unique().sort("category", "cause").with_row_index("code", offset=1)
     coded = base.join(codes, on=["category", "cause"], nulls_equal=True)
     marked = [
@@ -361,11 +361,11 @@ def _with_events(base: pl.DataFrame, carved: pl.DataFrame, steps: pl.DataFrame, 
         here = pl.col(f"event_{number}") > 0
         category = pl.when(here).then(pl.lit(name)).otherwise(category)
         cause = pl.when(here).then(pl.lit(why, dtype=pl.String)).otherwise(cause)
-    found = decided.with_columns(category=category, cause=cause).select(*_BASE, "extra").sort("lane", "started")
-    return merge_equal(_opened(found))
+    result = decided.with_columns(category=category, cause=cause).select(*_BASE, "extra").sort("lane", "started")
+    return merge_equal(_opened(result))
 
 
-def _named(pieces: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
+def _with_attempts(pieces: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     """Back from lanes to attempts, within their own time."""
     limits = lanes.select("lane", "started", pl.col("ended").fill_null(2**62))
     inside = overlaps(pieces, limits)

@@ -1,7 +1,7 @@
-"""What telemetry calls productive and may have been lost: work since the last checkpoint that nobody saw.
+"""Productive time by telemetry that may have been lost: work since the last, unobserved checkpoint.
 
 Activity shows that GPUs worked, not that the work was kept. An attempt that did not complete, or still runs, loses
-what it did since its last checkpoint. Without a log nobody knows when that was; as Meta did, it is taken to be at most
+what it did since its last checkpoint. Without a log that time is unknown; as Meta did, it is taken to be at most
 an hour of work ago (metric-definitions 1.5). The last hour of such an attempt's productive time is `provisional`: it
 counts on the high side of bounds only.
 """
@@ -38,8 +38,8 @@ def with_provisional(pieces: pl.DataFrame, held: pl.DataFrame, attempts: pl.Data
     key = list(frames.ATTEMPT_KEY)
     done = attempts.filter(pl.col("state") == "COMPLETED").select(key)
     open_ = pl.col("category") == "productive"
-    seen = held.join(pieces.filter(open_).select("lane"), left_on="holder", right_on="lane", how="semi")
-    unsure = seen.select("holder", *key).join(done, on=key, how="anti")
+    active_holders = held.join(pieces.filter(open_).select("lane"), left_on="holder", right_on="lane", how="semi")
+    unsure = active_holders.select("holder", *key).join(done, on=key, how="anti")
     numbers = unsure.select(key).unique().with_row_index("attempt")
     broken = unsure.join(numbers, on=key).select(pl.col("holder").alias("lane"), "attempt")
     theirs = pieces.filter(open_).join(broken, on="lane")

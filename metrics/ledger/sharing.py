@@ -48,8 +48,8 @@ def with_whole(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         samples: `cluster`, `node`, `gpu`, `started`, `ended` of what has samples.
 
     Returns:
-        `held` with `whole`. A part that is cut begins and ends as if the attempt came and left there, since samples
-        across that moment may be the other's.
+        `held` with `whole`. A part that is cut begins and ends as if the attempt came and left at the cut, since
+        samples across that moment may be the other's.
     """
     nodes = held.select("cluster", "node").unique().sort("cluster", "node").with_row_index("lane")
     ordered = held.join(nodes, on=["cluster", "node"]).sort("lane", "started", "ended", maintain_order=True)
@@ -63,11 +63,11 @@ def with_whole(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _alone(some: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    """Rows that meet others, cut where others come and go: `whole` is left only where nobody else is there."""
+    """Rows that meet others, cut where others come and go; `whole` stays only where no other attempt is present."""
     if some.is_empty():
         return some
-    there = held.join(some.select("lane").unique(), on="lane", how="semi")
-    together = sweep([there.select("lane", "started", "ended", pl.lit(1, dtype=pl.Int64).alias("n"))])
+    holders = held.join(some.select("lane").unique(), on="lane", how="semi")
+    together = sweep([holders.select("lane", "started", "ended", pl.lit(1, dtype=pl.Int64).alias("n"))])
     several = merge_equal(together.with_columns(several=pl.col("n") > 1).drop("n"))
     parts = overlaps(some, several).with_columns(whole=~pl.col("several"))
     return parts.with_columns(begun="started", over="ended")

@@ -36,7 +36,7 @@ def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: flo
 
     Returns:
         `frames.STRAGGLING`, sorted; days without time in kept steps are left out, and so are sessions whose ideal step
-        cannot be told.
+        is unknown.
     """
     session = ["cluster", "session"]
     own, real = pl.col("own_s"), pl.col("own_s") >= min_s
@@ -59,11 +59,11 @@ def straggling(executed: pl.DataFrame, *, slowdown: float = SLOWDOWN, min_s: flo
         .rename({"begin": "started", "reach": "ended"})
     )
     part = (pl.col("ended") - pl.col("started")) / pl.col("length")
-    found = (
+    result = (
         split_days(steps.select(*frames.ATTEMPT_KEY, "started", "ended", "length", "excess", "own_s"))
         .group_by(*frames.ATTEMPT_KEY, frames.from_us("started").dt.date().alias("day"))
         .agg(exact_sum(pl.col("excess") * part), exact_sum(own * part))
         .filter(own > 0)
         .with_columns(share=pl.col("excess") / own)
     )
-    return frames.conform(found, frames.STRAGGLING).sort(*frames.ATTEMPT_KEY, "day")
+    return frames.conform(result, frames.STRAGGLING).sort(*frames.ATTEMPT_KEY, "day")

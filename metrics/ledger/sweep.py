@@ -1,8 +1,8 @@
 """The sweeps that make the ledger: every GPU-second of capacity in exactly one category, all in numbers.
 
 An allocation beats a node state, and a node state beats idle: only GPUs that no attempt holds can be unavailable or
-idle. Within an allocation, what accounting alone can tell is carved out (`stalled`: GPUs of a dead node, suspended
-time); of the rest a run log says what it was, else telemetry does, and what neither speaks for is `unattributed`.
+idle. Within an allocation, what accounting alone shows is carved out (`stalled`: GPUs of a dead node, suspended
+time); the rest is by the evidence of a run log, else of telemetry, and what neither covers is `unattributed`.
 
 An attempt whose GPUs are unknown (accounting without gres/gpu, and no other source) held between none and all GPUs of
 its node that no other attempt is known to hold. So what is left there while it runs is neither idle nor anybody's: it
@@ -13,8 +13,9 @@ have held, and ratios over capacity take their bounds from these rows: `metrics.
 
 All of it is whole numbers, microseconds and thousandths of a GPU, so the categories add up to capacity exactly, in
 any window and any grouping. The construction is three sweeps (see `metrics.intervals`): one over nodes, which yields
-what is left beside the allocations; one over attempts on nodes, only for those that something cuts; one at midnight.
-Pieces are as long as they can be within a day, whatever was looked at beside them: a day alone yields the same rows.
+what the allocations leave; one over attempts on nodes, only for those that something cuts; one at midnight.
+Pieces are as long as they can be within a day, whichever other days are computed with them: a day alone yields the same
+rows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _NO_CAUSE = pl.lit(None, dtype=pl.String)
 
 
-def pieces(inputs: Inputs) -> pl.DataFrame:
+def sweep_ledger(inputs: Inputs) -> pl.DataFrame:
     """The rows of the ledger, in no particular order.
 
     Returns:
@@ -54,9 +55,9 @@ def pieces(inputs: Inputs) -> pl.DataFrame:
         ]
     ).filter(pl.col("capacity") > 0)
     allocated = _allocated(held, segments, inputs)
-    for said in (_logged_layers(inputs.logged, held), _active_layers(inputs.active, held)):
-        if not said.found.is_empty():
-            allocated = _refined(allocated, said)
+    for source in (_logged_layers(inputs.logged, held), _active_layers(inputs.active, held)):
+        if not source.rows.is_empty():
+            allocated = _refined(allocated, source)
     allocated = _not_training(allocated, held, inputs.other)
     rows = split_days(pl.concat([_left_over(segments, [cause for cause, _ in waiting]), allocated]))
     return rows.with_columns(held["attempt"].gather(rows["holder"]).alias("attempt")).drop("holder")
@@ -89,7 +90,7 @@ def _left_over(segments: pl.DataFrame, causes: list[str | None]) -> pl.DataFrame
     """GPUs that no attempt is known to hold.
 
     They are unavailable if the node was out of service or its state is not known, else idle, or unclear where an
-    attempt with unknown GPUs was there.
+    attempt with unknown GPUs ran.
     """
     waits = [pl.col(f"waiting_{number}") > 0 for number in range(len(causes))]
     what = pl.coalesce(
@@ -106,7 +107,7 @@ def _left_over(segments: pl.DataFrame, causes: list[str | None]) -> pl.DataFrame
     assumed = (pl.col("guessed") > 0) | (pl.col("category") == "unknown") | unclear
     pending = pl.col("category") == "pending_demand"
     in_service = pl.col("category").is_in(IDLE)
-    found = (
+    result = (
         segments.with_columns(milli_gpus=pl.col("capacity") - pl.min_horizontal("capacity", "held"), category=what)
         .filter(pl.col("milli_gpus") > 0)
         .select(
@@ -131,7 +132,7 @@ def _left_over(segments: pl.DataFrame, causes: list[str | None]) -> pl.DataFrame
             "milli_gpus",
         )
     )
-    return merge_equal(found)
+    return merge_equal(result)
 
 
 def _allocated(held: pl.DataFrame, segments: pl.DataFrame, inputs: Inputs) -> pl.DataFrame:
@@ -205,14 +206,14 @@ def _scaled_down(
     known = pl.col("milli_gpus").filter(pl.col("guessed") == 0).sum().over(segment)
     taken = pl.min_horizontal(known, "capacity")
     room = pl.when(pl.col("guessed") > 0).then(pl.col("capacity") - taken).otherwise(taken)
-    held_there = pl.col("milli_gpus").sum().over(tier)
+    held_in_tier = pl.col("milli_gpus").sum().over(tier)
     exact = pl.col("milli_gpus") * pl.col("room")
     crowded = overlaps(base, over)
     keys = attempts[held["attempt"].gather(crowded["holder"])]
     first = [pl.col(name) for name in keys.columns]
     shares = (
         pl.concat([crowded, keys], how="horizontal")
-        .with_columns(room=room, held=held_there)
+        .with_columns(room=room, held=held_in_tier)
         .with_columns(room=pl.min_horizontal("room", "held"))
         .with_columns(share=exact // pl.col("held"), remainder=exact % pl.col("held"))
         .with_columns(missing=pl.col("room") - pl.col("share").sum().over(tier))
@@ -241,66 +242,66 @@ def _not_training(allocated: pl.DataFrame, held: pl.DataFrame, other: pl.DataFra
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What one kind of evidence says: `lane` (a holder), `started`, `ended`, `category`, `cause`, `milli_gpus`."""
+class _Evidence:
+    """Rows of one kind of evidence: `lane` (a holder), `started`, `ended`, `category`, `cause`, `milli_gpus`."""
 
     kind: str
-    found: pl.DataFrame
+    rows: pl.DataFrame
 
 
 _THOUSAND = 1000
 
 
-def _logged_layers(logged: pl.DataFrame, held: pl.DataFrame) -> _Said:
-    """A log speaks for all nodes of its attempt alike."""
+def _logged_layers(logged: pl.DataFrame, held: pl.DataFrame) -> _Evidence:
+    """A log covers all nodes of its attempt equally."""
     holders = held.select("holder", "attempt", pl.col("milli_gpus").alias("held"))
     share = (pl.col("held") * pl.col("milli_share")) // _THOUSAND
-    return _Said("log", logged.join(holders, on="attempt").with_columns(lane="holder", milli_gpus=share))
+    return _Evidence("log", logged.join(holders, on="attempt").with_columns(lane="holder", milli_gpus=share))
 
 
-def _active_layers(active: pl.DataFrame, held: pl.DataFrame) -> _Said:
+def _active_layers(active: pl.DataFrame, held: pl.DataFrame) -> _Evidence:
     holders = held.select("holder", "attempt", "lane")
-    return _Said("telemetry", active.join(holders, on=["attempt", "lane"]).with_columns(lane="holder"))
+    return _Evidence("telemetry", active.join(holders, on=["attempt", "lane"]).with_columns(lane="holder"))
 
 
-def _refined(allocated: pl.DataFrame, said: _Said) -> pl.DataFrame:
-    """Put what evidence says in the place of `unattributed`; what it does not speak for stays as it was.
+def _refined(allocated: pl.DataFrame, source: _Evidence) -> pl.DataFrame:
+    """Replace `unattributed` by the category of the evidence; time that it does not cover stays as it was.
 
     Each pair of category and cause is a layer of the sweep. Where they claim more GPUs than are left (a log that
-    speaks for a part of them, a GPU with two names, an over-allocated node), what was not productive comes first.
+    covers a part of them, a GPU with two names, an over-allocated node), what was not productive comes first.
     """
-    mine = said.found.select(pl.col("lane").alias("holder")).unique()
+    mine = source.rows.select(pl.col("lane").alias("holder")).unique()
     open_ = pl.col("category") == "unattributed"
-    spoken_for = allocated.filter(open_).join(mine, on="holder", how="semi")
+    covered = allocated.filter(open_).join(mine, on="holder", how="semi")
     rest = pl.concat([allocated.filter(~open_), allocated.filter(open_).join(mine, on="holder", how="anti")])
     productive = pl.col("category") == "productive"
-    kinds = said.found.select("category", "cause").unique().sort(productive, "category", "cause", nulls_last=False)
-    numbered = said.found.join(kinds.with_row_index("kind"), on=["category", "cause"], nulls_equal=True)
+    kinds = source.rows.select("category", "cause").unique().sort(productive, "category", "cause", nulls_last=False)
+    numbered = source.rows.join(kinds.with_row_index("kind"), on=["category", "cause"], nulls_equal=True)
     names = [f"kind_{number}" for number in range(kinds.height)]
     layers = [
         numbered.filter(pl.col("kind") == number).select("lane", "started", "ended", pl.col("milli_gpus").alias(name))
         for number, name in enumerate(names)
     ]
-    guessed = (pl.col("evidence") == "assumed").cast(pl.Int64).alias("guessed")
-    whole = spoken_for.select(pl.col("holder").alias("lane"), "started", "ended", "milli_gpus", guessed)
-    found = sweep([whole, *layers]).filter(pl.col("milli_gpus") > 0).with_columns(left=pl.col("milli_gpus"))
+    assumed = (pl.col("evidence") == "assumed").cast(pl.Int64).alias("guessed")
+    whole = covered.select(pl.col("holder").alias("lane"), "started", "ended", "milli_gpus", assumed)
+    shared = sweep([whole, *layers]).filter(pl.col("milli_gpus") > 0).with_columns(left=pl.col("milli_gpus"))
     for name in names:
-        found = found.with_columns(pl.min_horizontal(name, "left").alias(f"served_{name}")).with_columns(
+        shared = shared.with_columns(pl.min_horizontal(name, "left").alias(f"served_{name}")).with_columns(
             left=pl.col("left") - pl.col(f"served_{name}")
         )
     parts = [
-        found.filter(pl.col(f"served_{name}") > 0).select(
+        shared.filter(pl.col(f"served_{name}") > 0).select(
             "lane",
             "started",
             "ended",
             pl.lit(what, dtype=CATEGORY).alias("category"),
             pl.lit(cause, dtype=pl.String).alias("cause"),
-            evidence(said.kind).alias("evidence"),
+            evidence(source.kind).alias("evidence"),
             pl.col(f"served_{name}").alias("milli_gpus"),
         )
         for name, (what, cause) in zip(names, kinds.iter_rows(), strict=True)
     ]
-    unseen = found.filter(pl.col("left") > 0).select(
+    unobserved = shared.filter(pl.col("left") > 0).select(
         "lane",
         "started",
         "ended",
@@ -309,8 +310,8 @@ def _refined(allocated: pl.DataFrame, said: _Said) -> pl.DataFrame:
         _by_accounting().alias("evidence"),
         pl.col("left").alias("milli_gpus"),
     )
-    merged = pl.concat([merge_equal(part) for part in (*parts, unseen)])
-    homes = spoken_for.select("holder", pl.col("lane").alias("node_lane")).unique()
+    merged = pl.concat([merge_equal(part) for part in (*parts, unobserved)])
+    homes = covered.select("holder", pl.col("lane").alias("node_lane")).unique()
     return pl.concat(
         [
             rest,
@@ -322,8 +323,8 @@ def _refined(allocated: pl.DataFrame, said: _Said) -> pl.DataFrame:
     )
 
 
-def named(rows: pl.DataFrame, inputs: Inputs) -> pl.DataFrame:
-    """Rows of `pieces` with the names that their numbers stand for: the columns of `frames.LEDGER`, some as enums."""
+def with_names(rows: pl.DataFrame, inputs: Inputs) -> pl.DataFrame:
+    """Rows of `sweep_ledger` with the names of their numbers: the columns of `frames.LEDGER`, some as enums."""
     keys = inputs.attempts
     nodes = pl.Series(inputs.lanes["node"], dtype=pl.Enum(inputs.lanes["node"].unique(maintain_order=True)))
     clusters = pl.Series(inputs.lanes["cluster"], dtype=pl.Enum(inputs.lanes["cluster"].unique(maintain_order=True)))

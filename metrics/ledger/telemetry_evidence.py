@@ -1,4 +1,4 @@
-"""What telemetry says that allocated GPUs did, for attempts without a log: activity decides.
+"""Evidence of telemetry: what allocated GPUs did, for attempts without a log. Activity decides.
 
 A GPU is *active* by the constants of our design 4 (tensor activity, else engine activity, else utilisation). An
 attempt is productive while all its GPUs that it uses at all are active: one idle GPU holds a synchronous job up. That
@@ -10,15 +10,15 @@ This lockstep rule decides the value, never the bounds: an inference service, a 
 wait for its idle GPU. Of a stalled attempt only the idle GPUs are known to be idle (`inactive`, `hang`); those that are
 active themselves have the cause `lockstep`, and may be productive.
 
-A sample is an average over some time (`interval_s`), and attempts do not begin and end where samples do. Whose activity
-it was that an active sample across such a moment saw, only the samples beside it tell; where they do not, it counts for
-nobody. An inactive one speaks for both sides.
+A sample is an average over some time (`interval_s`), and attempts do not begin and end where samples do. Whose
+activity an active sample across such a moment shows is decided by the neighbouring samples; where they do not decide,
+it counts for neither attempt. An inactive one counts for both.
 
 Where samples are hours (`active_share` between 0 and 1), the share of the hour takes the place of the moment. On a
-node that several attempts share, nobody knows whose GPUs are the active ones: only what must be so is said, and the
-rest stays unattributed.
+node that several attempts share, the owner of the active GPUs is unknown: only what follows for certain is attributed,
+and the rest stays unattributed.
 
-That GPUs worked does not say that the work was kept: the last productive hour of an attempt that did not complete is
+That GPUs worked does not mean that the work was kept: the last productive hour of an attempt that did not complete is
 marked (`metrics.ledger.provisional`).
 """
 
@@ -53,10 +53,10 @@ def active_time(
     *,
     provisional_s: float = IMPUTED_CHECKPOINT_S,
 ) -> pl.DataFrame:
-    """What the GPUs of attempts did, as far as telemetry can tell.
+    """What the GPUs of attempts did, as far as telemetry shows it.
 
     Args:
-        activity: `frames.ACTIVITY`; intervals of one GPU do not overlap. Stretches of samples have an `active_share`
+        activity: `frames.ACTIVITY`; intervals of one GPU do not overlap. Intervals of samples have an `active_share`
             of 0 or 1 and as `interval_s` the longest sample among them; those without are roll-ups of hours, which
             may show a part of the hour.
         attempt_nodes: `frames.ATTEMPT_NODES`; attempts whose GPUs on a node are only assumed are left out.
@@ -68,20 +68,22 @@ def active_time(
 
     Returns:
         `frames.ACTIVE`: at each instant the `milli_gpus` of an attempt on a node add up to at most what it holds;
-        the rest telemetry cannot tell.
+        the rest is unknown to telemetry.
     """
-    there = inventory.select(
+    capacity = inventory.select(
         "cluster",
         "node",
         pl.col("started_at").dt.epoch("us").alias("started"),
         pl.col("ended_at").dt.epoch("us").alias("ended"),
         pl.col("milli_gpus").alias("capacity"),
     )
-    samples = _stretches(activity)
+    samples = _joined_samples(activity)
     every = allocated_intervals(attempt_nodes, covered)
     held = (
         # Where the inventory changes or accounting has a gap, the attempt still has the node: `begun`, `over`.
-        with_whole(overlaps(every.with_columns(begun="started", over="ended"), there, on=["cluster", "node"]), samples)
+        with_whole(
+            overlaps(every.with_columns(begun="started", over="ended"), capacity, on=["cluster", "node"]), samples
+        )
         .filter(pl.col("evidence") != "assumed")
         .with_row_index("holder")
     )
@@ -109,13 +111,13 @@ _HOUR = 3_600_000_000
 _GPU_KEY = ("cluster", "node", "gpu")
 
 
-def _stretches(activity: pl.DataFrame) -> pl.DataFrame:
+def _joined_samples(activity: pl.DataFrame) -> pl.DataFrame:
     """Activity in microseconds, neighbours of one share joined.
 
     Returns:
         `cluster`, `node`, `gpu`, `started`, `ended`, `active_share`, `interval` (the longest sample, microseconds; null
         for roll-ups), `stretch_from` and `stretch_until` (the same as `started` and `ended`, to stay when they are
-        cut), `idle_before` and `idle_after` (an inactive stretch touches it there).
+        cut), `idle_before` and `idle_after` (an inactive interval touches it there).
     """
     ordered = activity.select(
         *_GPU_KEY,
@@ -181,18 +183,19 @@ def _per_gpu(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 def _without_neighbours(own: pl.DataFrame) -> pl.DataFrame:
     """Without activity that may be the one's who held the node before or after.
 
-    A sample across the holder's beginning or end is active if either of them was. If the stretch lasts for at least one
-    sample within the holder (two, across both ends), one of its samples lies within for sure, so the holder was active.
-    Otherwise that sample takes after the inactive one beside it in the holder's time, and without one it says nothing.
+    A sample across the holder's beginning or end is active if either of them was. If the interval lasts for at least
+    one sample within the holder (two, across both ends), one of its samples is certainly within, so the holder was
+    active. Otherwise that sample counts as inactive if its neighbour in the holder's time is, and without one it is
+    left out.
     """
     early, late = _crosses_begin(), _crosses_end()
     within = pl.min_horizontal("stretch_until", "over") - pl.max_horizontal("stretch_from", "begun")
     needed = pl.col("interval") * (early.cast(pl.Int64) + late.cast(pl.Int64))
     unclear = ((pl.col("active_share") > 0) & (within < needed)).fill_null(value=False)
-    idle_beside = (early & ~late & pl.col("idle_after") & (pl.col("stretch_until") < pl.col("over"))) | (
+    idle_neighbour = (early & ~late & pl.col("idle_after") & (pl.col("stretch_until") < pl.col("over"))) | (
         late & ~early & pl.col("idle_before") & (pl.col("stretch_from") > pl.col("begun"))
     )
-    return own.filter(~unclear | idle_beside).with_columns(
+    return own.filter(~unclear | idle_neighbour).with_columns(
         active_share=pl.when(unclear).then(0.0).otherwise("active_share")
     )
 
@@ -244,8 +247,8 @@ def _whole_nodes(own: pl.DataFrame, elsewhere: pl.DataFrame) -> pl.DataFrame:
     codes = codes.with_columns(pl.col("code").cast(pl.Int64))
     coded = judged.join(codes, on=["category", "cause"], nulls_equal=True)
     holders = own.select("holder", "attempt").unique()
-    told = coded.join(holders, on="attempt").select(lane, *span, "code")
-    by_node = sweep([on_node, told]).filter(pl.col("code") > 0).join(codes, on="code", maintain_order="left")
+    coded_holders = coded.join(holders, on="attempt").select(lane, *span, "code")
+    by_node = sweep([on_node, coded_holders]).filter(pl.col("code") > 0).join(codes, on="code", maintain_order="left")
     return pl.concat([merge_equal(unused.select(_BASE)), *(merge_equal(part) for part in _by_gpus(by_node))])
 
 
@@ -361,7 +364,7 @@ def _shared_nodes(held: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("seen") == pl.col("capacity"))
         .join(_sure(holders, here), on="holder")
     )
-    # When in an hour a GPU's share of it was, nobody knows: it holds for all of the hour or for none.
+    # When in an hour a GPU's share of it was is unknown: it holds for all of the hour or for none.
     steady = pl.col("ended") - pl.col("started") == _HOUR
     certain = own.filter((pl.col("fractional") == 0) | steady).with_columns(
         productive=(pl.col("milli_gpus") * (_MILLI - (pl.col("capacity") - pl.col("active"))).clip(0) // _MILLI).cast(

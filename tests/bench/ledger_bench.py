@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from metrics.ledger.inputs import place
-from metrics.ledger.sweep import named, pieces
+from metrics.ledger.inputs import index_inputs
+from metrics.ledger.sweep import sweep_ledger, with_names
 from tests.bench.pandas_ledger import pandas_ledger
 from tests.bench.table import row
 from tests.bench.year import ATTEMPTS, NODES, inputs, year
@@ -54,8 +54,8 @@ def _measured(attempts: int, nodes: int, days: int, what: str) -> dict[str, floa
 
 def _ledger(made: dict[str, pl.DataFrame]) -> pl.DataFrame:
     """Rows as they are handed to the warehouse."""
-    whole = place(**made)
-    return pl.concat([named(pieces(some), some) for some in (whole.within(*span) for span in whole.spans())])
+    whole = index_inputs(**made)
+    return pl.concat([with_names(sweep_ledger(some), some) for some in (whole.within(*span) for span in whole.spans())])
 
 
 def _against_pandas() -> dict[str, Any]:

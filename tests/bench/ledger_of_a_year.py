@@ -17,8 +17,8 @@ import duckdb
 import polars as pl
 
 from metrics import frames
-from metrics.ledger.inputs import place
-from metrics.ledger.sweep import named, pieces
+from metrics.ledger.inputs import index_inputs
+from metrics.ledger.sweep import sweep_ledger, with_names
 from queries import sql_files
 from tests.bench.year import inputs, year
 
@@ -39,11 +39,11 @@ def ours(made: dict[str, pl.DataFrame], path: Path) -> int:
     rows = 0
     with _connect(path) as connection:
         connection.register("straggling", none)
-        whole = place(**made)
+        whole = index_inputs(**made)
         for first, last in whole.spans():
             some = whole.within(first, last)
             some.fingerprints()
-            result = named(pieces(some), some)
+            result = with_names(sweep_ledger(some), some)
             rows += result.height
             connection.register("ledger", result.to_arrow())
             connection.execute(insert)
@@ -68,8 +68,10 @@ def main() -> None:
             began = time.perf_counter()
             rows = ours(made, Path(folder) / "w.duckdb")
         else:
-            whole = place(**made)
-            ledger = pl.concat([named(pieces(some), some) for some in (whole.within(*span) for span in whole.spans())])
+            whole = index_inputs(**made)
+            ledger = pl.concat(
+                [with_names(sweep_ledger(some), some) for some in (whole.within(*span) for span in whole.spans())]
+            )
             rows = ledger.height
             began = time.perf_counter()
             sort_and_write(made, ledger, Path(folder) / "w.duckdb")

@@ -147,7 +147,7 @@ def attempt_nodes(made: Year) -> pl.DataFrame:
 
 
 def inputs(made: Year) -> dict[str, Any]:
-    """Arguments of `metrics.ledger.inputs.place`."""
+    """Arguments of `metrics.ledger.inputs.index_inputs`."""
     begin, end = BEGIN, BEGIN + timedelta(seconds=made.until)
     covered = pl.DataFrame({"cluster": ["c"], "started_at": [begin], "ended_at": [end]}, schema=frames.COVERAGE)
     names = pl.select(_node(pl.int_range(made.nodes)).alias("node"))

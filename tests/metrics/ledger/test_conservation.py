@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from metrics import frames
-from metrics.ledger.inputs import Inputs, place
-from metrics.ledger.sweep import named, pieces
+from metrics.ledger.inputs import Inputs, index_inputs
+from metrics.ledger.sweep import sweep_ledger, with_names
 from metrics.units import DAY_US
 from tests.metrics.ledger.slow_ledger import Attempt, Cluster
 from tests.metrics.ledger.test_ledger import EPOCH, clusters, inputs, ledger, sums, times
@@ -44,7 +44,7 @@ def by_day(whole: Inputs) -> dict[int, pl.DataFrame]:
     result = {}
     for day in range(*whole.days()):
         some = whole.within(day, day + 1)
-        result[day] = in_order(frames.conform(named(pieces(some), some), frames.LEDGER))
+        result[day] = in_order(frames.conform(with_names(sweep_ledger(some), some), frames.LEDGER))
     return result
 
 
@@ -53,7 +53,7 @@ def in_order(result: pl.DataFrame) -> pl.DataFrame:
 
 
 def lasting(cluster: Cluster) -> Inputs:
-    return place(**stretched(inputs(cluster), DAYS))
+    return index_inputs(**stretched(inputs(cluster), DAYS))
 
 
 @settings(max_examples=25, deadline=None)
@@ -121,7 +121,7 @@ def test_input_order_changes_neither_rows_nor_fingerprints(cluster: Cluster, cha
         shuffle(order)
         mixed[name] = rows[order]
     assert in_order(gpu_time(**mixed)).equals(in_order(ledger(cluster)))
-    assert place(**mixed).fingerprints() == place(**inputs(cluster)).fingerprints()
+    assert index_inputs(**mixed).fingerprints() == index_inputs(**inputs(cluster)).fingerprints()
 
 
 @settings(max_examples=25, deadline=None)

@@ -16,7 +16,7 @@ from metrics import frames
 from metrics.intervals import split_days
 from metrics.ledger import demand_causes
 from metrics.ledger.demand import Waiting, waiting
-from metrics.ledger.inputs import place as place_inputs
+from metrics.ledger.inputs import index_inputs
 from metrics.units import DAY_US
 from tests.metrics.ledger import slow_demand
 from tests.metrics.ledger.slow_demand import Job, Place, Places
@@ -319,7 +319,7 @@ def test_days_of_the_same_fingerprint_have_the_same_demand(cluster: tuple[Places
 
 def fingerprints(known: Reported) -> dict[int, str]:
     queue = waiting(**known)
-    inputs = place_inputs(
+    inputs = index_inputs(
         inventory=known["inventory"],
         attempt_nodes=known["attempt_nodes"],
         node_states=known["node_states"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
-from metrics.ledger.inputs import place
-from metrics.ledger.sweep import named, pieces
+from metrics.ledger.inputs import index_inputs
+from metrics.ledger.sweep import sweep_ledger, with_names
 
 
 def gpu_time(
@@ -21,14 +21,14 @@ def gpu_time(
     active: pl.DataFrame | None = None,
     other_work: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Build the ledger. The arguments are those of `metrics.ledger.inputs.place`.
+    """Build the ledger. The arguments are those of `metrics.ledger.inputs.index_inputs`.
 
     Returns:
         `frames.LEDGER`; each row lies within one UTC day, and at each instant the rows of a node add up to its
         inventory. Allocation above inventory is scaled down pro rata (largest remainder, to a thousandth of a GPU),
         first where the split over an attempt's nodes is only assumed, so that what is known stays as it is.
     """
-    inputs = place(
+    inputs = index_inputs(
         inventory=inventory,
         attempt_nodes=attempt_nodes,
         node_states=node_states,
@@ -42,6 +42,6 @@ def gpu_time(
     result = [frames.empty(frames.LEDGER)]
     for first, last in inputs.spans():
         some = inputs.within(first, last)
-        result.append(frames.conform(named(pieces(some), some), frames.LEDGER))
+        result.append(frames.conform(with_names(sweep_ledger(some), some), frames.LEDGER))
     order = ["cluster", "node", "started_at", "job_id", "submitted_at", "category", "cause", "milli_gpus"]
     return pl.concat(result).sort(order, nulls_last=True)
