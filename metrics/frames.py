@@ -90,6 +90,21 @@ DEMAND: Schema = {"cluster": TEXT, "node": TEXT, "started_at": TIME, "ended_at":
 STRAGGLING: Schema = _KEY | {"day": pl.Date(), "share": NUMBER}
 """Share (0-1) of an attempt's kept steps' time on a UTC day that was over what the ideal step takes."""
 
+OPERATIONS: Schema = {
+    "dp_rank": COUNT,
+    "stage": COUNT,
+    "step": COUNT,
+    "kind": TEXT,
+    "number": COUNT,
+    "chunk": COUNT,
+    "place": COUNT,
+    "started_s": NUMBER,
+    "duration_s": NUMBER,
+}
+"""Operations of training steps: `number` counts those of a kind on a worker within a step, from 0; `chunk` is the model
+chunk of the stage and `place` its place in the model, -1 where the operation belongs to none. Where they are
+null the order of starts numbers, and each stage is one chunk."""
+
 COVERAGE: Schema = {"cluster": TEXT, "started_at": TIME, "ended_at": TIME}
 
 INVENTORY: Schema = {

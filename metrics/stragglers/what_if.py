@@ -1,0 +1,240 @@
+"""What a job would take without stragglers, and what explains the difference.
+
+The ideal step is the replay in which each operation takes what its kind takes on average: computations their mean,
+communication its median (OSDI'25, section 3.3). Two views of the difference:
+
+- As the paper has it: S, S_t by kind of operation, S_w by worker, M_W, M_S. Its shares overlap, and need not add up.
+- As a sum: differences are taken away one after the other (launch delays, then between micro-batches, between workers
+  of a stage, between stages, and in communication), and what each saves is its share. These shares add up to 1. A
+  worker is compared with the middle one of its stage (of two the faster), so that one slow worker does not make its
+  stage slow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from metrics.stragglers.dependencies import dependencies
+from metrics.stragglers.operations import COMMUNICATION, COMPUTE, trace
+from metrics.stragglers.replay import own_times, step_times_s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+    import polars as pl
+
+    from metrics.statistics import FloatArray
+    from metrics.stragglers.dependencies import Dependencies
+    from metrics.stragglers.operations import Trace
+
+Key = TypeVar("Key")
+Chosen: TypeAlias = "npt.NDArray[np.bool_]"
+
+SLOWEST: Final = 0.03
+"""Share of all workers, rounded up, that M_W takes for the slowest (OSDI'25, section 4.2)."""
+
+NOISE: Final = 1e-9
+"""A difference of so small a share of the ideal time is none: there is nothing to explain."""
+
+PARTS: Final = ("launch", "micro_batches", "workers", "stages", "communication")
+"""What explains the time beyond the ideal, in the order in which it is taken away."""
+
+
+class Worker(NamedTuple):
+    """A pipeline stage of a data-parallel rank."""
+
+    dp_rank: int
+    stage: int
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Times are means over the steps, in seconds.
+
+    Attributes:
+        measured_s: of a step, as traced.
+        replayed_s: of its replay without launch delays, T.
+        ideal_s: of the ideal step, T_ideal.
+        shares: of `measured_s - ideal_s` by part; they add up to 1. Empty where nothing is to be explained.
+        kinds: S_t, of each kind of operation: the ideal step with only this kind as measured, over the ideal step.
+        ranks: S_d of each data-parallel rank, likewise.
+        stages: S_p of each pipeline stage, likewise.
+        slowest: the slowest workers, of which M_W is the share; the slowest first.
+        m_w: share of `T - T_ideal` that vanishes when the slowest workers take ideal times; None without a difference.
+        m_s: the same for the last stage; None also with one stage.
+        peers: how many times the mean of the other ranks of its stage each worker computes, the largest first; empty
+            with one rank.
+        steps: how many steps were replayed.
+        incomplete_steps: how many were left out.
+    """
+
+    measured_s: float
+    replayed_s: float
+    ideal_s: float
+    shares: dict[str, float]
+    kinds: dict[str, float]
+    ranks: dict[int, float]
+    stages: dict[int, float]
+    slowest: tuple[Worker, ...]
+    m_w: float | None
+    m_s: float | None
+    peers: dict[Worker, float]
+    steps: int
+    incomplete_steps: int
+
+    @property
+    def slowdown(self) -> float:
+        """S = T / T_ideal."""
+        return self.replayed_s / self.ideal_s
+
+    @property
+    def launch_slowdown(self) -> float:
+        """Measured time over that of the replay without launch delays."""
+        return self.measured_s / self.replayed_s
+
+    @property
+    def waste(self) -> float:
+        """Share of the time that an ideal job would not have needed, 1 - 1/S."""
+        return 1 - 1 / self.slowdown
+
+    def worker(self, which: Worker) -> float:
+        """S_w, taken as the smaller of its rank's and its stage's, as OSDI'25 does."""
+        return min(self.ranks[which.dp_rank], self.stages[which.stage])
+
+
+def what_if(rows: pl.DataFrame) -> WhatIf:
+    """Replay a trace as it was, as it should be, and with each suspect put right.
+
+    Args:
+        rows: `frames.OPERATIONS`.
+
+    Raises:
+        ValueError: the rows make no trace of a pipeline; the message says why.
+    """
+    measured = trace(rows)
+    return _Replays(measured, dependencies(measured)).answers()
+
+
+@dataclass
+class _Replays:
+    """A trace with its dependencies: what is replayed, in which operations take other times."""
+
+    trace: Trace
+    dependencies: Dependencies
+
+    def __post_init__(self) -> None:
+        self.own_s = own_times(self.trace, self.dependencies)
+        self.kinds = np.array([operation.kind for operation in self.trace.operations], dtype=object)
+        self.stage = np.array([operation.stage for operation in self.trace.operations])
+        self.ideal = self._ideal()
+        self.replayed_s = self.mean_s(self.own_s)
+        self.ideal_s = self.mean_s(self.ideal)
+        if not self.ideal_s > 0:
+            raise ValueError("the operations take no time")
+
+    def mean_s(self, own_s: FloatArray) -> float:
+        """Mean seconds of a step."""
+        return math.fsum(step_times_s(self.dependencies, own_s)) / len(self.trace.steps)
+
+    def _ideal(self) -> FloatArray:
+        ideal = np.empty_like(self.own_s)
+        for kind in set(self.kinds):
+            chosen = self.kinds == kind
+            usual = np.median if kind in COMMUNICATION else np.mean
+            ideal[chosen] = usual(self.own_s[chosen])
+        return ideal
+
+    def answers(self) -> WhatIf:
+        stages, ranks = self.trace.stages, range(len(self.trace.ranks))
+        by_rank = {self.trace.ranks[at]: self._slowdown(self._of(rank=at)) for at in ranks}
+        by_stage = {stage: self._slowdown(self._of(stage=stage)) for stage in stages}
+        slowest = _slowest(by_rank, by_stage)
+        mine = [self._of(stage=one.stage, rank=self.trace.ranks.index(one.dp_rank)) for one in slowest]
+        return WhatIf(
+            measured_s=math.fsum(self.trace.step_times_s) / len(self.trace.steps),
+            replayed_s=self.replayed_s,
+            ideal_s=self.ideal_s,
+            shares=self._shares(),
+            kinds=_descending((kind, self._slowdown(self._of(kind=kind))) for kind in sorted(set(self.kinds))),
+            ranks=_descending(by_rank.items()),
+            stages=_descending(by_stage.items()),
+            slowest=slowest,
+            m_w=self._explained(np.logical_or.reduce(mine)),
+            m_s=self._explained(self._of(stage=stages[-1])) if len(stages) > 1 else None,
+            peers=_descending(self._peers()),
+            steps=len(self.trace.steps),
+            incomplete_steps=self.trace.incomplete_steps,
+        )
+
+    def _of(self, *, kind: str | None = None, stage: int | None = None, rank: int | None = None) -> Chosen:
+        """Which operations these are; shape (operations, 1, ranks)."""
+        chosen = np.ones((len(self.kinds), 1, len(self.trace.ranks)), dtype=bool)
+        if kind is not None:
+            chosen &= (self.kinds == kind)[:, None, None]
+        if stage is not None:
+            chosen &= (self.stage == stage)[:, None, None]
+        if rank is not None:
+            chosen &= np.arange(len(self.trace.ranks)) == rank
+        return chosen
+
+    def _slowdown(self, chosen: Chosen) -> float:
+        """The ideal step with these operations as measured, over the ideal step."""
+        return self.mean_s(np.where(chosen, self.own_s, self.ideal)) / self.ideal_s
+
+    def _explained(self, chosen: Chosen) -> float | None:
+        """Share of the difference that vanishes when these operations take ideal times."""
+        beyond = self.replayed_s - self.ideal_s
+        without = self.mean_s(np.where(chosen, self.ideal, self.own_s))
+        return (self.replayed_s - without) / beyond if abs(beyond) > NOISE * self.ideal_s else None
+
+    def _shares(self) -> dict[str, float]:
+        """What each part saves, one after the other, over all that is saved."""
+        measured = math.fsum(self.trace.step_times_s) / len(self.trace.steps)
+        times = [measured, self.replayed_s]
+        own = self._worker_means()
+        of_stage = np.quantile(own, 0.5, axis=2, method="lower", keepdims=True)
+        transfers = np.isin(self.kinds, COMMUNICATION)[:, None, None]
+        times += [self.mean_s(own)]
+        times += [self.mean_s(np.where(transfers, self.own_s, other)) for other in (of_stage, self.ideal)]
+        times += [self.ideal_s]
+        beyond = measured - self.ideal_s
+        saved = [before - after for before, after in pairwise(times)]
+        return (
+            dict(zip(PARTS, (one / beyond for one in saved), strict=True)) if abs(beyond) > NOISE * self.ideal_s else {}
+        )
+
+    def _worker_means(self) -> FloatArray:
+        """Computations of a worker take their mean over micro-batches and steps; the rest is as measured."""
+        alike = self.own_s.copy()
+        for kind in set(self.kinds) - set(COMMUNICATION):
+            for stage in self.trace.stages:
+                chosen = (self.kinds == kind) & (self.stage == stage)
+                if chosen.any():
+                    alike[chosen] = self.own_s[chosen].mean(axis=(0, 1), keepdims=True)
+        return alike
+
+    def _peers(self) -> Iterable[tuple[Worker, float]]:
+        """Of each worker its seconds of computation over the mean of the other ranks of its stage."""
+        ranks = self.trace.ranks
+        for stage in self.trace.stages if len(ranks) > 1 else ():
+            chosen = np.isin(self.kinds, COMPUTE) & (self.stage == stage)
+            computed = self.own_s[chosen].sum(axis=(0, 1))
+            others = (computed.sum() - computed) / (len(ranks) - 1)
+            yield from ((Worker(rank, stage), float(computed[at] / others[at])) for at, rank in enumerate(ranks))
+
+
+def _slowest(ranks: dict[int, float], stages: dict[int, float]) -> tuple[Worker, ...]:
+    """The largest S_w; of equal ones the lowest number."""
+    every = [Worker(rank, stage) for rank in ranks for stage in stages]
+    every.sort(key=lambda one: (-min(ranks[one.dp_rank], stages[one.stage]), one.dp_rank * len(stages) + one.stage))
+    return tuple(every[: math.ceil(len(every) * SLOWEST)])
+
+
+def _descending(values: Iterable[tuple[Key, float]]) -> dict[Key, float]:
+    return dict(sorted(values, key=lambda each: -each[1]))
