@@ -48,7 +48,10 @@ COLUMNS: Final = (
 
 
 class Comparison(NamedTuple):
-    """A published number beside ours. `published` is None where the publication has none for these files."""
+    """A published number beside ours. `published` is None where the publication has none for these files.
+
+    One without a unit is no number but a sentence: `quantity` is its subject, `explanation` the rest.
+    """
 
     quantity: str
     unit: str
@@ -63,21 +66,41 @@ class Comparison(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Publication:
-    """A publication that can be reproduced.
+class Published:
+    """What can be reproduced.
 
     Attributes:
         name: on the command line.
         title: what it is, in a line.
         origin: where people get the files, with the licence.
-        read: the files below a path as sources.
-        compare: the published numbers and ours, from the computed warehouse and what was read.
-        claims: the claims to be judged, as a claims file; empty if there are none.
     """
 
     name: str
     title: str
     origin: str
+
+
+@dataclass(frozen=True)
+class TracePublication(Published):
+    """A publication of traces, which are analysed as they are, without a warehouse.
+
+    Attributes:
+        compare: the published numbers and ours, and what of the path was not read, with the reason.
+    """
+
+    compare: Callable[[Path], tuple[list[Comparison], list[str]]]
+
+
+@dataclass(frozen=True)
+class Publication(Published):
+    """A publication of jobs and runs, which become a warehouse.
+
+    Attributes:
+        read: the files below a path as sources.
+        compare: the published numbers and ours, from the computed warehouse and what was read.
+        claims: the claims to be judged, as a claims file; empty if there are none.
+    """
+
     read: Callable[[Path], Sources]
     compare: Callable[[Reader, Sources], list[Comparison]]
     claims: str = ""

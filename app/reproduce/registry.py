@@ -10,17 +10,17 @@ import app.reproduce as package
 from app.errors import UsageError
 
 if TYPE_CHECKING:
-    from app.reproduce.publication import Publication
+    from app.reproduce.publication import Publication, TracePublication
 
 
-def publications() -> dict[str, Publication]:
+def publications() -> dict[str, Publication | TracePublication]:
     """All of them, by name."""
     modules = (import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__))
     every = [module.PUBLICATION for module in modules if hasattr(module, "PUBLICATION")]
     return {one.name: one for one in sorted(every, key=lambda each: each.name)}
 
 
-def publication(name: str) -> Publication:
+def publication(name: str) -> Publication | TracePublication:
     """The publication of that name.
 
     Raises:

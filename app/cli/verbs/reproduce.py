@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from app.cli.options import Subparsers
-    from app.reproduce.publication import Comparison, Publication, Sources
+    from app.cli.rows import RowFormat
+    from app.reproduce.publication import Comparison, Publication, Published, Sources
 
 EPILOG = """\
 Publications (without NAME they are listed):
@@ -21,9 +22,12 @@ Publications (without NAME they are listed):
   mlperf-v5.0   MLPerf Training 5.0, Llama 3.1 405B: time to train, scaling and MFU from the submitters' own logs, and
                 the claim of more than 50 % MFU judged over both peaks that people use
   elasticflow   GPU-hours of ten clusters of Microsoft, from 69,351 jobs
+  straggler-artifact
+                traces of slow jobs at ByteDance, operation by operation: how slow they were, and whether a node or the
+                shape of the job is to blame
 
-Nothing is downloaded. PATH is what you have downloaded yourself, unchanged: a checkout or a folder of it. The result
-is a warehouse like any other: every verb works on it with --warehouse."""
+Nothing is downloaded. PATH is what you have downloaded yourself, unchanged: a checkout or a folder of it. Jobs and runs
+become a warehouse like any other: every verb works on it with --warehouse."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -50,18 +54,15 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no such publication, or nothing of it below the path.
     """
-    from pathlib import Path
-
-    from app import clock, console
-    from app.cli.run_context import note, progress
-    from app.config.settings import load
+    from app import console
+    from app.cli.rows import RowFormat
     from app.errors import UsageError
-    from app.reproduce.build import build
+    from app.reproduce.publication import TracePublication
     from app.reproduce.registry import publication, publications
 
     if options.name is None:
         for each in publications().values():
-            console.echo(f"{each.name:<13} {each.title}\n{'':<13} files: {each.origin}")
+            console.echo(f"{each.name:<19} {each.title}\n{'':<19} files: {each.origin}")
         return 0
     chosen = publication(options.name)
     if options.path is None:
@@ -70,15 +71,30 @@ def run(options: argparse.Namespace) -> int:
         )
     if not options.path.exists():
         raise UsageError(f"there is no {options.path}\nThe published files are at {chosen.origin}")
+    if isinstance(chosen, TracePublication):
+        rows, left_out = chosen.compare(options.path)
+        _note_left_out(left_out, quiet=options.quiet)
+        _put_rows(RowFormat.of(options), chosen, rows)
+    else:
+        _build_and_put(options, chosen)
+    return 0
+
+
+def _build_and_put(options: argparse.Namespace, chosen: Publication) -> None:
+    from pathlib import Path
+
+    from app import clock
+    from app.cli.run_context import progress
+    from app.config.settings import load
+    from app.reproduce.build import build
+
     folder: Path = options.dir or Path(f"trackside-{chosen.name}")
     settings = load(options.config)
     sources = chosen.read(options.path)
-    for line in sources.left_out:
-        note(f"not read: {line}", quiet=options.quiet)
+    _note_left_out(sources.left_out, quiet=options.quiet)
     with progress(quiet=options.quiet) as report:
         build(sources, folder, settings, now=clock.now(), progress=report)
     _put(options, chosen, sources, folder)
-    return 0
 
 
 def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, folder: Path) -> None:
@@ -92,11 +108,9 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
 
     form = RowFormat.of(options)
     with open_reader(folder / "warehouse") as reader:
-        rows = chosen.compare(reader, sources)
+        _put_rows(form, chosen, chosen.compare(reader, sources))
         if form.form != "table":
-            form.write(_frame(rows))
             return
-        form.put(_shown(rows), title=chosen.title)
         for where, judged in judged_claims(reader, chosen, folder):
             console.echo()
             console.lines_as_made(verdict_lines(judged, where, Terminal.of()))
@@ -105,6 +119,28 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
     console.echo(f"The warehouse: trackside show mfu --by run --warehouse {folder / 'warehouse'}")
     for path in written:
         console.echo(f"The report: {path}")
+
+
+def _note_left_out(lines: list[str], *, quiet: bool) -> None:
+    from app.cli.run_context import note
+
+    for line in lines:
+        note(f"not read: {line}", quiet=quiet)
+
+
+def _put_rows(form: RowFormat, chosen: Published, rows: list[Comparison]) -> None:
+    import textwrap
+
+    from app import console
+    from app.terminal.terminal import Terminal
+
+    if form.form != "table":
+        form.write(_frame(rows))
+        return
+    form.put(_shown([row for row in rows if row.unit]), title=chosen.title)
+    for row in rows:
+        if not row.unit:
+            console.echo(textwrap.fill(f"{row.quantity}: {row.explanation}", Terminal.of().width or 120))
 
 
 def _frame(rows: list[Comparison]) -> pl.DataFrame:
@@ -137,5 +173,6 @@ def _shown(rows: list[Comparison]) -> pl.DataFrame:
 def _cell(value: float | None, unit: str) -> str:
     if value is None:
         return ""
-    rounded = round(value * 100 if unit == "ratio" else value, 2) + 0.0  # no -0.00
-    return f"{rounded:,.2f}"
+    decimals = 3 if unit == "x" else 2
+    rounded = round(value * 100 if unit == "ratio" else value, decimals) + 0.0  # no -0.00
+    return f"{rounded:,.{decimals}f}"
