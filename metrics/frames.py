@@ -105,6 +105,21 @@ OPERATIONS: Schema = {
 chunk of the stage and `place` its place in the model, -1 where the operation belongs to none. Where they are
 null the order of starts numbers, and each stage is one chunk."""
 
+RANK_STEPS: Schema = {
+    "cluster": TEXT,
+    "session": TEXT,
+    "run_id": TEXT,
+    "rank": COUNT,
+    "node": TEXT,
+    "stage": COUNT,
+    "first_step": COUNT,
+    "steps": COUNT,
+    "compute_s": NUMBER,
+    "wait_s": NUMBER,
+}
+"""What a rank computed, and waited for others, in `steps` steps from `first_step` on; `stage` is null where the job has
+no pipeline stages."""
+
 COVERAGE: Schema = {"cluster": TEXT, "started_at": TIME, "ended_at": TIME}
 
 INVENTORY: Schema = {

@@ -208,6 +208,23 @@ def p_at_least(failures: Number, expected: Number) -> Number:
     return _like(np.where(k == 0, 1.0, special.gammainc(k, expected)), failures)
 
 
+def adjusted(p_values: FloatArray) -> FloatArray:
+    """Q values: the false discovery rate at which each would just be flagged; nan stays and does not count.
+
+    Benjamini and Hochberg, J. R. Statist. Soc. B 57 (1995).
+
+    >>> adjusted(np.array([0.01, 0.04, 0.03, np.nan])).round(4).tolist()
+    [0.03, 0.04, 0.04, nan]
+    """
+    testable = np.flatnonzero(~np.isnan(p_values))
+    order = testable[np.argsort(p_values[testable])]
+    n = len(order)
+    stepped = p_values[order] * n / np.arange(1, n + 1)
+    corrected = np.full(len(p_values), np.nan)
+    corrected[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
+    return corrected
+
+
 def _mean_count_limits(failures: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
     """Exact limits of the mean behind a Poisson count; chi2(p, 2k) / 2 is a gamma quantile of shape k."""
     tail = (1 - confidence) / 2

@@ -20,7 +20,7 @@ from metrics.exact import exact_sum
 from metrics.failures.interruptions import MERGE_S
 from metrics.lazy_scipy import special
 from metrics.metric import Metric
-from metrics.statistics import FloatArray, p_at_least
+from metrics.statistics import FloatArray, adjusted, p_at_least
 from metrics.units import DAY_S
 
 if TYPE_CHECKING:
@@ -184,23 +184,6 @@ def _tail(counts: FloatArray, expected: FloatArray, others: FloatArray, share: F
     some = np.maximum(counts, 1)  # of none or more the probability is 1
     conditional = np.where(counts > 0, special.betainc(some, others + 1, share), 1.0)
     return np.maximum(p_at_least(counts, expected), conditional)
-
-
-def adjusted(p_values: FloatArray) -> FloatArray:
-    """Q values: the false discovery rate at which each would just be flagged; nan stays and does not count.
-
-    Benjamini and Hochberg, J. R. Statist. Soc. B 57 (1995).
-
-    >>> adjusted(np.array([0.01, 0.04, 0.03, np.nan])).round(4).tolist()
-    [0.03, 0.04, 0.04, nan]
-    """
-    testable = np.flatnonzero(~np.isnan(p_values))
-    order = testable[np.argsort(p_values[testable])]
-    n = len(order)
-    stepped = p_values[order] * n / np.arange(1, n + 1)
-    corrected = np.full(len(p_values), np.nan)
-    corrected[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0)
-    return corrected
 
 
 def flag_from(counts: FloatArray, exposure: FloatArray, least: int = MIN_FAILURES) -> FloatArray:

@@ -563,3 +563,10 @@ def test_no_value_in_a_supporting_interval_would_refute(
     ends = {statistics.verdict_of_interval(end, end, target, direction) for end in interval}
     assert "undetermined" not in ends  # a value known exactly always decides
     assert ends == ({whole} if whole != "undetermined" else {"supported", "refuted"})
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_adjusted_p_values_are_those_of_scipy(p_values: list[float]) -> None:
+    assert statistics.adjusted(np.array(p_values)) == pytest.approx(
+        stats.false_discovery_control(p_values, method="bh")
+    )

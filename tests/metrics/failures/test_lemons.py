@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from metrics import frames
 from metrics.failures.lemons import (
@@ -18,7 +17,6 @@ from metrics.failures.lemons import (
     HELD,
     KINDS,
     Signals,
-    adjusted,
     detectable_count,
     flag_from,
     lemon_nodes,
@@ -283,11 +281,6 @@ def test_node_is_flagged_from_the_first_count_beyond_chance(result: list[tuple[i
         assert needed >= least
         assert p_above_rest(enough, exposure)[node] <= 0.05 / reported
         assert needed == least or p_above_rest(few, exposure)[node] > 0.05 / reported
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_adjusted_p_values_are_those_of_scipy(p_values: list[float]) -> None:
-    assert adjusted(np.array(p_values)) == pytest.approx(stats.false_discovery_control(p_values, method="bh"))
 
 
 # --- the ranking rate ------------------------------------------------------------------------------------------------
