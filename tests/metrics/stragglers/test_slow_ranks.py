@@ -37,7 +37,7 @@ def test_the_slow_stretch_is_dated() -> None:
     assert row["ratio"] < 1.1
 
 
-def test_answers_do_not_depend_on_the_order_of_rows_and_doubled_rows() -> None:
+def test_order_and_doubles_of_rows_make_no_difference() -> None:
     rows = Fleet(nodes=16, slow=(3,)).rows()
     shuffled = pl.concat([rows, rows.head(500)]).sample(fraction=1, shuffle=True, seed=4)
     assert slow_ranks(shuffled).equals(slow_ranks(rows))
