@@ -43,12 +43,16 @@ class Claimable:
         of: what it is made of, which decides what the claim's scope may name.
         fields: fields of a claim that apply to few metrics, and to this one.
         categories: whether it is made of the ledger's categories, so that a claim can leave one out.
+        required: those of `fields` that every claim on it must state.
+        exclusions: whether a claim can leave out intervals.
     """
 
     method: str
     of: Literal["gpu_time", "capacity", "runs", "attempts"]
     fields: tuple[str, ...] = ()
     categories: bool = True
+    required: tuple[str, ...] = ()
+    exclusions: bool = True
 
 
 @dataclass(frozen=True)

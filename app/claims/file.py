@@ -42,6 +42,9 @@ LONGEST_RUN_H = 1e6
 LONGEST_TARGET = 1e9
 """Days or seconds that no claim has as its target."""
 
+MOST_TOKENS = 1e18
+"""Tokens that no run trains on."""
+
 LONGEST_WINDOW_D = 36_500
 """Days of a rolling window."""
 
@@ -126,7 +129,18 @@ def _data_type(value: str) -> str:
 DataType = Annotated[str, AfterValidator(_data_type)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+Tokens = Annotated[float, Field(gt=0, lt=MOST_TOKENS)]
 Size = Annotated[float, Field(ge=SMALLEST_JOB, lt=LARGEST_JOB)]
+
+
+_MISSING = {
+    ("mttf", "gpus"): "an MTTF holds for one job size: add the number of GPUs, such as gpus = 1024",
+    ("time_to_train", "gpus"): "a time to train holds for one job size: add the number of GPUs, such as gpus = 1024",
+    ("scaling_efficiency", "gpus"): "add the number of GPUs of the larger size, such as gpus = 1024",
+    ("scaling_efficiency", "base_gpus"): "add the number of GPUs that they are compared with, such as base_gpus = 256",
+    ("scaling_efficiency", "scaling"): 'add scaling = "strong" (the same global batch) or "weak" (per GPU)',
+}
+"""What to add where a metric's claim lacks a key that it requires."""
 
 
 class ScopeEntry(BaseModel):
@@ -170,6 +184,14 @@ class ExclusionEntry(BaseModel):
     nodes: Text | None = None
     partition: Text | None = None
     category: Text | None = None
+
+    @field_validator("reason")
+    @classmethod
+    def _can_be_left_out(cls, value: str, info: ValidationInfo) -> str:
+        metric = _metric(info)
+        if metric is not None and not CLAIMABLE[metric].exclusions:
+            raise ValueError(f"{metric} is of whole runs: name them by runs, scope and window instead")
+        return value
 
     @field_validator("nodes", "partition")
     @classmethod
@@ -227,6 +249,11 @@ class ClaimEntry(BaseModel):
     dtype: DataType | None = None
     failure_class: Literal["infrastructure", "unplanned"] | None = None
     population: Literal["pooled", "bucket"] | None = None
+    base_gpus: Size | None = Field(default=None, validate_default=True)
+    scaling: Literal["strong", "weak"] | None = Field(default=None, validate_default=True)
+    basis: Literal["tokens", "time"] | None = None
+    runs: Text | None = None
+    tokens: Tokens | None = None
     window: Text | None = None
     scope: ScopeEntry = ScopeEntry()
     exclusions: tuple[ExclusionEntry, ...] = ()
@@ -268,12 +295,15 @@ class ClaimEntry(BaseModel):
             raise ValueError(f"the target of {metric} is a ratio between 0 and 1, not {value:g}")
         return value
 
-    @field_validator("gpus", "min_run_hours", "flop_convention", "dtype", "failure_class", "population")
+    @field_validator(
+        *("gpus", "min_run_hours", "flop_convention", "dtype", "failure_class", "population"),
+        *("base_gpus", "scaling", "basis", "runs", "tokens"),
+    )
     @classmethod
     def _applies(cls, value: object, info: ValidationInfo) -> object:
         field, metric = cast("str", info.field_name), info.data.get("metric")
-        if field == "gpus" and metric == "mttf" and value is None:
-            raise ValueError("an MTTF holds for one job size: add the number of GPUs, such as gpus = 1024")
+        if metric is not None and value is None and field in CLAIMABLE[metric].required:
+            raise ValueError(_MISSING[metric, field])
         if metric is not None and value is not None and field not in CLAIMABLE[metric].fields:
             of = " and ".join(name for name, claimable in CLAIMABLE.items() if field in claimable.fields)
             raise ValueError(f"it applies to claims on {of} and has no effect on {metric}; leave it out")
@@ -290,6 +320,16 @@ class ClaimEntry(BaseModel):
         except UsageError as error:
             raise ValueError(f"{error}; or a number of days before the end of the data, such as 28d") from None
         return value
+
+    @model_validator(mode="after")
+    def _compares_two_sizes(self) -> ClaimEntry:
+        if self.base_gpus is not None and self.gpus is not None and self.base_gpus >= self.gpus:
+            raise ValueError(f"base_gpus {self.base_gpus:g} is not below gpus {self.gpus:g}: it is the smaller size")
+        if self.scaling == "weak" and self.basis == "time":
+            raise ValueError('weak scaling has no common target: basis = "time" is of strong scaling')
+        if self.tokens is not None and self.scaling is not None and self.basis != "time":
+            raise ValueError('tokens are the target of a time: add basis = "time"')
+        return self
 
     def claim(self) -> Claim:
         """The claim as `metrics.claims` takes it."""
@@ -308,6 +348,11 @@ class ClaimEntry(BaseModel):
             dtype=self.dtype,
             failure_class=self.failure_class or "infrastructure",
             population=self.population or "pooled",
+            base_gpus=self.base_gpus,
+            scaling=self.scaling,
+            basis=self.basis or "tokens",
+            runs=self.runs,
+            tokens=self.tokens,
             scope=Scope(**self.scope.model_dump()),
             window=self.window,
             exclusions=tuple(Exclusion(**each.model_dump()) for each in self.exclusions),

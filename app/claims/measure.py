@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import polars as pl
 
+from app.claims.measure_scaling import scaling_efficiency, time_to_train
 from app.claims.scope import EmptyScopeError, Scoped
 from app.results.capacity import nodes_by_accounting
 from app.results.ettr import ettr_rows, ettr_run_rows, long_enough
@@ -357,3 +358,9 @@ def _mfu_measured(fleet: pl.DataFrame, claim: Claim, unseen: float) -> Measureme
 
 _FAR = 1e4
 """A larger multiple of the logged steps is printed without a number."""
+
+
+# Scaling ---------------------------------------------------------------------------------------------------------
+
+
+METHODS |= {"scaling_efficiency": scaling_efficiency, "time_to_train": time_to_train}

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 AS_READ: Final = "up to"
 """Words of a claim that nothing can refute; what is refuted is the reading of it."""
 
+PEAK_IN_USE: Final = "over the dense peak of the fastest data type in use"
+"""How a claim on an MFU is read that names no data type; another reading has another verdict."""
+
 _MEANINGS: Final[dict[str, Meaning]] = {"supported": "good", "refuted": "bad", "undetermined": "warning"}
 _CONTROLS: Final = escapes()
 _ALL: Final = RowOptions(every=True)
@@ -89,7 +92,7 @@ def _measured(judged: Judged) -> str:
     """The number with what it lies between."""
     result, unit = judged.measured, judged.claim.unit
     value = measured(result.value, unit, null=NOTHING)
-    if result.low is None:
+    if result.low is None or (result.low == result.high == result.value):
         return value
     between = f"{measured(result.low, unit)} to {_high(judged, 1)}"
     return between if result.value is None else f"{value} ({between})"
@@ -110,6 +113,7 @@ def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
     for each in judged:
         claim = each.claim
         known = [f"only {claim.narrowed}"] if claim.narrowed else []
+        known += [PEAK_IN_USE] if claim.metric == "mfu" and claim.dtype is None else []
         known += [f"left out {one.words()}" for one in claim.exclusions]
         known += (
             [f"to decide: {each.measured.needed}"] if each.verdict == "undetermined" and each.measured.needed else []

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -21,10 +20,12 @@ import polars as pl
 from app.errors import UsageError
 from app.reproduce.publication import Comparison, Publication, Sources, computed_windows
 from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
+from app.results.scaling import scaling_runs
 from ingest.files.input import Input
-from ingest.runlog.formats.mlperf import MODELS, RUN_START, RUN_STOP, translate
+from ingest.runlog.formats.mlperf import MODELS, translate
 from ingest.runlog.parse import parse_runlog
 from metrics.mfu.mfu import step_mfu
+from metrics.scaling.target import time_to_train, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,10 +49,13 @@ PUBLISHED_MIN: Final[Mapping[tuple[str, int], float]] = {
 }
 """Published times to train of Llama 3.1 405B in round 5.0, in minutes, by submitter and GPUs."""
 
+ROUNDING: Final = 0.005
+"""Minutes by which a published time may be rounded down."""
+
 THOUSAND: Final = 1024
 """GPUs from which a vendor's claim about thousand-GPU clusters holds."""
 
-_CLAIM: Final = """
+_MFU_CLAIM: Final = """
 [[claim]]
 id = "mfu_{dtype}"
 metric = "mfu"
@@ -65,8 +69,51 @@ dtype = "{dtype}"
 scope = {{ gpus_min = {gpus} }}
 """
 
-CLAIMS: Final = "".join(_CLAIM.format(dtype=dtype, name=dtype.upper(), gpus=THOUSAND) for dtype in ("fp8", "bf16"))
-"""The vendor's claim in both readings that people use: over the peak of the data type in use, and over BF16's."""
+_SCALING_CLAIM: Final = """
+[[claim]]
+id = "scaling"
+metric = "scaling_efficiency"
+quoted = "{share:.0%} scaling efficiency from {few:,} to {many:,} GPUs"
+read_as = "GPU-time to the target on {few:,} GPUs is at least {share:.0%} of that on {many:,}; the batch may differ."
+kind = "capability"
+target = {share}
+direction = "at_least"
+scaling = "strong"
+basis = "time"
+base_gpus = {few}
+gpus = {many}
+"""
+
+_TIME_CLAIM: Final = """
+[[claim]]
+id = "time_{gpus}"
+metric = "time_to_train"
+quoted = "{minutes} min on {gpus:,} GPUs"
+read_as = "The official time, mean of the runs x scaling factor, is {minutes} min when rounded, or less."
+kind = "delivered"
+target = {seconds}
+direction = "at_most"
+gpus = {gpus}
+"""
+
+PUBLISHED_SCALING: Final[Mapping[str, tuple[int, int, float]]] = {"IBM-CoreWeave-NVIDIA": (512, 2496, 0.9)}
+"""Published scaling efficiencies by submitter: fewest and most GPUs, and the efficiency."""
+
+
+def claims(sources: Sources, cluster: str) -> str:
+    """The claims on a submitter: MFU over both peaks that people use, its scaling, its published times."""
+    sizes = {facts["n_gpus"] for _, facts in sources.run_logs if facts["cluster"] == cluster}
+    dtypes = ("fp8", "bf16") if max(sizes) >= THOUSAND else ()
+    texts = [_MFU_CLAIM.format(dtype=dtype, name=dtype.upper(), gpus=THOUSAND) for dtype in dtypes]
+    few, many, share = PUBLISHED_SCALING.get(cluster, (0, 0, 0.0))
+    texts += [_SCALING_CLAIM.format(few=few, many=many, share=share)] if {few, many} <= sizes else []
+    published = [(gpus, minutes) for (name, gpus), minutes in PUBLISHED_MIN.items() if name == cluster]
+    texts += [
+        _TIME_CLAIM.format(gpus=gpus, minutes=minutes, seconds=(minutes + ROUNDING) * 60)
+        for gpus, minutes in published
+        if gpus in sizes
+    ]
+    return "".join(texts)
 
 
 def read(path: Path) -> Sources:
@@ -133,6 +180,7 @@ def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
         "n_gpus": gpus,
         "gpu_model": described["gpu_model"],
         "dtype": DTYPE,
+        "time_factor": _factor(log.parent / "scaling.json"),
     }
     try:
         parsed = parse_runlog(translate(Input(str(log)).whole(), facts).data, origin=str(log))
@@ -147,7 +195,6 @@ def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
     held = f"gres/gpu={gpus},node={nodes}"
     sources.accounting.append((number, number, cluster, *who, begin, begin, begin, end, nodes, names, held))
     sources.run_logs.append((log, facts))
-    sources.facts[facts["run_id"]] = _factor(log.parent / "scaling.json")
 
 
 def _factor(path: Path) -> float:
@@ -158,13 +205,13 @@ def _factor(path: Path) -> float:
         return 1.0
 
 
-def compare(reader: Reader, sources: Sources) -> list[Comparison]:
+def compare(reader: Reader, _: Sources) -> list[Comparison]:
     """Time to train, scaling and MFU by the number of GPUs, of each submitter."""
-    return [row for window in computed_windows(reader) for row in _of_submitter(reader, window, sources)]
+    return [row for window in computed_windows(reader) for row in _of_submitter(reader, window)]
 
 
-def _of_submitter(reader: Reader, window: Window, sources: Sources) -> list[Comparison]:
-    minutes = _minutes(reader, window, sources)
+def _of_submitter(reader: Reader, window: Window) -> list[Comparison]:
+    minutes = _minutes(scaling_runs(reader, window))
     steps = kept_steps(reader, window)
     return [
         *_times(window.cluster, minutes),
@@ -175,17 +222,10 @@ def _of_submitter(reader: Reader, window: Window, sources: Sources) -> list[Comp
     ]
 
 
-def _minutes(reader: Reader, window: Window, sources: Sources) -> dict[int, float]:
+def _minutes(runs: pl.DataFrame) -> dict[int, float]:
     """Official time to train in minutes by GPUs: the mean of the runs, scaled as MLPerf does."""
-    events = reader.table("run_events").filter(pl.col("cluster") == window.cluster)
-    begun = events.filter(pl.col("kind") == RUN_START).select("run_id", begun="ts")
-    stopped = events.filter((pl.col("kind") == RUN_STOP) & (pl.col("detail") == "success")).join(begun, on="run_id")
-    sizes = reader.table("run_sessions").select("cluster", "run_id", "n_gpus").unique()
-    times: dict[int, list[float]] = {}
-    for row in stopped.join(sizes, on=["cluster", "run_id"]).iter_rows(named=True):
-        length_s = (row["ts"] - row["begun"]).total_seconds()
-        times.setdefault(int(row["n_gpus"]), []).append(length_s * sources.facts[row["run_id"]] / 60)
-    return {gpus: fmean(each) for gpus, each in sorted(times.items())}
+    means = {int(gpus): time_to_train(some) for (gpus,), some in timed(runs).group_by("n_gpus")}
+    return {gpus: mean.value / 60 for gpus, mean in sorted(means.items()) if mean is not None}
 
 
 def _times(cluster: str, minutes: Mapping[int, float]) -> Iterator[Comparison]:
@@ -252,5 +292,5 @@ PUBLICATION: Final = Publication(
     "github.com/mlcommons/training_results_v5.0 (Apache-2.0)",
     read,
     compare,
-    CLAIMS,
+    claims,
 )

@@ -98,12 +98,12 @@ class Publication(Published):
     Attributes:
         read: the files below a path as sources.
         compare: the published numbers and ours, from the computed warehouse and what was read.
-        claims: the claims to be judged, as a claims file; empty if there are none.
+        claims: the claims on a cluster that are judged, as a claims file; empty if there are none.
     """
 
     read: Callable[[Path], Sources]
     compare: Callable[[Reader, Sources], list[Comparison]]
-    claims: str = ""
+    claims: Callable[[Sources, str], str] = lambda _sources, _cluster: ""
 
 
 def computed_windows(reader: Reader) -> list[Window]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from app.claims.file import read_claims
 from app.claims.verify import verify
@@ -15,36 +15,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from app.reproduce.publication import Publication
+    from app.reproduce.publication import Publication, Sources
+    from app.window import Window
     from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
-CLAIMS_FILE: Final = "claims.toml"
 
-
-def judged_claims(reader: Reader, publication: Publication, folder: Path) -> Iterator[tuple[str, list[Judged]]]:
-    """The verdicts of each cluster, with its name and interval; nothing where the publication claims nothing."""
-    if not publication.claims:
-        return
-    path = _claims_file(publication, folder)
-    for window in computed_windows(reader):
+def judged_claims(
+    reader: Reader, publication: Publication, sources: Sources, folder: Path
+) -> Iterator[tuple[str, list[Judged]]]:
+    """The verdicts of each cluster that something is claimed of, with its name and interval."""
+    for window, path in _claimed(reader, publication, sources, folder):
         yield f"{window.cluster} {iso(window.since)} to {iso(window.until)}", verify(reader, window, read_claims(path))
 
 
-def write_reports(reader: Reader, publication: Publication, folder: Path) -> list[Path]:
-    """Write the SLA report of each cluster into the folder; none where the publication claims nothing."""
-    if not publication.claims:
-        return []
+def write_reports(reader: Reader, publication: Publication, sources: Sources, folder: Path) -> list[Path]:
+    """Write the SLA report of each cluster that something is claimed of into the folder."""
     written = []
-    for window in computed_windows(reader):
+    for window, path in _claimed(reader, publication, sources, folder):
         target = folder / f"sla-{window.cluster}.html"
-        period = f"{iso(window.since)}..{iso(window.until)}"
-        write_sla(reader, window, period, _claims_file(publication, folder), target, "html")
+        write_sla(reader, window, f"{iso(window.since)}..{iso(window.until)}", path, target, "html")
         written.append(target)
     return written
 
 
-def _claims_file(publication: Publication, folder: Path) -> Path:
-    path = folder / CLAIMS_FILE
-    write_file(path, publication.claims.lstrip().encode())
-    return path
+def _claimed(reader: Reader, publication: Publication, sources: Sources, folder: Path) -> Iterator[tuple[Window, Path]]:
+    """Each cluster's window, and the file with the claims on it."""
+    for window in computed_windows(reader):
+        text = publication.claims(sources, window.cluster)
+        if text:
+            path = folder / f"claims-{window.cluster}.toml"
+            write_file(path, text.lstrip().encode())
+            yield window, path

@@ -17,6 +17,8 @@ from metrics.mfu.mfu import FACTS, fleet, mixes, step_mfu, summary
 from metrics.mfu.wall import allocated, run_mfu
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.results.runs.run_logs import Logs
     from app.window import Source, Window
     from metrics.mfu.flops import Convention, Measure
@@ -41,12 +43,12 @@ def step_mfu_rows(
     return step_mfu(kept_steps(source, window), convention=used, measure=measure, peak_dtype=dtype)
 
 
-def kept_steps(source: Source, window: Window) -> pl.DataFrame:
+def kept_steps(source: Source, window: Window, facts: Sequence[str] = FACTS) -> pl.DataFrame:
     """Kept steps that began in the window, with the facts of their sessions."""
-    return with_facts(computed_logs(source, window.cluster), window).filter("kept")
+    return with_facts(computed_logs(source, window.cluster), window, facts).filter("kept")
 
 
-def with_facts(known: tuple[Logs, pl.DataFrame], window: Window) -> pl.DataFrame:
+def with_facts(known: tuple[Logs, pl.DataFrame], window: Window, facts: Sequence[str] = FACTS) -> pl.DataFrame:
     """Executions of steps that began in the window, with the facts of their sessions and the GPUs they were allocated.
 
     Where several programs log in one attempt, which of its GPUs each one has only its log tells.
@@ -54,12 +56,13 @@ def with_facts(known: tuple[Logs, pl.DataFrame], window: Window) -> pl.DataFrame
     Args:
         known: as `app.results.runs.run_logs.computed_logs` returns them.
         window: where the steps begin.
+        facts: columns of the sessions.
     """
     logs, executed = known
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
     inside = executed.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
-    facts = logs.sessions.with_columns(_gpus())
-    return inside.join(facts.select("session", *FACTS, "logged_gpus"), on="session").with_columns(run_id="run")
+    sessions = logs.sessions.with_columns(_gpus())
+    return inside.join(sessions.select("session", *facts, "logged_gpus"), on="session").with_columns(run_id="run")
 
 
 def _gpus() -> tuple[pl.Expr, pl.Expr]:

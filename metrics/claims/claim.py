@@ -84,8 +84,10 @@ class Claim:
     refuted as they stand. `failure_class` and `population` are of an MTTF: which interruptions count, and whether jobs
     of all sizes are evidence for the claimed one (pooled, by the number of GPUs) or only those within 6.25 % of it
     (bucket). `flop_convention` and `dtype` are of an MFU: how FLOP are counted, and whose dense peak they are put over
-    (None: the configured convention, and the fastest data type that the run's log names). `window` is the claim's own
-    period, in the words of the claims file.
+    (None: the configured convention, and the fastest data type that the run's log names). `base_gpus`, `scaling` and
+    `basis` are of a scaling efficiency: the smaller size, what both sizes have in common, and what is compared. `runs`
+    is a pattern of run ids (`llama-*`), `tokens` the target of a time to train that no log records. `window` is the
+    claim's own period, in the words of the claims file.
     """
 
     id: str
@@ -102,6 +104,11 @@ class Claim:
     dtype: str | None = None
     failure_class: Literal["infrastructure", "unplanned"] = "infrastructure"
     population: Literal["pooled", "bucket"] = "pooled"
+    base_gpus: float | None = None
+    scaling: Literal["strong", "weak"] | None = None
+    basis: Literal["tokens", "time"] = "tokens"
+    runs: str | None = None
+    tokens: float | None = None
     scope: Scope = Scope()
     window: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
@@ -116,6 +123,7 @@ class Claim:
         if self.metric == "mttf":
             parts += ["all unplanned failures" if self.failure_class == "unplanned" else None]
             parts += ["jobs of that size only" if self.population == "bucket" else None]
+        parts += [f"runs {self.runs}" if self.runs else None]
         return ", ".join(each for each in parts if each) or None
 
 

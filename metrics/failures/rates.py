@@ -286,7 +286,13 @@ METRICS = (
     Metric(
         name="mttf",
         unit="d",
-        claim=Claimable("mttf", of="attempts", fields=("gpus", "failure_class", "population"), categories=False),
+        claim=Claimable(
+            "mttf",
+            of="attempts",
+            fields=("gpus", "failure_class", "population"),
+            required=("gpus",),
+            categories=False,
+        ),
         title="MTTF",
         show="mttf",
         judged=True,

@@ -109,12 +109,12 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
     form = RowFormat.of(options)
     with open_reader(folder / "warehouse") as reader:
         _put_rows(form, chosen, chosen.compare(reader, sources))
+        written = write_reports(reader, chosen, sources, folder)
         if form.form != "table":
             return
-        for where, judged in judged_claims(reader, chosen, folder):
+        for where, judged in judged_claims(reader, chosen, sources, folder):
             console.echo()
             console.lines_as_made(verdict_lines(judged, where, Terminal.of()))
-        written = write_reports(reader, chosen, folder)
     console.echo()
     console.echo(f"The warehouse: trackside show mfu --by run --warehouse {folder / 'warehouse'}")
     for path in written:

@@ -220,6 +220,8 @@ def test_without_data_nothing_is_judged(patchy: Path) -> None:
         verifying.verify(reader, Window("c", *parse_period("2026-12")), [])
 
 
+SCALING = {"metric": "scaling_efficiency", "gpus": 8.0, "base_gpus": 4.0, "scaling": "weak"}
+
 # --- the file ----------------------------------------------------------------------------------------------
 
 
@@ -231,8 +233,25 @@ def test_without_data_nothing_is_judged(patchy: Path) -> None:
             "claim 1.gpus: an MTTF holds for one job size: add the number of GPUs",
         ),
         ({"metric": "mttf", "gpus": 0.0}, "claim 1.gpus: "),
+        ({"metric": "time_to_train", "target": 60.0}, "claim 1.gpus: a time to train holds for one job size"),
+        ({"metric": "time_to_train", "gpus": 8.0, "target": 60.0, "scaling": "weak"}, "claim 1.scaling: it applies to"),
+        ({"metric": "time_to_train", "gpus": 8.0, "target": 60.0, "tokens": 0.0}, "claim 1.tokens: "),
+        ({"metric": "scaling_efficiency", "gpus": 8.0, "scaling": "weak"}, "claim 1.base_gpus: add the number of GPUs"),
+        ({"metric": "scaling_efficiency", "gpus": 8.0, "base_gpus": 4.0}, "claim 1.scaling: add scaling = "),
+        ({**SCALING, "base_gpus": 8.0}, "claim 1: base_gpus 8 is not below gpus 8"),
+        ({**SCALING, "basis": "time"}, "claim 1: weak scaling has no common target"),
+        ({**SCALING, "tokens": 1e9}, "claim 1: tokens are the target of a time"),
+        ({**SCALING, "target": 90.0}, "claim 1.target: the target of scaling_efficiency is a ratio between 0 and 1"),
+        ({**SCALING, "scope": {"nodes": "n1"}}, "claim 1.scope.nodes: scaling_efficiency cannot be limited by nodes"),
+        (
+            {**SCALING, "exclusions": [{"reason": "x", "from": "2026-09-01", "until": "2026-10-01"}]},
+            "claim 1.exclusions.1.reason: scaling_efficiency is of whole runs",
+        ),
         ({"metric": "mttf", "gpus": math.inf}, "claim 1.gpus: "),
-        ({"gpus": 8.0}, "claim 1.gpus: it applies to claims on mttf and has no effect on ettr; leave it out"),
+        (
+            {"gpus": 8.0},
+            "claim 1.gpus: it applies to claims on mttf and scaling_efficiency and time_to_train and has",
+        ),
         ({"metric": "occupancy", "min_run_hours": 24.0}, "claim 1.min_run_hours: it applies to claims on ettr and "),
         ({"min_run_hours": math.nan}, "claim 1.min_run_hours: "),
         ({"min_run_hours": math.inf}, "claim 1.min_run_hours: "),

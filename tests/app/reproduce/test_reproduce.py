@@ -85,6 +85,7 @@ def test_verdicts_and_reports_are_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "mfu_fp8" in done.stdout
     assert "mfu_bf16" in done.stdout
+    assert "time_" not in done.stdout  # nothing is published of this submitter
     assert (tmp_path / "out" / "sla-Acme.html").exists()
 
 
@@ -198,6 +199,99 @@ def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
     assert [row["published"] for row in times] == [121.28, 62.06, 44.32, 32.65, 27.32]
     assert round(rows["strong scaling, 512 to 2,496 GPUs", "by official time"]["computed"], 4) == 0.9105
     assert round(rows["MFU, 1,024 GPUs and more", "palm_full, dense FP8 peak"]["computed"], 4) == 0.3750
+    verdicts = verdicts_of(tmp_path / "out", "IBM-CoreWeave-NVIDIA")
+    times = {f"time_{gpus}": "supported" for gpus in (512, 1024, 1536, 2048, 2496)}
+    assert verdicts == {"mfu_fp8": "refuted", "mfu_bf16": "supported", "scaling": "supported", **times}
+
+
+def verdicts_of(folder: Path, cluster: str) -> dict[str, str]:
+    """The verdicts on a cluster's claims, by `trackside verify` on the warehouse and the claims that were written."""
+    claims = ("--claims", str(folder / f"claims-{cluster}.toml"), "--warehouse", str(folder / "warehouse"))
+    done = trackside("verify", "--cluster", cluster, *claims, "--format", "json")
+    return {row["claim"]: row["verdict"] for row in json.loads(done.stdout)}
+
+
+CLAIMS = """
+[[claim]]
+id = "strong"
+metric = "scaling_efficiency"
+quoted = "q"
+read_as = "r"
+kind = "delivered"
+target = 0.9
+direction = "at_least"
+scaling = "strong"
+gpus = 32
+base_gpus = 16
+
+[[claim]]
+id = "by_time"
+metric = "scaling_efficiency"
+quoted = "q"
+read_as = "r"
+kind = "delivered"
+target = 1.1
+direction = "at_most"
+scaling = "strong"
+basis = "time"
+gpus = 32
+base_gpus = 16
+
+[[claim]]
+id = "capability"
+metric = "time_to_train"
+quoted = "q"
+read_as = "r"
+kind = "capability"
+target = 300
+direction = "at_most"
+gpus = 16
+
+[[claim]]
+id = "to_tokens"
+metric = "time_to_train"
+quoted = "q"
+read_as = "r"
+kind = "delivered"
+target = 60
+direction = "at_most"
+gpus = 32
+tokens = 589824
+runs = "large/*"
+
+[[claim]]
+id = "no_such_size"
+metric = "time_to_train"
+quoted = "q"
+read_as = "r"
+kind = "delivered"
+target = 60
+direction = "at_most"
+gpus = 64
+"""
+
+
+def test_scaling_and_time_to_train_are_judged_as_any_claim(results: Path, tmp_path: Path) -> None:
+    rows_of("mlperf-v5.0", results, tmp_path / "out")
+    path = tmp_path / "claims.toml"
+    path.write_text(CLAIMS.replace("target = 1.1", "target = 1.0"))
+    where = ("--claims", str(path), "--warehouse", str(tmp_path / "out" / "warehouse"))
+    judged = {row["claim"]: row for row in json.loads(trackside("verify", *where, "--format", "json").stdout)}
+    # 12 sequences in 20 s on 16 GPUs, in 10 s on 32: each GPU does as much
+    assert judged["strong"]["value"] == pytest.approx(1.0)
+    # 200 s x 1.5 to the target on 16 GPUs, 140 s on 32
+    assert judged["by_time"]["value"] == pytest.approx(300 * 16 / (140 * 32))
+    assert judged["capability"]["value"] == pytest.approx(300.0)
+    assert judged["to_tokens"]["value"] == pytest.approx(60.0 + 40.0)  # six steps, an evaluation after the third
+    assert "runs of 64 GPUs that reached a target" in judged["no_such_size"]["needed"]
+    assert {name: row["verdict"] for name, row in judged.items()} == {
+        "strong": "supported",
+        "by_time": "refuted",
+        "capability": "supported",
+        "to_tokens": "refuted",
+        "no_such_size": "undetermined",
+    }
+    assert judged["strong"]["beside"] == ["global batch 12 and 12"]
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ def test_statistics_are_left_to_explain(root: Path) -> None:
 def test_verify_prints_a_line_a_claim_and_the_file_to_start_from(root: Path) -> None:
     where = ("--warehouse", str(root))
     short, full = (trackside("verify", *more, *where).stdout for more in ((), ("--explain",)))
-    assert short.splitlines()[0].startswith("6 claims: ")
+    assert short.splitlines()[0].startswith("7 claims: ")
     assert "refuted as read  goodput" in short
     assert "read as " not in short
     assert "  read as    In the period" in full

@@ -1,0 +1,127 @@
+"""The measurement of claims about scaling: the efficiency of a larger size, and the time to train."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from app.results.scaling import scaling_runs
+from metrics.claims.verdict import Claim, Measurement
+from metrics.scaling.efficiency import by_time, by_tokens, comparable, size_of, sizes
+from metrics.scaling.target import REACHED, timed, whole
+from metrics.scaling.target import time_to_train as mean_time
+
+if TYPE_CHECKING:
+    from app.claims.scope import Scoped
+    from app.window import Source, Window
+    from metrics.scaling.estimate import Estimate
+
+MOST_NAMED = 5
+"""Recipes that a message names."""
+
+
+def scaling_efficiency(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+    """The efficiency of `gpus` over `base_gpus`, for the one recipe and the one pair of batches that fit the claim."""
+    runs = _runs(source, window, claim, scoped)
+    if claim.basis == "time":
+        runs = timed(runs)
+    pairs = [pair for (_,), recipe in _by_recipe(runs) for pair in _pairs(recipe, claim)]
+    if len(pairs) != 1:
+        return Measurement(n=0, needed=_pair_needed(pairs, claim))
+    few, many = pairs[0]
+    result = (by_time if claim.basis == "time" else by_tokens)(few, many)
+    if result is None:
+        return Measurement(n=0, needed="runs of both sizes with tokens and times in their logs")
+    return replace(_measured(claim, result), beside=_bookkeeping(few, many))
+
+
+def time_to_train(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
+    """The mean time to train of the runs of the claim's size that reached the target; they are of one recipe."""
+    runs = _of_size(whole(_runs(source, window, claim, scoped)), claim.gpus)
+    recipes = _by_recipe(timed(runs))
+    what = "a target in their log" if claim.tokens is None else f"{claim.tokens:,.4g} tokens"
+    if not recipes:
+        return Measurement(n=0, needed=f"runs of {claim.gpus:g} GPUs that reached {what}")
+    if len(recipes) > 1:
+        return Measurement(n=0, needed=_one_recipe([str(label) for (label,), _ in recipes]))
+    result = mean_time(recipes[0][1])
+    if result is None:
+        return Measurement(n=0, needed=f"runs of {claim.gpus:g} GPUs with a time above zero")
+    missed = runs.filter(pl.col("seconds").is_null())["run_id"].n_unique()
+    beside = (f"{missed} more run(s) of this size did not reach {what}; they are not in the mean",) if missed else ()
+    return replace(_measured(claim, result), beside=beside)
+
+
+def _runs(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> pl.DataFrame:
+    """The runs in the claim's scope, with the pattern of run ids that it names."""
+    runs = scaling_runs(source, window, tokens=claim.tokens)
+    if scoped is not None:
+        runs = runs.join(scoped.runs(), on="run_id", how="semi", maintain_order="left")
+    if claim.runs is None:
+        return runs
+    names = [name for name in runs["run_id"].unique() if fnmatch.fnmatchcase(name, claim.runs)]
+    return runs.filter(pl.col("run_id").is_in(names))
+
+
+def _by_recipe(runs: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
+    return list(runs.group_by("label", maintain_order=True))
+
+
+def _of_size(runs: pl.DataFrame, gpus: float | None) -> pl.DataFrame:
+    return runs.filter(pl.col("n_gpus") == gpus)
+
+
+def _pairs(recipe: pl.DataFrame, claim: Claim) -> list[tuple[pl.DataFrame, pl.DataFrame]]:
+    """The smaller and the larger size that the claim compares; by time all batches of a size are one."""
+    few, many = _of_size(recipe, claim.base_gpus), _of_size(recipe, claim.gpus)
+    if claim.basis == "time":
+        return [(few, many)] if few.height and many.height else []
+    return [
+        (small, large)
+        for small in sizes(few)
+        for large in sizes(many)
+        if comparable(size_of(small), size_of(large), claim.scaling or "strong")
+    ]
+
+
+def _pair_needed(pairs: list[tuple[pl.DataFrame, pl.DataFrame]], claim: Claim) -> str:
+    """Why there is not exactly one pair of sizes to compare."""
+    if pairs:
+        return _one_recipe([str(few["label"][0]) for few, _ in pairs])
+    common = "the target" if claim.basis == "time" else "batch" if claim.scaling == "strong" else "batch per GPU"
+    reached = " that reached it" if claim.basis == "time" else ""
+    return (
+        f"logged runs of {claim.base_gpus:g} and of {claim.gpus:g} GPUs with the same recipe, with {common} in "
+        f"common{reached}"
+    )
+
+
+def _one_recipe(labels: list[str]) -> str:
+    more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+    return f"one recipe and batch, and several fit: {'; '.join(labels[:MOST_NAMED])}{more}. Name runs: runs = PATTERN"
+
+
+def _measured(claim: Claim, result: Estimate) -> Measurement:
+    """A delivered claim is about these runs themselves; a capability about further ones."""
+    logged = Measurement(result.value, n=result.n, level="L1: logs", evidence=(("log", 1.0),))
+    if claim.kind == "delivered":
+        return replace(logged, low=result.value, high=result.value, method=f"the {result.over}' own value")
+    low, high = result.interval() or (None, None)
+    method = f"t interval of the logarithm over {result.over}, 95 %"
+    return replace(logged, low=low, high=high, needed="more runs of each size", method=method)
+
+
+def _bookkeeping(few: pl.DataFrame, many: pl.DataFrame) -> tuple[str, ...]:
+    """What else changed between the sizes: global batch and learning rate, stated and not judged."""
+    texts = [f"global batch {_values(few, 'batch')} and {_values(many, 'batch')}"]
+    rates = _values(few, "learning_rate"), _values(many, "learning_rate")
+    texts += [f"learning rate {rates[0]} and {rates[1]}"] if rates != ("unknown", "unknown") else []
+    reached = ", ".join(sorted({each for each in many["status"].drop_nulls() if each != REACHED}))
+    return ("; ".join(texts), *([f"ended otherwise: {reached}"] if reached else []))
+
+
+def _values(runs: pl.DataFrame, name: str) -> str:
+    return ", ".join(f"{each:.4g}" for each in runs[name].drop_nulls().unique().sort()) or "unknown"

@@ -1,0 +1,1 @@
+"""Scaling: what the same recipe gains from more GPUs."""
