@@ -200,8 +200,8 @@ def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
     assert round(rows["strong scaling, 512 to 2,496 GPUs", "by official time"]["computed"], 4) == 0.9105
     assert round(rows["MFU, 1,024 GPUs and more", "palm_full, dense FP8 peak"]["computed"], 4) == 0.3750
     verdicts = verdicts_of(tmp_path / "out", "IBM-CoreWeave-NVIDIA")
-    times = {f"time_{gpus}": "supported" for gpus in (512, 1024, 1536, 2048, 2496)}
-    assert verdicts == {"mfu_fp8": "refuted", "mfu_bf16": "supported", "scaling": "supported", **times}
+    of_times = {f"time_{gpus}": "supported" for gpus in (512, 1024, 1536, 2048, 2496)}
+    assert verdicts == {"mfu_fp8": "refuted", "mfu_bf16": "supported", "scaling": "supported", **of_times}
 
 
 def verdicts_of(folder: Path, cluster: str) -> dict[str, str]:
