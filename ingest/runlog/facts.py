@@ -9,6 +9,7 @@ import msgspec
 
 from ingest.errors import OptionError, shorten
 from ingest.runlog.lines import Run
+from ingest.runlog.series import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,19 +67,19 @@ def stated(settings: Iterable[str]) -> dict[str, Any]:
         name, equals, value = setting.partition("=")
         if not equals:
             raise OptionError(f"--set {setting}: write NAME=VALUE, such as n_gpus=16")
-        if name not in NAMES:
-            raise OptionError(f"--set {setting}: there is no fact {name!r}; there are: {', '.join(NAMES)}")
+        if name not in {*NAMES, *KEYS}:
+            raise OptionError(f"--set {setting}: there is no fact {name!r}; there are: {', '.join((*NAMES, *KEYS))}")
         facts[name] = value.strip()
     return _converted(facts)
 
 
 def _converted(facts: dict[str, Any]) -> dict[str, Any]:
     try:
-        run = msgspec.convert({"run_id": "", "t": 0.0, "type": "run"} | facts, Run, strict=False)
+        run = msgspec.convert(_NO_RUN | facts, Run, strict=False)
     except msgspec.ValidationError as error:
         message, _, path = str(error).replace("`", "").partition(" - at $.")
         raise OptionError(f"--set {path}={facts.get(path)}: {message}") from None
-    return {name: getattr(run, name) for name in facts}
+    return {name: facts[name] if name in KEYS else getattr(run, name) for name in facts}
 
 
 def of_model(path: Path) -> dict[str, Any]:
@@ -93,12 +94,20 @@ def of_model(path: Path) -> dict[str, Any]:
         raise OptionError(f"--model {path}: {shorten(str(error))}") from None
     if not isinstance(content, dict):
         raise OptionError(f"--model {path}: not a JSON object")
-    content = content.get("text_config", content) if isinstance(content.get("text_config"), dict) else content
+    sizes = sizes_of(content)
+    if sizes is None:
+        raise OptionError(f"--model {path}: no sizes of a model in it (config.json of Hugging Face, or params.json)")
+    return sizes
+
+
+def sizes_of(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The sizes of a model from the contents of its file; None where they are not in it."""
+    content = content["text_config"] if isinstance(content.get("text_config"), dict) else content
     keys = _PARAMS_JSON if "n_layers" in content and "dim" in content else _HUGGING_FACE
     facts = {name: _first(content, among) for name, among in keys.items()}
     known: dict[str, Any] = {name: value for name, value in facts.items() if value is not None}
     if not {"layers", "hidden"} <= known.keys():
-        raise OptionError(f"--model {path}: no sizes of a model in it (config.json of Hugging Face, or params.json)")
+        return None
     heads, hidden = known.get("heads"), known["hidden"]
     if "head_dim" not in known and heads and hidden % heads == 0:
         known["head_dim"] = hidden // heads
@@ -107,6 +116,32 @@ def of_model(path: Path) -> dict[str, Any]:
     kind = str(content.get("model_type", "llama" if keys is _PARAMS_JSON else ""))
     gated = {"gated": True} if kind.startswith(GATED) else {}
     return {"params": _params(known | gated), **known, **gated}
+
+
+RECORDED: Final = tuple(
+    name for name in NAMES if name not in {"run_id", "job_id", "scheduler", "node", "flop_convention"}
+)
+"""Facts that a configuration records under these names. Its `scheduler` is one of learning rates."""
+
+
+def recorded(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts in the configuration that a training program recorded of itself: ours by name, and Hugging Face's.
+
+    >>> recorded({"seq_len": 128, "hidden": [64, 64], "bf16": True, "scheduler": "cosine"})
+    {'dtype': 'bf16', 'seq_len': 128}
+    """
+    types = [name for name in ("bf16", "fp16") if config.get(name) is True]
+    facts: dict[str, Any] = {**(sizes_of(config) or {}), **({"dtype": types[0]} if len(types) == 1 else {})}
+    for name in RECORDED:
+        if config.get(name) is not None:
+            try:
+                facts |= {name: getattr(msgspec.convert({**_NO_RUN, name: config[name]}, Run), name)}
+            except msgspec.ValidationError:
+                continue
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+_NO_RUN: Final = {"run_id": "", "t": 0.0, "type": "run"}
 
 
 def _params(sizes: Mapping[str, Any]) -> int | None:

@@ -104,7 +104,14 @@ class Event(msgspec.Struct, tag_field="type", tag="event"):
     detail: str | None = None
 
 
-Line = Run | Step | Ckpt | Event
+class Rejected(msgspec.Struct, tag_field="type", tag="rejected"):
+    """What a log of another format has in this place, and why it cannot be used; no program writes it."""
+
+    reason: str
+    raw: str = ""
+
+
+Line = Run | Step | Ckpt | Event | Rejected
 
 STRICT: Final = msgspec.json.Decoder(Line)
 """Reads a line that is plainly right."""

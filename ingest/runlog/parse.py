@@ -89,6 +89,7 @@ from ingest.runlog.lines import (
     Ckpt,
     Line,
     RefusedLineError,
+    Rejected,
     Run,
     Step,
     convert,
@@ -217,6 +218,9 @@ class _Log:
 
     def add(self, number: int, line: Line) -> None:
         """Book one line that was understood."""
+        if isinstance(line, Rejected):
+            self.refuse(number, line.reason, line.raw.encode())
+            return
         if isinstance(line, Run):
             self.open, self.lost_at = False, number
             cluster = self.cluster if text_or_none(line.job_id) is None else self.cluster_of_jobs

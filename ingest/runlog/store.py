@@ -11,7 +11,8 @@ import polars as pl
 
 from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.runlog.formats.registry import chunks_of_run_log
+from ingest.runlog.folders import logs_below
+from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
 from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, read_runlog
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
@@ -51,7 +52,7 @@ def ingest_files(
 
     Args:
         writer: the warehouse.
-        files: names of files; `-` is standard input.
+        files: names of files, and of folders with logs; `-` is standard input.
         cluster: of sessions that name none; if None, those with a job id are of the only cluster with accounting, and
             all others of `LOCAL`.
         now: stored as the time of loading; lines of later are refused.
@@ -63,12 +64,15 @@ def ingest_files(
     """
     named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, _cluster_of_jobs(writer))
     reports = []
-    for number, name in enumerate(files):
-        progress(name, number, len(files))
+    names = logs_below(files)
+    for number, name in enumerate(names):
+        progress(name, number, len(names))
         try:
             source = Input(name)
-            text = CutLines(_cut_lines(writer, source.name))
-            chunks = chunks_of_run_log(text.passed_on(source.with_short_lines()), source.name, facts or {})
+            binary = is_binary(source.head)
+            text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
+            content = text.passed_on(source if binary else source.with_short_lines())
+            chunks = chunks_of_run_log(content, source.name, facts or {})
             log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now)
             request = from_file(source.name)
             parsed = load(writer, log, text, request=request, digest=source.digest(), now=now)
@@ -159,6 +163,24 @@ class CutLines:
     def goes_on(self, cut: str) -> bool:
         """Whether the text has a line that goes on where a cut one ends, and none that ends there too."""
         return cut in self._goes_on and cut not in self._ends
+
+
+@dataclass
+class CutRecords(CutLines):
+    """The same of a binary log, whose cut end was stored as `bytes 17-23`: it goes on where the log has more bytes."""
+
+    _size: int = 0
+
+    def passed_on(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The same chunks; their bytes are counted."""
+        for chunk in chunks:
+            self._size += len(chunk)
+            yield chunk
+
+    def goes_on(self, cut: str) -> bool:
+        """Whether the log is longer than it was when its end was stored as cut."""
+        end = cut.rpartition("-")[2]
+        return end.isdigit() and int(end) < self._size
 
 
 def _cut_lines(writer: Writer, origin: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,12 @@ def recognised(head: bytes) -> LogFormat | None:
     return next((one for one in formats() if one.recognise(head)), None)
 
 
+def is_binary(head: bytes) -> bool:
+    """Whether a log that begins like this is no text: nothing in it is a line."""
+    form = recognised(head)
+    return form is not None and form.stream is not None
+
+
 def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
     """A log of any format as a run log.
 
@@ -42,7 +49,9 @@ def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
         InputError: there are facts for a run log, which records its own.
     """
     form = recognised(data[:HEAD])
-    if form is not None:
+    if form is not None and form.stream is not None:
+        return b"".join(form.stream([data], name, facts))
+    if form is not None and form.translate is not None:
         return form.translate(data, {"run_id": PurePath(name).name.partition(".")[0], **facts}).data
     if facts:
         raise InputError(f"{name}: a run log records its own facts; leave out --set and --model")
@@ -57,7 +66,11 @@ def chunks_of_run_log(chunks: Iterable[bytes], name: str, facts: Mapping[str, An
         head += chunk
         if len(head) >= HEAD:
             break
-    if recognised(head[:HEAD]) is not None:
+    form = recognised(head[:HEAD])
+    if form is not None and form.stream is not None:
+        yield from form.stream(chain([head], rest), name, facts)
+        return
+    if form is not None:
         yield as_run_log(b"".join([head, *rest]), name, facts)
         return
     yield as_run_log(head, name, facts)

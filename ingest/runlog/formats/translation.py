@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 HEAD: Final = 1 << 16
 """Bytes at the beginning of a log in which its format must show."""
@@ -52,9 +52,12 @@ class LogFormat:
         recognise: whether the first `HEAD` bytes are of this format.
         translate: the log as a run log. The second argument has the facts of the `run` line that a log of this format
             does not record, by the names of `ingest.runlog.lines.Run`; what the log records goes before them.
+        stream: of a binary format, instead of `translate`: the lines of the run log, of a log that comes in chunks, the
+            name of its file and the facts that a person stated.
     """
 
     name: str
     title: str
     recognise: Callable[[bytes], bool]
-    translate: Callable[[bytes, Mapping[str, Any]], Translation]
+    translate: Callable[[bytes, Mapping[str, Any]], Translation] | None = None
+    stream: Callable[[Iterable[bytes], str, Mapping[str, Any]], Iterator[bytes]] | None = None

@@ -1,0 +1,45 @@
+"""Folders of logs: `trackside ingest runlog wandb/` loads the logs below it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from ingest.errors import InputError
+from ingest.files.input import Input
+from ingest.runlog.formats.registry import recognised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+RUN_LOGS: Final = (".jsonl", ".jsonl.gz")
+"""Endings of the names of run logs."""
+
+
+def logs_below(names: Iterable[str]) -> list[str]:
+    """The same names, but for a folder the logs below it, in the order of their names.
+
+    A file below a folder is a log if its name ends like a run log's, or its contents begin like a format's that is
+    known. Links are not followed: W&B's `latest-run` is one to a folder beside it. A folder without logs is returned
+    itself, for the message that it is none.
+    """
+    return [each for name in names for each in (list(_below(name)) or [name])]
+
+
+def _below(folder: str) -> Iterator[str]:
+    """The logs below a folder; none where it has none, or is a file."""
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for file in sorted(files):
+            path = os.path.join(place, file)  # noqa: PTH118 - names may be any bytes
+            if not os.path.islink(path) and _is_log(path):  # noqa: PTH114 - as above
+                yield path
+
+
+def _is_log(path: str) -> bool:
+    if path.endswith(RUN_LOGS):
+        return True
+    try:
+        return recognised(Input(path).head) is not None
+    except (InputError, OSError):
+        return False

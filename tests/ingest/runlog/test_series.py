@@ -1,0 +1,97 @@
+"""Logged values to steps: which names mean what, and the steps between two logged ones."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.runlog.series import Names, Point, StepLines, point
+
+T = 1_790_812_800.0
+
+
+def lines(*points: Point, tokens: float | None = None) -> list[dict[str, Any]]:
+    steps = StepLines(tokens)
+    return [json.loads(line) for each in points for line in steps.of(each)]
+
+
+def spans(*points: Point) -> list[tuple[int, float, float | None]]:
+    return [(line["step"], line["t"] - T, line.get("duration_s")) for line in lines(*points)]
+
+
+def test_steps_between_two_logged_ones_share_their_time() -> None:
+    assert spans(Point(10, T), Point(14, T + 8)) == [(10, 0, None), (11, 0, 2), (12, 2, 2), (13, 4, 2), (14, 6, 2)]
+
+
+def test_a_logged_step_time_ends_at_the_logged_time_and_the_rest_is_no_step() -> None:
+    assert spans(Point(10, T, step_time=1.5), Point(12, T + 8, step_time=1.5)) == [
+        (10, -1.5, 1.5),
+        (11, 5, 1.5),
+        (12, 6.5, 1.5),
+    ]
+
+
+def test_a_step_time_that_does_not_fit_is_the_time_that_there_was() -> None:
+    assert spans(Point(1, T), Point(2, T + 1, step_time=30)) == [(1, 0, None), (2, 0, 1)]
+
+
+def test_a_pause_is_no_step() -> None:
+    regular = [Point(step, T + step) for step in range(20)]
+    assert spans(*regular, Point(20, T + 1019))[-1] == (20, 1018, 1)
+
+
+def test_a_step_number_that_goes_back_begins_anew() -> None:
+    assert spans(Point(10, T), Point(12, T + 4), Point(11, T + 9), Point(12, T + 10))[3:] == [(11, 9, None), (12, 9, 1)]
+
+
+def test_numbers_with_gaps_of_their_own_have_no_steps_between() -> None:
+    assert spans(Point(3, T), Point(5, T + 2, between=False)) == [(3, 0, None), (5, 0, 2)]
+
+
+def test_tokens_so_far_are_those_of_a_step() -> None:
+    points = Point(10, T, total_tokens=1000), Point(12, T + 2, total_tokens=1600)
+    assert [line.get("tokens") for line in lines(*points)] == [None, 300, 300]
+    assert [line.get("tokens") for line in lines(Point(1, T), tokens=64)] == [64]
+
+
+def test_stated_names_go_before_known_ones() -> None:
+    names = Names({"loss_key": "nll"})
+    assert names.chosen({"nll": 1.0, "train/loss": 2.0, "Train/Step_Time": 3}) == {"loss_key": 1.0, "step_time_key": 3}
+
+
+def test_of_several_names_the_first_known_counts() -> None:
+    assert Names({}).chosen({"loss": 1.0, "train/loss": 2.0}) == {"loss_key": 2.0}
+
+
+@pytest.mark.parametrize("values", [{"eval/loss": 1.0}, {"train/global_step": 3}, {"step_time": "soon"}, {}])
+def test_values_that_tell_of_no_training_step_are_none(values: dict[str, Any]) -> None:
+    assert point(Names({}).chosen(values), 1, T) is None
+
+
+def test_a_loss_that_is_not_a_number_leaves_the_step() -> None:
+    made = point(Names({}).chosen({"loss": float("nan"), "step_time_ms": 250}), 7, T)
+    assert made == Point(7, T, loss=None, step_time=0.25, between=False)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.floats(0, 1000), st.none() | st.floats(0.001, 100)), min_size=1, max_size=20
+    )
+)
+def test_steps_end_at_logged_times_and_never_overlap_the_step_before(
+    rows: list[tuple[int, float, float | None]],
+) -> None:
+    moment, before = T, None
+    steps = StepLines()
+    for step, later, took in rows:
+        moment += later
+        made = [json.loads(line) for line in steps.of(Point(step, moment, step_time=took))]
+        assert made[-1]["step"] == step
+        assert made[-1]["t"] + made[-1].get("duration_s", 0) == pytest.approx(moment, abs=1e-3)
+        if before is not None and len(made) > 1:
+            assert made[0]["t"] >= before - 1e-3
+        before = moment
