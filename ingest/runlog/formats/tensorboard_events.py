@@ -1,0 +1,10 @@
+"""TensorBoard's event files, see `ingest.runlog.tensorboard`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingest.runlog.formats.translation import LogFormat
+from ingest.runlog.tensorboard.translate import is_event_file, translate
+
+FORMAT: Final = LogFormat("tensorboard", "TensorBoard event file", is_event_file, stream=translate)

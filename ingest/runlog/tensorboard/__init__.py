@@ -1,0 +1,1 @@
+"""TensorBoard's event files: `events.out.tfevents.*`."""

@@ -1,0 +1,172 @@
+"""An event file as a run log: scalars whose tag has a known meaning are the steps (`ingest.runlog.series`).
+
+A program writes a file for each start, so a file is a session; what it says of a step comes in events of their own,
+one for each tag, and belongs together while the step's number stays. A step number that goes back (a restart from a
+checkpoint) is the step executed again. The run id is the name of the folder, the node is in the name of the file; the
+job and the model's facts are in no event file, but for the `model_config` that Hugging Face's Trainer writes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from ingest.errors import InputError
+from ingest.runlog.binary import BAD_MESSAGE, Damage, WireError, rejected
+from ingest.runlog.facts import recorded
+from ingest.runlog.series import KEYS, Names, Point, StepLines, encode, point, rejected_names
+from ingest.runlog.tensorboard.framing import HEAD, length_of, records
+from ingest.runlog.tensorboard.messages import event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ingest.runlog.tensorboard.framing import Record
+    from ingest.runlog.tensorboard.messages import Event
+
+WAITED_FOR: Final = 64
+"""Steps that are kept back until the `run` line is written: what is recorded of the model comes before."""
+
+ORDINARY: Final = {"train", "training", "validation", "val", "eval", "test", "logs", "tensorboard", "tb", "events", "."}
+"""Names of folders that name no run."""
+
+_VERSION: Final = re.compile(r"version_\d+")
+_FILE: Final = re.compile(r"events\.out\.tfevents\.\d+\.(?P<host>.+?)(\.\d+\.\d+)?(\.v2)?(\.gz)?$")
+_MODEL: Final = "model_config"
+
+
+def is_event_file(head: bytes) -> bool:
+    """Whether a file begins with a record."""
+    length = length_of(head[:HEAD])
+    return length is not None and head[HEAD : HEAD + 1] == b"\x09"  # wall_time comes first
+
+
+def translate(chunks: Iterable[bytes], name: str, facts: Mapping[str, Any]) -> Iterator[bytes]:
+    """The lines of a run log.
+
+    Args:
+        chunks: the file.
+        name: of the file.
+        facts: that a person stated.
+
+    Raises:
+        InputError: there is no event in it.
+    """
+    log = _Log(name, facts)
+    for record in records(chunks):
+        log.take(record)
+        if log.known or len(log.pending) > WAITED_FOR:
+            yield from log.flush()
+    yield from log.close()
+
+
+class _Log:
+    """What has been read so far.
+
+    Attributes:
+        pending: lines and steps that are not yet passed on.
+        known: whether the `run` line was passed on.
+    """
+
+    def __init__(self, name: str, facts: Mapping[str, Any]) -> None:
+        self.pending: list[bytes | Point] = []
+        self.known = False
+        self._path = name
+        self._facts = facts
+        self._names = Names(facts)
+        self._steps = StepLines()
+        self._model: dict[str, Any] = {}
+        self._begin: float | None = None
+        self._open: tuple[int, float, dict[str, float]] | None = None
+
+    def take(self, record: Record | Damage) -> None:
+        """Read one record."""
+        if isinstance(record, Damage):
+            self.pending.append(rejected(record))
+            return
+        try:
+            self._event(event(record.data))
+        except (WireError, OverflowError):
+            self.pending.append(rejected(Damage(BAD_MESSAGE, record.begin, record.end)))
+
+    def _event(self, parsed: Event) -> None:
+        if parsed.wall_time > 0:
+            self._begin = min(self._begin or parsed.wall_time, parsed.wall_time)
+        for tag, text in parsed.texts.items():
+            if tag.startswith(_MODEL):
+                self._model |= _model(text)
+        scalars = {tag: value for tag, value in parsed.scalars.items() if self._names.meaning(tag) is not None}
+        if not scalars or parsed.wall_time <= 0:
+            return
+        if self._open is not None and self._open[0] == parsed.step:
+            self._open[2].update(scalars)
+            return
+        self._put_open()
+        self._open = parsed.step, parsed.wall_time, scalars
+
+    def _put_open(self) -> None:
+        if self._open is None:
+            return
+        step, moment, scalars = self._open
+        chosen = self._names.chosen(scalars)
+        stated = chosen.pop("step_key", None)
+        logged = point(chosen, step if stated is None else round(stated), moment)
+        if logged is not None:
+            logged.between = True
+            self.pending.append(logged)
+        self._open = None
+
+    def flush(self) -> Iterator[bytes]:
+        """The lines that can be passed on; the `run` line first."""
+        pending, self.pending = self.pending, []
+        lines = [line for each in pending for line in ([each] if isinstance(each, bytes) else self._steps.of(each))]
+        if not self.known:
+            yield self._run_line()
+            self.known = True
+        yield from lines
+
+    def close(self) -> Iterator[bytes]:
+        """The lines that are left."""
+        self._put_open()
+        yield from self.flush()
+        if self._steps.first is None and self._names.unknown():
+            yield rejected_names(self._names)
+
+    def _run_line(self) -> bytes:
+        first = min((t for t in (self._begin, self._steps.first) if t), default=None)
+        if first is None:
+            raise InputError(f"{self._path}: an event file without a readable event")
+        facts = {name: value for name, value in self._facts.items() if name not in KEYS}
+        match = _FILE.match(PurePath(self._path).name)
+        known = {"node": match["host"] if match else None, **recorded(self._model)}
+        line = {
+            "run_id": run_id(self._path),
+            **facts,
+            **{name: each for name, each in known.items() if each is not None},
+        }
+        return encode({"type": "run", "v": 1, "t": first, **line})
+
+
+def run_id(path: str) -> str:
+    """The run that a file belongs to: the last folder with a name of its own, else the file.
+
+    >>> run_id("runs/llama-8b/train/events.out.tfevents.1795415966.n1.12.0")
+    'llama-8b'
+    >>> run_id("lightning_logs/version_3/events.out.tfevents.1795415966.n1.12.0")
+    'lightning_logs/version_3'
+    """
+    parts = [part for part in PurePath(path).parts[:-1] if part.lower() not in ORDINARY and part != "/"]
+    if not parts:
+        return PurePath(path).name
+    return "/".join(parts[-2:]) if _VERSION.fullmatch(parts[-1]) else parts[-1]
+
+
+def _model(text: bytes) -> dict[str, Any]:
+    """A model's configuration, as Hugging Face's Trainer writes it between other text."""
+    try:
+        content = json.loads(text[text.index(b"{") : text.rindex(b"}") + 1])
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
