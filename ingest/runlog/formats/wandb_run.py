@@ -1,0 +1,11 @@
+"""Runs that Weights & Biases keeps on disk, see `ingest.runlog.wandb`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingest.runlog.formats.translation import LogFormat
+from ingest.runlog.wandb.framing import IDENT
+from ingest.runlog.wandb.translate import translate
+
+FORMAT: Final = LogFormat("wandb", "Weights & Biases run", lambda head: head.startswith(IDENT), stream=translate)

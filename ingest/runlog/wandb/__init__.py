@@ -1,0 +1,1 @@
+"""Logs that Weights & Biases keeps on disk: `run-ID.wandb` below `offline-run-*` or `run-*`."""

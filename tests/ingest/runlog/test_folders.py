@@ -1,0 +1,76 @@
+"""Folders of logs in the warehouse: W&B's and TensorBoard's, growing, killed, loaded again."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ingest.runlog import store
+from ingest.runlog.folders import logs_below
+from queries.warehouse import open_writer
+from tests.support.binary_logs import DATA, EVENT_FILES, wandb_folder
+from tests.support.command import assert_same, contents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ingest.store.report import Report
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+
+
+def load(warehouse: Path, *names: Path) -> list[Report]:
+    with open_writer(warehouse, verb="test", now=NOW) as writer:
+        files = [str(name) for name in names]
+        return store.ingest_files(writer, files, cluster="alpha", now=NOW, progress=lambda *_: None)
+
+
+def lay_out(folder: Path) -> Path:
+    for process in ("first", "second"):
+        wandb_folder("0.19.11", process, folder)
+    (folder / "latest-run").symlink_to(folder / "offline-run-20261123_070000-second")
+    (folder / "debug.log").write_text("nothing of interest\n")
+    return folder
+
+
+def test_a_folder_is_the_logs_below_it(tmp_path: Path) -> None:
+    lay_out(tmp_path / "wandb")
+    names = [name.removeprefix(str(tmp_path)) for name in logs_below([str(tmp_path), "-"])]
+    assert names == [*(f"/wandb/offline-run-20261123_070000-{one}/run-tiny1.wandb" for one in ("first", "second")), "-"]
+
+
+def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    (report,) = load(tmp_path / "w", tmp_path)
+    assert "Is a directory" in str(report.error)
+
+
+def test_a_folder_loaded_twice_is_loaded_once(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "wandb")
+    shutil.copytree(DATA / "tensorboard" / "tiny", folder / "tiny")
+    reports = load(tmp_path / "once", folder)
+    assert [report.error for report in reports] == [None] * 4
+    load(tmp_path / "twice", folder)
+    load(tmp_path / "twice", folder)
+    assert_same(tmp_path / "twice", tmp_path / "once")
+    sessions = contents(tmp_path / "once")["run_sessions"]
+    assert sorted(sessions.select("run_id", "job_id", "restart_count").rows(), key=str) == [
+        ("tiny", None, None),
+        ("tiny", None, None),
+        ("tiny1", "4711", 0),
+        ("tiny1", "4711", 1),
+    ]
+
+
+def test_a_log_that_was_read_while_it_was_written_is_whole_in_the_end(tmp_path: Path) -> None:
+    log = tmp_path / EVENT_FILES[0].name
+    whole = EVENT_FILES[0].read_bytes()
+    log.write_bytes(whole)
+    load(tmp_path / "once", log)
+    for size in (len(whole) // 2, len(whole) // 2 + 5, len(whole) - 3, len(whole)):
+        log.write_bytes(whole[:size])
+        load(tmp_path / "grown", log)
+        cut = contents(tmp_path / "grown")["rejects"]
+        assert cut.height == (size < len(whole))
+    assert_same(tmp_path / "grown", tmp_path / "once")
