@@ -63,7 +63,7 @@ def test_a_folder_loaded_twice_is_loaded_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_that_was_read_while_it_was_written_is_whole_in_the_end(tmp_path: Path) -> None:
+def test_a_log_read_while_it_was_written_is_whole_in_the_end(tmp_path: Path) -> None:
     log = tmp_path / EVENT_FILES[0].name
     whole = EVENT_FILES[0].read_bytes()
     log.write_bytes(whole)

@@ -27,7 +27,7 @@ def test_steps_between_two_logged_ones_share_their_time() -> None:
     assert spans(Point(10, T), Point(14, T + 8)) == [(10, 0, None), (11, 0, 2), (12, 2, 2), (13, 4, 2), (14, 6, 2)]
 
 
-def test_a_logged_step_time_ends_at_the_logged_time_and_the_rest_is_no_step() -> None:
+def test_a_logged_step_time_ends_at_the_logged_time() -> None:
     assert spans(Point(10, T, step_time=1.5), Point(12, T + 8, step_time=1.5)) == [
         (10, -1.5, 1.5),
         (11, 5, 1.5),
@@ -35,7 +35,7 @@ def test_a_logged_step_time_ends_at_the_logged_time_and_the_rest_is_no_step() ->
     ]
 
 
-def test_a_step_time_that_does_not_fit_is_the_time_that_there_was() -> None:
+def test_a_step_time_that_does_not_fit_is_cut() -> None:
     assert spans(Point(1, T), Point(2, T + 1, step_time=30)) == [(1, 0, None), (2, 0, 1)]
 
 
@@ -82,7 +82,7 @@ def test_a_loss_that_is_not_a_number_leaves_the_step() -> None:
         st.tuples(st.integers(0, 50), st.floats(0, 1000), st.none() | st.floats(0.001, 100)), min_size=1, max_size=20
     )
 )
-def test_steps_end_at_logged_times_and_never_overlap_the_step_before(
+def test_steps_end_at_logged_times_and_never_overlap(
     rows: list[tuple[int, float, float | None]],
 ) -> None:
     moment, before = T, None

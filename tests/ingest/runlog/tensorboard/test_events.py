@@ -58,7 +58,7 @@ def test_a_flipped_bit_costs_its_record_alone() -> None:
     assert result.frames["steps"].height == parsed(SECOND, NAME).frames["steps"].height
 
 
-def test_a_damaged_length_loses_what_lies_before_the_next_record() -> None:
+def test_a_damaged_length_loses_only_what_is_before_a_record() -> None:
     result = parsed(SECOND + b"\x00" * 5000 + b"junk" + SECOND, NAME)
     assert result.rejects["reason"].to_list() == [BAD_CHECKSUM]
     assert result.frames["steps"].equals(parsed(SECOND, NAME).frames["steps"])

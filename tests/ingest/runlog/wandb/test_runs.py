@@ -51,7 +51,7 @@ def test_the_run_line_has_the_job_and_the_model(version: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("version", WANDB)
-def test_a_killed_process_leaves_one_cut_record_and_one_that_fails_its_exit_code(version: str, tmp_path: Path) -> None:
+def test_killed_leaves_a_cut_record_and_failed_an_exit_code(version: str, tmp_path: Path) -> None:
     killed = read(wandb_folder(version, "first", tmp_path / "1"))
     assert killed.rejects["reason"].to_list() == [CUT]
     assert killed.frames["run_events"].is_empty()
@@ -101,7 +101,7 @@ def test_a_flipped_bit_costs_its_record_alone() -> None:
     assert parsed(SECOND, "a.wandb").frames["steps"].height - result.frames["steps"].height in {0, 1}
 
 
-def test_a_machine_that_lost_power_leaves_zeros_and_what_is_behind_is_read() -> None:
+def test_what_is_behind_zeros_of_a_lost_power_is_read() -> None:
     zeros = bytes(3 * 32_768)
     result = parsed(NEWEST[:20_000] + zeros + NEWEST[20_000 + len(zeros) % 32_768 :], "a.wandb")
     whole = parsed(NEWEST, "a.wandb")
@@ -136,7 +136,7 @@ def written(*messages: bytes) -> bytes:
 @example([32_768 - 14], 7)
 @example([32_768 - 14 - 6, 3], 7)
 @example([32_768 - 14 - 7, 0, 3], 7)
-def test_records_of_any_length_are_read_from_chunks_of_any_length(sizes: list[int], chunk: int) -> None:
+def test_records_of_any_length_come_from_chunks_of_any_length(sizes: list[int], chunk: int) -> None:
     messages = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     file = written(*messages)
     found = list(records([file[at : at + chunk] for at in range(0, len(file), chunk)], "a"))
