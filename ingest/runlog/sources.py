@@ -25,9 +25,10 @@ FOLDER: Final = SourceFolder(
     loader="ingest.runlog.store",
     files="logs, or folders of them; .gz is fine; - is standard input",
     epilog="""\
-Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. Logs of other
-frameworks are recognised by content: MLPerf, Weights & Biases (wandb/offline-run-*), TensorBoard event files. A log that
-still grows may be read again at any time: what is new is added. A log alone is enough: trackside run shows its run.
+Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. Logs of
+other frameworks are recognised by content: MLPerf, Weights & Biases (wandb/offline-run-*), TensorBoard event files. A
+log that still grows may be read again at any time: what is new is added. A log alone is enough: trackside run shows
+its run.
 --cluster is for logs that name none themselves. Without it, those of a job are of the only cluster with accounting, and
 all others of the cluster `local`.""",
     manual="sources/run-logs",
