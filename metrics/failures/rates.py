@@ -75,10 +75,12 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
     """Events, exposure, rate and MTTF in a window, per class, way of counting and size.
 
     Returns:
-        The columns of the table `failure_rates` but `cluster`. Rates are per GPU-day. `mttf_d` is in days: of one job
-        of that size for a bucket, of one GPU for `pooled` and `over 128` (divide by a job's GPUs). Without exposure
-        every estimate is null; `mttf_high_d` is null where there is no upper limit (no failure yet). `phi` and `phi_p`
-        are of the counts per UTC day with GPU-days as offset; where p < 0.05 the intervals are of k/phi in T/phi.
+        `RATES`: the columns of the table `failure_rates` but `cluster`. Rates are per GPU-day. `mttf_d` is in days: of
+        one job of that size for a bucket, of one GPU for `pooled` and `over 128` (divide by a job's GPUs). Without
+        exposure every estimate is null; `mttf_high_d` is null where there is no upper limit (no failure yet). `phi` and
+        `phi_p` are of the counts per UTC day with GPU-days as offset; where p < 0.05 the intervals are of k/phi in
+        T/phi.
+        `b` with its interval is the slope of the size law, of `pooled` and `over 128`; the note says what follows.
 
     Incidents are counted within each size and window, so they do not add up over sizes or windows where one incident
     strikes several. Exact Poisson intervals: Garwood 1936, see `metrics.statistics`.
@@ -90,14 +92,14 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
     for kind, events in CLASSES.items():
         struck = _events(within.filter(events), risk)
         of_kind = [size for size in sizes if kind != "meta_rf" or size == OVER_128]
-        notes = {size: f"{_OF_ONE} ({_law(struck, risk, size).words})" for size in of_kind if size.per_gpu}
+        laws = {size: _law_cells(_law(struck, risk, size)) for size in of_kind if size.per_gpu}
         for counted in ("attempts", "incidents"):
             for size in of_kind:
                 if kind != "meta_rf" or counted == "attempts":
                     row, days = _counts(struck, risk, size, merged=counted == "incidents")
-                    cells.append(row | {"class": kind, "counted": counted, "note": notes.get(size)})
+                    cells.append(row | {"class": kind, "counted": counted} | laws.get(size, {}))
                     daily.append((days, risk.days_of(size)))
-    table = _with_estimates(pl.DataFrame(cells, schema=_COUNTED), daily, risk.daily.shape[1])
+    table = _with_estimates(cells, daily, risk.daily.shape[1])
     return table.with_columns(
         window_from=pl.lit(since, dtype=frames.TIME), window_until=pl.lit(until, dtype=frames.TIME)
     )
@@ -127,7 +129,7 @@ def rates_by_cause(past: Histories, since: datetime, until: datetime) -> pl.Data
         cells.append(row | {"class": kind, "counted": "attempts", "note": _OF_ONE})
         daily.append((days, risk.days_of(POOLED)))
         causes.append(None if cause is None else str(cause))
-    table = _with_estimates(pl.DataFrame(cells, schema=_COUNTED), daily, risk.daily.shape[1])
+    table = _with_estimates(cells, daily, risk.daily.shape[1]).drop(*_OF_A_WINDOW)
     return table.with_columns(
         cause=pl.Series(causes, dtype=pl.String), share=pl.col("n_failures") / pl.col("n_failures").sum()
     ).sort("n_failures", "class", "cause", descending=[True, False, False])
@@ -191,30 +193,43 @@ def _law(struck: _Events, risk: Risk, size: Size) -> SizeLaw:
 _OF_ONE = "MTTF of one GPU: divide by a job's GPUs"
 
 
-def law_in_note(note: str) -> str:
-    """What the note of an MTTF of one GPU states about the 1/N law: `SizeLaw.words` of its class and sizes.
-
-    >>> law_in_note("MTTF of one GPU: divide by a job's GPUs (assumes 1/N: the data cannot test it)")
-    'assumes 1/N: the data cannot test it'
-    """
-    return note.removeprefix(f"{_OF_ONE} (").removesuffix(")")
+def _law_cells(law: SizeLaw) -> dict[str, object]:
+    return {"note": f"{_OF_ONE} ({law.words})", "b": law.b, "b_low": law.b_low, "b_high": law.b_high}
 
 
-_COUNTED: dict[str, pl.DataType] = {
-    "class": pl.String(),
-    "counted": pl.String(),
-    "size": pl.String(),
-    "gpus_low": pl.Float64(),
-    "gpus_high": pl.Float64(),
-    "per_gpu": pl.Boolean(),
-    "n_failures": pl.Int64(),
-    "n_attempts": pl.Int64(),
-    "n_censored": pl.Int64(),
-    "exposure_gpu_days": pl.Float64(),
-    "exposure_node_days": pl.Float64(),
-    "exposure_job_days": pl.Float64(),
-    "note": pl.String(),
+RATES: frames.Schema = {
+    "class": frames.TEXT,
+    "counted": frames.TEXT,
+    "size": frames.TEXT,
+    "gpus_low": frames.NUMBER,
+    "gpus_high": frames.NUMBER,
+    "n_failures": frames.COUNT,
+    "n_attempts": frames.COUNT,
+    "n_censored": frames.COUNT,
+    "exposure_gpu_days": frames.NUMBER,
+    "exposure_node_days": frames.NUMBER,
+    "exposure_job_days": frames.NUMBER,
+    "note": frames.TEXT,
+    "rate_per_gpu_day": frames.NUMBER,
+    "mttf_d": frames.NUMBER,
+    "rate_low": frames.NUMBER,
+    "rate_high": frames.NUMBER,
+    "jeffreys_low": frames.NUMBER,
+    "jeffreys_high": frames.NUMBER,
+    "mttf_low_d": frames.NUMBER,
+    "mttf_high_d": frames.NUMBER,
+    "phi": frames.NUMBER,
+    "phi_p": frames.NUMBER,
+    "window_from": frames.TIME,
+    "window_until": frames.TIME,
+    "b": frames.NUMBER,
+    "b_low": frames.NUMBER,
+    "b_high": frames.NUMBER,
 }
+"""Columns of the table `failure_rates` but `cluster`, in the order in which they are printed."""
+
+_OF_A_WINDOW = ("window_from", "window_until", "b", "b_low", "b_high")
+"""Columns that rates by cause do not have."""
 
 
 def _counts(struck: _Events, risk: Risk, size: Size, *, merged: bool) -> tuple[dict[str, object], FloatArray]:
@@ -245,7 +260,11 @@ def _counts(struck: _Events, risk: Risk, size: Size, *, merged: bool) -> tuple[d
 # --- estimates ---------------------------------------------------------------------------------------
 
 
-def _with_estimates(table: pl.DataFrame, daily: list[tuple[FloatArray, FloatArray]], n_days: int) -> pl.DataFrame:
+def _with_estimates(
+    cells: list[dict[str, object]], daily: list[tuple[FloatArray, FloatArray]], n_days: int
+) -> pl.DataFrame:
+    """Rows of `RATES` out of counts and exposures, without a window."""
+    table = pl.DataFrame(cells, schema=RATES | {"per_gpu": frames.FLAG})
     failures = table["n_failures"].cast(pl.Float64).to_numpy()
     gpu_days = table["exposure_gpu_days"].to_numpy()
     own_days = np.where(table["per_gpu"].to_numpy(), gpu_days, table["exposure_job_days"].to_numpy())

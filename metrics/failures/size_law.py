@@ -63,20 +63,12 @@ class SizeLaw:
     @property
     def holds(self) -> bool:
         """Whether an extrapolation needs no caveat: b's interval includes 1 and is narrow."""
-        if self.b_low is None or self.b_high is None:
-            return False
-        return self.b_low <= 1 <= self.b_high and (self.b_high - self.b_low) / 2 < HALF_WIDTH
+        return _holds(self.b_low, self.b_high)
 
     @property
     def words(self) -> str:
         """The caveat of an extrapolated MTTF."""
-        if self.b is None:
-            return "assumes 1/N: the data cannot test it"
-        ends = (f"{end:.2f}" if end is not None else "?" for end in (self.b_low, self.b_high))
-        slope = f"b {self.b:.2f}, 95 % {' to '.join(ends)}"
-        if self.b_low is not None and self.b_high is not None and not self.b_low <= 1 <= self.b_high:
-            return f"assumes 1/N, which these failures contradict: {slope}"
-        return f"1/N tested: {slope}" if self.holds else f"assumes 1/N: {slope}"
+        return caveat(self.b, self.b_low, self.b_high)
 
     def mttf_d(self, gpus: float) -> tuple[float | None, float | None, float | None]:
         """MTTF of a job of that size by the fitted slope, in days, with its 95 % Wald interval.
@@ -99,6 +91,34 @@ class SizeLaw:
 
     def _has_seen(self, gpus: float) -> bool:
         return self.smallest is not None and self.largest is not None and self.smallest <= gpus <= self.largest
+
+
+def caveat(b: float | None, b_low: float | None, b_high: float | None, *, slope: bool = True) -> str:
+    """What is known of the 1/N law, for a reader of an extrapolated MTTF.
+
+    Args:
+        b: the fitted slope; None where the data do not determine it.
+        b_low: lower end of its 95 % interval; None where it is open.
+        b_high: upper end.
+        slope: whether the text gives b and its interval.
+
+    >>> caveat(1.02, 0.9, 1.14), caveat(1.02, 0.9, 1.14, slope=False), caveat(None, None, None)
+    ('1/N tested: b 1.02, 95 % 0.90 to 1.14', '1/N tested', 'assumes 1/N: the data cannot test it')
+    """
+    if b is None:
+        return "assumes 1/N: the data cannot test it"
+    if b_low is not None and b_high is not None and not b_low <= 1 <= b_high:
+        verdict = "assumes 1/N, which these failures contradict"
+    else:
+        verdict = "1/N tested" if _holds(b_low, b_high) else "assumes 1/N"
+    ends = (f"{end:.2f}" if end is not None else "?" for end in (b_low, b_high))
+    return f"{verdict}: b {b:.2f}, 95 % {' to '.join(ends)}" if slope else verdict
+
+
+def _holds(b_low: float | None, b_high: float | None) -> bool:
+    if b_low is None or b_high is None:
+        return False
+    return b_low <= 1 <= b_high and (b_high - b_low) / 2 < HALF_WIDTH
 
 
 def size_law(gpus: FloatArray, failures: FloatArray, job_days: FloatArray, *, phi: float = 1.0) -> SizeLaw:

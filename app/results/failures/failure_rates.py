@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,7 +12,7 @@ from metrics import theory
 from metrics.failures.exposure import OVER_128, POOLED, Histories, Size, around, buckets, histories
 from metrics.failures.hazard import hazard_curves, hazards
 from metrics.failures.published import REFERENCES, Ratio, Reference, p_of_counts, ratio_to_constant, ratio_to_count
-from metrics.failures.rates import CLASSES, law_in, rates_in
+from metrics.failures.rates import CLASSES, RATES, law_in, rates_in
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
@@ -26,15 +26,6 @@ def failure_history(source: Source, window: Window) -> Histories:
     """What ran in a window and how it was interrupted."""
     period = {"cluster": window.cluster, "since": window.since, "until": window.until}
     return histories(source.query("exposures", **period), source.query("endings", **period))
-
-
-FAILURE_RATES: Final = (
-    "class", "counted", "size", "gpus_low", "gpus_high", "n_failures", "n_attempts", "n_censored", "exposure_gpu_days",
-    "exposure_node_days", "exposure_job_days", "note", "rate_per_gpu_day", "mttf_d", "rate_low", "rate_high",
-    "jeffreys_low", "jeffreys_high", "mttf_low_d", "mttf_high_d", "phi", "phi_p", "window_from", "window_until",
-    "cluster",
-)  # fmt: skip
-"""Columns of the table `failure_rates`, in the order of `failure_rates_of`."""
 
 
 def failure_rate_rows(source: Source, window: Window, *, claimed_gpus: float = CLAIMED_GPUS) -> pl.DataFrame:
@@ -54,7 +45,7 @@ def stored_failure_rates(source: Source, window: Window) -> pl.DataFrame | None:
     first = pl.Enum([POOLED.label, OVER_128.label, "bucket", around(CLAIMED_GPUS).label])
     of_bucket = pl.when(pl.col("size").is_in(first.categories)).then("size").otherwise(pl.lit("bucket"))
     by = (pl.col("class").cast(kind), pl.col("counted").cast(counted), of_bucket.cast(first), pl.col("gpus_low"))
-    return rows.sort(by).select(FAILURE_RATES)
+    return rows.sort(by).select(*RATES, "cluster")
 
 
 def failure_rate_tables(past: Histories, windows: Sequence[Window]) -> pl.DataFrame:

@@ -15,7 +15,8 @@ from app.results.failures.failure_rates import (
 )
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from metrics.failures.rates import law_in_note, rates_by, rates_by_cause
+from metrics.failures.rates import rates_by, rates_by_cause
+from metrics.failures.size_law import caveat
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
     rows = _explained(failure_rate_rows(source, window, claimed_gpus=question.at_gpus))
     chosen = (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
     pooled = rows.filter(chosen).row(0, named=True)
+    law = caveat(pooled["b"], pooled["b_low"], pooled["b_high"], slope=question.details)
     return Answer(
         "MTTF by job size",
         rows,
@@ -85,7 +87,7 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
         },
         metrics=("mttf", "failure_rate", "failure_phi"),
         queries=_QUERIES,
-        headline=_scaled(pooled, question.at_gpus, _law(pooled["note"], question)),
+        headline=_scaled(pooled, question.at_gpus, law),
         ranked=("size", "counted", "n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "n_attempts"),
         explained=("phi", "note"),
         notes=(_COUNTED, *_clustered(rows, question)),
@@ -127,12 +129,6 @@ def _clustered(rows: pl.DataFrame, question: Question) -> tuple[str, ...]:
         + "; the interval allows for it."
         for row in overdispersed.iter_rows(named=True)
     )
-
-
-def _law(note: str, question: Question) -> str:
-    """What is known of the 1/N law: in words, with the fitted slope for `--explain`."""
-    words = law_in_note(note)
-    return words if question.details else words.partition(": b ")[0]
 
 
 def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
