@@ -1,4 +1,4 @@
-"""GPU samples on a grid: raw values averaged, loads merged, hours rolled up. Frames in, frames out.
+"""GPU samples on a grid: values in base units, instances put together to GPUs, rows of samples. Frames in, frames out.
 
 The grid has the width of the configured interval and begins at the epoch. A value that was read at time t covers
 the time up to t (DCGM's ratios are averages over the time before), so a cell holds the readings after its beginning
@@ -35,8 +35,6 @@ LONG: Final[Schema] = {
     "value": REAL,
 }
 """Values in base units, one column of `gpu_samples` each; null where the exporter had none."""
-
-_US: Final = 1_000_000
 
 
 class Usable(NamedTuple):
@@ -108,51 +106,8 @@ def _combined(how: Combine) -> list[str]:
     return sorted({metric.column for metric in builtin().of("gpu_samples") if metric.combine == how})
 
 
-def averaged(values: pl.DataFrame, *, interval_s: int) -> pl.DataFrame:
-    """LONG readings as LONG means of grid cells, with `interval_s`, the time that each covers.
-
-    The first and the last cell of a GPU cover only their part that was read: readings are taken to come as
-    regularly as the median GPU's do. A file that goes on there can then bring the rest.
-    """
-    once = of_whole_gpus(values)
-    width = interval_s * _US
-    moment = pl.col("ts").dt.epoch("us")
-    end = -(-moment // width) * width
-    cells = (
-        once.with_columns(begin=end - width)
-        .group_by("column", "node", "gpu", "begin")
-        .agg(pl.col("value").mean())
-        .join(_edges(once, width), on=["node", "gpu"])
-    )
-    begin, low, high = pl.col("begin"), pl.col("low"), pl.col("high")
-    start, stop = pl.max_horizontal(begin, low), pl.min_horizontal(begin + width, high)
-    return cells.select(
-        "column",
-        "node",
-        "gpu",
-        start.cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias("ts"),
-        ((stop - start) / _US).alias("interval_s"),
-        "value",
-    )
-
-
-def _edges(once: pl.DataFrame, width: int) -> pl.DataFrame:
-    """From when to when each GPU's readings count: `low`, `high` in microseconds (to the millisecond)."""
-    moments = once.select("node", "gpu", pl.col("ts").dt.epoch("us").alias("at")).unique()
-    steps = moments.sort("node", "gpu", "at").select(pl.col("at").diff().over("node", "gpu").alias("step"))
-    median = steps["step"].drop_nulls().median()
-    step = min(round(median / 1000) * 1000, width) if isinstance(median, float) and median >= 1000 else width
-    last = pl.col("at").max()
-    whole_cell = -(-last // width) * width
-    return moments.group_by("node", "gpu").agg(
-        (pl.col("at").min() - step).alias("low"),
-        # With another reading due within its cell, the cell is not whole.
-        pl.when(last + step > whole_cell).then(whole_cell).otherwise(last).alias("high"),
-    )
-
-
 def wide(cells: pl.DataFrame, *, cluster: str) -> pl.DataFrame:
-    """GPU_SAMPLES of averaged cells (LONG and `interval_s`), sorted by node, GPU and time."""
+    """GPU_SAMPLES of means of cells (LONG and `interval_s`), sorted by node, GPU and time."""
     if cells.is_empty():
         return empty(GPU_SAMPLES)
     value = pl.col("value")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import polars as pl
 import pytest
 
 from ingest.load_warnings import messages
-from ingest.prometheus.gpu.samples import LONG, averaged, end, of_whole_gpus, too_sparse, usable, usual_step, wide
+from ingest.prometheus.gpu.readings import from_readings
+from ingest.prometheus.gpu.samples import LONG, end, of_whole_gpus, too_sparse, usable, usual_step
 from ingest.prometheus.mapping.mapping import builtin
+from ingest.prometheus.series.gather import Gathering
 from ingest.prometheus.series.labels import SAMPLES
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, rolled_up
@@ -31,8 +34,21 @@ def readings(
     return pl.DataFrame(rows, schema=LONG, orient="row")
 
 
+NAMES = {"tensor_active": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "power_w": "DCGM_FI_DEV_POWER_USAGE"}
+
+
 def samples(*frames: pl.DataFrame, interval_s: int = 60) -> pl.DataFrame:
-    return wide(averaged(pl.concat(frames), interval_s=interval_s), cluster="c")
+    """The samples of a file with these readings; those of a time that has one already are of another job's series."""
+    gathering = Gathering()
+    key = ["column", "node", "gpu"]
+    read = pl.concat(frames).with_columns(job=pl.int_range(pl.len()).over(*key, "ts").cast(pl.String))
+    for (column, node, gpu, job), rows in read.partition_by(*key, "job", as_dict=True).items():
+        labels = {"__name__": NAMES[column], "Hostname": node, "gpu": gpu, "hpc_job": job}
+        number = gathering.number(labels)
+        times = rows["ts"].dt.epoch("ms").to_numpy()
+        gathering.add(np.full(times.size, number), times, rows["value"].to_numpy())
+    parsed = from_readings(gathering.finish(), builtin(), cluster="c", interval_s=interval_s)
+    return parsed.frames["gpu_samples"]
 
 
 def intervals(frame: pl.DataFrame, column: str = "tensor_active") -> list[tuple[float, float, float | None]]:
