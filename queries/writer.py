@@ -341,10 +341,14 @@ class Writer(Connection):
 
         few = isinstance(rows, pl.DataFrame) and rows.height <= ROW_GROUP
         readable = rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows
-        if few:
-            readable = readable.__arrow_c_stream__()  # type: ignore[no-untyped-call]
-        with self._copied(readable, name) if few and not once else self._registered(readable, name):
-            yield name
+        lent = LentRows(readable)
+        del readable
+        handed_over = lent.__arrow_c_stream__() if few else lent
+        with self._copied(handed_over, name) if few and not once else self._registered(handed_over, name):
+            try:
+                yield name
+            finally:
+                lent.take_back()
 
     @contextlib.contextmanager
     def _registered(self, readable: object, name: str) -> Iterator[None]:
@@ -363,6 +367,27 @@ class Writer(Connection):
         finally:
             with contextlib.suppress(duckdb.Error):  # a failed transaction takes it back itself
                 self._connection.execute(f'DROP TABLE temp."{name}"')
+
+
+class LentRows:
+    """Rows that DuckDB reads under a name, until they are taken back.
+
+    DuckDB keeps what was registered within a transaction until its end: rows themselves would stay in memory so long.
+    """
+
+    def __init__(self, rows: pa.Table | pa.RecordBatchReader) -> None:
+        self.rows: pa.Table | pa.RecordBatchReader | None = rows
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as a stream of Arrow's C interface; a table gives one as often as it is requested."""
+        if self.rows is None:
+            message = "rows were read after they were taken back"
+            raise AssertionError(message)
+        return self.rows.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+
+    def take_back(self) -> None:
+        """Let go of the rows."""
+        self.rows = None
 
 
 def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:

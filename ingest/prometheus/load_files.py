@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,18 @@ from ingest.files.decompress import ZSTD, decompressed
 from ingest.files.input import Input
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
-from ingest.prometheus.files.parquet_tables import MAGIC, columns_of, parse_table
+from ingest.prometheus.files.parquet_tables import MAGIC, blocks, columns_of, parse_table
 from ingest.prometheus.files.table_rules import table_of_columns
-from ingest.prometheus.store.samples import load
+from ingest.prometheus.store.samples import load, load_parts
 from ingest.prometheus.target import TelemetryRequest, cluster_of, mapping_of
 from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from datetime import datetime
+
+    import polars as pl
 
     from ingest.prometheus.settings import TelemetrySettings
     from ingest.tables import Parsed
@@ -47,20 +50,15 @@ def ingest_files(
 
         report_progress("")
         try:
-            source = Input(name)
-            inputs = _parse(writer, settings, target, source, now, report_progress)
-            named = next((cluster for parsed in inputs for cluster in sorted(parsed.clusters)), None)
-            fallback = named or cluster_of(writer, settings, target)
-            request = from_file(source.name, target.since, target.until)
-            inputs = load(writer, settings, inputs, fallback, request=request, digest=source.digest(), now=now)
+            parsed = _load(writer, settings, target, Input(name), now, report_progress)
         except FAULTS as error:
             reports.append(Report(name, error=fault_of(name, error)))
         else:
-            reports += [Report(name, parsed) for parsed in inputs]
+            reports += [Report(name, each) for each in parsed]
     return reports
 
 
-def _parse(  # noqa: PLR0917 - private, and every one of them is needed
+def _load(  # noqa: PLR0917 - private, and every one of them is needed
     writer: Writer,
     settings: TelemetrySettings,
     target: TelemetryRequest,
@@ -68,21 +66,56 @@ def _parse(  # noqa: PLR0917 - private, and every one of them is needed
     now: datetime,
     report_progress: Callable[[str], None],
 ) -> list[Parsed]:
-    """The content of a file, source by source."""
-    blocks = _blocks(source, report_progress)
-    first = next(blocks, b"")
+    """Load a file: its content source by source, or a large table in parts."""
+    request = from_file(source.name, target.since, target.until)
+    parts_of_file = _blocks(source, report_progress)
+    first = next(parts_of_file, b"")
     if first.startswith(MAGIC):
-        return _parse_parquet(writer, settings, target, first + b"".join(blocks), source.name, now)
-    return parse_openmetrics(
-        chain([first], blocks),
-        origin=source.name,
-        cluster=cluster_of(writer, settings, target),
-        interval_s=settings.prometheus.interval_s,
-        now=now,
-        since=target.since,
-        until=target.until,
-        mapping=mapping_of(settings),
-    )
+        data = first + b"".join(parts_of_file)
+        of_time = blocks(data, source.name)
+        if len(of_time) > 1:
+            parts = _table_parts(writer, settings, target, data, source.name, of_time, report_progress)
+            named = partial(cluster_of, writer, settings, target)
+            return [load_parts(writer, settings, parts, named, request=request, digest=source.digest(), now=now)]
+        inputs = _parse_parquet(writer, settings, target, data, source.name, now)
+    else:
+        inputs = parse_openmetrics(
+            chain([first], parts_of_file),
+            origin=source.name,
+            cluster=cluster_of(writer, settings, target),
+            interval_s=settings.prometheus.interval_s,
+            now=now,
+            since=target.since,
+            until=target.until,
+            mapping=mapping_of(settings),
+        )
+    mine = next((cluster for parsed in inputs for cluster in sorted(parsed.clusters)), None)
+    fallback = mine or cluster_of(writer, settings, target)
+    return load(writer, settings, inputs, fallback, request=request, digest=source.digest(), now=now)
+
+
+def _table_parts(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer,
+    settings: TelemetrySettings,
+    target: TelemetryRequest,
+    data: bytes,
+    name: str,
+    of_time: Sequence[pl.Expr | None],
+    report_progress: Callable[[str], None],
+) -> Iterator[Parsed]:
+    """Rows of a table of the warehouse, block by block."""
+    cluster = _cluster_of_rows(writer, settings, target, columns_of(data, name))
+    for number, block in enumerate(of_time):
+        report_progress(f" (block {number + 1} of {len(of_time)})")
+        yield parse_table(data, origin=name, cluster=cluster, since=target.since, until=target.until, block=block)
+
+
+def _cluster_of_rows(
+    writer: Writer, settings: TelemetrySettings, target: TelemetryRequest, columns: Collection[str]
+) -> str | None:
+    """The cluster of rows that name none; None where the rows have a column for it."""
+    named_by_rows = target.cluster is None and "cluster" in columns
+    return None if named_by_rows else cluster_of(writer, settings, target)
 
 
 def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
@@ -92,7 +125,7 @@ def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
     columns = columns_of(data, name)
     readings = columns_of_readings(columns) if table_of_columns(columns) is None else None
     if readings is None:
-        cluster = None if target.cluster is None and "cluster" in columns else cluster_of(writer, settings, target)
+        cluster = _cluster_of_rows(writer, settings, target, columns)
         return [parse_table(data, origin=name, cluster=cluster, since=target.since, until=target.until)]
     return parse_readings(
         data,

@@ -67,7 +67,7 @@ def summaries(
     for source in dict.fromkeys(load.parsed.source for load in loads):
         answers = [load for load in loads if load.parsed.source == source]
         title = f"{cluster}: {_requested(answers)}" if cluster else _requested(answers)
-        parsed = _added([load.parsed for load in answers])
+        parsed = added([load.parsed for load in answers])
         yield Summary(title, parsed, reported_before=before.get(source, ()))
 
 
@@ -84,8 +84,8 @@ def _requested(answers: Sequence[Loaded]) -> str:
     return " and ".join(parts)
 
 
-def _added(answers: Sequence[Parsed]) -> Parsed:
-    """The account of several answers of one source."""
+def added(answers: Sequence[Parsed]) -> Parsed:
+    """The account of several answers of one source, without their rows."""
     times = [(each.covers_from, each.covers_until) for each in answers]
     return Parsed(
         source=answers[0].source,

@@ -17,6 +17,8 @@ from queries.warehouse import open_writer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pyarrow as pa
+
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 PROGRAM = """
@@ -75,3 +77,25 @@ def test_a_query_may_read_a_frame_twice(tmp_path: Path) -> None:
             writer.query_with("raw_ids", {"incoming": pl.DataFrame(ids).drop("job_id")})
         with writer.transaction():
             assert writer.query_with("raw_ids", incoming).is_empty()
+
+
+@pytest.mark.parametrize("most", [1, 100], ids=["as a table", "as a stream"])
+def test_rows_are_let_go_of_before_the_transaction_ends(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB keeps what was registered until then: of a long computation that would be everything it wrote."""
+    lent: list[writing.LentRows] = []
+
+    class Watched(writing.LentRows):
+        def __init__(self, rows: pa.Table) -> None:
+            lent.append(self)
+            super().__init__(rows)
+
+    monkeypatch.setattr(writing, "ROW_GROUP", most)
+    monkeypatch.setattr(writing, "LentRows", Watched)
+    keys = pl.DataFrame({"name": ["a", "b"]})
+    with open_writer(tmp_path, verb="t", now=NOW) as writer, writer.transaction():
+        assert writer.matching("node_aliases", keys, keys=["name"]).is_empty()
+        assert [each.rows for each in lent] == [None]
+        with pytest.raises(AssertionError, match="taken back"):
+            lent[0].__arrow_c_stream__()

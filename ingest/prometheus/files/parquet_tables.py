@@ -1,12 +1,14 @@
 """Parquet files with rows of our tables: those of another warehouse, or what is left of telemetry when servers forgot.
 
 The columns of a file decide which table it holds (`ingest.prometheus.files.table_rules`); each row is checked, and
-refused with the reason if it cannot be. A warehouse's own files come back as they were.
+refused with the reason if it cannot be. A warehouse's own files come back as they were. A large file of hours is parsed
+in blocks of time, so that the memory needed does not grow with the file.
 """
 
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
 MAGIC: Final = b"PAR1"
 """How Parquet files begin."""
 
+BLOCK: Final = 1 << 19
+"""Rows that are parsed together, about. A row takes up to 1 kB while it is checked and written."""
+
+_DAMAGE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+"""What polars raises of a file that is damaged."""
+
 _OVERLAPS: Final = "covers time that another row covers"
 _FAR: Final = "ts is not between the years 2000 and 2100"
 
@@ -39,7 +47,7 @@ def columns_of(data: bytes, origin: str) -> list[str]:
     """
     try:
         return list(pl.read_parquet_schema(io.BytesIO(data)))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except _DAMAGE as error:
         message = f"{origin}: the Parquet file is cut off or damaged ({_first_line(error)}); write it again"
         raise UnrecognisedInputError(message) from None
 
@@ -51,6 +59,7 @@ def parse_table(
     cluster: str | None,
     since: datetime | None = None,
     until: datetime | None = None,
+    block: pl.Expr | None = None,
 ) -> Parsed:
     """Rows of a table, checked; those that cannot be are refused with the reason.
 
@@ -60,6 +69,7 @@ def parse_table(
         cluster: of the rows that name none.
         since: rows that begin earlier are skipped.
         until: rows that begin then or later are skipped.
+        block: one of `blocks`, of which alone the rows are parsed; None: all rows of the file.
 
     Raises:
         UnrecognisedInputError, MissingColumnError, InputError: the file as a whole cannot be used.
@@ -72,7 +82,7 @@ def parse_table(
             f"{origin}: lacks the column(s) {', '.join(like.missing(columns))}; it has {', '.join(columns) or 'none'}\n"
             f"and is most like {like.name}"
         )
-    rows = _read(data, table, origin, cluster)
+    rows = _read(data, table, origin, cluster, block)
     reasons = _reasons(table, rows["cluster"])
     why = pl.coalesce(pl.when(when).then(pl.lit(reason)) for when, reason in reasons)
     checked = rows.with_columns(reason=why, outside=(~_within(since, until)).fill_null(value=False))
@@ -100,6 +110,33 @@ def parse_table(
     )
 
 
+def blocks(data: bytes, origin: str, *, rows: int = BLOCK) -> list[pl.Expr | None]:
+    """The blocks of time in which a file is parsed: conditions on `ts`, of which each row meets one.
+
+    Whether rows of hours repeat each other is decided within the hour, so each block can be checked by itself. A file
+    of another table, or of few rows, is one block: None.
+
+    Args:
+        data: a Parquet file.
+        origin: its name.
+        rows: of a block, about; an hour is never divided.
+    """
+    table = table_of_columns(columns_of(data, origin))
+    if table is None or not table.hourly:
+        return [None]
+    try:
+        hours = pl.scan_parquet(io.BytesIO(data)).group_by("ts").len().collect(engine="streaming").sort("ts")
+        number = (pl.col("len").cum_sum() - pl.col("len")) // rows
+        starts = hours.drop_nulls("ts").group_by(number.alias("number")).agg(pl.col("ts").min()).sort("ts")["ts"]
+        moments = [pl.lit(moment, dtype=starts.dtype) for moment in starts.to_list()]
+    except (*_DAMAGE, OverflowError, ValueError):
+        return [None]  # `parse_table` reports what is wrong with it
+    if hours["len"].sum() <= rows or len(moments) < 2:
+        return [None]
+    later = [pl.col("ts") >= moment for moment in moments[1:]]
+    return [~later[0], *(low & ~high for low, high in pairwise(later)), later[-1], pl.col("ts").is_null()]
+
+
 def without_duplicates(rows: pl.DataFrame, key: Sequence[str], length: str | None) -> pl.DataFrame:
     """Rows with each key once: the one that covers most seconds. Millions seldom need sorting."""
     if rows.select(pl.struct(key).hash().n_unique()).item() == rows.height:
@@ -125,14 +162,19 @@ def _covers(rows: pl.DataFrame, table: FileTable) -> tuple[datetime | None, date
 # --- reading
 
 
-def _read(data: bytes, table: FileTable, origin: str, cluster: str | None) -> pl.DataFrame:
+def _read(
+    data: bytes, table: FileTable, origin: str, cluster: str | None, block: pl.Expr | None = None
+) -> pl.DataFrame:
     """The file's columns that the table has, in our types, and `far` (see `_in_our_types`)."""
     try:
         present = [name for name in table.schema if name in columns_of(data, origin)]
-        frame = pl.read_parquet(io.BytesIO(data), columns=present)
+        if block is None:
+            frame = pl.read_parquet(io.BytesIO(data), columns=present)
+        else:
+            frame = pl.scan_parquet(io.BytesIO(data)).filter(block).select(present).collect()
         _refuse_odd_types(frame.schema, table, origin)
         return _in_our_types(frame, table, cluster)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except _DAMAGE as error:
         message = f"{origin}: the Parquet file is damaged ({_first_line(error)}); write it again"
         raise InputError(message) from None
 

@@ -17,10 +17,11 @@ from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
 from ingest.prometheus.tables import GPUS, NODES, TABLES, Table
 from ingest.store.loads import Repetition, write_account
+from ingest.store.summary import added, without_rows
 from ingest.tables import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ingest.prometheus.settings import TelemetrySettings
     from ingest.store.request import LoadRequest
@@ -70,6 +71,50 @@ def load(
             write_account(writer, whole, request=request, digest=digest, now=now)
             rows_new[parsed.source] = whole.rows_new
     return [replace(parsed, rows_new=rows_new[parsed.source]) for parsed in inputs]
+
+
+def load_parts(
+    writer: Writer,
+    settings: TelemetrySettings,
+    parts: Iterable[Parsed],
+    cluster: Callable[[], str],
+    *,
+    request: LoadRequest,
+    digest: str,
+    now: datetime,
+) -> Parsed:
+    """Write the content of an input of one source that comes in parts, each before the next one is made.
+
+    As `load`, in one transaction and with one account; only one part is in memory at a time.
+
+    Args:
+        writer: The warehouse.
+        settings: All settings.
+        parts: The parsed input; at least one.
+        cluster: Whose it is where it names none itself.
+        request: What was requested, and how it came.
+        digest: SHA-256 of what was read, in hex.
+        now: The time.
+
+    Returns:
+        The account of all parts, without their rows.
+    """
+    accounts: list[Parsed] = []
+    repetition: Repetition | None = None
+    with writer.transaction():
+        for read in parts:
+            part = without_future(read, origin=request.origin, now=now)
+            if repetition is None:
+                repetition = Repetition(writer, source_named(part.source), request=request, digest=digest)
+            _write(writer, settings, part)
+            accounts.append(without_rows(part))
+        if repetition is None:
+            raise AssertionError(request.origin)
+        named = [each for each in accounts if each.rows_loaded] or accounts
+        clusters = frozenset[str]().union(*(each.clusters for each in named)) or frozenset({cluster()})
+        whole = repetition.counted(replace(added(accounts), clusters=clusters, rows_new=None))
+        write_account(writer, whole, request=request, digest=digest, now=now)
+    return whole
 
 
 def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ import pytest
 
 from app.config.settings import Config
 from ingest.errors import InputError, TruncatedInputError, UntimedError
+from ingest.prometheus import load_files
+from ingest.prometheus.files import parquet_tables
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from queries.warehouse import open_reader, open_writer
@@ -287,3 +290,59 @@ def test_progress_reports_how_far_a_large_file_is(tmp_path: Path) -> None:
         requested = TelemetryRequest(cluster="c")
         ingest_files(writer, Config(), [str(path)], requested, now=NOW, progress=lambda *each: reported.append(each))
     assert reported == [(str(path), 0, 1), (f"{path} (100 %)", 0, 1)]
+
+
+def hours_with_flaws(chance: random.Random) -> pl.DataFrame:
+    """Rows of hours of two clusters in no order: some twice, with more and with less of the hour, and some refused."""
+    rows = [
+        {
+            "cluster": chance.choice(["c", "c", "d"]),
+            "node": chance.choice(["n1", "n2", ""]),
+            "gpu": "0",
+            "ts": None if chance.random() < 0.05 else datetime.fromtimestamp(T - 3600 * chance.randrange(9), UTC),
+            "metric": chance.choice(["power_w", "gpu_util", "odd"]),
+            "mean": 0.5,
+            "max": float(number),
+            "covered_s": chance.choice([60.0, 3600.0, 7200.0]),
+        }
+        for number in range(200)
+    ]
+    far = {**rows[0], "ts": datetime(1971, 1, 1, tzinfo=UTC)}
+    return pl.DataFrame([*rows, far], schema_overrides={"ts": pl.Datetime("us", "UTC")})
+
+
+def test_table_in_blocks_of_time_loads_as_the_whole_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(5)
+    table = hours_with_flaws(chance).unique(["cluster", "node", "ts", "metric", "covered_s"], keep="any")
+    path = tmp_path / "hours.parquet"
+    table.write_parquet(path, row_group_size=17)
+    (whole,) = ingest(tmp_path / "whole", path)
+    monkeypatch.setattr(load_files, "blocks", partial(parquet_tables.blocks, rows=20))
+    assert len(parquet_tables.blocks(path.read_bytes(), "x", rows=20)) > 4
+    (parts,) = ingest(tmp_path / "parts", path)
+    assert whole.parsed is not None
+    assert parts.parsed is not None
+    for name in ("clusters", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected"):
+        assert getattr(parts.parsed, name) == getattr(whole.parsed, name), name
+    assert (parts.parsed.covers_from, parts.parsed.covers_until) == (
+        whole.parsed.covers_from,
+        whole.parsed.covers_until,
+    )
+    assert parts.parsed.rows_loaded > 10
+    assert parts.parsed.rows_rejected > 40
+    assert_same(tmp_path / "parts", tmp_path / "whole")
+    (again,) = ingest(tmp_path / "parts", path)
+    assert again.parsed is not None
+    assert again.parsed.rows_new == 0
+
+
+def test_blocks_of_time_share_out_every_row_once() -> None:
+    table = hours_with_flaws(random.Random(7))
+    data = io.BytesIO()
+    table.write_parquet(data)
+    conditions = parquet_tables.blocks(data.getvalue(), "x", rows=25)
+    counted = table.select(
+        pl.sum_horizontal(each.cast(pl.Int8).fill_null(0) for each in conditions if each is not None)
+    )
+    assert set(counted.to_series()) == {1}
+    assert parquet_tables.blocks(data.getvalue(), "x", rows=table.height) == [None]
