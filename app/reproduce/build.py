@@ -9,6 +9,7 @@ from app.errors import UsageError
 from app.output_file import write_file
 from app.reproduce.publication import ACCOUNTING
 from ingest.runlog import store as runlogs
+from ingest.runlog.formats.translation import LogRequest
 from ingest.slurm import load_files as slurm
 from ingest.store.report import first_error
 from queries.warehouse import open_writer
@@ -52,7 +53,7 @@ def build(sources: Sources, folder: Path, settings: Config, *, now: datetime, pr
         for number, (path, facts) in enumerate(sources.run_logs):
             progress(path.name, number, len(sources.run_logs))
             reports += runlogs.ingest_files(
-                writer, [str(path)], cluster=None, now=now, progress=lambda *_: None, facts=facts
+                writer, [str(path)], cluster=None, now=now, progress=lambda *_: None, logs=LogRequest(facts)
             )
         if error := first_error(reports):
             raise UsageError(f"it could not be loaded: {error}")

@@ -15,6 +15,9 @@ from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG
 VERSION: Final = 1
 """Of the format."""
 
+CUT: Final = "cut line (the process was killed while writing)"
+"""Reason for a line that ends too early."""
+
 SAVE: Final = "checkpoint_save"
 """Kind under which a `ckpt` line is stored."""
 

@@ -64,6 +64,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -80,6 +81,7 @@ from ingest.future import latest
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG, is_within
 from ingest.runlog.lines import (
+    CUT,
     MAY_BE_NONE,
     RECOMPUTED,
     SIZES,
@@ -106,8 +108,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import date
 
-CUT: Final = "cut line (the process was killed while writing)"
-"""Reason for a line that ends too early."""
+    from ingest.runlog.formats.translation import Account
 
 SESSION_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "rank", "started_at")
 EVENT_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "ts", "kind", "step")
@@ -119,6 +120,9 @@ BLOCK: Final = 1 << 23
 
 MAX_TAILS: Final = 20
 """Places in a damaged line at which a whole line is searched."""
+
+_LINE_OF: Final = re.compile(r'"line":(\d+)')
+"""Number of the line of another framework's log that a line of a run log was made of."""
 
 
 @dataclass
@@ -313,6 +317,7 @@ class RunLog:
     sessions: pl.DataFrame
     events: pl.DataFrame
     rejects: pl.DataFrame
+    _account: Account | None = None
 
     def days(self) -> Iterator[tuple[str, date, pl.DataFrame]]:
         """Cluster, UTC day, and its rows of `steps`, one per execution of a step."""
@@ -329,18 +334,25 @@ class RunLog:
         frames = {"run_sessions": self.sessions, "run_events": self.events}
         whole = len(log.sessions) + log.days.height + len(log.events)
         loaded = sum(frame.height for frame in frames.values()) + n_steps
+        account = self._account
+        n_foreign = 0 if account is None else account.n_duplicates + len(account.refused)
         return Parsed(
             source="runlog",
             clusters=frozenset(session.row["cluster"] for session in log.sessions),
             frames=frames if steps is None else frames | {"steps": steps},
             rejects=self.rejects,
-            rows_read=log.n_read,
+            rows_read=log.n_read + n_foreign,
             rows_loaded=loaded,
-            rows_duplicate=whole - loaded,
+            rows_duplicate=whole - loaded + (0 if account is None else account.n_duplicates),
             rows_skipped=log.n_skipped,
             rows_rejected=self.rejects.height,
             columns=[],
-            warnings=[*damaged(log.n_damaged), *log.warnings, *_warnings(log)],
+            warnings=[
+                *damaged(log.n_damaged),
+                *([] if account is None else account.warnings),
+                *log.warnings,
+                *_warnings(log),
+            ],
             covers_from=_moment(min(session.began for session in log.sessions)),
             covers_until=_moment(max(session.ended for session in log.sessions)),
         )
@@ -373,6 +385,7 @@ def read_runlog(
     cluster_of_jobs: str | None = None,
     now: datetime | None = None,
     block: int = BLOCK,
+    account: Account | None = None,
 ) -> RunLog:
     """Read a run log, about `block` bytes at a time: of its steps only numbers are kept.
 
@@ -383,6 +396,7 @@ def read_runlog(
         cluster_of_jobs: of those among them that have a job id; `cluster` if None, unknown if empty.
         now: the time: lines of later are refused, and so are those of a session that begins later.
         block: so many bytes are read at a time, and as many more as the line goes on.
+        account: of the reader that made the run log of another framework's log.
 
     Raises:
         UnrecognisedInputError: it has no `run` line.
@@ -398,7 +412,7 @@ def read_runlog(
         raise InputError(message)
     sessions = pl.DataFrame([_session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
     events = conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)
-    return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log))
+    return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, account), account)
 
 
 def _read(blocks: Iterator[tuple[bytes, int]], log: _Log) -> _Log:
@@ -622,8 +636,12 @@ def _warnings(log: _Log) -> list[LoadWarning]:
     return warnings
 
 
-def _rejects(log: _Log) -> pl.DataFrame:
+def _rejects(log: _Log, account: Account | None) -> pl.DataFrame:
     anyone = next(session.row["cluster"] for session in log.sessions)
+    refused = log.refused
+    if account is not None:
+        own = [(_line_of(raw, number), reason, raw, cluster) for number, reason, raw, cluster in refused]
+        refused = own + [(*one, None) for one in account.refused]
     rows = [
         {
             "cluster": cluster or anyone,
@@ -633,9 +651,15 @@ def _rejects(log: _Log) -> pl.DataFrame:
             "reason": reason,
             "raw": raw,
         }
-        for number, reason, raw, cluster in sorted(log.refused, key=lambda each: each[0])
+        for number, reason, raw, cluster in sorted(refused, key=lambda each: each[0])
     ]
     return pl.DataFrame(rows, schema=REJECTS)
+
+
+def _line_of(raw: str, number: int) -> int:
+    """The number of the line that a line was made of, its own where it names none."""
+    match = _LINE_OF.search(raw)
+    return int(match[1]) if match else number
 
 
 # Merging: each of these may get the same rows again, in any order, with the same result. --------------------------

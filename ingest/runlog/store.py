@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -13,7 +13,9 @@ from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.runlog.folders import logs_below
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
-from ingest.runlog.parse import CUT, SESSION_KEY, merge_events, merge_sessions, read_runlog
+from ingest.runlog.formats.translation import Account, LogRequest
+from ingest.runlog.lines import CUT
+from ingest.runlog.parse import SESSION_KEY, merge_events, merge_sessions, read_runlog
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
 from ingest.store.loads import Repetition, write_account
@@ -22,7 +24,7 @@ from ingest.store.request import from_file
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ingest.runlog.parse import RunLog
     from ingest.store.request import LoadRequest
@@ -46,7 +48,7 @@ def ingest_files(
     cluster: str | None,
     now: datetime,
     progress: Callable[[str, int, int], None],
-    facts: Mapping[str, Any] | None = None,
+    logs: LogRequest | None = None,
 ) -> list[Report]:
     """Load run logs, each in a transaction of its own; a log that has grown since may be loaded again.
 
@@ -57,7 +59,7 @@ def ingest_files(
             all others of `LOCAL`.
         now: stored as the time of loading; lines of later are refused.
         progress: called with which file is being read, its number, and how many there are.
-        facts: of the `run` line, for logs of other frameworks that do not record them.
+        logs: what logs of other frameworks do not record.
 
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
@@ -72,8 +74,11 @@ def ingest_files(
             binary = is_binary(source.head)
             text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
             content = text.passed_on(source if binary else source.with_short_lines())
-            chunks = chunks_of_run_log(content, source.name, facts or {})
-            log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now)
+            account = Account()
+            chunks = chunks_of_run_log(content, source.name, logs or LogRequest(), account)
+            log = read_runlog(
+                chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account
+            )
             request = from_file(source.name)
             parsed = load(writer, log, text, request=request, digest=source.digest(), now=now)
             reports.append(Report(name, parsed))

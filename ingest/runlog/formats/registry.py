@@ -1,33 +1,37 @@
-"""The formats that are installed: every module of this package with a `FORMAT`."""
+"""The formats that are installed: modules of this package with a `FORMAT`, and the text formats (`text/*.toml`)."""
 
 from __future__ import annotations
 
 import pkgutil
+import re
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from itertools import chain
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import ingest.runlog.formats as package
 from ingest.errors import InputError
-from ingest.runlog.formats.translation import HEAD
+from ingest.runlog.formats.translation import HEAD, Account, LogRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ingest.runlog.formats.translation import LogFormat
 
+_RUN_LOG: Final = re.compile(rb'"type"\s*:\s*"(run|step|ckpt|event)"|"run_id"|\0')
+"""What a run log has in its beginning; one that was damaged by a power failure has NULs."""
+
 
 @cache
 def formats() -> tuple[LogFormat, ...]:
-    """All formats, by name."""
+    """All formats that are modules, by name."""
     modules = (import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__))
     return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))
 
 
 def recognised(head: bytes) -> LogFormat | None:
-    """The format of a log that begins like this; None where it is a run log, or nothing known."""
+    """The format of a log that begins like this; None where it is a run log, a text, or nothing known."""
     return next((one for one in formats() if one.recognise(head)), None)
 
 
@@ -38,28 +42,26 @@ def is_binary(head: bytes) -> bool:
 
 
 def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
+    """A log of any format as a run log: as `chunks_of_run_log`, of a log that is at hand as a whole.
+
+    Raises:
+        InputError: as there.
+    """
+    return b"".join(chunks_of_run_log([data], name, LogRequest(facts), Account()))
+
+
+def chunks_of_run_log(chunks: Iterable[bytes], name: str, request: LogRequest, account: Account) -> Iterator[bytes]:
     """A log of any format as a run log.
 
     Args:
-        data: the log.
+        chunks: the log; a run log is passed on as it comes.
         name: of its file; a log that names no run gets it, without its endings, as run id.
-        facts: of the `run` line, where the log does not record them.
+        request: what the log does not record.
+        account: gets what is to be reported besides the run log.
 
     Raises:
-        InputError: there are facts for a run log, which records its own.
+        InputError: there are facts for a run log, which records its own; or the log cannot be placed in time.
     """
-    form = recognised(data[:HEAD])
-    if form is not None and form.stream is not None:
-        return b"".join(form.stream([data], name, facts))
-    if form is not None and form.translate is not None:
-        return form.translate(data, {"run_id": PurePath(name).name.partition(".")[0], **facts}).data
-    if facts:
-        raise InputError(f"{name}: a run log records its own facts; leave out --set and --model")
-    return data
-
-
-def chunks_of_run_log(chunks: Iterable[bytes], name: str, facts: Mapping[str, Any]) -> Iterator[bytes]:
-    """As `as_run_log`, of a log that comes in chunks: a run log is passed on as it comes, others as a whole."""
     rest = iter(chunks)
     head = b""
     for chunk in rest:
@@ -67,11 +69,35 @@ def chunks_of_run_log(chunks: Iterable[bytes], name: str, facts: Mapping[str, An
         if len(head) >= HEAD:
             break
     form = recognised(head[:HEAD])
+    named = replace(request, facts={"run_id": PurePath(name).name.partition(".")[0], **request.facts})
     if form is not None and form.stream is not None:
-        yield from form.stream(chain([head], rest), name, facts)
-        return
-    if form is not None:
-        yield as_run_log(b"".join([head, *rest]), name, facts)
-        return
-    yield as_run_log(head, name, facts)
+        yield from form.stream(_chained(head, rest), name, request.facts)
+    elif form is not None and form.read is not None:
+        yield from form.read(_chained(head, rest), named, account)
+    elif form is not None and form.translate is not None:
+        yield form.translate(b"".join([head, *rest]), named.facts).data
+    elif _RUN_LOG.search(head[:HEAD]):
+        yield from _own(head, rest, name, request)
+    else:
+        yield from _text(head, rest, name, named, account)
+
+
+def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> Iterator[bytes]:
+    """A run log, as it comes."""
+    if request.facts:
+        raise InputError(f"{name}: a run log records its own facts; leave out --set and --model")
+    yield head
+    yield from rest
+
+
+def _text(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest, account: Account) -> Iterator[bytes]:
+    """A log of one of the text formats; what is of none is passed on by its beginning, which no reader accepts."""
+    from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
+
+    made = read_text(_chained(head, rest), name, request, account)
+    yield from [head] if made is None else made
+
+
+def _chained(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield head
     yield from rest

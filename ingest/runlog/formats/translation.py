@@ -3,17 +3,61 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from ingest.load_warnings import LoadWarning
+    from ingest.runlog.formats.text_format import TextFormat
 
 HEAD: Final = 1 << 16
 """Bytes at the beginning of a log in which its format must show."""
 
 Fields = dict[str, Any]
+
+
+class Refused(NamedTuple):
+    """A line of a log that cannot be used: its number (from 1), why, and its text."""
+
+    line: int
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class LogRequest:
+    """What a caller states about logs that do not record it.
+
+    Attributes:
+        facts: of the `run` line, by the names of `ingest.runlog.lines.Run`; what a log records goes before them.
+        timezone: zone of times that carry none; None: unknown.
+        begin: when the log begins, for logs without times (or without dates); None: unknown.
+        formats: text formats besides those that are built in.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    timezone: str | None = None
+    begin: datetime | None = None
+    formats: tuple[TextFormat, ...] = ()
+
+
+@dataclass
+class Account:
+    """What a reader has to report besides the run log that it makes. It is complete once the log is read to its end.
+
+    Attributes:
+        refused: lines that cannot be used.
+        n_duplicates: lines that repeat another one (of another rank, or written twice).
+        warnings: what a person should know.
+    """
+
+    refused: list[Refused] = field(default_factory=list)
+    n_duplicates: int = 0
+    warnings: list[LoadWarning] = field(default_factory=list)
 
 
 @dataclass
@@ -44,7 +88,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class LogFormat:
-    """A format of logs.
+    """A format of logs, which is read either as a whole or as it comes.
 
     Attributes:
         name: in messages.
@@ -54,6 +98,8 @@ class LogFormat:
             does not record, by the names of `ingest.runlog.lines.Run`; what the log records goes before them.
         stream: of a binary format, instead of `translate`: the lines of the run log, of a log that comes in chunks, the
             name of its file and the facts that a person stated.
+        read: the log, which comes in chunks, as chunks of a run log; goes before `translate`. Lines of the run log may
+            name the `line` of the log that they were made of.
     """
 
     name: str
@@ -61,3 +107,4 @@ class LogFormat:
     recognise: Callable[[bytes], bool]
     translate: Callable[[bytes, Mapping[str, Any]], Translation] | None = None
     stream: Callable[[Iterable[bytes], str, Mapping[str, Any]], Iterator[bytes]] | None = None
+    read: Callable[[Iterable[bytes], LogRequest, Account], Iterator[bytes]] | None = None

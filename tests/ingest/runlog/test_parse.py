@@ -14,7 +14,8 @@ from ingest.errors import InputError, UnrecognisedInputError
 from ingest.files.input import Input
 from ingest.load_warnings import messages
 from ingest.plausible import RUN_LOG
-from ingest.runlog.parse import CUT, parse_runlog
+from ingest.runlog.lines import CUT
+from ingest.runlog.parse import parse_runlog
 from ingest.tables import RUN_SESSIONS
 
 if TYPE_CHECKING:

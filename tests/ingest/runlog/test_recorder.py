@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.runlog.parse import CUT, parse_runlog
+from ingest.runlog.lines import CUT
+from ingest.runlog.parse import parse_runlog
 
 if TYPE_CHECKING:
     from types import ModuleType
