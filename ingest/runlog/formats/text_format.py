@@ -1,0 +1,279 @@
+r"""A text format: which lines of a log are steps, checkpoints and starts, and what they record. Data in `*.toml`.
+
+    name = "mytrainer"
+    title = "My trainer"
+
+    [[line]]
+    kind = "step"
+    starts = 'step \d+ \|'
+    ends = '\|$'
+    fields = { step = 'step (\d+)', loss = 'loss ([^ ]+)', duration_ms = 'took ([\d.]+) ms' }
+
+    [[example]]
+    text = "[2026-10-01 08:00:02] step 7 | loss 2.5 | took 1900 ms |"
+    gives = { step = 7, loss = 2.5, duration_s = 1.9 }
+
+People add their own in the configuration (`[[runlog.format]]`) with the same keys. All patterns are regular expressions
+in Rust's syntax. Kinds of lines:
+
+- `step`: a step, or several since the step line before it, is finished. `mean = true`: its duration is the mean over
+  these. `repeats = true`: a progress bar, which prints the same step again.
+- `start`: a process starts. `train`: the loop begins, with `first_step` if it records one.
+- `begin`, `end`: an `event` begins or ends (`checkpoint_save`, `checkpoint_load`, `eval`, `init`, ...), with its
+  `step`; an `end` with `seconds` needs no `begin`. A `checkpoint_save` that ends is safe (`durable`), unless
+  `durable = false`; a second end, later, says when it is.
+- `facts`: facts about the run, by the names of a `run` line, and `batch` (samples of a step).
+- `time`: a line that only has a time, for step lines without one.
+- `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss since it began), for step lines without them.
+
+A line is of a kind if `starts` matches in it. It is damaged if `ends` does not, or a field that its kind needs is not
+in it. The first group of a field's pattern is its value; text of facts is stripped, commas in numbers are left out.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from ingest.errors import shorten
+from ingest.runlog.facts import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Kind = Literal["step", "start", "train", "begin", "end", "facts", "time", "bar"]
+
+NUMBERS: Final = (
+    "step",
+    "duration_s",
+    "duration_ms",
+    "tokens",
+    "samples",
+    "samples_per_s",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "loss",
+    "total",
+    "seconds",
+    "first_step",
+)
+"""Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs; `seconds` is an event's length."""
+
+FIELDS: Final = (*NUMBERS, "elapsed")
+"""Fields of all kinds but `facts`."""
+
+FACTS: Final = (*NAMES, "batch")
+"""Fields of `facts`."""
+
+NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elapsed"), "train": ()}
+"""Fields without which a line of a kind is damaged; a `step` needs the fields of `needs`."""
+
+_LONGEST_PATTERN: Final = 2_000
+
+
+class FormatError(ValueError):
+    """An invalid entry of a text format; the message names it, and what to write."""
+
+
+@dataclass(frozen=True)
+class LineKind:
+    """One kind of lines of a format; the keys are described above.
+
+    Attributes:
+        needs: fields without which the line is damaged: those of its kind, and of a step those that the entry lists.
+    """
+
+    kind: Kind
+    starts: str
+    ends: str = ""
+    event: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
+    needs: tuple[str, ...] = ()
+    mean: bool = False
+    repeats: bool = False
+    durable: bool = True
+
+
+@dataclass(frozen=True)
+class Example:
+    """A line (or several) of a log, and what comes of it: the fields of the step, event or facts that it gives."""
+
+    text: str
+    gives: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """A text format.
+
+    Attributes:
+        name: in messages.
+        title: a few words for people.
+        lines: its kinds of lines; the first that a line is of counts.
+        examples: lines with what they give, which a test reads.
+        resumes_aloud: a process that goes on from a checkpoint says so; one that does not begins at step 1.
+        position: those of a smaller one are tried first: a log of Megatron-DeepSpeed has steps of both.
+    """
+
+    name: str
+    title: str
+    lines: tuple[LineKind, ...]
+    examples: tuple[Example, ...] = ()
+    resumes_aloud: bool = False
+    position: int = 0
+
+    @property
+    def starts(self) -> str:
+        """A pattern of all lines that it reads."""
+        return "|".join(f"(?:{line.starts})" for line in self.lines)
+
+
+@cache
+def builtin() -> tuple[TextFormat, ...]:
+    """The formats that come with Trackside, in the order in which they are tried."""
+    folder = resources.files("ingest") / "runlog" / "formats" / "text"
+    files = [file for file in folder.iterdir() if file.name.endswith(".toml")]
+    forms = [parse_format(tomllib.loads(file.read_text(encoding="utf-8")), origin=file.name) for file in files]
+    return tuple(sorted(forms, key=lambda form: (form.position, form.name)))
+
+
+def with_builtin(own: Iterable[TextFormat]) -> tuple[TextFormat, ...]:
+    """These formats, which are tried first, and those that are built in, but for the ones of the same name."""
+    mine = tuple(own)
+    replaced = {one.name for one in mine}
+    return (*mine, *(one for one in builtin() if one.name not in replaced))
+
+
+def parse_format(entry: object, *, origin: str) -> TextFormat:
+    """An entry of a text format.
+
+    Raises:
+        FormatError: it is invalid; the message has where it is, what is wrong and what to write.
+    """
+    values = _checked(entry, _FORMAT_KEYS, origin)
+    name = values.get("name")
+    where = f"{origin} ({shorten(name, 80)})" if isinstance(name, str) else origin
+    _present(values, ("name", "line"), _FORMAT_KEYS, where)
+    lines = tuple(_line(line, f"{where}, line {n}") for n, line in enumerate(values["line"], 1))
+    if not any(line.kind == "step" for line in lines):
+        raise FormatError(f'{where}: no line is of kind "step", so it has no steps; write [[line]] with kind = "step"')
+    examples = tuple(_example(one, f"{where}, example {n}") for n, one in enumerate(values.get("example", ()), 1))
+    rest = {name: values[name] for name in ("title", "resumes_aloud", "position") if name in values}
+    return TextFormat(**{"title": values["name"], **rest}, name=values["name"], lines=lines, examples=examples)
+
+
+def _line(entry: object, where: str) -> LineKind:
+    values = _checked(entry, _LINE_KEYS, where)
+    _present(values, ("kind", "starts"), _LINE_KEYS, where)
+    kind, fields = values["kind"], dict(values.pop("fields", {}))
+    allowed = FACTS if kind == "facts" else FIELDS
+    for name in fields:
+        if name not in allowed:
+            raise FormatError(f"{where}: {shorten(str(name), 40)}: no such field; the fields are {', '.join(allowed)}")
+    if kind in {"begin", "end"} and not values.get("event"):
+        raise FormatError(f'{where}: event is missing; write what begins or ends: event = "checkpoint_save"')
+    needs = values.pop("needs", NEEDED.get(kind, ()))
+    for name in needs:
+        if name not in fields:
+            raise FormatError(f"{where}: needs the field {name}, which is not in fields; add its pattern")
+    return LineKind(fields=tuple(fields.items()), needs=tuple(needs), **values)
+
+
+def _example(entry: object, where: str) -> Example:
+    values = _checked(entry, _EXAMPLE_KEYS, where)
+    _present(values, ("text",), _EXAMPLE_KEYS, where)
+    return Example(values["text"], values.get("gives", {}))
+
+
+_Keys = dict[str, tuple["Callable[[object], bool]", str]]
+
+
+def _checked(entry: object, keys: _Keys, where: str) -> dict[str, Any]:
+    """A table whose keys are all known and right."""
+    if not isinstance(entry, dict):
+        raise FormatError(f"{where}: not a table; its keys are {', '.join(keys)}")
+    for name, value in entry.items():
+        if name not in keys:
+            raise FormatError(f"{where}: {shorten(str(name), 40)}: no such key; the keys are {', '.join(keys)}")
+        check, expected = keys[name]
+        if not check(value):
+            raise FormatError(f"{where}: {name} is {shorten(repr(value), 80)}; {expected}")
+        if name in {"starts", "ends", "fields"}:
+            _patterns(name, value, where)
+    return dict(entry)
+
+
+def _present(values: Mapping[str, Any], names: Iterable[str], keys: _Keys, where: str) -> None:
+    for name in names:
+        if name not in values:
+            raise FormatError(f"{where}: {name} is missing; {keys[name][1]}")
+
+
+def _patterns(name: str, value: Any, where: str) -> None:  # noqa: ANN401 - a text or a table of texts
+    """Check the patterns of a key; those of fields have a group."""
+    for key, pattern in value.items() if isinstance(value, dict) else [(name, value)]:
+        try:
+            groups = pl.Series([""]).str.extract_groups(pattern).struct.fields
+        except PolarsError as error:
+            why = str(error).partition("\n\nThis error")[0].rpartition("error: ")[2].strip()
+            message = (
+                f"{where}: {key} is {shorten(pattern, 80)!r}, which is no regular expression (in Rust's syntax): {why}"
+            )
+            raise FormatError(message) from None
+        if isinstance(value, dict) and (groups == [""] or not groups):
+            raise FormatError(
+                f"{where}: {key} is {shorten(pattern, 80)!r}, which has no group; put ( ) around the value"
+            )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_PATTERN and "\0" not in value
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list | tuple) and bool(value)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
+
+
+def _is_table_of_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+_FORMAT_KEYS: Final[_Keys] = {
+    "name": (_is_text, "write a short name"),
+    "title": (_is_text, "write a few words"),
+    "line": (_is_tables, "write [[line]] tables (in the configuration: [[runlog.format.line]])"),
+    "example": (_is_tables, "write [[example]] tables"),
+    "resumes_aloud": (_is_flag, "write true or false"),
+    "position": (lambda value: type(value) is int, "write a whole number"),
+}
+
+_LINE_KEYS: Final[_Keys] = {
+    "kind": (lambda value: value in get_args(Kind), f"write one of {', '.join(get_args(Kind))}"),
+    "starts": (_is_text, "write a regular expression that such a line matches"),
+    "ends": (_is_text, "write a regular expression that such a line matches if it is whole"),
+    "event": (_is_text, 'write the kind of event: "checkpoint_save"'),
+    "fields": (_is_table_of_texts, "write { FIELD = 'regular expression with a (group)' }"),
+    "needs": (_is_texts, 'write a list of fields: ["step"]'),
+    "mean": (_is_flag, "write true or false"),
+    "repeats": (_is_flag, "write true or false"),
+    "durable": (_is_flag, "write true or false"),
+}
+
+_EXAMPLE_KEYS: Final[_Keys] = {
+    "text": (_is_text, "write a line of a log"),
+    "gives": (lambda value: isinstance(value, dict), "write { FIELD = VALUE }"),
+}
