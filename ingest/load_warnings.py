@@ -98,6 +98,18 @@ MESSAGES: Final[Mapping[str, str]] = {
     "steps_implausible": "{detail}",
     "steps_backwards": "{count} steps begin before the step logged before them: the node's clock was set back",
     "losses_not_numbers": "{count} steps have a loss that is not a number; they count, without it",
+    "steps_averaged": (
+        "{count:,} steps are logged in lines that stand for several of them: their number and their time together are "
+        "as logged, the time of each is a mean, and so their spread is unknown"
+    ),
+    "times_reckoned": (
+        "{count:,} steps have no time in the log: they are placed one behind the other by their durations, and what "
+        "lay between them (checkpoints, evaluation, waiting) is unknown"
+    ),
+    "tokens_unknown": (
+        "the tokens of a step are not in this log of {detail}, so MFU is unknown; state what is lacking: "
+        "--set seq_len=8192 --set n_gpus=64"
+    ),
     "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",
 }
 """The message of each code, with `{count}` and `{detail}`. `text`: nothing is known but the text, as of earlier

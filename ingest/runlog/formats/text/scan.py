@@ -1,0 +1,226 @@
+r"""The lines of a log that a text format reads, as columns: a block of text at a time, by polars.
+
+Before a pattern looks at it a line is stripped of colours (ANSI escapes), and one that a progress bar has written over
+(carriage returns) is taken apart. A line's time is the first date and time in it; who wrote it (`0:` of srun -l,
+`[rank0]:` of torchrun, `[1,0]<stdout>:` of mpirun, `node01:`) is what stands before its first colon.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.delimited.reader import clean_blocks
+from ingest.errors import UnrecognisedInputError
+from ingest.runlog.formats.text_format import NUMBERS
+from ingest.runlog.formats.translation import Refused
+from ingest.runlog.lines import CUT
+from ingest.tables import RAW_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ingest.runlog.formats.text_format import LineKind, TextFormat
+
+BLOCK: Final = 1 << 23
+"""Bytes that are read at a time."""
+
+US: Final = 1_000_000
+
+_ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_STAMP: Final = r"(\d{4}-\d{2}-\d{2})[T _](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\s?(Z|[+-]\d{2}:?\d{2})?"
+_CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
+_WRITER: Final = r"^\s*(\[[^\]\s]{1,40}\](?:<std\w{3}>)?|[\w.-]{1,80}):"
+_ELAPSED: Final = r"^(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d)$"
+
+SCHEMA: Final[dict[str, pl.DataType]] = {
+    "line": pl.Int64(),
+    "part": pl.Int64(),
+    "kind": pl.Int16(),
+    "writer": pl.String(),
+    "date": pl.String(),
+    "time": pl.String(),
+    "fraction": pl.String(),
+    "offset": pl.String(),
+    "clock": pl.String(),
+    "clock_fraction": pl.String(),
+    **dict.fromkeys(NUMBERS, pl.Float64()),
+    "elapsed_s": pl.Float64(),
+    "text": pl.String(),
+}
+"""Columns of records: the kind is the number of a `LineKind`, `text` is kept of facts only."""
+
+
+@dataclass
+class Scan:
+    """What a log has for a format.
+
+    Attributes:
+        form: the format.
+        refused: damaged lines.
+        first_stamp: the first line with a time, whatever it is about: `date`, `time`, `fraction`, `offset`.
+    """
+
+    form: TextFormat
+    refused: list[Refused] = field(default_factory=list)
+    first_stamp: pl.DataFrame | None = None
+    _records: list[pl.DataFrame] = field(default_factory=list)
+    has_steps: bool = False
+
+    def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
+        """Read lines (`line`, `part`, `text`); the last one of the last block may be cut off."""
+        rest = lines.filter(pl.col("text").str.contains(self.form.starts))
+        for number, kind in enumerate(self.form.lines):
+            if rest.is_empty():
+                return
+            mine = pl.col("text").str.contains(kind.starts)
+            own = rest.filter(mine)
+            if is_last and own.height and own["line"][-1] == lines["line"][-1] and _may_go_on(kind, own["text"][-1]):
+                self.refused.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
+                own = own.head(-1)
+            self._add(number, kind, own)
+            rest = rest.filter(~mine)
+
+    def _add(self, number: int, kind: LineKind, lines: pl.DataFrame) -> None:
+        if lines.is_empty():
+            return
+        records = _records(number, kind, lines)
+        whole = pl.lit(value=True) if not kind.ends else pl.col("text").str.contains(kind.ends)
+        absent = [pl.col(_column(name)).is_null() for name in kind.needs]
+        bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
+        if bad.height:
+            self._refuse(kind, bad)
+            records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
+        self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
+        text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
+        self._records.append(records.with_columns(text))
+
+    def _refuse(self, kind: LineKind, bad: pl.DataFrame) -> None:
+        for row in bad.iter_rows(named=True):
+            absent = [name for name in kind.needs if row[_column(name)] is None]
+            why = f"no {' and no '.join(absent)} in it" if absent else "it does not end as one"
+            reason = f"damaged line of {self.form.title} ({kind.event or kind.kind}): {why}"
+            self.refused.append(Refused(row["line"], reason, row["text"][:RAW_LIMIT]))
+
+    def records(self) -> pl.DataFrame:
+        """All records in the order of the log."""
+        if not self._records:
+            return pl.DataFrame(schema=SCHEMA)
+        return pl.concat(self._records).sort("line", "part", maintain_order=True)
+
+
+def _may_go_on(kind: LineKind, text: str) -> bool:
+    """Whether a line without a line end may be cut within a value: 6.0 of what was to be 6.08."""
+    line = pl.Series([text])
+    values = [line.str.extract(pattern)[0] for _, pattern in kind.fields]
+    return any(value and text.endswith(value) for value in values)
+
+
+def _column(name: str) -> str:
+    """The column of a field."""
+    return "elapsed_s" if name == "elapsed" else name
+
+
+def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat]) -> Scan | None:
+    """Read a log by the first of the formats that has steps in it; None if it has steps of none.
+
+    All formats read along until one has a step: a log may begin with thousands of other lines.
+
+    Args:
+        chunks: the log.
+        origin: its name, for messages.
+        forms: the formats, in the order in which they are tried.
+    """
+    scans = [Scan(form) for form in forms]
+    stamp: pl.DataFrame | None = None
+    for lines, is_last in _lines(chunks, origin):
+        stamp = _first_stamp(lines) if stamp is None else stamp
+        for one in scans:
+            one.take(lines, is_last=is_last)
+        scans = next(([one] for one in scans if one.has_steps), scans)
+    for one in scans:
+        one.first_stamp = stamp
+    return scans[0] if scans[0].has_steps else None
+
+
+def scan_lines(form: TextFormat, text: str) -> Scan:
+    """What lines of a log have for a format."""
+    one = Scan(form)
+    for lines, is_last in _lines([text.encode()], "text"):
+        one.take(lines, is_last=is_last)
+    return one
+
+
+def _lines(chunks: Iterable[bytes], origin: str) -> Iterator[tuple[pl.DataFrame, bool]]:
+    """Lines of a log in blocks: `line` (from 1), `part` (of a line that was written over) and `text`.
+
+    Also whether the last of them is the last of the log and has no line end.
+    """
+    first = 1
+    try:
+        for block, _ in clean_blocks(chunks, origin, BLOCK):
+            data = _ANSI.sub(b"", block) if b"\x1b" in block else block
+            lines = _split(data, first)
+            yield lines, not data.endswith(b"\n")
+            first += lines["line"].n_unique() if b"\r" in data else lines.height
+    except UnrecognisedInputError:  # it is blank
+        return
+
+
+def _split(data: bytes, first: int) -> pl.DataFrame:
+    texts = data.removesuffix(b"\n").decode().split("\n")
+    lines = pl.DataFrame({"text": pl.Series(texts, dtype=pl.String)}).with_row_index("line", offset=first)
+    lines = lines.with_columns(pl.col("line").cast(pl.Int64), part=pl.lit(0, dtype=pl.Int64))
+    if b"\r" not in data:
+        return lines
+    parts = lines.with_columns(pl.col("text").str.split("\r")).explode("text")
+    return parts.with_columns(part=pl.int_range(pl.len(), dtype=pl.Int64).over("line"))
+
+
+def _first_stamp(lines: pl.DataFrame) -> pl.DataFrame | None:
+    stamps = lines.select(_stamp("text")).unnest("stamp").filter(pl.col("date").is_not_null())
+    return stamps.head(1) if stamps.height else None
+
+
+def _stamp(column: str) -> pl.Expr:
+    groups = pl.col(column).str.extract_groups(_STAMP).struct
+    return groups.rename_fields(["date", "time", "fraction", "offset"]).alias("stamp")
+
+
+def _records(number: int, kind: LineKind, lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines of one kind as records."""
+    patterns = {} if kind.kind == "facts" else dict(kind.fields)
+    values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
+    clock = pl.col("text").str.extract_groups(_CLOCK).struct.rename_fields(["clock", "clock_fraction"])
+    return (
+        lines.with_columns(_stamp("text"), clock.alias("clock"), writer=pl.col("text").str.extract(_WRITER))
+        .unnest("stamp")
+        .unnest("clock")
+        .with_columns(
+            kind=pl.lit(number, dtype=pl.Int16),
+            elapsed_s=_seconds(patterns["elapsed"]) if "elapsed" in patterns else _nothing(),
+            **values,
+        )
+        .select(pl.col(name).cast(kind_) for name, kind_ in SCHEMA.items())
+    )
+
+
+def _nothing() -> pl.Expr:
+    return pl.lit(None, dtype=pl.Float64)
+
+
+def _number(pattern: str) -> pl.Expr:
+    text = pl.col("text").str.extract(pattern)
+    return text.str.replace_all(",", "", literal=True).cast(pl.Float64, strict=False)
+
+
+def _seconds(pattern: str) -> pl.Expr:
+    """A length of time such as `1:52:09` or `1 day, 2:03:04`, in seconds."""
+    parts = pl.col("text").str.extract(pattern)
+    units = (86_400, 3_600, 60, 1)
+    fields = [parts.str.extract(_ELAPSED, group).cast(pl.Float64) for group in range(1, 5)]
+    total = pl.sum_horizontal(value.fill_null(0) * unit for value, unit in zip(fields, units, strict=True))
+    return pl.when(parts.str.contains(_ELAPSED)).then(total)
