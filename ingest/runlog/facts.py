@@ -70,10 +70,15 @@ def stated(settings: Iterable[str]) -> dict[str, Any]:
         if name not in {*NAMES, *KEYS}:
             raise OptionError(f"--set {setting}: there is no fact {name!r}; there are: {', '.join((*NAMES, *KEYS))}")
         facts[name] = value.strip()
-    return _converted(facts)
+    return converted(facts)
 
 
-def _converted(facts: dict[str, Any]) -> dict[str, Any]:
+def converted(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts with the types of a `run` line.
+
+    Raises:
+        OptionError: one cannot have that value.
+    """
     try:
         run = msgspec.convert(_NO_RUN | facts, Run, strict=False)
     except msgspec.ValidationError as error:

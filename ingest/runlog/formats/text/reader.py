@@ -1,0 +1,165 @@
+"""A log of a text format as a run log: scanned in blocks, put in the order of time, written a slice of steps at a time.
+
+Memory goes with the steps that a log has, not with its length: 2 GB of other output leave nothing behind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import polars as pl
+
+from ingest.errors import OptionError, UntimedError
+from ingest.load_warnings import LoadWarning
+from ingest.runlog.facts import converted
+from ingest.runlog.formats.text.scan import US, Scan, scan
+from ingest.runlog.formats.text.timeline import SAVE, Timeline
+from ingest.runlog.formats.text.times import with_times
+from ingest.runlog.formats.text_format import with_builtin
+from ingest.runlog.formats.translation import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ingest.runlog.formats.text.timeline import Event, Session
+    from ingest.runlog.formats.translation import Account, LogRequest
+
+SLICE: Final = 100_000
+"""Steps that are written at a time."""
+
+_SHOWN: Final = 3
+"""Facts of a log without times that a message shows."""
+
+
+def read_text(chunks: Iterable[bytes], name: str, request: LogRequest, account: Account) -> Iterator[bytes] | None:
+    """A log of a text format as chunks of a run log; None if it is of none.
+
+    Args:
+        chunks: the log.
+        name: of its file, for messages.
+        request: what it does not record.
+        account: gets the damaged lines, the number of repeated ones, and warnings.
+
+    Raises:
+        TimeZoneError: its times have no zone, and none is stated.
+        UntimedError: none of its steps can be placed in time.
+    """
+    found = scan(chunks, name, with_builtin(request.formats))
+    if found is None:
+        return None
+    records = with_times(found.records(), request, name)
+    timeline = _timeline(found, _in_time(records), request, name)
+    _report(found, timeline, account)
+    if not timeline.steps.step:
+        raise UntimedError(_untimed(name, found, records))
+    return _written(timeline, request)
+
+
+def _in_time(records: pl.DataFrame) -> pl.DataFrame:
+    """Records in the order of their times; those without one stay behind the line before them."""
+    if records["at"].is_null().all() or records["at"].drop_nulls().is_sorted():
+        return records
+    return records.sort(pl.col("at").forward_fill(), "line", "part", nulls_last=False)
+
+
+def _timeline(found: Scan, records: pl.DataFrame, request: LogRequest, name: str) -> Timeline:
+    begin = None if request.begin is None else round(request.begin.timestamp() * US)
+    timeline = Timeline(found.form, request.facts, begin)
+    if begin is None and found.first_stamp is not None:
+        first = found.first_stamp.with_columns(line=pl.lit(1, dtype=pl.Int64), clock=None, clock_fraction=None)
+        timeline.now = with_times(first, request, name)["at"][0]
+    for part in records.iter_slices(SLICE):
+        for record in part.iter_rows(named=True):
+            timeline.take(record)
+    timeline.finish()
+    return timeline
+
+
+def _report(found: Scan, timeline: Timeline, account: Account) -> None:
+    """Everything that a person should know."""
+    title, counts = found.form.title, timeline.counts
+    account.refused += found.refused
+    account.refused += [
+        Refused(line, f"step of {title} without a time: {_WITHOUT_TIME}", "") for line in timeline.unplaced
+    ]
+    account.refused += [
+        Refused(line, f"step of {title} without a number: no progress bar alone behind it has one", "")
+        for line in timeline.unnumbered
+    ]
+    account.n_duplicates += counts["duplicates"]
+    if counts["averaged"]:
+        account.warnings.append(LoadWarning("steps_averaged", counts["averaged"]))
+    if counts["reckoned"]:
+        account.warnings.append(LoadWarning("times_reckoned", counts["reckoned"]))
+    if timeline.steps.step and all(value is None for value in timeline.steps.tokens):
+        account.warnings.append(LoadWarning("tokens_unknown", None, title))
+
+
+_WITHOUT_TIME: Final = "neither its line nor a line before it has one"
+
+
+def _untimed(name: str, found: Scan, records: pl.DataFrame) -> str:
+    steps = records.select(pl.col("step").min().alias("least"), pl.col("step").max().alias("most")).row(0)
+    reach = "" if steps[0] is None else f" ({steps[0]:.0f} to {steps[1]:.0f})"
+    return (
+        f"{name}: a log of {found.form.title} whose steps{reach} have no times, so it is unknown when they were.\n"
+        "State when the log begins, if its lines have durations or a progress bar: --begin 2026-10-01T08:00:00Z"
+    )
+
+
+def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes]:
+    """The run log, session by session."""
+    columns = timeline.steps
+    table = pl.DataFrame(
+        {
+            "session": pl.Series(columns.session, dtype=pl.Int32),
+            "type": pl.repeat("step", len(columns.step), eager=True),
+            "step": pl.Series(columns.step, dtype=pl.Int64),
+            "t": pl.Series(columns.begin, dtype=pl.Int64) / US,
+            "duration_s": pl.Series(columns.length, dtype=pl.Float64) / US,
+            "tokens": pl.Series(columns.tokens, dtype=pl.Float64),
+            "loss": pl.Series(columns.loss, dtype=pl.Float64)
+            .replace([float("inf"), float("-inf")], None)
+            .fill_nan(None),
+            "line": pl.Series(columns.line, dtype=pl.Int64),
+        }
+    )
+    for number, session in enumerate(timeline.sessions):
+        if session.began is None:
+            continue
+        yield msgspec.json.encode(_run_line(session, request.facts)) + b"\n"
+        own = table.filter(pl.col("session") == number).drop("session")
+        for part in own.iter_slices(SLICE):
+            yield part.write_ndjson().encode()
+        for event in session.events:
+            line = _event_line(event)
+            if line is not None:
+                yield msgspec.json.encode(line) + b"\n"
+
+
+def _run_line(session: Session, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The `run` line: what the log records goes before what is stated, unless it is no such fact."""
+    recorded: dict[str, Any] = {}
+    for name, value in session.facts.items():
+        try:
+            recorded |= {} if name == "batch" else converted({name: value})
+        except OptionError:
+            continue
+    began = 0 if session.began is None else session.began
+    return {"type": "run", "v": 1, "t": began / US, **stated, **recorded, "line": session.line}
+
+
+def _event_line(event: Event) -> dict[str, Any] | None:
+    """A line of a checkpoint or another event; None where it is unknown when it began."""
+    if event.begin is None:
+        return None
+    end = None if event.end is None else max(event.end, event.begin) / US
+    begin = event.begin / US
+    if event.kind == SAVE:
+        if event.step is None:
+            return None
+        durable = None if event.durable is None else max(event.durable, event.begin) / US
+        return {"type": "ckpt", "step": event.step, "begin": begin, "end": end, "durable": durable, "line": event.line}
+    event_line = {"type": "event", "kind": event.kind, "begin": begin, "end": end, "step": event.step}
+    return event_line | {"line": event.line}

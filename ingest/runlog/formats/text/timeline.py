@@ -1,0 +1,476 @@
+"""Records of a text log in the order of time: sessions, the steps that lines stand for, checkpoints and other events.
+
+- A line stands for the steps since the line before it in its session. Its duration is that of each, or their mean;
+  without one, they share the time since that line, less the events between. They end where the line was written, each
+  where the next begins, and none lies within an event that holds training up.
+- Which steps the first line of a session stands for is known if the log records where the process began: the
+  checkpoint that it loaded, the step that it starts at, or (formats that never resume silently) its start. Else it
+  stands for one.
+- A step that a line repeats was run again: a new session. It is none if another rank wrote that line, if it is the
+  same line twice, or a progress bar.
+- Lines without a time lie between those with one; the first behind `begin`, or the last line that has a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ingest.runlog.formats.text_format import LineKind, TextFormat
+
+US: Final = 1_000_000
+
+MOST_STEPS: Final = 1_000
+"""Steps that one line may stand for; what is further ahead is a log with lines missing."""
+
+SAME_US: Final = US
+"""Two lines of one step this close together are one step that two ranks (or one program twice) report."""
+
+SAVE: Final = "checkpoint_save"
+LOAD: Final = "checkpoint_load"
+
+_HOLDING: Final = {SAVE, LOAD, "eval", "init", "compile"}
+"""Events during which no step runs."""
+
+
+@dataclass
+class Event:
+    """An event, in microseconds since 1970; one whose lines have no time lies between the steps beside it."""
+
+    kind: str
+    line: int
+    step: int | None = None
+    begin: int | None = None
+    end: int | None = None
+    durable: int | None = None
+    is_timed: bool = True
+    ended: bool = False
+    blocking: bool = True
+
+
+@dataclass
+class Session:
+    """A process: from one start of the program to the next.
+
+    Attributes:
+        line: where it begins.
+        began: microseconds since 1970; None: unknown so far.
+        started: its start is in the log.
+        last: the last step; None before the first.
+        previous: the step that the next line's steps follow; None: unknown.
+        cursor: when the last step ended.
+        of_writer: the last step that each writer reported.
+    """
+
+    line: int
+    began: int | None = None
+    started: bool = False
+    last: int | None = None
+    last_key: tuple[Any, ...] = ()
+    previous: int | None = None
+    cursor: int | None = None
+    of_writer: dict[str | None, int] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    bar: Mapping[str, Any] | None = None
+    bar_total: float | None = None
+    bar_began: int | None = None
+
+    @property
+    def trained(self) -> bool:
+        """Whether it has a step."""
+        return self.last is not None
+
+
+@dataclass
+class Steps:
+    """Steps as columns: session, number, begin and length in microseconds, tokens, loss, line."""
+
+    session: list[int] = field(default_factory=list)
+    step: list[int] = field(default_factory=list)
+    begin: list[int] = field(default_factory=list)
+    length: list[float | None] = field(default_factory=list)
+    tokens: list[float | None] = field(default_factory=list)
+    loss: list[float | None] = field(default_factory=list)
+    line: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Timeline:
+    """What a log records, as it is read: call `take` for each record in the order of time.
+
+    Attributes:
+        form: the format.
+        facts: what the caller states; what the log records goes before them.
+        begin: when the log begins, in microseconds since 1970; None: unknown.
+        counts: of steps without a time of their own (`reckoned`), of those in lines of several (`averaged`), and of
+            lines that repeat another (`duplicates`).
+        unplaced: lines of steps whose time is unknown.
+        unnumbered: lines of steps whose number is unknown.
+        now: the last time in the log.
+    """
+
+    form: TextFormat
+    facts: Mapping[str, Any]
+    begin: int | None = None
+    sessions: list[Session] = field(default_factory=list)
+    steps: Steps = field(default_factory=Steps)
+    counts: Counter[str] = field(default_factory=Counter)
+    unplaced: list[int] = field(default_factory=list)
+    unnumbered: list[int] = field(default_factory=list)
+    now: int | None = None
+    _pending: list[tuple[LineKind, Mapping[str, Any]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """The log begins when the caller says."""
+        self.now = self.begin
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Read one record: a row of `scan.SCHEMA` with `at` and `unit`."""
+        kind = self.form.lines[record["kind"]]
+        before = self.now
+        self.now = before if record["at"] is None else record["at"]
+        if kind.kind == "start":
+            self._start(record)
+        elif kind.kind == "time":
+            if self.sessions and self.sessions[-1].began is None:
+                self.sessions[-1].began = record["at"]
+        else:
+            session = self.sessions[-1] if self.sessions else self._first(record, before)
+            if session.began is None:
+                session.began = record["at"]
+            getattr(self, f"_{kind.kind}")(kind, record, session)
+
+    def _first(self, record: Mapping[str, Any], before: int | None) -> Session:
+        """The first session of a log without its start: it had begun when the first line with a time was written."""
+        session = self._new(record)
+        session.began = session.began if before is None else before
+        return session
+
+    def _new(self, record: Mapping[str, Any]) -> Session:
+        """Begin a session."""
+        earlier = dict(self.sessions[-1].facts) if self.sessions else {}
+        began = self.now if record["at"] is None and not self.sessions else record["at"]
+        session = Session(record["line"], began, facts=earlier)
+        self.sessions.append(session)
+        return session
+
+    def _start(self, record: Mapping[str, Any]) -> None:
+        """A process starts; of a session without a step this is another rank's start."""
+        fresh = not self.sessions or self.sessions[-1].trained
+        session = self._new(record) if fresh else self.sessions[-1]
+        session.started = True
+
+    def _train(self, _: LineKind, record: Mapping[str, Any], session: Session) -> None:
+        """The training loop begins."""
+        first = record["first_step"]
+        if session.trained and (first is None or first <= (session.last or 0)):
+            session = self._new(record)
+        session.cursor = record["at"] if session.cursor is None or not session.trained else session.cursor
+        if first is not None and not session.trained:
+            session.previous = int(first) - 1
+
+    def _facts(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+        """Facts of the run."""
+        for name, value in facts_in(kind, record["text"]).items():
+            if not session.trained:
+                session.facts[name] = value
+
+    def _bar(self, _: LineKind, record: Mapping[str, Any], session: Session) -> None:
+        """A progress bar: of those without a title, the first of a session is that of the training loop."""
+        if session.bar is not None and session.trained and record["step"] < (session.bar["step"] or 0):
+            if record["total"] != session.bar_total:
+                return
+            session = self._new(record)
+        if session.bar_total is None:
+            session.bar_total = record["total"]
+            session.bar_began = record["at"] if record["at"] is not None else self.now
+            session.cursor = session.bar_began
+        if record["total"] == session.bar_total:
+            if record["step"] == 1 and not session.trained:
+                session.previous = 0
+            session.bar = record
+            self._number_pending(session)
+
+    def _begin(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+        """An event begins."""
+        step = _whole(record["step"])
+        if kind.event == LOAD and session.trained:
+            session = self._new(record)
+        step = session.last if step is None and kind.event == SAVE else step
+        if any(one.kind == kind.event and not one.ended and one.step == step for one in session.events):
+            self.counts["duplicates"] += 1  # another rank's
+            return
+        at = record["at"]
+        begin = _first_of(at, session.cursor, self.now)
+        session.events.append(Event(kind.event, record["line"], step, begin, is_timed=at is not None))
+
+    def _end(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+        """An event ends; of a save, this or a later end is when it is safe."""
+        step, at = _whole(record["step"]), record["at"]
+        if kind.event == LOAD and session.trained:
+            session = self._new(record)
+        event = self._open_event(kind, step, session)
+        if event is None:
+            event = self._whole_event(kind, record, step, session)
+            if event is None:
+                self.counts["duplicates"] += 1
+                return
+        event.is_timed = event.is_timed and at is not None
+        if not event.ended:
+            event.end, event.ended = at, True
+        if kind.durable and kind.event == SAVE and event.durable is None:
+            event.durable = at
+        if kind.event == LOAD and not session.trained:
+            session.previous = session.previous if event.step is None else event.step
+            session.cursor = session.cursor if at is None else at
+
+    @staticmethod
+    def _open_event(kind: LineKind, step: int | None, session: Session) -> Event | None:
+        """The event that an end belongs to: one that has not ended, or a save that is not known to be safe."""
+        for event in reversed(session.events):
+            same = event.kind == kind.event and (step is None or event.step in {None, step})
+            unsafe = event.kind == SAVE and kind.durable and event.durable is None
+            if same and (not event.ended or unsafe):
+                return event
+        return None
+
+    def _whole_event(
+        self, kind: LineKind, record: Mapping[str, Any], step: int | None, session: Session
+    ) -> Event | None:
+        """An event of which the log only has the end; None where it is another rank's line about one that ended."""
+        at, seconds = record["at"], record["seconds"]
+        step = session.last if step is None and kind.event == SAVE else step
+        if any(one.kind == kind.event and one.step == step for one in session.events):
+            return None
+        begin = at if at is None or seconds is None else at - round(seconds * US)
+        begin = _first_of(begin, session.cursor, self.now)
+        event = Event(kind.event, record["line"], step, begin, is_timed=at is not None)
+        session.events.append(event)
+        return event
+
+    def _step(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
+        """A line of one step or several."""
+        if record["step"] is None or not math.isfinite(record["step"]):
+            self._pending.append((kind, record))  # the progress bar is drawn again behind it
+            return
+        step = int(record["step"])
+        if session.last is not None and step <= session.last:
+            if self._repeats(kind, record, session, step):
+                self.counts["duplicates"] += 1
+                session.of_writer[record["writer"]] = step
+                return
+            session = self._new(record)
+        self._add(record, session, step)
+        session.last, session.previous = step, step
+        session.last_key = _key(record)
+        session.of_writer[record["writer"]] = step
+
+    def _number_pending(self, session: Session) -> None:
+        """Lines without a number of their own have that of the bar behind them, if they are alone before it."""
+        pending, self._pending = self._pending, []
+        step = None if session.bar is None else session.bar["step"]
+        if len(pending) == 1 and step:
+            kind, record = pending[0]
+            self._step(kind, {**record, "step": step}, session)
+        else:
+            self.unnumbered += [record["line"] for _, record in pending]
+
+    def finish(self) -> None:
+        """The log has ended: number the lines that are left."""
+        if self.sessions:
+            self._number_pending(self.sessions[-1])
+
+    @staticmethod
+    def _repeats(kind: LineKind, record: Mapping[str, Any], session: Session, step: int) -> bool:
+        """Whether a line reports a step that another one has reported already, and was not run again."""
+        if step == session.last:
+            before = session.last_key[0]
+            close = record["at"] is not None and before is not None and record["at"] - before <= SAME_US
+            return kind.repeats or close or session.last_key == _key(record) or _is_other(record, session)
+        reported = session.of_writer.get(record["writer"])
+        if reported is None:  # a rank that has not reported before is one line behind, a process that goes on further
+            return session.previous is not None and _is_other(record, session) and step >= (session.last or 0) - 1
+        return step > reported
+
+    def _add(self, record: Mapping[str, Any], session: Session, step: int) -> None:
+        """The steps that a line stands for."""
+        end = self._end_of(record, session)
+        length = _length(record)
+        count = self._count(session, step, end, length)
+        if length is None and end is not None and session.cursor is not None and session.previous is not None:
+            length = max(end - session.cursor - _held(session, session.cursor, end), 0) / count
+        if end is None and length is not None and session.cursor is not None:
+            end = session.cursor + round(count * length)
+            self.counts["reckoned"] += count
+        if end is None:
+            self.unplaced.append(record["line"])
+            return
+        count = count if length is not None else 1
+        begins, end = self._begins(record, session, count, length, end)
+        self._resolve(session, begins[0])
+        self.counts["averaged"] += count if count > 1 else 0
+        tokens = self._tokens(record, session, length)
+        n = len(self.sessions) - 1
+        session.began = begins[0] if session.began is None else min(session.began, begins[0])
+        for number, begin in enumerate(begins, step - count + 1):
+            self.steps.session.append(n)
+            self.steps.step.append(number)
+            self.steps.begin.append(begin)
+            self.steps.length.append(length)
+            self.steps.tokens.append(tokens)
+            self.steps.loss.append(record["loss"] if number == step else None)
+            self.steps.line.append(record["line"])
+        session.cursor = end
+
+    def _end_of(self, record: Mapping[str, Any], session: Session) -> int | None:
+        """When the line was written, as far as it records that."""
+        if record["at"] is not None:
+            return int(record["at"])
+        elapsed = record["elapsed_s"] if record["elapsed_s"] is not None else (session.bar or {}).get("elapsed_s")
+        began = session.bar_began if session.bar_began is not None else self.now
+        if elapsed is not None and began is not None:
+            session.bar_began = began
+            return int(began + round(elapsed * US))
+        if session.cursor is None:
+            session.cursor = self.now
+        return None
+
+    def _count(self, session: Session, step: int, end: int | None, length: float | None) -> int:
+        """How many steps a line stands for."""
+        previous = session.previous
+        if previous is None and not session.trained and self.form.resumes_aloud and session.started:
+            fits = end is None or length is None or session.began is None or end - step * length >= session.began - US
+            previous = 0 if fits else None
+            session.previous = previous
+            if session.cursor is None or length is None:
+                session.cursor = session.cursor if session.cursor is not None else session.began
+        count = 1 if previous is None else step - previous
+        return count if 1 <= count <= MOST_STEPS else 1
+
+    @staticmethod
+    def _begins(
+        record: Mapping[str, Any], session: Session, count: int, length: float | None, end: int
+    ) -> tuple[list[int], int]:
+        """When each step began, and when the last ended: backwards from the line, around the events between.
+
+        A coarse stamp is no earlier than the step that it ends: steps follow each other where stamps leave that open.
+        """
+        if length is None:
+            return [end], end
+        size = round(length)
+        since = session.cursor
+        holding = [] if since is None else list(_between(session, since, end))
+        if not holding:
+            first = end - round(count * length)
+            if since is not None and first < since <= first + record["unit"] + length / 20:
+                end += since - first
+                first = since
+            return [first + round(number * length) for number in range(count)], end
+        begins: list[int] = []
+        cursor = end
+        for _ in range(count):
+            begin = cursor - size
+            for begun, ended in holding:
+                if begin < ended and cursor > begun:
+                    begin = begun - size if cursor <= ended + size else begin
+            begins.append(begin)
+            cursor = begin
+        return begins[::-1], end
+
+    def _resolve(self, session: Session, begin: int) -> None:
+        """Saves without a time ended, and were safe, when the next step began, if that is a time of the log's own."""
+        for event in session.events:
+            untimed = event.kind == SAVE and not event.is_timed and event.ended and event.end is None
+            if untimed and event.begin is not None and begin > event.begin:
+                event.end = event.durable = begin
+
+    def _tokens(self, record: Mapping[str, Any], session: Session, length: float | None) -> float | None:
+        """Tokens of one step over all GPUs, from what is known of them."""
+        facts = {**self.facts, **{name: _whole(value) for name, value in session.facts.items() if name in _COUNTED}}
+        if record["tokens"] is not None:
+            return float(record["tokens"])
+        samples = record["samples"] if record["samples"] is not None else facts.get("batch")
+        if samples is None and record["samples_per_s"] is not None and length:
+            samples = round(record["samples_per_s"] * length / US)
+        if samples is not None and facts.get("seq_len"):
+            return float(samples * facts["seq_len"])
+        if length is None:
+            return None
+        if record["tokens_per_s"] is not None:
+            return float(record["tokens_per_s"] * length / US)
+        if record["tokens_per_s_per_gpu"] is not None and facts.get("n_gpus"):
+            return float(record["tokens_per_s_per_gpu"] * facts["n_gpus"] * length / US)
+        return None
+
+
+_COUNTED: Final = {"batch", "seq_len", "n_gpus"}
+
+
+def facts_in(kind: LineKind, text: str) -> dict[str, str]:
+    r"""The facts in a line, as text.
+
+    >>> from ingest.runlog.formats.text_format import LineKind
+    >>> facts_in(LineKind("facts", "size", fields=(("params", r"size: ([\d,]+)"),)), "size: 6,163,712 total")
+    {'params': '6163712'}
+    """
+    import polars as pl  # noqa: PLC0415 - patterns are in Rust's syntax
+
+    line = pl.Series([text])
+    values = {name: line.str.extract(pattern)[0] for name, pattern in kind.fields}
+    return {name: value.strip().replace(",", "") for name, value in values.items() if value and value.strip()}
+
+
+def _first_of(*moments: int | None) -> int | None:
+    """The first of these that is known."""
+    return next((moment for moment in moments if moment is not None), None)
+
+
+def _whole(value: object) -> int | None:
+    """A number as a whole one; None where it is none."""
+    try:
+        number = float(value)  # type: ignore[arg-type]  # what is no number raises
+    except (TypeError, ValueError):
+        return None
+    return int(number) if math.isfinite(number) else None
+
+
+def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return record["at"], record["writer"], record["duration_s"], record["duration_ms"], record["loss"]
+
+
+def _is_other(record: Mapping[str, Any], session: Session) -> bool:
+    """Whether another rank wrote a line than the last one that counted."""
+    return bool(record["writer"] != session.last_key[1])
+
+
+def _length(record: Mapping[str, Any]) -> float | None:
+    """A step's duration in microseconds."""
+    if record["duration_s"] is not None:
+        length = record["duration_s"] * US
+    elif record["duration_ms"] is not None:
+        length = record["duration_ms"] * 1_000
+    else:
+        return None
+    return float(length) if math.isfinite(length) and length >= 0 else None
+
+
+def _between(session: Session, since: int, until: int) -> Iterable[tuple[int, int]]:
+    """Events that held training up between two moments."""
+    for event in reversed(session.events):
+        if event.end is not None and event.end < since:
+            return
+        if event.kind in _HOLDING and event.blocking and event.begin is not None and event.end is not None:
+            begin, end = max(event.begin, since), min(event.end, until)
+            if begin < end:
+                yield begin, end
+
+
+def _held(session: Session, since: int, until: int) -> int:
+    """Microseconds between two moments during which events held training up."""
+    return sum(end - begin for begin, end in _between(session, since, until))
