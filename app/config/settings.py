@@ -25,6 +25,7 @@ from app.errors import ConfigError
 from ingest.context import PLANNED_REASONS
 from ingest.errors import InputError
 from ingest.prometheus.settings import Prometheus, Retention, Telemetry
+from ingest.runlog.settings import RunLogs
 from ingest.settings import Section
 from ingest.slurm.settings import Slurm
 
@@ -231,6 +232,7 @@ class Config(Section):
     prometheus: Prometheus = Prometheus()
     telemetry: Telemetry = Telemetry()
     retention: Retention = Retention()
+    runlog: RunLogs = RunLogs()
     serve: Serve = Serve()
     rules: Rules = Rules()
     sql: Sql = Sql()

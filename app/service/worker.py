@@ -34,6 +34,7 @@ from ingest.prometheus.load_live import ingest_live
 from ingest.prometheus.store import retention
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
+from ingest.runlog.formats.translation import LogRequest
 from ingest.slurm import load_files as ingesting
 from ingest.slurm.commands.runner import subprocess_runner
 from ingest.slurm.live import ingest as live_ingest
@@ -234,8 +235,9 @@ class Worker:
             if not named:
                 self._warn("runlog", f"serve.runlogs: no file matches {pattern}")
         changed = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
+        logs = LogRequest(timezone=self.settings.timezone, formats=self.settings.runlog.text_formats())
         reports = runlogs.ingest_files(
-            writer, changed, cluster=self.settings.cluster, now=now, progress=self._check_stop
+            writer, changed, cluster=self.settings.cluster, now=now, progress=self._check_stop, logs=logs
         )
         for report in reports:
             if report.error is None and report.origin in stamps:

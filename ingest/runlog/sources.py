@@ -11,7 +11,10 @@ SOURCES: Final = (
         name="runlog",
         title="Run logs",
         feeds=("run_sessions", "steps", "run_events"),
-        files="run log v1: JSON lines as the recorder writes them; gzip; W&B run folders, TensorBoard event files",
+        files=(
+            "run log v1: JSON lines as the recorder writes them; logs of training frameworks; W&B run folders, "
+            "TensorBoard event files; gzip"
+        ),
         command="",
         gives="Which allocated time became training steps that were kept, which was lost, and how fast a step was.",
     ),
@@ -26,9 +29,9 @@ FOLDER: Final = SourceFolder(
     files="logs, or folders of them; .gz is fine; - is standard input",
     epilog="""\
 Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. Logs of
-other frameworks are recognised by content: MLPerf, Weights & Biases (wandb/offline-run-*), TensorBoard event files. A
-log that still grows may be read again at any time: what is new is added. A log alone is enough: trackside run shows
-its run.
+other frameworks are recognised by content: Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face, MLPerf, Weights &
+Biases (wandb/offline-run-*), TensorBoard event files; trackside docs framework-logs says what each gives. A log that
+still grows may be read again at any time: what is new is added. A log alone is enough: trackside run shows its run.
 --cluster is for logs that name none themselves. Without it, those of a job are of the only cluster with accounting, and
 all others of the cluster `local`.""",
     manual="sources/run-logs",

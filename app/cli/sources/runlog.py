@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import argparse
 
     from app.cli.options import Subparsers
+    from app.config.settings import Config
+    from ingest.runlog.formats.translation import LogRequest
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -32,12 +34,35 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="FILE",
         help="the model's own file with its sizes: config.json (Hugging Face) or params.json",
     )
+    parser.add_argument(
+        "--timezone", metavar="ZONE", help="time zone of times without one in logs of other frameworks: Europe/Berlin"
+    )
+    parser.add_argument(
+        "--begin",
+        metavar="TIME",
+        help="when a log begins whose lines have no times, or none with a date: 2026-10-01T08:00:00Z",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Load the files."""
-    from ingest.runlog import facts
+    from app.cli.run_context import settings_and_root
     from ingest.runlog.store import ingest_files
 
-    stated = {**(facts.of_model(options.model) if options.model else {}), **facts.stated(options.set)}
-    return source_files.load(options, FOLDER, partial(ingest_files, facts=stated))
+    settings, _ = settings_and_root(options)
+    return source_files.load(options, FOLDER, partial(ingest_files, logs=_request(options, settings)))
+
+
+def _request(options: argparse.Namespace, settings: Config) -> LogRequest:
+    """What logs of other frameworks do not record, by the options and the configuration."""
+    from ingest.runlog import facts
+    from ingest.runlog.formats.text.times import parse_begin
+    from ingest.runlog.formats.translation import LogRequest
+
+    timezone = options.timezone or settings.timezone
+    return LogRequest(
+        facts={**(facts.of_model(options.model) if options.model else {}), **facts.stated(options.set)},
+        timezone=timezone,
+        begin=None if options.begin is None else parse_begin(options.begin, timezone),
+        formats=settings.runlog.text_formats(),
+    )
