@@ -1,0 +1,125 @@
+"""Text logs as they really come: cut, doubled, interleaved, out of order, and mostly of something else."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.errors import InputError, UnrecognisedInputError, UntimedError
+from ingest.runlog.formats.text import scan
+from tests.ingest.runlog.text import test_megatron as megatron
+from tests.ingest.runlog.text import test_torchtitan as titan
+from tests.support.foreign_logs import read, steps
+
+if TYPE_CHECKING:
+    from ingest.tables import Parsed
+
+MEGATRON = megatron.HEAD + "".join(megatron.line(2 * n, f"08:00:{10 + 4 * n}") for n in range(1, 8))
+TITAN = titan.FRESH + "".join(titan.line(n, f"08:00:{20 + 4 * n},000") for n in range(1, 8))
+LOGS = {"megatron": MEGATRON, "torchtitan": TITAN}
+
+
+WHOLE = {name: steps(read(text)) for name, text in LOGS.items()}
+
+
+def adds_up(parsed: Parsed) -> bool:
+    counted = parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
+    return parsed.rows_read == counted
+
+
+@pytest.mark.parametrize("name", LOGS)
+@settings(max_examples=12, deadline=None)
+@given(at=st.integers(1, 2_000))
+def test_a_log_cut_anywhere_has_the_steps_of_its_whole_lines(name: str, at: int) -> None:
+    whole = WHOLE[name]
+    try:
+        parsed = read(LOGS[name][:at])
+    except (UnrecognisedInputError, UntimedError):
+        return
+    assert adds_up(parsed)
+    assert steps(parsed) == whole[: len(steps(parsed))]
+
+
+@pytest.mark.parametrize("name", LOGS)
+@settings(max_examples=12, deadline=None)
+@given(twice=st.sets(st.integers(0, 12)))
+def test_doubled_lines_count_once(name: str, twice: set[int]) -> None:
+    lines = LOGS[name].splitlines(keepends=True)
+    text = "".join(line * (2 if n in twice else 1) for n, line in enumerate(lines))
+    parsed = read(text)
+    assert steps(parsed) == WHOLE[name]
+    assert adds_up(parsed)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_behind_itself_is_the_log_once(name: str) -> None:
+    assert steps(read(LOGS[name] * 2)) == WHOLE[name]
+
+
+@pytest.mark.parametrize("name", LOGS)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 1_000))
+def test_steps_out_of_order_are_put_in_order(name: str, seed: int) -> None:
+    lines = LOGS[name].splitlines(keepends=True)
+    head, tail = lines[:-7], lines[-7:]
+    random.Random(seed).shuffle(tail)
+    assert steps(read("".join(head + tail))) == WHOLE[name]
+
+
+@pytest.mark.parametrize("name", LOGS)
+@settings(max_examples=12, deadline=None)
+@given(chunk=st.integers(1, 5_000), block=st.integers(1, 3_000))
+def test_chunks_and_blocks_make_no_difference(name: str, chunk: int, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "BLOCK", block)
+        assert steps(read(LOGS[name], chunk=chunk)) == WHOLE[name]
+
+
+@pytest.mark.parametrize("name", LOGS)
+@settings(max_examples=12, deadline=None)
+@given(damage=st.dictionaries(st.integers(0, 12), st.integers(0, 200)))
+def test_no_damaged_line_stops_a_log_or_vanishes(name: str, damage: dict[int, int]) -> None:
+    whole = LOGS[name].splitlines()
+    lines = [line[: damage.get(n, len(line))] + "\n" for n, line in enumerate(whole)]
+    try:
+        parsed = read("".join(lines))
+    except (UnrecognisedInputError, UntimedError):
+        return
+    assert adds_up(parsed)
+    own = {row["line"] for row in parsed.rejects.iter_rows(named=True)}
+    assert own <= {n + 1 for n in damage}
+
+
+def test_other_output_and_progress_bars_are_no_rejects() -> None:
+    noise = "".join(f"\r{n}%|##  | {n}/100" for n in range(100)) + "\nNCCL INFO Channel 00/32 : 0 1 2\n\x1b[0m\n"
+    parsed = read(noise + noise.join(MEGATRON.splitlines(keepends=True)) + noise)
+    assert steps(parsed) == WHOLE["megatron"]
+    assert parsed.rows_rejected == 0
+
+
+def test_memory_goes_with_the_steps_and_not_with_the_other_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BLOCK", 1 << 16)
+    peaks = []
+    for n_lines in (2_000, 40_000):
+        text = (MEGATRON + "NCCL INFO Channel 00/32 : 0 1 2 3 4 5 6 7\n" * n_lines).encode()
+        tracemalloc.start()
+        assert len(steps(read(text, chunk=1 << 14))) == 14
+        peaks.append(tracemalloc.get_traced_memory()[1] - 2 * len(text))
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + (1 << 20)
+
+
+def test_two_lines_in_one_are_the_first() -> None:
+    glued = megatron.line(2, "08:00:18").rstrip("\n") + megatron.line(4, "08:00:22")
+    assert [step for step, _, _ in steps(read(megatron.HEAD + glued))] == [1, 2]
+
+
+@pytest.mark.parametrize("text", ["", "hello\n" * 3, "step: 1\n", "\x00", "[]", "iteration 1/ 2\n"])
+def test_what_is_no_log_is_not_read(text: str) -> None:
+    with pytest.raises(InputError):
+        read(text)

@@ -1,0 +1,139 @@
+"""NeMo, DeepSpeed and the Trainer of Hugging Face: what their stdout gives, and what it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.errors import UntimedError
+from ingest.runlog.formats.text_format import parse_format
+from tests.support.foreign_logs import DAY, codes, events, read, starts, steps
+
+NEMO = (
+    "Training epoch 0, iteration {0}/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step: {0} | "
+    "reduced_train_loss: 11.96 | train_step_timing in s: 2.000 | consumed_samples: 5888\n"
+)
+
+
+def test_nemo_steps_follow_the_time_of_its_logger() -> None:
+    head = "0: [NeMo I 2026-10-01 08:00:00 utils:662] Setting up optimizer\n"
+    parsed = read(head + NEMO.format(0) + NEMO.format(1), facts={"seq_len": 8192})
+    assert steps(parsed) == [(0, 28800, 2.0), (1, 28802, 2.0)]
+    assert set(parsed.frames["steps"]["tokens"]) == {128 * 8192}
+    assert codes(parsed) == ["times_reckoned"]
+
+
+def test_nemo_with_a_launchers_stamp_and_an_interval_of_logging() -> None:
+    text = "[2026-10-01T16:00:02+08:00] " + NEMO.format(9) + "[2026-10-01T16:00:22+08:00] " + NEMO.format(19)
+    parsed = read(text, timezone=None)
+    assert steps(parsed) == [(step, 28800 + 2 * (step - 9), 2.0) for step in range(9, 20)]
+
+
+def test_nemo_progress_bar_is_a_step_once() -> None:
+    bar = (
+        "Epoch 0:   1%|          | {0}/77 [{1}<08:01, 41.36s/it, loss=3.1, v_num=, reduced_train_loss=3.090, "
+        "global_step={0}.0, consumed_samples=1.63e+6]"
+    )
+    text = "\r".join(bar.format(step, f"00:{10 * step:02d}") for step in (1, 1, 2, 3)) + "\n"
+    parsed = read(text, begin=DAY)
+    assert [(step, begin) for step, begin, _ in steps(parsed)] == [(1, 10), (2, 10), (3, 20)]
+    assert parsed.rows_duplicate == 1
+
+
+DEEPSPEED = (
+    "[2026-10-01 {1}] [INFO] [logging.py:96:log_dist] [Rank 0] step={0}, skipped=0, lr=[1e-05], mom=[[0.9, 0.99]]\n"
+)
+
+
+def test_deepspeed_steps_take_the_time_since_the_line_before() -> None:
+    text = "[2026-10-01 08:00:00,000] [INFO] [logging.py:96:log_dist] [Rank -1] DeepSpeed info: version=0.14.0\n"
+    text += DEEPSPEED.format(10, "08:01:00,000") + "[timer.py:260:stop] epoch=0/micro_step=10/global_step=10\n"
+    parsed = read(text + DEEPSPEED.format(20, "08:01:20,000"))
+    assert steps(parsed) == [(10, 28860, None), *((step, 28860 + 2 * (step - 11), 2.0) for step in range(11, 21))]
+    assert starts(parsed) == [28800]
+
+
+def test_deepspeed_checkpoints_and_a_resumed_run() -> None:
+    torch = "[2026-10-01 {}] [INFO] [torch_checkpoint_engine.py:33:commit] [Torch] {}\n"
+    text = DEEPSPEED.format(10, "08:01:00,000") + torch.format(
+        "08:01:00,000", "Checkpoint global_step10 is about to be saved!"
+    )
+    text += torch.format("08:01:05,000", "Checkpoint global_step10 is ready now!") + DEEPSPEED.format(
+        20, "08:01:25,000"
+    )
+    text += torch.format("08:09:00,000", "Loaded checkpoint from /ckpt/global_step10/mp_rank_00_model_states.pt.")
+    parsed = read(text + DEEPSPEED.format(20, "08:09:40,000"))
+    assert ("checkpoint_save", 10, 28860, 28865) in events(parsed)
+    assert [step for step, _, _ in steps(parsed)] == [10, *range(11, 21), *range(11, 21)]
+    assert steps(parsed)[1] == (11, 28865, 2.0)
+
+
+def test_deepspeed_pipeline_lines_need_the_time_of_the_beginning() -> None:
+    text = "".join(f"steps: {n} loss: 5.5508 iter time (s): 2.000 samples/sec: 16.000\n" for n in (10, 20))
+    with pytest.raises(UntimedError, match="DeepSpeed"):
+        read(text)
+    parsed = read(text, begin=DAY, facts={"seq_len": 100})
+    assert [(step, begin) for step, begin, _ in steps(parsed)][-2:] == [(19, 18), (20, 20)]
+    assert set(parsed.frames["steps"]["tokens"]) == {3200}
+
+
+def test_lines_of_megatron_deepspeed_are_read_once() -> None:
+    text = DEEPSPEED.format(1, "08:01:00,000") + (
+        " iteration        1/    1000 | consumed samples:          256 | elapsed time per iteration (ms): 2000.0 | "
+        "learning rate: 1E-05 | lm loss: 2.373574E+00 | number of skipped iterations:   0 |\n"
+    )
+    assert steps(read(text)) == [(1, 28860, 2.0)]
+
+
+BAR = "\r {0}%|##        | {0}/100 [{1}<05:00,  2.00s/it]"
+
+
+def trainer(*steps_logged: int, quoted: bool = False) -> str:
+    """Bars of single steps, a dictionary, and the bar that is drawn again behind it."""
+    quote = "'" if quoted else ""
+    text = ""
+    for step in range(1, max(steps_logged) + 1):
+        bar = BAR.format(step, f"00:{2 * step:02d}")
+        text += bar
+        if step in steps_logged:
+            text += f"\r{{'loss': {quote}2.5{quote}, 'learning_rate': 5e-05, 'epoch': {quote}0.1{quote}}}\n"
+            text += bar
+    return text + "\n"
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_trainers_dictionaries_have_the_number_and_time_of_the_bar(*, quoted: bool) -> None:
+    parsed = read(trainer(5, 10, quoted=quoted), begin=DAY)
+    assert steps(parsed) == [(step, 2 * (step - 1), 2.0) for step in range(1, 11)]
+    assert parsed.frames["steps"]["loss"].drop_nulls().to_list() == [2.5, 2.5]
+
+
+def test_trainers_dictionaries_without_a_bar_are_refused_by_name() -> None:
+    text = "{'loss': 2.5, 'learning_rate': 5e-05, 'epoch': 0.1}\n" * 3
+    with pytest.raises(UntimedError, match="Hugging Face Trainer"):
+        read(text, begin=DAY)
+    parsed = read(trainer(5) + text + BAR.format(20, "00:40") + "\n", begin=DAY)
+    assert parsed.rejects["reason"].unique().to_list() == [
+        "step of Hugging Face Trainer without a number: no progress bar alone behind it has one"
+    ]
+
+
+def test_an_own_format_with_times_of_day() -> None:
+    own = parse_format(
+        {
+            "name": "mine",
+            "line": [
+                {
+                    "kind": "step",
+                    "starts": r"it \d+:",
+                    "ends": "tokens$",
+                    "needs": ["step"],
+                    "fields": {"step": r"it (\d+):", "duration_s": r"([\d.]+) s,", "tokens": r"(\d+) tokens"},
+                }
+            ],
+        },
+        origin="here",
+    )
+    text = "23:59:59 it 1: 2.0 s, 512 tokens\n00:00:02 it 2: 3.0 s, 512 tokens\n"
+    parsed = read(text, begin=DAY, formats=(own,))
+    assert steps(parsed) == [(1, 86397, 2.0), (2, 86399, 3.0)]
+    assert parsed.frames["steps"]["tokens"].to_list() == [512, 512]
