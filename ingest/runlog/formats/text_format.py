@@ -22,7 +22,7 @@ in Rust's syntax. Kinds of lines:
 - `begin`, `end`: an `event` begins or ends (`checkpoint_save`, `checkpoint_load`, `eval`, `init`, ...), with its
   `step`; an `end` with `seconds` needs no `begin`. A `checkpoint_save` that ends is safe (`durable`), unless
   `durable = false`; a second end, later, says when it is.
-- `facts`: facts about the run, by the names of a `run` line, and `batch` (samples of a step).
+- `facts`: facts about the run, by the names of a `run` line.
 - `time`: a line that only has a time, for step lines without one.
 - `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss since it began), for step lines without them.
 
@@ -67,9 +67,6 @@ NUMBERS: Final = (
 
 FIELDS: Final = (*NUMBERS, "elapsed")
 """Fields of all kinds but `facts`."""
-
-FACTS: Final = (*NAMES, "batch")
-"""Fields of `facts`."""
 
 NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elapsed"), "train": ()}
 """Fields without which a line of a kind is damaged; a `step` needs the fields of `needs`."""
@@ -172,7 +169,7 @@ def _line(entry: object, where: str) -> LineKind:
     values = _checked(entry, _LINE_KEYS, where)
     _present(values, ("kind", "starts"), _LINE_KEYS, where)
     kind, fields = values["kind"], dict(values.pop("fields", {}))
-    allowed = FACTS if kind == "facts" else FIELDS
+    allowed = NAMES if kind == "facts" else FIELDS
     for name in fields:
         if name not in allowed:
             raise FormatError(f"{where}: {shorten(str(name), 40)}: no such field; the fields are {', '.join(allowed)}")

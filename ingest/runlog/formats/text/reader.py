@@ -143,7 +143,7 @@ def _run_line(session: Session, stated: Mapping[str, Any]) -> dict[str, Any]:
     recorded: dict[str, Any] = {}
     for name, value in session.facts.items():
         try:
-            recorded |= {} if name == "batch" else converted({name: value})
+            recorded |= converted({name: value})
         except OptionError:
             continue
     began = 0 if session.began is None else session.began

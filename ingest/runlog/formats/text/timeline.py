@@ -315,6 +315,8 @@ class Timeline:
         begins, end = self._begins(record, session, count, length, end)
         self._resolve(session, begins[0])
         self.counts["averaged"] += count if count > 1 else 0
+        if record["samples"] is not None:
+            session.facts.setdefault("global_batch", str(record["samples"]))
         tokens = self._tokens(record, session, length)
         n = len(self.sessions) - 1
         session.began = begins[0] if session.began is None else min(session.began, begins[0])
@@ -395,7 +397,7 @@ class Timeline:
         facts = {**self.facts, **{name: _whole(value) for name, value in session.facts.items() if name in _COUNTED}}
         if record["tokens"] is not None:
             return float(record["tokens"])
-        samples = record["samples"] if record["samples"] is not None else facts.get("batch")
+        samples = record["samples"] if record["samples"] is not None else facts.get("global_batch")
         if samples is None and record["samples_per_s"] is not None and length:
             samples = round(record["samples_per_s"] * length / US)
         if samples is not None and facts.get("seq_len"):
@@ -409,7 +411,7 @@ class Timeline:
         return None
 
 
-_COUNTED: Final = {"batch", "seq_len", "n_gpus"}
+_COUNTED: Final = {"global_batch", "seq_len", "n_gpus"}
 
 
 def facts_in(kind: LineKind, text: str) -> dict[str, str]:

@@ -32,7 +32,7 @@ def test_examples_give_what_they_say(form: TextFormat, example: Example) -> None
 
 
 @pytest.mark.parametrize("form", builtin(), ids=lambda form: form.name)
-def test_each_format_has_examples_of_its_steps_and_no_other_format_reads_them(form: TextFormat) -> None:
+def test_step_examples_are_read_by_their_format_only(form: TextFormat) -> None:
     texts = [one.text for one in form.examples if one.gives["kind"] == "step"]
     assert texts
     for other in builtin():
@@ -68,12 +68,12 @@ OWN: dict[str, Any] = {
         ({"line": [{"kind": "end", "starts": "x"}]}, "event is missing; write what begins or ends"),
     ],
 )
-def test_a_mistake_in_an_entry_is_named_with_what_to_write(change: dict[str, Any], message: str) -> None:
+def test_mistakes_in_an_entry_are_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         parse_format(OWN | change, origin="here")
 
 
-def test_an_entry_of_the_same_name_replaces_the_built_in_one() -> None:
+def test_an_own_format_replaces_one_of_its_name() -> None:
     own = parse_format(OWN | {"name": "nemo"}, origin="here")
     names = [form.name for form in with_builtin([own])]
     assert names == ["nemo", *(form.name for form in builtin() if form.name != "nemo")]

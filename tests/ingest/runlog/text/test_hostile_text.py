@@ -35,7 +35,7 @@ def adds_up(parsed: Parsed) -> bool:
 @pytest.mark.parametrize("name", LOGS)
 @settings(max_examples=12, deadline=None)
 @given(at=st.integers(1, 2_000))
-def test_a_log_cut_anywhere_has_the_steps_of_its_whole_lines(name: str, at: int) -> None:
+def test_cut_logs_have_the_steps_of_whole_lines(name: str, at: int) -> None:
     whole = WHOLE[name]
     try:
         parsed = read(LOGS[name][:at])
@@ -95,14 +95,14 @@ def test_no_damaged_line_stops_a_log_or_vanishes(name: str, damage: dict[int, in
     assert own <= {n + 1 for n in damage}
 
 
-def test_other_output_and_progress_bars_are_no_rejects() -> None:
+def test_other_output_is_not_rejected() -> None:
     noise = "".join(f"\r{n}%|##  | {n}/100" for n in range(100)) + "\nNCCL INFO Channel 00/32 : 0 1 2\n\x1b[0m\n"
     parsed = read(noise + noise.join(MEGATRON.splitlines(keepends=True)) + noise)
     assert steps(parsed) == WHOLE["megatron"]
     assert parsed.rows_rejected == 0
 
 
-def test_memory_goes_with_the_steps_and_not_with_the_other_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_depends_on_steps_not_on_other_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "BLOCK", 1 << 16)
     peaks = []
     for n_lines in (2_000, 40_000):

@@ -62,7 +62,7 @@ def test_first_line_without_a_start_is_one_step() -> None:
     assert [step for step, _, _ in steps(parsed)] == [20, 21, 22]
 
 
-def test_stamps_in_whole_seconds_do_not_make_steps_overlap() -> None:
+def test_whole_second_stamps_do_not_overlap_steps() -> None:
     text = HEAD + "".join(line(n, f"08:00:{30 + (n * 300) // 1000:02d}", ms=300) for n in range(1, 12))
     begins = [begin for _, begin, _ in steps(read(text)) if begin is not None]
     assert len(begins) == 11
@@ -82,7 +82,7 @@ def test_a_checkpoint_at_the_end_has_no_end() -> None:
     assert parsed.frames["run_events"]["durable_at"].to_list() == [None]
 
 
-def test_a_resumed_run_is_two_sessions_and_runs_steps_again() -> None:
+def test_a_resumed_run_is_two_sessions() -> None:
     first = HEAD + line(2, "08:00:30") + save(2) + line(4, "08:00:40") + line(6, "08:00:44")
     second = HEAD.replace("08:00:00", "08:10:00") + LOADED.format(2) + line(4, "08:10:30")
     parsed = read(first + second)
@@ -97,7 +97,7 @@ def test_old_lines_follow_the_last_time_in_the_log() -> None:
     assert "times_reckoned" in codes(parsed)
 
 
-def test_old_lines_alone_need_the_time_of_the_beginning() -> None:
+def test_lines_without_times_need_begin() -> None:
     text = old_line(7) + old_line(8)
     with pytest.raises(UntimedError, match=r"steps \(7 to 8\) have no times.*\n.*--begin"):
         read(text)
@@ -134,7 +134,7 @@ def test_a_damaged_line_is_refused_with_its_number() -> None:
     assert [step for step, _, _ in steps(parsed)] == [1, 2, 3, 4, 5, 6]  # the line of 6 stands for 3 to 6
 
 
-def test_an_autumn_hour_that_occurs_twice_follows_the_order_of_the_log() -> None:
+def test_a_repeated_autumn_hour_follows_the_order_of_lines() -> None:
     text = "".join(
         line(n, "02:59:00" if n == 1 else f"02:0{n}:00").replace("2026-10-01", "2026-10-25") for n in range(1, 4)
     )

@@ -22,7 +22,7 @@ def test_nemo_steps_follow_the_time_of_its_logger() -> None:
     assert codes(parsed) == ["times_reckoned"]
 
 
-def test_nemo_with_a_launchers_stamp_and_an_interval_of_logging() -> None:
+def test_nemo_lines_with_stamps_and_gaps_between_steps() -> None:
     text = "[2026-10-01T16:00:02+08:00] " + NEMO.format(9) + "[2026-10-01T16:00:22+08:00] " + NEMO.format(19)
     parsed = read(text, timezone=None)
     assert steps(parsed) == [(step, 28800 + 2 * (step - 9), 2.0) for step in range(9, 20)]
@@ -44,7 +44,7 @@ DEEPSPEED = (
 )
 
 
-def test_deepspeed_steps_take_the_time_since_the_line_before() -> None:
+def test_deepspeed_steps_take_the_time_between_lines() -> None:
     text = "[2026-10-01 08:00:00,000] [INFO] [logging.py:96:log_dist] [Rank -1] DeepSpeed info: version=0.14.0\n"
     text += DEEPSPEED.format(10, "08:01:00,000") + "[timer.py:260:stop] epoch=0/micro_step=10/global_step=10\n"
     parsed = read(text + DEEPSPEED.format(20, "08:01:20,000"))
@@ -67,7 +67,7 @@ def test_deepspeed_checkpoints_and_a_resumed_run() -> None:
     assert steps(parsed)[1] == (11, 28865, 2.0)
 
 
-def test_deepspeed_pipeline_lines_need_the_time_of_the_beginning() -> None:
+def test_deepspeed_pipeline_lines_need_begin() -> None:
     text = "".join(f"steps: {n} loss: 5.5508 iter time (s): 2.000 samples/sec: 16.000\n" for n in (10, 20))
     with pytest.raises(UntimedError, match="DeepSpeed"):
         read(text)
@@ -101,13 +101,13 @@ def trainer(*steps_logged: int, quoted: bool = False) -> str:
 
 
 @pytest.mark.parametrize("quoted", [False, True])
-def test_trainers_dictionaries_have_the_number_and_time_of_the_bar(*, quoted: bool) -> None:
+def test_trainer_steps_have_number_and_time_of_the_bar(*, quoted: bool) -> None:
     parsed = read(trainer(5, 10, quoted=quoted), begin=DAY)
     assert steps(parsed) == [(step, 2 * (step - 1), 2.0) for step in range(1, 11)]
     assert parsed.frames["steps"]["loss"].drop_nulls().to_list() == [2.5, 2.5]
 
 
-def test_trainers_dictionaries_without_a_bar_are_refused_by_name() -> None:
+def test_trainer_steps_without_a_bar_are_refused() -> None:
     text = "{'loss': 2.5, 'learning_rate': 5e-05, 'epoch': 0.1}\n" * 3
     with pytest.raises(UntimedError, match="Hugging Face Trainer"):
         read(text, begin=DAY)

@@ -47,7 +47,7 @@ def test_a_step_takes_the_time_since_the_line_before(of: type) -> None:
     assert (session["n_gpus"], session["params"], session["seq_len"]) == (8, 8_030_261_248, 8192)
 
 
-def test_without_the_batch_tokens_follow_from_the_rate_and_the_gpus() -> None:
+def test_tokens_follow_from_the_rate_without_a_batch() -> None:
     text = note("Training starts at step 1", "08:00:20,000") + line(1, "08:00:30,000")
     assert read(text, facts={"n_gpus": 8}).frames["steps"]["tokens"].to_list() == [4096 * 8 * 10]
     assert read(text).frames["steps"]["tokens"].to_list() == [None]
@@ -66,7 +66,7 @@ def test_checkpoints_are_no_part_of_a_step() -> None:
     assert steps(parsed) == [(1, 28820, 10.0), (2, 28836, 4.0)]
 
 
-def test_every_rank_with_or_without_its_prefix_is_one_log() -> None:
+def test_lines_of_all_ranks_are_one_log() -> None:
     ranks = "".join(line(step, f"08:00:{30 + step}.{10 + rank}", rank=rank) for step in (1, 2, 3) for rank in (2, 0, 1))
     bare = ranks.replace("[rank0]:", "").replace("[rank1]:", "").replace("[rank2]:", "")
     for text in (ranks, bare):
@@ -75,7 +75,7 @@ def test_every_rank_with_or_without_its_prefix_is_one_log() -> None:
         assert parsed.rows_duplicate == 6
 
 
-def test_a_killed_and_resumed_run_loses_what_it_runs_again() -> None:
+def test_a_resumed_run_runs_steps_again() -> None:
     first = FRESH + line(10, "08:01:00,000") + line(20, "08:01:20,000") + line(30, "08:01:40,000")
     load = note("Loading the checkpoint from ./outputs/checkpoint/step-20.", "08:10:01,000")
     load += note("Finished loading the checkpoint in 9.00 seconds.", "08:10:10,000")
