@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ingest.runlog.parse import CUT
+from ingest.runlog.lines import CUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ingest.errors import InputError
 from ingest.runlog.binary import BAD_CHECKSUM, BAD_MESSAGE
 from ingest.runlog.formats.registry import recognised
-from ingest.runlog.parse import CUT
+from ingest.runlog.lines import CUT
 from ingest.runlog.tensorboard.framing import masked_crc32c
 from ingest.runlog.tensorboard.messages import event
 from tests.support.binary_logs import EVENT_FILES, parsed, read, truth

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError
 from ingest.runlog.binary import BAD_CHECKSUM, BAD_MESSAGE, Damage
-from ingest.runlog.parse import CUT
+from ingest.runlog.lines import CUT
 from ingest.runlog.wandb.framing import HEADER, INCOMPLETE, Record, records
 from ingest.runlog.wandb.messages import history
 from tests.support.binary_logs import DATA, WANDB, parsed, read, truth, wandb_folder
