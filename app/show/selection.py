@@ -10,10 +10,12 @@ import polars as pl
 from app.errors import UsageError
 from app.near_names import did_you_mean
 from app.results.runs.runs import resolve_run
+from metrics.mfu.flops import CONVENTIONS
 from metrics.runs.naming import APART
 
 if TYPE_CHECKING:
     from app.window import Window
+    from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
 
@@ -43,6 +45,20 @@ def runs_meant(source: Reader, window: Window, text: str) -> list[str]:
             f"{window.cluster}: no run and no job is called {text!r}; `trackside show runs` lists the runs"
         )
     return run_ids
+
+
+def conventions_meant(requested: str | None) -> tuple[Convention, ...]:
+    """The conventions that were requested: one, or all.
+
+    Raises:
+        UsageError: there is no such convention.
+    """
+    if requested is None:
+        return CONVENTIONS
+    matching = tuple(each for each in CONVENTIONS if each.lower() == requested.lower())
+    if not matching:
+        raise UsageError(f"there is no FLOP convention {requested!r}; there are: {', '.join(CONVENTIONS)}")
+    return matching
 
 
 def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[Window]:

@@ -89,6 +89,7 @@ METRICS = (
             "of freedom by Welch and Satterthwaite"
         ),
         source="ours; by time: official times of MLPerf Training",
+        show="scaling",
         claim=Claimable(
             "scaling_efficiency",
             of="runs",

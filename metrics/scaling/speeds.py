@@ -29,7 +29,8 @@ def run_speeds(steps: pl.DataFrame) -> pl.DataFrame:
             `n_gpus`, `flop`, `peak_flop` and facts of the sessions. Steps without tokens, GPUs or length count not.
 
     Returns:
-        `cluster`, `run_id`, `label` (the recipe in words), `n_gpus`, `batch` (samples of a step; null if unknown),
+        `cluster`, `run_id`, `label` (the recipe in words), `recipe` (its name), `gpu_model`, `n_gpus`,
+        `batch` (samples of a step; null if unknown),
         `learning_rate`, `time_factor`, `n`, `tokens`, `wall_s`, `gpu_s`, `flop`, `peak_flop` (null where no step has
         an MFU), `first` (beginning of its first step) and `blocks` (tokens and GPU-seconds of blocks of steps).
     """
@@ -57,12 +58,15 @@ def run_speeds(steps: pl.DataFrame) -> pl.DataFrame:
             peak_flop=exact_sum(pl.col("peak_flop").filter(counted), places=FLOP),
             learning_rate=pl.col("learning_rate").drop_nulls().last(),
             time_factor=pl.col("time_factor").drop_nulls().last(),
+            recipe=pl.col("recipe").first(),
+            gpu_model=pl.col("gpu_model").first(),
         )
     )
     return (
         blocks.group_by(key, maintain_order=True)
         .agg(
             pl.col("learning_rate", "time_factor").drop_nulls().last(),
+            pl.col("recipe", "gpu_model").first(),
             pl.col("first").min(),
             pl.col("n", "tokens", "wall_s", "gpu_s").sum(),
             *(pl.when(pl.col("peak_flop").sum() > 0).then(pl.col(name).sum()).alias(name) for name in _FLOP),

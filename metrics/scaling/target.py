@@ -108,6 +108,7 @@ METRICS = (
         interval="t interval of the logarithm over runs, 95 %",
         source="MLPerf Training rules: run_start to run_stop, mean of the runs, scaled by the submission's factor",
         better="lower",
+        show="scaling",
         claim=Claimable(
             "time_to_train",
             of="runs",

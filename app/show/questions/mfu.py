@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.errors import UsageError
 from app.results.mfu import (
     allocated_to_runs,
     fleet_row,
@@ -19,9 +18,9 @@ from app.results.mfu import (
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
-from app.show.selection import only, requested_runs, runs_meant, several
+from app.show.selection import conventions_meant, only, requested_runs, runs_meant, several
 from app.show.sentences import percent, row_of
-from metrics.mfu.flops import CONVENTIONS, MEASURES
+from metrics.mfu.flops import MEASURES
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of
 from metrics.mfu.wall import run_mfu
@@ -48,7 +47,7 @@ _QUERIES: Final = ("steps", "run_sessions", "run_events")
 def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and telemetry's estimate."""
     by = question.dimension
-    conventions = _conventions(question.convention)
+    conventions = conventions_meant(question.convention)
     if by == "proxy":
         return proxies(source, window, question)
     if by == "estimate":
@@ -60,20 +59,6 @@ def mfu(source: Reader, window: Window, question: Question) -> Answer:
     if by == "run" or question.run is not None:
         return _by_run(source, window, question, conventions)
     return _whole(source, window, conventions)
-
-
-def _conventions(requested: str | None) -> tuple[Convention, ...]:
-    """The conventions that were requested: one, or all.
-
-    Raises:
-        UsageError: there is no such convention.
-    """
-    if requested is None:
-        return CONVENTIONS
-    matching = tuple(each for each in CONVENTIONS if each.lower() == requested.lower())
-    if not matching:
-        raise UsageError(f"there is no FLOP convention {requested!r}; there are: {', '.join(CONVENTIONS)}")
-    return matching
 
 
 def _whole(source: Reader, window: Window, conventions: tuple[Convention, ...]) -> Answer:

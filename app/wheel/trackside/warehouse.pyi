@@ -518,3 +518,25 @@ class Warehouse:
         Raises:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
+
+    def scaling(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["size", "day", "reference"] | None = None,
+        convention: str | None = None,
+    ) -> pl.DataFrame:
+        """Speed of each recipe by number of GPUs, strong and weak.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+            convention: the FLOP convention: `palm_full`, `causal_half`, ...
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """

@@ -54,6 +54,7 @@ def test_what_can_be_shown_is_what_the_help_lists() -> None:
 
 NOT_BY_ACCOUNTING = {
     "mfu": "No run",
+    "scaling": "No run",
     "utilisation": "No telemetry of GPUs",
     "filesystems": "No telemetry of nodes",
     "network": "No telemetry of nodes",

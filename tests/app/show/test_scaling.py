@@ -1,0 +1,68 @@
+"""`trackside show scaling` on runs whose speed is known."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.cli import main as cli
+from tests.support.mlperf import BEGIN_MS, MlperfRun, publish
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY_MS = 86_400_000
+BEFORE = (20.0, 20.1, 19.9, 20.05)
+AFTER = (25.0, 25.1, 24.9)
+"""Seconds of a step on each day of the small system: it became a quarter slower."""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scaling")
+    days = {
+        day: MlperfRun(step_s=step_s, begin_ms=BEGIN_MS + day * DAY_MS) for day, step_s in enumerate(BEFORE + AFTER)
+    }
+    publish(folder / "in", "Acme", "small", days, nodes=2, gpus=8)
+    large = {0: MlperfRun(step_s=10.0, begin_ms=BEGIN_MS), 1: MlperfRun(step_s=10.0, batch=24, status="aborted")}
+    publish(folder / "in", "Acme", "large", large, nodes=4, gpus=8)
+    arguments = ["reproduce", "mlperf-v5.0", str(folder / "in"), "--dir", str(folder / "out"), "--format", "json"]
+    assert cli.main([*arguments, "-o", str(folder / "rows.json"), "--quiet"]) == 0
+    return folder / "out" / "warehouse"
+
+
+def printed(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert cli.main(["show", "scaling", *arguments, "--warehouse", str(root)]) == 0
+    return capsys.readouterr().out
+
+
+def rows_of(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(printed(root, capsys, *arguments, "--format", "json"))
+    return rows
+
+
+def test_sizes_have_speed_efficiency_and_time(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small, same_batch, same_share = rows_of(root, capsys)
+    assert (small["n_gpus"], small["batch"], small["n"]) == (16, 12, 7)
+    speed = 7 * 12 * 8192 / (16 * sum(BEFORE + AFTER))
+    assert small["tokens_per_gpu_s"] == pytest.approx(speed)
+    assert small["ci_low"] < speed < small["ci_high"]
+    assert same_batch["strong"] == pytest.approx(12 * 8192 / 320 / speed)
+    assert same_share["weak"] == pytest.approx(24 * 8192 / 320 / speed)
+    assert same_batch["time_to_train_s"] == pytest.approx(6 * 10 + 2 * 40)
+    assert same_share["time_to_train_s"] is None  # aborted
+    text = printed(root, capsys)
+    assert "learning rate is unknown (linear-scaling rule: x2)" in text
+
+
+def test_a_slower_recipe_is_named_with_its_day_and_what_changed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(root, capsys, "--by", "day")
+    assert "on 16 GPUs is 20.0 % slower from 2025-05-01 on; since then nodes: new " in text
+    assert len([row for row in rows_of(root, capsys, "--by", "day") if row["n_gpus"] == 16]) == len(BEFORE + AFTER)
+
+
+def test_runs_without_a_published_result_are_beside_none(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--set recipe=llama31_405b" in printed(root, capsys, "--by", "reference")
