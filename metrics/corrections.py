@@ -294,6 +294,6 @@ def _names(changed: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, str]:
         .select("group", leading + pl.when(split).then(precise).otherwise(second))
         .iter_rows()
     )
-    apart = {group: name for group, name in own.items() if group.startswith(_APART)}
-    taken = set(apart.values())
-    return apart | {group: (own[group] if group in taken else group) for group in own if group not in apart}
+    separated = {group: name for group, name in own.items() if group.startswith(_APART)}
+    taken = set(separated.values())
+    return separated | {group: (own[group] if group in taken else group) for group in own if group not in separated}

@@ -1,6 +1,6 @@
 """A published metric: what it is called, what it means, where its definition comes from, where it is shown.
 
-Each entry stands below the function that computes the metric, in `METRICS` of its module; `metrics.catalog` collects
+Each entry is below the function that computes the metric, in `METRICS` of its module; `metrics.catalog` collects
 them. The command line, the reference, the explorer, reports, boards, the exporter and claims read the entries.
 """
 
@@ -63,7 +63,7 @@ class Exported:
         family: its name without the prefix.
         help: what the family is, in one sentence; empty where another metric of the family has it.
         labels: names and values of the labels between `window` and `bound`.
-        bounds: whether the family has a label `bound`, and so the bounds or the interval beside the value.
+        bounds: whether the family has a label `bound`, and so the bounds or the interval in addition to the value.
     """
 
     family: str
@@ -87,7 +87,7 @@ class Metric:
         source: publication, or the section of our definitions.
         title: for people; its name in words where nothing else is given.
         show: the question of `trackside show` that it is in.
-        by: what its result rows can be split by, beside the cluster.
+        by: what its result rows can be split by, apart from the cluster.
         parts: what its numerator and denominator are.
         better: which values are the good ones.
         headline: its place among the headline numbers; None where it is none of them.

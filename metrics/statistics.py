@@ -92,7 +92,7 @@ def mttf_interval(
 def mttf_lower_one_sided(failures: Number, exposure: Number, *, confidence: float = CONFIDENCE) -> Number:
     """Mean time to failure that is exceeded with one-sided `confidence`, in the unit of the exposure.
 
-    `2T / chi2(confidence, 2k + 2)`; `T / 2.9957` without failures. To be shown beside the two-sided
+    `2T / chi2(confidence, 2k + 2)`; `T / 2.9957` without failures. To be shown with the two-sided
     interval and labelled one-sided; verdicts use the two-sided one.
 
     >>> round(mttf_lower_one_sided(0.0, 30.0), 4)
@@ -466,7 +466,7 @@ def verdict_of_interval(low: float | None, high: float | None, target: float, di
 
     A capability claim ("the MTTF is at least 3.66 days") is judged by a sampling interval. A delivered one ("last
     month's goodput was at least 96 %") is about a census, without sampling error: its ends count all unobserved time as
-    unproductive and as productive. Supported if the interval lies entirely on the claimed side (the target itself is on
+    unproductive and as productive. Supported if the interval is entirely on the claimed side (the target itself is on
     it), refuted if entirely on the other, else undetermined: more exposure or evidence is needed. An infinite end is a
     value; a missing one (None or nan) leaves the claim undetermined.
 

@@ -1,6 +1,6 @@
 """Published closed forms for failures, checkpoint intervals and lost goodput.
 
-Plain numbers in, plain numbers out. Use them for the *expected* value beside a measured one, and to
+Plain numbers in, plain numbers out. Use them for the *expected* value to compare with a measured one, and to
 read a vendor's headline back into the rate or the minutes it implies.
 
 Times are seconds (`_s`) or days (`_d`). A failure rate is stored per GPU-day, because nodes differ in
@@ -128,7 +128,7 @@ def availability_interval_s(write_s: float, mttf_s: float, recovery_s: float) ->
 
 
 def lost_goodput_gpu_s_expr(runtime_s: pl.Expr, gpus: pl.Expr, *, cap_s: float = META_IMPUTED_LOSS_S) -> pl.Expr:
-    """GPU-seconds of training an interruption is taken to have destroyed, where no log says.
+    """GPU-seconds of training an interruption is taken to have destroyed, where no log shows it.
 
     `min(runtime_s, cap_s) * gpus`. The cap is half an assumed hourly checkpoint interval, so this is an imputed value
     and must be labelled so; with logs, count the steps done again instead (Meta, lost goodput: first order for the

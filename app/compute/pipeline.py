@@ -29,7 +29,7 @@ from metrics.failures.second_order import ROOM_S, with_second_order
 from metrics.ledger.ledger import other_work
 from metrics.ledger.log_evidence import logged_time
 from metrics.ledger.straggling import straggling
-from metrics.runs.heuristic import join_alike
+from metrics.runs.heuristic import join_similar
 from metrics.runs.naming import RunRules, named_runs
 from metrics.runs.runs import run_attempts, runs
 from metrics.runs.steps import Rules as StepRules
@@ -218,7 +218,7 @@ def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, 
     joined = run_attempts(attempts, max_gap_s=max_gap_s, explicit=named)
     if not rules.join_by_name:
         return joined
-    return join_alike(
+    return join_similar(
         joined,
         attempts,
         labels,

@@ -140,7 +140,7 @@ class Measurement:
         method: how the ends were made.
         numerator: above the line.
         denominator: below it.
-        beside: what is shown beside the verdict and does not decide, each labelled: one-sided results, expected values.
+        beside: what is shown with the verdict and does not decide, each labelled: one-sided results, expected values.
         level: the kind of evidence, L1 (logs) to L3 (accounting).
         excluded_s: seconds of the window that were left out.
         excluded_gpu_s: GPU-seconds that were left out; None where no GPU-time is counted.

@@ -21,7 +21,7 @@ __all__ = ["Claim", "Exclusion", "Judged", "Kind", "Measurement", "Scope", "fail
            "measure_median", "measure_mttf", "measure_ratio", "measure_ratio_capability"]  # fmt: skip
 
 ONE_SIDED_P = 0.05
-"""Level of the one-sided results that are shown beside a verdict; verdicts themselves are two-sided."""
+"""Level of the one-sided results that are shown with a verdict; verdicts themselves are two-sided."""
 
 FACTOR_TWO = 10
 """Failures from which on the interval of an MTTF is about a factor of 2 to each side (metric-definitions 5.5)."""

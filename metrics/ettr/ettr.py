@@ -82,7 +82,7 @@ def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
 
     The first wait counts from the moment the job was eligible. A wait after a requeue counts from the end of the
     attempt before, the scheduler's own hold included: it is time that the failure cost. Where the next attempt is
-    another job of the same run, nobody waited before that job was eligible: a run that its user takes up again
+    another job of the same run, no job waited before that one was eligible: a run that its user takes up again
     after weeks has not queued for weeks. A job that was never eligible (its user holds it) does not wait.
 
     Args:
@@ -208,7 +208,7 @@ def ettr_by_run(
 
 
 def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:
-    """The clusters' ETTR: ratios of sums, so GPU-time weighted; and the mean of the runs' own ratios beside them.
+    """The clusters' ETTR: ratios of sums, so GPU-time weighted; and the mean of the runs' own ratios in addition.
 
     Args:
         by_run: as `ettr_by_run` returns it, filtered to the runs that count.

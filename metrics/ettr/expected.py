@@ -62,7 +62,7 @@ def inputs(
     """
     gpus = pl.col("milli_gpus") / 1000
     rate = pl.lit(gpu_days_per_failure, dtype=pl.Float64) * DAY_S / gpus
-    # Startup that no log saw is in no sum, so starts that no log saw must not count either.
+    # Startup without a log is in no sum, so starts without a log must not count either.
     begun = pl.coalesce("seen_gpus", "started_gpus")
     own_restart = pl.when((pl.col("startup") > 0) & (begun > 0)).then(pl.col("startup") / begun)
     queued = pl.col("queued_initial") + pl.col("queued_requeue")

@@ -20,7 +20,7 @@ EVENTS: frames.Schema = frames.EVENTS | {"lasts_until": frames.TIME}
 """Events; `lasts_until` is the end of a node state (far in the future while it lasts), null for a moment."""
 
 EVENTS_SHOWN = 6
-"""Events that `events` names; the number of further events stands behind them."""
+"""Events that `events` names; the number of further events follows them."""
 
 DOMAINS = ("user", "software", "hardware")
 """The user's program, system software (drivers, schedulers, mounts), hardware."""

@@ -3,7 +3,7 @@
 The windows are Meta's: an event explains an attempt's end from 10 minutes before it to 5 minutes after (Kokolis et al.,
 "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III), clipped to the attempt's life.
 What comes after a person cancelled an attempt does not touch it. What is only touched (the
-event lies somewhere within the attempt) may have been slowed down.
+event is somewhere within the attempt) may have been slowed down.
 """
 
 from __future__ import annotations

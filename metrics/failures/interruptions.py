@@ -186,9 +186,9 @@ def _most_informative(events_near: pl.DataFrame) -> pl.DataFrame:
 def _domains() -> pl.Expr:
     """Where endings can come from: what explains them decides, else a milder event (an XID of the user's program)."""
     explained = pl.col("kind").is_not_null()
-    may_tell = pl.col("state").is_in([*_EXPLAINABLE, *_BY_ITSELF]) | ~pl.col("state").is_in(list(_BY_STATE))
+    explainable = pl.col("state").is_in([*_EXPLAINABLE, *_BY_ITSELF]) | ~pl.col("state").is_in(list(_BY_STATE))
     parts = [
-        pl.when(may_tell).then(pl.when(explained).then(strong).otherwise(f"hint_{weak}"))
+        pl.when(explainable).then(pl.when(explained).then(strong).otherwise(f"hint_{weak}"))
         for strong, weak in (("kind", "kind"), ("event_class", "class"), ("event_code", "code"))
     ]
     nothing_failed = pl.col("class").is_in(["planned", "preemption"])

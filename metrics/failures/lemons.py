@@ -207,8 +207,8 @@ def flag_from(counts: FloatArray, exposure: FloatArray, least: int = MIN_FAILURE
     while ((high - low) > 1).any():
         middle = np.floor((low + high) / 2)
         short = _tail(middle, expected, rest, share) > level
-        apart = high - low > 1
-        low, high = np.where(apart & short, middle, low), np.where(apart & ~short, middle, high)
+        wide = high - low > 1
+        low, high = np.where(wide & short, middle, low), np.where(wide & ~short, middle, high)
     needed[testable] = high
     return needed
 

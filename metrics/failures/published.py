@@ -1,4 +1,4 @@
-"""What others published about failures: rates, counts and quoted points, each with where it stands.
+"""What others published about failures: rates, counts and quoted points, each with its source.
 
 A reference with a count is compared by an exact two-sample interval; one without is a constant, and only our own count
 is uncertain. Whether it was defined as ours is stated with it: most were not (metric-definitions 0, 1.3, 1.4, 4.1, 10).
@@ -23,11 +23,11 @@ class Reference:
         gpu_days_per_failure: GPU-days between two failures.
         kind: class of our failures that comes nearest to what was counted.
         size: job size at which it was measured; None: a rate over sizes.
-        large: whether our jobs over 128 GPUs are set beside it, instead of all.
+        large: whether our jobs over 128 GPUs are compared with it, instead of all.
         failures: events behind it; None where none were published.
         like_with_like: whether `kind` is the published definition.
         note: what is different, and what to think of it.
-        source: where it stands.
+        source: where it was published.
     """
 
     name: str

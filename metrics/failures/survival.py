@@ -171,7 +171,7 @@ def median(curve: Curve) -> tuple[float | None, float | None, float | None]:
 
 @dataclass(frozen=True)
 class Weibull:
-    """A Weibull hazard `(k/s) (t/s)^(k-1)`, beside the constant one that it is compared with.
+    """A Weibull hazard `(k/s) (t/s)^(k-1)`, and the constant one that it is compared with.
 
     Attributes:
         shape: k; below 1 the chance of an interruption falls with age, at 1 it does not change.

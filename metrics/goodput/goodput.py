@@ -2,7 +2,7 @@
 
 "Goodput" has at least four published meanings, so the bare word is never a metric here: the denominator is part of
 the name. Each ratio carries bounds: what it would be if all time that we could not see was unproductive, or productive.
-GPUs that were active beside an idle one of their attempt are stalled by the lockstep rule, and in the high bound.
+GPUs that were active while one of their attempt was idle are stalled by the lockstep rule, and in the high bound.
 Provisional productive time (steps that no durable checkpoint holds yet, or activity right before an interruption) is
 in the value and the high bound, and not in the low one.
 """
@@ -117,7 +117,7 @@ def _productive(totals: pl.DataFrame, of: str) -> pl.DataFrame:
     They come of what was not seen, what only the lockstep rule decides, and GPUs that may have been allocated.
     """
     unclear_out = pl.col("unclear_out")
-    # Of the time with unknown GPUs, what lies in service is counted as allocated in the ledger, the rest is not.
+    # Of the time with unknown GPUs, the part in service is counted as allocated in the ledger, the rest is not.
     known_amount = most = in_use = pl.col(of)
     if of == "allocated":
         known_amount = pl.col("allocated") - (pl.col("unclear") - unclear_out)

@@ -5,7 +5,7 @@ goes back to a checkpoint of its last segment, and different where the library c
 
 - a disruption is a step number that the current segment has had already; a restart further back is none, and the steps
   it runs again count twice;
-- after a restart from step 0 nothing of the segment before is booked, so what it did lies in `other`;
+- after a restart from step 0 nothing of the segment before is booked, so its time is in `other`;
 - the last step is the highest number, and ends with the last job end even where the job went on after that;
 - recovery counts from the last step to the latest job start, whichever that is;
 - only events within a kept step come out of it, and overlapping ones each time; initialisation, preparation and data

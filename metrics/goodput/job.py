@@ -87,7 +87,7 @@ def job_goodput(
         step_starts: their beginnings, on the same clock.
         job_end: when the last process ended in good order; None if it runs or was killed.
         now: up to when the log was read.
-        events: what happened beside steps, overlaps counted once.
+        events: what happened apart from steps, overlaps counted once.
 
     Returns:
         The account. With no job start, all is zero.
@@ -128,7 +128,7 @@ class _Account:
         self._segments = list(itertools.pairwise([0, *back, len(numbers)])) if len(numbers) else []
         """Indices of the first step of each segment, and behind its last."""
         self._taken: list[tuple[float, float]] = []
-        """Intervals that are booked already, beside the steps."""
+        """Intervals that are booked already, apart from the steps."""
 
     def book_steps(self, events: Sequence[Event]) -> None:
         """Book the steps of each segment that another step followed."""

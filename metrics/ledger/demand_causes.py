@@ -169,7 +169,7 @@ def _idle_pieces(idle: Idle, low: int, high: int) -> pl.DataFrame:
             "ended",
             free.alias("gpus"),
         ),
-        HOUR_US,  # within an hour, while nothing changes on the node, the causes' times stand one behind the other
+        HOUR_US,  # within an hour, while nothing changes on the node, the causes' times follow each other
     )
 
 

@@ -1,6 +1,6 @@
 """When a node is one holder's alone, and when it is the whole node that they hold.
 
-The rule of `metrics.telemetry.ownership` (whose samples are) and of the ledger's evidence (what telemetry says of an
+The rule of `metrics.telemetry.ownership` (whose samples are) and of the ledger's evidence (what telemetry shows of an
 attempt): all samples of a node are one attempt's only while no other attempt holds GPUs of it, and while the attempt
 holds at least as many as the inventory and the samples show.
 """

@@ -1,8 +1,8 @@
 """Time that steps took beyond the ideal one: an overlay on productive time, which stays productive.
 
 Meta and Google count a slow step as productive, and so does the ledger; how much of it a healthy job would not have
-needed is counted beside it. A step is compared with the ideal step of its own session (the mean of the steps that are
-not anomalous), so what slows a session down from its first step to its last does not show here, nor does the first
+needed is counted as an overlay. A step is compared with the ideal step of its own session (the mean of the steps that
+are not anomalous), so what slows a session down from its first step to its last does not show here, nor does the first
 step, whose excess is start-up.
 
 Source: metric-definitions 3.1 (ideal step), 5.2 (overlay) and 8.2 (from 10 % over it on; the waste of a slowdown; the

@@ -8,8 +8,8 @@ An attempt whose GPUs are unknown (accounting without gres/gpu, and no other sou
 its node that no other attempt is known to hold. So what is left there while it runs is neither idle nor anybody's: it
 is one row of the node without an attempt, however many such attempts share it, with the cause `gpus_unknown` and the
 evidence `assumed`. Where it would be idle it is `allocated`, `unattributed`; where the node is out of service it stays
-`unavailable` with that category. The categories add up to capacity as ever, nobody is charged with GPUs that he may not
-have held, and ratios over capacity take their bounds from these rows: `metrics.goodput.goodput`.
+`unavailable` with that category. The categories add up to capacity as ever, no attempt is charged with GPUs that it may
+not have held, and ratios over capacity take their bounds from these rows: `metrics.goodput.goodput`.
 
 All of it is whole numbers, microseconds and thousandths of a GPU, so the categories add up to capacity exactly, in
 any window and any grouping. The construction is three sweeps (see `metrics.intervals`): one over nodes, which yields

@@ -14,7 +14,7 @@ _MILLION = 1_000_000
 def whole_nodes_by_hour(own: pl.DataFrame) -> pl.DataFrame:
     """Attempts that hold whole nodes, from hourly shares: what must have been, within the part of the hour they held.
 
-    Of a sample's active time as much belongs to the holder as cannot have been while it did not hold the node
+    Of a sample's active time as much is attributed to the holder as cannot have been while it did not hold the node
     (`low`), and at most as much as it held (`high`): before and after it others may have been there, or the cluster's
     own verification of idle nodes. Productive is the least of its used GPUs' `low`; unproductive by the lockstep rule
     is what exceeds the least `high`. Of that a GPU is idle for certain for what exceeds its own `high`; the rest it may

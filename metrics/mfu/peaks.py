@@ -182,7 +182,7 @@ def peak(gpu_model: str | None, dtype: str | None) -> Peak | None:
 def columns_of(dtype: str | None) -> tuple[str, ...]:
     """Columns of the peak table for a data type as people write it: `torch.bfloat16`, `FP8`, `float8_e4m3fn`.
 
-    `mixed` beside a narrow type means that the rest is done in bf16; beside a wide one (`bf16-mixed`), that weights are
+    `mixed` after a narrow type means that the rest is done in bf16; after a wide one (`bf16-mixed`), that weights are
     kept in fp32, which no matrix product is done in.
 
     >>> columns_of("torch.bfloat16"), columns_of("float8_e4m3fn"), columns_of("fp32")

@@ -66,7 +66,7 @@ def restarts(attempts: pl.DataFrame, joined: pl.DataFrame, interruptions: pl.Dat
 def once(interruptions: pl.DataFrame) -> pl.DataFrame:
     """One row per interrupted attempt of a run: the components of a heterogeneous job are interrupted once, together.
 
-    The component that stands for all is one that infrastructure ended, else one that was not cancelled (Slurm cancels
+    The component that represents all is one that infrastructure ended, else one that was not cancelled (Slurm cancels
     the others of a failed one); of these one whose node is known, best by an event and not only because it had no
     other; then the leading one. GPUs and nodes are added up. The named query `interruptions` does the same.
 
@@ -99,7 +99,7 @@ STAGES = (
     ("time_to_first_step_s", "first step"),
     ("time_to_recover_s", "recover"),
 )
-"""Columns of `frames.RESTARTS` and what each is called; those of sums stand behind their parts."""
+"""Columns of `frames.RESTARTS` and what each is called; those of sums follow their parts."""
 
 
 def restart_stages(restarted: pl.DataFrame) -> pl.DataFrame:

@@ -94,7 +94,7 @@ def _first_signal(
 ) -> pl.DataFrame:
     """The first event that signals a failure around a moment: `by`, `signal_at`, `signal_by`, `signal_kind`.
 
-    What was over before the attempt began (`started_at` of `where`) tells of none of its failures.
+    What was over before the attempt began (`started_at` of `where`) is evidence of none of its failures.
     """
     critical = (pl.col("severity") == "critical").fill_null(value=False)
     of_program = pl.col("class").is_in(["APP", "CONSEQUENCE"]).fill_null(value=False)
@@ -300,8 +300,8 @@ def in_place_restarts(
     """Restarts within an allocation: a new process of an attempt whose steps had stopped.
 
     t2 is the last thing that the process before it logged (or its last step's end), t4 the new one's first log line:
-    how long the launch took cannot be separated from what lies between, and `launch_s` is null. Nothing but an event
-    tells that a process died, so without one before t2 `detected_at` is null. The class is `IN_PLACE`; the cause is the
+    how long the launch took cannot be separated from what lies between, and `launch_s` is null. Only an event
+    shows that a process died, so without one before t2 `detected_at` is null. The class is `IN_PLACE`; the cause is the
     kind of the first critical event on the attempt's nodes around t2, else that of the log's event that signals a
     failure, else `restart_in_place`.
 

@@ -15,7 +15,7 @@ from metrics.runs.runs import ACROSS_JOBS, at_the_same_time, put_together, timed
 _SEPARATOR = "\x1f"
 
 
-def join_alike(
+def join_similar(
     members: pl.DataFrame,
     attempts: pl.DataFrame,
     labels: pl.DataFrame,
@@ -63,7 +63,7 @@ def join_alike(
         .group_by(chain)
         .agg(pl.col("milli_gpus").max())
     )
-    alike = (
+    similar = (
         mine.group_by(chain)
         .agg(
             pl.col("like").first(),
@@ -75,9 +75,9 @@ def join_alike(
         .join(gpus, on=chain)
         .filter(~pl.col("unlike") & (pl.col("milli_gpus") > 0))
     )
-    named = mine.join(alike.select(*chain, name="like"), on=chain)
+    named = mine.join(similar.select(*chain, name="like"), on=chain)
     times = at_the_same_time(named).drop_nulls("from").rename({"name": "like"})
-    candidates = alike.join(times, on=[*chain, "like"]).filter(pl.len().over("cluster", "like") > 1)
+    candidates = similar.join(times, on=[*chain, "like"]).filter(pl.len().over("cluster", "like") > 1)
     first = _linked(candidates, max_gap_s=max_gap_s, gpu_factor=gpu_factor)
     several = first.filter(pl.len().over("cluster", "name") > 1)
     word = pl.when(pl.col("run_id") != pl.col("name")).then(pl.lit("heuristic")).alias("word")
@@ -93,8 +93,8 @@ def _linked(ran: pl.DataFrame, *, max_gap_s: float, gpu_factor: float) -> pl.Dat
     small = pl.min_horizontal("milli_gpus", pl.col("milli_gpus").shift(1).over(like))
     large = pl.max_horizontal("milli_gpus", pl.col("milli_gpus").shift(1).over(like))
     gap = pl.col("requested") - pl.col("until").shift(1).over(like)
-    apart = pl.col("beside") | pl.col("beside").shift(1).over(like)
-    follows = (gap <= round(max_gap_s * 1e6)) & (large <= small * gpu_factor) & ~apart
+    overlapped = pl.col("overlapping") | pl.col("overlapping").shift(1).over(like)
+    follows = (gap <= round(max_gap_s * 1e6)) & (large <= small * gpu_factor) & ~overlapped
     return (
         ran.sort(*like, "from", "run_id")
         .with_columns(begins=~follows.fill_null(value=False))

@@ -59,7 +59,7 @@ def named_runs(
 
     Returns:
         `NAMED`, the attempts that something names. Names that come from a pattern are of one account each: where a
-        user has jobs of one name in several accounts, the account stands behind it.
+        user has jobs of one name in several accounts, the account is appended.
     """
     key = list(frames.ATTEMPT_KEY)
     labelled = attempts.select(*key, "user", "account", "name").join(labels, on=key, how="left")

@@ -28,7 +28,7 @@ _REQUEUED = ("REQUEUED", "NODE_FAIL", "PREEMPTED", "RESIZING", "BOOT_FAIL", "LAU
 def run_attempts(
     attempts: pl.DataFrame, *, max_gap_s: float = MAX_GAP_S, explicit: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Say which run each attempt belongs to, its number in the run, and the rule that joined it.
+    """Assign each attempt to a run, with its number in the run, and the rule that joined it.
 
     A chain of rows of one job id is one run while the user stays the same and each row is submitted at most
     `max_gap_s` after the one before it ended: Slurm opens the next row in the second in which it requeues the job,
@@ -158,7 +158,7 @@ def _under_names(members: pl.DataFrame, attempts: pl.DataFrame, explicit: pl.Dat
 def _segments(mine: pl.DataFrame) -> pl.DataFrame:
     """Split each name of which two chains ran at the same time, so that no segment has the bare name.
 
-    A chain that ran beside another is a segment of its own; those in a row before, between or after such chains stay
+    A chain that overlapped another is a segment of its own; those in a row before, between or after such chains stay
     together: which of the two they precede or continue is unknown. A segment is named by the name and the id of its
     first chain. The rule that gave the name (`word`) joined nothing where a segment is one chain, and is dropped there.
 
@@ -169,15 +169,15 @@ def _segments(mine: pl.DataFrame) -> pl.DataFrame:
         The same, `name` and `word` changed.
     """
     name = ["cluster", "name"]
-    taken = at_the_same_time(mine).filter(pl.col("beside").any().over(name))
+    taken = at_the_same_time(mine).filter(pl.col("overlapping").any().over(name))
     if taken.is_empty():
         return mine
     segments = (
         mine.group_by(*name, "run_id")
         .agg(pl.col("_at").min(), pl.col("submitted_at").min().alias("_first_submitted"))
-        .join(taken.select(*name, "run_id", "beside"), on=[*name, "run_id"])
+        .join(taken.select(*name, "run_id", "overlapping"), on=[*name, "run_id"])
         .sort(*name, "_at", "_first_submitted", "run_id")
-        .with_columns(begins=(pl.col("beside") | pl.col("beside").shift(1).over(name)).fill_null(value=True))
+        .with_columns(begins=(pl.col("overlapping") | pl.col("overlapping").shift(1).over(name)).fill_null(value=True))
         .with_columns(segment=pl.col("begins").cum_sum().over(name))
         .with_columns(
             leader=pl.col("run_id").first().over(*name, "segment"), alone=pl.len().over(*name, "segment") == 1
@@ -237,7 +237,7 @@ def at_the_same_time(mine: pl.DataFrame) -> pl.DataFrame:
         mine: as `timed` returns it, with `name`.
 
     Returns:
-        `cluster`, `name`, `run_id`, `beside`, and microseconds `from` and `until` (null if it never started).
+        `cluster`, `name`, `run_id`, `overlapping`, and microseconds `from` and `until` (null if it never started).
     """
     name = ["cluster", "name"]
     started = pl.col("started_at").is_not_null()
@@ -251,8 +251,12 @@ def at_the_same_time(mine: pl.DataFrame) -> pl.DataFrame:
     ran = chains.filter(~alone).sort(*name, "from", "run_id")
     reached = pl.col("until").cum_max().shift(1).over(name)
     following = pl.col("from").shift(-1).over(name)
-    beside = (pl.col("from") < reached).fill_null(value=False) | (following < pl.col("until")).fill_null(value=False)
-    return pl.concat([ran.with_columns(beside=beside), chains.filter(alone).with_columns(beside=pl.lit(value=False))])
+    overlapping = (pl.col("from") < reached).fill_null(value=False) | (following < pl.col("until")).fill_null(
+        value=False
+    )
+    return pl.concat(
+        [ran.with_columns(overlapping=overlapping), chains.filter(alone).with_columns(overlapping=pl.lit(value=False))]
+    )
 
 
 _FAR = 2**62

@@ -21,7 +21,7 @@ HANG_MIN_S = 300.0
 """No step for max(10 median steps, 5 minutes) is a hang."""
 
 CLOCK_SKEW_S = 60.0
-"""A log that lies further than this outside its attempt was written by a clock that cannot be trusted."""
+"""A log that is further than this outside its attempt was written by a clock that cannot be trusted."""
 
 _US = 1_000_000
 _JOB = ["cluster", "scheduler", "job_id"]
@@ -223,7 +223,7 @@ def _reaching(timed: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
 
 
 def _behind(ordered: pl.DataFrame, busy: pl.DataFrame, since: pl.Expr) -> pl.DataFrame:
-    """How much of the time until the next step events take; those between two steps stand behind the earlier one."""
+    """How much of the time until the next step events take; those between two steps follow the earlier one."""
     return (
         busy.rename({"lane": "session"})
         .sort("started")

@@ -40,7 +40,7 @@ def activity_intervals(
 
     Args:
         days: samples and roll-ups of each day of one cluster, the last day first. Both have `node`, `gpu`, `ts`,
-            `interval_s` (of a roll-up the seconds of its hour that it knows); samples have the columns of `idle`,
+            `interval_s` (of a roll-up the seconds of its hour that it covers); samples have the columns of `idle`,
             roll-ups have `ACTIVE_SHARE`.
         idle: a Boolean expression over a sample: the GPU was not active. Null where the sample does not show it.
         since_us: begin of the window, microseconds since 1970.

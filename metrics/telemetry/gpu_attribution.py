@@ -1,12 +1,12 @@
 """Sums of what GPUs did, by attempt, by user and by node: samples as integrals over the time that each owner held.
 
-Whose a sample is says `metrics.telemetry.ownership`. Where an attempt alone holds a part of a node's GPUs, its GPUs are
-those that were busy the longest: nobody else held any, and which of the idle ones make up the rest makes no difference
-to what is idle. Time that cannot be attributed is counted as time: of what was observed, an attempt's share by the
-number of its GPUs. So is an hour of which only the mean is known (a roll-up), unless nobody came or went within it: a
-mean of two attempts is neither's.
+The owner of a sample is decided in `metrics.telemetry.ownership`. Where an attempt alone holds a part of a node's GPUs,
+its GPUs are those that were busy the longest: no other attempt held any, and which of the idle ones make up the rest
+makes no difference to what is idle. Time that cannot be attributed is counted as time: of what was observed, an
+attempt's share by the number of its GPUs. So is an hour of which only the mean is known (a roll-up), unless no attempt
+came or went within it: a mean of two attempts is neither's.
 
-Worked day by day: a sample belongs to the day it begins in, with all the time it is valid for. A sample across the
+Worked day by day: a sample is of the day it begins in, with all the time it is valid for. A sample across the
 start or end of an attempt is split by time. All sums are whole numbers (`metrics.telemetry.sample_grid`), so those of
 days add up exactly to those of the whole.
 """
@@ -48,7 +48,7 @@ RESOLUTION: Final = {
 """Columns of samples that are summed, and how many parts of their unit a sum resolves."""
 
 _TORN: Final = "torn"
-"""Quantity of a grid: GPUs of which a sample is nobody's (`metrics.telemetry.sample_grid.torn`)."""
+"""Quantity of a grid: GPUs of which a sample has no known owner (`metrics.telemetry.sample_grid.torn`)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Day:
         users: the same by `user` and `partition` (null: of several), of attempts of one user that share a node.
         nodes: by `node`, GPU time: `observed`, and what of it was `attributed` to attempts, of
             `verification`, `of_users` (see `users`), `unattributed` (several users', or parts of GPUs), and `outside`.
-        gpus: like `attempts`, by `attempt`, `node`, `gpu`, where attempts hold whole nodes; if asked for.
+        gpus: like `attempts`, by `attempt`, `node`, `gpu`, where attempts hold whole nodes; on request.
     """
 
     attempts: pl.DataFrame
@@ -107,9 +107,9 @@ def day_activities(
 def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool = False) -> Day:
     """Attribute the samples of one day; see `day_activities`."""
     whose = ownership(day, held, *day.reach(reading))
-    apart = np.full(whose.nodes.height, by_gpu)
-    apart[whose.segments.filter(pl.col("kind") == CHOSEN)["place"].to_numpy()] = True
-    sums = Integrals(_without_torn(grid(day, whose.place, apart, reading), held, reading))
+    separate = np.full(whose.nodes.height, by_gpu)
+    separate[whose.segments.filter(pl.col("kind") == CHOSEN)["place"].to_numpy()] = True
+    sums = Integrals(_without_torn(grid(day, whose.place, separate, reading), held, reading))
     own = _chosen(_summed(whose.segments.filter(pl.col("kind") != UNCLEAR), sums), reading)
     shared = _shared(whose, sums)
     return Day(
@@ -121,7 +121,7 @@ def day_activity(day: Series, held: Holders, reading: Reading, *, by_gpu: bool =
 
 
 def _without_torn(of: Grid, held: Holders, reading: Reading) -> Grid:
-    """Samples whose values are nobody's count as time only."""
+    """Samples without a known owner count as time only."""
     nobodys = torn(of, held.changes, reading.hour_s)
     if nobodys is None:
         return of

@@ -1,13 +1,14 @@
-"""Whose time the samples of nodes cover: an attempt's, that of a group of attempts, or nobody's that is known.
+"""To whom samples of nodes are attributed: an attempt, a group of attempts, or no known owner.
 
 A node's traffic does not name who caused it. So the samples of a node are those of an owner (an attempt, or all
-attempts of a user, an account, a partition) while nobody else is on the node, with GPUs or without. While several
-owners are on it, what each of them did is unknown: that time and what was measured in it are counted beside each of
-them, and once for the node. So is an hour that only its mean is known of (a roll-up) if an owner came or went within
+attempts of a user, an account, a partition) while no other is on the node, with GPUs or without. While several
+owners are on it, what each of them did is unknown: that time and what was measured in it are counted separately for
+each of them, and once for the node. So is an hour that only its mean is known of (a roll-up) if an owner came or went
+within
 it: what went on in which part of it is unknown, so none of it is attributed to anybody, nor to the node. Jobs that
 check nodes are owners like others, and kept apart in the account of nodes.
 
-Worked day by day, like `metrics.telemetry.gpu_attribution`: a sample belongs to the day it begins in, with all the time
+Worked day by day, like `metrics.telemetry.gpu_attribution`: a sample is of the day it begins in, with all the time
 it covers, up to the series' next one. A sample across the beginning or end of a stay is split by time. What is
 summed is value x time: of a rate, how much there was of it.
 
@@ -59,7 +60,7 @@ class Day:
     Attributes:
         owners: by `owner`, `metric`, `device`: `observed`, `value` (alone on nodes), `shared`, `shared_value` (on nodes
             with other owners, or in hours within which one came or went; all of the node's), and `n_nodes`, of which no
-            later day told yet.
+            later day has yet.
         nodes: by `node`, `metric`, `device`: `observed`, `value`, and what of these was `attributed` to owners, of
             `checks` of nodes, `shared` by several, and `outside`, with no owner: `attributed_value`, ...
     """
@@ -213,7 +214,7 @@ class _Lanes:
         return cls(grid, Integrals(grid), pl.Series(np.ldexp(np.full(len(place), float(_MS)), shift)))
 
     def without_torn(self, occupants: Occupants, hour_s: float) -> _Lanes:
-        """With `torn` and `torn_value` beside, of samples whose owner is unknown, if any."""
+        """With `torn` and `torn_value` in addition, of samples whose owner is unknown, if any."""
         split = torn(self.grid, occupants.changes, hour_s)
         if split is None:
             return self

@@ -58,7 +58,7 @@ class Occupants:
         places: `node`, `place` (the row's number, from 0).
         stays: `owner`, `place`, `started`, `ended` (milliseconds since 1970); those of an owner do not overlap.
         checks: numbers of owners that check nodes rather than use them.
-        since: milliseconds since 1970 from which on is asked ...
+        since: milliseconds since 1970 from which on the period is ...
         until: ... and before which.
         changes: whenever an owner comes or goes, as in `Holders`.
     """
@@ -71,7 +71,7 @@ class Occupants:
     changes: pl.Series = field(default_factory=_no_changes)
 
     def within(self, since: datetime, until: datetime) -> Occupants:
-        """Who was there between two moments; nothing else is asked about."""
+        """Attempts on nodes between two moments."""
         low, high = _ms(since), _ms(until)
         return replace(self, stays=_within(self.stays, since, until), since=low, until=high)
 

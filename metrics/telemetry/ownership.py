@@ -5,9 +5,9 @@ ledger's evidence reads, too. Accounting says how many GPUs of a node an attempt
 is cut wherever who holds its GPUs changes, and each segment has a kind:
 
 - `WHOLE`: its owner holds all GPUs of the node, so all samples of the node are the owner's.
-- `CHOSEN`: its owner holds a part of them and nobody else holds any. Which GPUs they are is chosen by activity.
+- `CHOSEN`: its owner holds a part of them and no other attempt holds any. Which GPUs they are is chosen by activity.
 - `UNCLEAR`: several users hold GPUs of the node, or parts of GPUs (MIG devices, shards) are held, or how many is only
-  assumed. The samples are nobody's.
+  assumed. The samples have no known owner.
 
 The owner is an attempt, or the user (and partition) of several attempts that are all of one user.
 """
@@ -74,7 +74,7 @@ def ownership(day: Series, held: Holders, low: int, high: int) -> Ownership:
 
 
 def alone_or_not(stays: pl.DataFrame) -> pl.DataFrame:
-    """Whose the samples of nodes themselves (traffic, not GPUs) are: one owner's while nobody else is on the node.
+    """Whose the samples of nodes themselves (traffic, not GPUs) are: one owner's while no other is on the node.
 
     Args:
         stays: of `Occupants`.
@@ -104,14 +104,14 @@ def attempt_hours(hours: pl.DataFrame, held: Holders) -> pl.DataFrame:
     begin = day.moments // 1000
     owned = ownership(day, held, int(begin.min()), int(begin.max()) + HOUR_MS)
     mine = owned.segments.filter(pl.col("kind") == WHOLE, pl.col("owner") >= 0)
-    # An inventory that was read again cuts a segment, and changes nobody.
+    # An inventory that was read again cuts a segment, and changes no owner.
     merged = merge_equal(mine.select(pl.col("place").alias("lane"), "started", "ended", "owner"))
     starts = (merged["lane"] * FAR + merged["started"]).to_numpy()
-    wanted = np.repeat(owned.place, np.diff(day.offset)) * FAR + begin
-    row = np.searchsorted(starts, wanted, side="right") - 1
+    positions = np.repeat(owned.place, np.diff(day.offset)) * FAR + begin
+    row = np.searchsorted(starts, positions, side="right") - 1
     ends = (merged["lane"] * FAR + merged["ended"]).to_numpy()
     within = row >= 0
-    within[within] = wanted[within] + HOUR_MS <= ends[row[within]]
+    within[within] = positions[within] + HOUR_MS <= ends[row[within]]
     return day.samples.filter(pl.Series(within)).with_columns(attempt=merged["owner"].gather(row[within]))
 
 

@@ -1,7 +1,7 @@
 """Roll-ups in the place of samples, for hours that samples do not cover.
 
 Samples are kept for some time, their hourly roll-ups for longer; air-gapped bundles may hold roll-ups only. A roll-up
-says how much of its hour it covers, and not which part. So one that covers (nearly) all of it counts as one sample
+records how much of its hour it covers, and not which part. So one that covers (nearly) all of it counts as one sample
 of it, where samples cover less; others count for nothing. The ledger's evidence is read by the same function.
 """
 

@@ -197,17 +197,17 @@ class Grid:
         return np.diff(self.offset)
 
 
-def grid(ordered: Series, place: Ints, apart: NDArray[np.bool_], reading: Reading) -> Grid:
+def grid(ordered: Series, place: Ints, separate: NDArray[np.bool_], reading: Reading) -> Grid:
     """The quantities of samples, with all GPUs of a node put together where they have samples at the same times.
 
     Args:
         ordered: the samples.
         place: number of the node, by lane.
-        apart: by place, whether its GPUs have to stay apart.
+        separate: by place, whether its GPUs have to stay separate.
         reading: what to read.
     """
     parts = [
-        part for lanes in _blocks(ordered, place) for part in _folded(_block(ordered, lanes, place, reading), apart)
+        part for lanes in _blocks(ordered, place) for part in _folded(_block(ordered, lanes, place, reading), separate)
     ]
     return _joined(parts) if parts else _block(ordered, slice(0, 0), place, reading)
 
@@ -268,17 +268,17 @@ def _covered_ms(samples: pl.DataFrame, reading: Reading) -> Ints | np.int64:
     return whole[0] if len(whole) and same else whole
 
 
-def _folded(block: Grid, apart: NDArray[np.bool_]) -> Iterator[Grid]:
-    """The block in pieces: nodes whose GPUs can be put together, and others."""
+def _folded(block: Grid, separate: NDArray[np.bool_]) -> Iterator[Grid]:
+    """The block in parts: nodes whose GPUs can be put together, and others."""
     first = np.flatnonzero(np.diff(block.place, prepend=-1))
     sizes = np.diff(first, append=len(block.place))
     if not len(first):
         return
-    alike = np.minimum.reduceat(block.counts, first) == np.maximum.reduceat(block.counts, first)
-    wanted = alike & ~apart[block.place[first]]
+    same_count = np.minimum.reduceat(block.counts, first) == np.maximum.reduceat(block.counts, first)
+    foldable = same_count & ~separate[block.place[first]]
     kinds = [
         (size, count) if fold else None
-        for size, count, fold in zip(sizes.tolist(), block.counts[first].tolist(), wanted.tolist(), strict=True)
+        for size, count, fold in zip(sizes.tolist(), block.counts[first].tolist(), foldable.tolist(), strict=True)
     ]
     ends = np.append(first, len(block.place)).tolist()
     node = 0
@@ -286,7 +286,7 @@ def _folded(block: Grid, apart: NDArray[np.bool_]) -> Iterator[Grid]:
         n = len(list(group))
         part = _part(block, slice(ends[node], ends[node + n]))
         node += n
-        yield from [_as_numbers(part)] if kind is None else _folded_alike(part, n, *kind)
+        yield from [_as_numbers(part)] if kind is None else _folded_equal(part, n, *kind)
 
 
 def _part(block: Grid, lanes: slice) -> Grid:
@@ -298,7 +298,7 @@ def _part(block: Grid, lanes: slice) -> Grid:
                 block.span[rows], values)  # fmt: skip
 
 
-def _folded_alike(part: Grid, n: int, size: int, count: int) -> Iterator[Grid]:
+def _folded_equal(part: Grid, n: int, size: int, count: int) -> Iterator[Grid]:
     """Nodes with as many GPUs and samples each, put together one by one if not all of them can be."""
     shape = (n, size, count)
     ts, span = part.ts.reshape(shape), part.span.reshape(shape)
@@ -310,7 +310,7 @@ def _folded_alike(part: Grid, n: int, size: int, count: int) -> Iterator[Grid]:
         return
     for node in range(n):
         own = _part(part, slice(node * size, (node + 1) * size))
-        yield from _folded_alike(own, 1, size, count) if together[node] else [_as_numbers(own)]
+        yield from _folded_equal(own, 1, size, count) if together[node] else [_as_numbers(own)]
 
 
 def _summed(value: NDArray[Any]) -> Ints:

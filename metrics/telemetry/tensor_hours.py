@@ -81,10 +81,10 @@ def _number(total: pl.Series, digits: int) -> NDArray[np.float64]:
 def _held_gpus(hours: pl.DataFrame, held: Holders) -> pl.DataFrame:
     """GPUs that attempts held for all of an hour, on all their nodes: `attempt`, `hour`, `held_gpus`."""
     begin, end = pl.col("hour") * HOUR_MS, (pl.col("hour") + 1) * HOUR_MS
-    wanted = hours.select("attempt", "hour")
-    sure = held.held.filter(pl.col("unsure") == 0).join(wanted, on="attempt", how="semi")
+    hours_of_attempts = hours.select("attempt", "hour")
+    sure = held.held.filter(pl.col("unsure") == 0).join(hours_of_attempts, on="attempt", how="semi")
     return (
-        wanted.join(sure, on="attempt")
+        hours_of_attempts.join(sure, on="attempt")
         .filter(pl.col("started") <= begin, pl.col("ended") >= end)
         .group_by("attempt", "hour")
         .agg((pl.col("milli_gpus").sum() / 1000).alias("held_gpus"))

@@ -1,7 +1,7 @@
 """What went through filesystems and networks, by whom: rates of nodes made amounts, side by side.
 
 An amount is a rate x the time of which samples tell it, so it is what was seen, and no estimate of the rest. On nodes
-that several share its owner is unknown: that stands beside, for each of them in full.
+that several share its owner is unknown: that is in columns of its own, for each of them in full.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
 
     Returns:
         `by`, `device`, `n_nodes`, `observed_s` (node-seconds that the main amount covers), each amount (null where
-        nothing tells it) and `AMOUNT_per_s` (per node), `shared_s`, `shared_AMOUNT`, and the means.
+        unknown) and `AMOUNT_per_s` (per node), `shared_s`, `shared_AMOUNT`, and the means.
     """
     known = sums.filter(pl.col("metric").is_in(of.metrics)).with_columns(
         pl.when(pl.col("metric").is_in(list(of.whole))).then(pl.lit(of.whole_name)).otherwise("device").alias("device"),

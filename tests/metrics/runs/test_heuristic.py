@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.runs.heuristic import join_alike
+from metrics.runs.heuristic import join_similar
 from metrics.runs.runs import run_attempts
 from tests.metrics.tables import Row, attempt, attempts, rows
 
@@ -27,7 +27,7 @@ def alike(
         }
         for row in table.iter_rows(named=True)
     ]
-    result = join_alike(
+    result = join_similar(
         run_attempts(table),
         table,
         rows(frames.ATTEMPT_LABELS, *output),
@@ -102,6 +102,6 @@ def test_part_of_a_split_name_is_not_assumed_to_continue() -> None:
         {name: row[name] for name in frames.ATTEMPT_KEY} | {"work_dir": HOME, "array_job_id": None}
         for row in table.iter_rows(named=True)
     ]
-    alone = join_alike(result, table, rows(frames.ATTEMPT_LABELS, *labels), max_gap_s=86_400, gpu_factor=2)
+    alone = join_similar(result, table, rows(frames.ATTEMPT_LABELS, *labels), max_gap_s=86_400, gpu_factor=2)
     assert alone.equals(result)
     assert dict(alone.select("job_id", "joined_by").rows()) == dict.fromkeys("1234", "single")
