@@ -25,6 +25,7 @@ It never stops training: an error of the log is printed once on stderr. Only ran
 More arguments about the model allow more FLOP conventions: hidden, ffn_hidden, kv_heads, vocab, gated, tied (for
 Megatron's and torchtitan's), attention_layers (hybrid), experts, top_k, shared_experts, expert_params (mixture of
 experts: active parameters follow from params), recompute (none, selective or full: HFU beside MFU).
+Hugging Face and Lightning: Trainer(..., callbacks=[trackside_log.hugging_face(log)]), or trackside_log.lightning(log).
 The file documents the rest: checkpoint_async for saves in the background, event("checkpoint_load"), event("eval").
 then: trackside ingest runlog run.jsonl"""
 

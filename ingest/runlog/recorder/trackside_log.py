@@ -21,6 +21,18 @@ A save that goes on in the background is safe only when somebody says so:
         future = begin_save(step)
     future.add_done_callback(lambda _: saving.durable())
 
+Hugging Face's Trainer and Lightning need no loop of your own:
+
+    Trainer(..., callbacks=[trackside_log.hugging_face(log)])     # transformers
+    Trainer(..., callbacks=[trackside_log.lightning(log)])        # lightning, or pytorch_lightning
+
+What ranks compute, and wait for others, shows a slow one; with `all_ranks=True` each rank logs to a file of its own:
+
+    with log.step(step) as this:
+        forward_backward()
+        with this.waiting():
+            all_reduce()
+
 It is made for training loops: whatever happens to the log (a full disk, a missing folder), it warns once on stderr and
 training goes on. A line is written by one system call, so a killed process leaves at most one cut line. Only rank 0
 writes. The rank comes from RANK or SLURM_PROCID; if neither torchrun nor srun starts your processes, pass `rank=`.
@@ -31,6 +43,8 @@ for it, so leave it out, or set it every so many steps.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import math
 import operator
@@ -38,6 +52,10 @@ import os
 import socket
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable  # noqa: UP035 - of Python 3.8
 
 VERSION = 1
 """Of the format; Trackside's `ingest/runlog/parse.py` describes it."""
@@ -75,6 +93,15 @@ def start(
     expert_layers: int | None = None,
     expert_params: float | None = None,
     recompute: str | None = None,
+    recipe: str | None = None,
+    global_batch: float | None = None,
+    learning_rate: float | None = None,
+    tensor_parallel: int | None = None,
+    pipeline_parallel: int | None = None,
+    data_parallel: int | None = None,
+    context_parallel: int | None = None,
+    expert_parallel: int | None = None,
+    all_ranks: bool = False,
     cluster: str | None = None,
     scheduler: str | None = None,
     job_id: str | None = None,
@@ -113,8 +140,18 @@ def start(
         expert_layers: layers with experts, where those are not all.
         expert_params: parameters of all routed experts of all layers; with `params` the active ones follow.
         recompute: what the backward pass computes again: none, selective or full (activation checkpointing).
+        recipe: name of how the model is trained; runs of one recipe are compared.
+        global_batch: samples of a step on all GPUs together.
+        learning_rate: the peak of its schedule.
+        tensor_parallel: GPUs that share a layer; this and the following are the sizes of the parallel groups.
+        pipeline_parallel: stages.
+        data_parallel: copies of the model.
+        context_parallel: GPUs that share a sequence.
+        expert_parallel: GPUs that share the experts of a layer.
+        all_ranks: whether ranks above 0 log too, each to a file of its own (run.jsonl, run.rank1.jsonl, ...): of
+            interest where steps have `compute_s` and `wait_s`, which differ by rank.
         cluster: Slurm's name of the cluster (SLURM_CLUSTER_NAME).
-        scheduler: what started the job: slurm (where SLURM_JOB_ID is set), kubernetes, ...
+        scheduler: what started the job: slurm (where SLURM_JOB_ID is set), kubernetes (in a pod), ...
         job_id: the scheduler's raw id (SLURM_JOB_ID).
         restart_count: how often the scheduler had restarted the job (SLURM_RESTART_COUNT).
         node: this host.
@@ -137,7 +174,8 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
     slurm_job = os.environ.get("SLURM_JOB_ID")
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
     rank = _whole(_first(told["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0
-    log = Log(path if rank == 0 else None)
+    pods = "KUBERNETES_SERVICE_HOST" in os.environ
+    log = Log(path if rank == 0 else _of_rank(path, rank) if told["all_ranks"] else None)
     log.write(
         {
             "type": "run",
@@ -145,7 +183,7 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
             "t": round(time.time(), 6),  # noqa: TID251 - this file runs in training jobs, where this is the clock
             "run_id": str(run_id),
             "cluster": _text(_first(told["cluster"], os.environ.get("SLURM_CLUSTER_NAME"))),
-            "scheduler": _text(_first(told["scheduler"], "slurm" if slurm_job else None)),
+            "scheduler": _text(_first(told["scheduler"], "slurm" if slurm_job else "kubernetes" if pods else None)),
             "job_id": _text(_first(told["job_id"], slurm_job)),
             "restart_count": _whole(_first(told["restart_count"], restarts if slurm_job else None)),
             "node": _text(_first(told["node"], os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
@@ -165,7 +203,9 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
             **{name: _whole(told[name]) for name in _WIDTHS if told[name] is not None},
             **{name: bool(told[name]) for name in ("gated", "tied") if told[name] is not None},
             **{name: _number(told[name]) for name in ("expert_params",) if told[name] is not None},
-            **{name: _text(told[name]) for name in ("recompute",) if told[name] is not None},
+            **{name: _text(told[name]) for name in ("recompute", "recipe") if told[name] is not None},
+            **{name: _number(told[name]) for name in ("global_batch", "learning_rate") if told[name] is not None},
+            **{name: os.environ[variable] for name, variable in _IDS if os.environ.get(variable)},
         }
     )
     return log
@@ -182,8 +222,30 @@ _WIDTHS = (
     "shared_experts",
     "expert_ffn_hidden",
     "expert_layers",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "context_parallel",
+    "expert_parallel",
 )
-"""Whole numbers of the model that are written only where they are told."""
+"""Whole numbers that are written only where they are told."""
+
+_IDS = (
+    ("wandb_run_id", "WANDB_RUN_ID"),
+    ("pod", "POD_NAME"),
+    ("pod_namespace", "POD_NAMESPACE"),
+    ("pod_uid", "POD_UID"),
+)
+"""Ids of W&B and Kubernetes (the downward API's usual names), with the variables that they come from."""
+
+
+def _of_rank(path: str | os.PathLike[str], rank: int) -> str:
+    """The log of another rank: beside that of rank 0."""
+    root, ending = os.path.splitext(os.fspath(path))  # noqa: PTH122 - paths may be text only
+    return root + ".rank" + str(rank) + ending
+
+
+_CUT = "a line was cut; is the disk full?"
 
 
 class Log:
@@ -213,29 +275,55 @@ class Log:
         """Time one training step: `with log.step(17, tokens=1048576):`. If its body raises, the step is not logged."""
         return _Step(self, step, tokens, loss)
 
-    def record_step(
+    def record_step(  # noqa: PLR0917 - called for each step: names would cost time
         self,
         step: int,
         begin: float,
         duration_s: float | None = None,
         tokens: float | None = None,
         loss: float | None = None,
+        compute_s: float | None = None,
+        wait_s: float | None = None,
     ) -> None:
-        """Log a step that you timed yourself; `begin` is in seconds since 1970 (time.time())."""
+        """Log a step that you timed yourself; `begin` is in seconds since 1970 (time.time()).
+
+        Of its duration, `compute_s` is what this rank computed, and `wait_s` what it waited for others. Plain values
+        are written fast: the text of a float costs most, and has the digits that it needs.
+        """
+        plain = compute_s is None and wait_s is None and type(step) is int and (tokens is None or type(tokens) is int)
+        if plain and type(begin) is float and type(duration_s) is float and 1.0 <= begin < 1e15 > duration_s >= 0.0:
+            at = f"{int(begin * 1e6 + 0.5)}"
+            number = f"{loss:.9g}" if type(loss) is float and loss - loss == 0.0 else _json(_number(loss))
+            try:
+                text = (
+                    f'{{"type":"step","step":{step},"t":{at[:-6]}.{at[-6:]},"duration_s":{duration_s:.6f},'
+                    f'"tokens":{"null" if tokens is None else tokens},"loss":{number}}}\n'
+                )
+                if self._fd < 0 or self._torn:
+                    self._append(text)
+                    return
+                data = text.encode()
+                self._torn = os.write(self._fd, data) != len(data)
+                if self._torn:
+                    self._warn(_CUT)
+            except Exception as error:  # noqa: BLE001 - more digits than Python writes, or a disk that is full
+                self._warn(error)
+            return
         whole, began = _whole(step), _number(begin)
         if whole is None or began is None:
             self._warn(f"step {_safe(step)} that began at {_safe(begin)}: a whole number and a time are needed")
             return
-        self.write(
-            {
-                "type": "step",
-                "step": whole,
-                "t": round(began, 6),
-                "duration_s": _second(duration_s),
-                "tokens": _number(tokens),
-                "loss": _number(loss),
-            }
-        )
+        line: dict[str, object] = {
+            "type": "step",
+            "step": whole,
+            "t": round(began, 6),
+            "duration_s": _second(duration_s),
+            "tokens": _number(tokens),
+            "loss": _number(loss),
+        }
+        if compute_s is not None or wait_s is not None:
+            line.update(compute_s=_second(compute_s), wait_s=_second(wait_s))
+        self.write(line)
 
     def checkpoint(self, step: int) -> _Checkpoint:
         """Time a save that training waits for: `with log.checkpoint(17): save()`. It counts as safe at the end.
@@ -294,24 +382,32 @@ class Log:
 
         Where steps are short it is left out, for their ends tell nearly the same.
         """
-        if self._took >= START_LOGGED_S:
-            whole, began = _whole(step), round(begin, 6)
-            self.write({"type": "event", "kind": "step_start", "begin": began, "step": whole})
+        whole, began = _whole(step), round(begin, 6)
+        self.write({"type": "event", "kind": "step_start", "begin": began, "step": whole})
 
     def write(self, line: dict[str, object]) -> None:
         """Append one line: one system call, whole or not at all (bar a kill or a full disk in the middle of it)."""
+        try:
+            text = json.dumps(line, separators=(",", ":"), allow_nan=False) if self._fd >= 0 else ""
+        except Exception as error:  # noqa: BLE001 - nothing that is in a line may stop training
+            self._warn(error)
+        else:
+            self._append(text + "\n")
+
+    def _append(self, text: str) -> None:
+        """Append a line."""
         if self._fd < 0:
             if not self._warned:
                 self._warn("it is closed")
             return
         try:
-            data = (json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n").encode()
+            data = text.encode()
             if self._torn:
                 data = b"\n" + data
             self._torn = os.write(self._fd, data) != len(data)
             if self._torn:
-                self._warn("a line was cut; is the disk full?")
-        except Exception as error:  # noqa: BLE001 - nothing that is in a line may stop training
+                self._warn(_CUT)
+        except Exception as error:  # noqa: BLE001 - a disk that is full or gone must not stop training
             self._warn(error)
 
     def close(self) -> None:
@@ -342,9 +438,10 @@ class Log:
 
 
 class _Step:
-    """A step being timed; `loss` and `tokens` may be set inside."""
+    """A step being timed; `loss`, `tokens`, `compute_s` and `wait_s` may be set inside."""
 
-    __slots__ = ("_began", "_clock", "_log", "_number", "loss", "tokens")
+    compute_s: float | None = None
+    wait_s: float | None = None
 
     def __init__(self, log: Log, number: int, tokens: float | None, loss: float | None) -> None:
         self._log = log
@@ -352,16 +449,40 @@ class _Step:
         self.tokens = tokens
         self.loss = loss
 
+    def waiting(self) -> _Waiting:
+        """Time a wait for other ranks: `with this.waiting(): barrier()`. The rest of the step is computation."""
+        return _Waiting(self)
+
     def __enter__(self) -> _Step:
         self._began = time.time()  # noqa: TID251 - the training node's clock
-        self._log._begin_step(self._number, self._began)  # noqa: SLF001 - of this file
+        if self._log._took >= START_LOGGED_S:  # noqa: SLF001 - of this file
+            self._log._begin_step(self._number, self._began)  # noqa: SLF001 - of this file
         self._clock = time.perf_counter()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             took = self._log._took = time.perf_counter() - self._clock  # noqa: SLF001 - of this file
-            self._log.record_step(self._number, self._began, took, self.tokens, self.loss)
+            if self.wait_s is not None and self.compute_s is None:
+                waited = _number(self.wait_s)
+                self.compute_s = None if waited is None else max(0.0, took - waited)
+            self._log.record_step(self._number, self._began, took, self.tokens, self.loss, self.compute_s, self.wait_s)
+
+
+class _Waiting:
+    """A wait within a step being timed; several add up."""
+
+    __slots__ = ("_clock", "_step")
+
+    def __init__(self, step: _Step) -> None:
+        self._step = step
+
+    def __enter__(self) -> _Waiting:
+        self._clock = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._step.wait_s = (self._step.wait_s or 0.0) + time.perf_counter() - self._clock
 
 
 class _Span:
@@ -423,6 +544,133 @@ class _Checkpoint(_Span):
         self._log.record_checkpoint(self._step, self._began, end, now, blocking=self._end is not None)
 
 
+def hugging_face(log: Log, *, tokens: float | None = None) -> object:
+    """A callback for Hugging Face's Trainer: `Trainer(..., callbacks=[trackside_log.hugging_face(log)])`.
+
+    It logs optimizer steps, evaluations and saves. A save is timed from the callback before it, and counts as safe when
+    the Trainer says that it is made. `tokens` are those of a step; without it they come from the Trainer, where it
+    counts them (include_num_input_tokens_seen).
+    """
+    base = importlib.import_module("transformers").TrainerCallback
+    return type("TracksideCallback", (_HuggingFace, base), {})(log, tokens)
+
+
+def lightning(log: Log, *, tokens: float | None = None, loss_every: int = 50) -> object:
+    """A callback for Lightning: `Trainer(..., callbacks=[trackside_log.lightning(log)])`.
+
+    It logs optimizer steps, validations and saves. The loss is read every `loss_every` steps: reading it waits for
+    the GPU.
+    """
+    try:
+        base = importlib.import_module("lightning.pytorch").Callback
+    except ImportError:
+        base = importlib.import_module("pytorch_lightning").Callback
+    return type("TracksideCallback", (_Lightning, base), {})(log, tokens, loss_every)
+
+
+def _safely(hook: Callable[..., None]) -> Callable[..., None]:
+    """A hook that never raises: it is called within a training loop."""
+
+    @functools.wraps(hook)
+    def called(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever the framework passes
+        try:
+            hook(self, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - of a version that names something differently, for one
+            self._log._warn(error)  # noqa: SLF001 - of this file
+
+    return called
+
+
+class _HuggingFace:
+    """Hooks of Hugging Face's Trainer."""
+
+    def __init__(self, log: Log, tokens: float | None) -> None:
+        super().__init__()
+        self._log, self._tokens = log, tokens
+        self._step: _Step | None = None
+        self._seen = 0.0
+        self._last = _Span(log)  # since the last thing that was logged
+
+    @_safely
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+        self._step = self._log.step(state.global_step + 1, self._tokens).__enter__()
+
+    @_safely
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+        step, self._step = self._step, None
+        seen = float(getattr(state, "num_input_tokens_seen", 0) or 0)
+        if step is not None:
+            if self._tokens is None and seen > self._seen:
+                step.tokens = seen - self._seen
+            step.__exit__(None)
+        self._ended, self._seen = step, seen
+        self._last = _Span(self._log)
+
+    @_safely
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+        step, loss = getattr(self, "_ended", None), (logs or {}).get("loss")
+        if step is not None and loss is not None:  # the step again, now with its loss: read, it is one
+            self._log.record_step(step._number, step._began, self._log._took, step.tokens, loss)  # noqa: SLF001 - of this file
+            self._ended = None
+
+    @_safely
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+        self._log.record_event("eval", self._last._began, self._last._now(), state.global_step)  # noqa: SLF001 - of this file
+        self._last = _Span(self._log)
+
+    @_safely
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+        end = self._last._now()  # noqa: SLF001 - of this file
+        self._log.record_checkpoint(state.global_step, self._last._began, end, end)  # noqa: SLF001 - of this file
+        self._last = _Span(self._log)
+
+
+class _Lightning:
+    """Hooks of Lightning's Trainer."""
+
+    def __init__(self, log: Log, tokens: float | None, loss_every: int) -> None:
+        super().__init__()
+        self._log, self._tokens, self._loss_every = log, tokens, loss_every
+        self._step: _Step | None = None
+        self._eval: _Event | None = None
+
+    @_safely
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+        save = trainer.save_checkpoint
+
+        @functools.wraps(save)
+        def timed(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as Lightning's
+            with self._log.checkpoint(trainer.global_step):
+                return save(*args, **kwargs)
+
+        trainer.save_checkpoint = timed
+
+    @_safely
+    def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:  # noqa: ANN401 - Lightning's
+        if self._step is None:  # else batches are accumulated
+            self._step = self._log.step(trainer.global_step + 1, self._tokens).__enter__()
+
+    @_safely
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any = None, *_: Any, **__: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+        step = self._step
+        if step is None or trainer.global_step < step._number:  # noqa: SLF001 - of this file
+            return
+        self._step = None
+        if self._loss_every and trainer.global_step % self._loss_every == 0:
+            step.loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        step.__exit__(None)
+
+    @_safely
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+        self._eval = self._log.event("eval", trainer.global_step)
+
+    @_safely
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+        if self._eval is not None:
+            self._eval.__exit__()
+            self._eval = None
+
+
 def _first(*values: object) -> object:
     """The first value that is there."""
     return next((value for value in values if value is not None and value != ""), None)
@@ -456,8 +704,15 @@ def _second(value: object) -> float | None:
     return None if found is None else round(found, 6)
 
 
+def _json(number: float | None) -> str:
+    """A number as JSON."""
+    return "null" if number is None else json.dumps(number)
+
+
 def _whole(value: object) -> int | None:
     """A whole number, from whatever can be one (text from the environment, a one-element array)."""
+    if type(value) is int:  # nearly always
+        return value
     try:
         return operator.index(value)  # type: ignore[arg-type]  # what is none says so
     except Exception:  # noqa: BLE001 - as above

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import random
 import resource
 import signal
 import subprocess
@@ -407,3 +408,107 @@ def test_path_that_raises_is_reported_once(recorder: ModuleType, capsys: pytest.
     with recorder.start(Hostile(), run_id="r") as log, log.step(1):
         pass
     assert capsys.readouterr().err.count("Training goes on") == 1
+
+
+def test_waits_within_a_step_are_its_ranks_own(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    with log.step(1) as this, this.waiting():
+        time.sleep(0.01)
+    log.record_step(2, 1790812800.5, 3.0, 64, 2.5, compute_s=2.0, wait_s=1.0)
+    waited, stated = (line for line in lines(tmp_path / "run.jsonl") if line["type"] == "step")
+    assert waited["wait_s"] >= 0.01
+    assert waited["compute_s"] + waited["wait_s"] == pytest.approx(waited["duration_s"], abs=1e-5)
+    assert (stated["compute_s"], stated["wait_s"]) == (2.0, 1.0)
+    assert read(tmp_path / "run.jsonl").rejects.is_empty()
+
+
+def test_all_ranks_log_to_files_of_their_own(recorder: ModuleType, tmp_path: Path) -> None:
+    for rank in range(2):
+        log = recorder.start(tmp_path / "run.jsonl", run_id="r", rank=rank, all_ranks=True)
+        log.record_step(1, 1790812800.0, 1.0, compute_s=1.0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.jsonl", "run.rank1.jsonl"]
+    other = read(tmp_path / "run.rank1.jsonl")
+    assert (other.frames["run_sessions"]["rank"].to_list(), other.rows_skipped) == ([1], 1)
+
+
+def test_the_run_line_has_the_recipe_and_ids_of_its_pod(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = {"wandb_run_id": "WANDB_RUN_ID", "pod": "POD_NAME", "pod_namespace": "POD_NAMESPACE", "pod_uid": "POD_UID"}
+    for variable in (*ids.values(), "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.setenv(variable, f"its {variable}")
+    sizes = {f"{name}_parallel": 2 for name in ("tensor", "pipeline", "data", "context", "expert")}
+    recorder.start(
+        tmp_path / "run.jsonl", run_id="r", recipe="base", global_batch=512, learning_rate=3e-4, **sizes
+    ).close()
+    (run_line,) = lines(tmp_path / "run.jsonl")
+    assert {name: run_line[name] for name in ids} == {name: f"its {variable}" for name, variable in ids.items()}
+    assert {name: run_line[name] for name in sizes} == sizes
+    session = read(tmp_path / "run.jsonl").frames["run_sessions"].row(0, named=True)
+    assert (session["scheduler"], session["recipe"], session["global_batch"], session["learning_rate"]) == (
+        "kubernetes", "base", 512, 3e-4,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1790812800.123456, 1.5, 64, 2.5),
+        (1790812800.9999999, 0.0, None, None),
+        (1790812800, 1, 64.5, 3),
+        (1790812800.5, float("inf"), 10**20, float("-inf")),
+        (1790812800.5, 1e-9, -1, 1e-30),
+    ],
+)
+def test_the_fast_way_to_write_a_step_writes_the_same(
+    recorder: ModuleType, tmp_path: Path, values: tuple[float, ...]
+) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    log.record_step(1, *values)
+    log.record_step(1, *values, compute_s=1.0)  # is written by json
+    fast, slow = lines(tmp_path / "run.jsonl")[1:]
+    assert {name: pytest.approx(value, abs=1e-6) for name, value in slow.items() if name[-2:] != "_s"} == {
+        name: value for name, value in fast.items() if name[-2:] != "_s"
+    }
+    assert fast["duration_s"] == pytest.approx(slow["duration_s"], abs=1e-6)
+
+
+def test_a_number_of_too_many_digits_does_not_stop_training(recorder: ModuleType, tmp_path: Path) -> None:
+    log = recorder.start(tmp_path / "run.jsonl", run_id="r")
+    log.record_step(10**5000, 1790812800.5, 1.0, 10**5000, 2.5)
+    log.record_step(2, 1790812800.5, 1.0)
+    assert [line["step"] for line in lines(tmp_path / "run.jsonl")[1:]] == [2]
+
+
+def test_a_full_device_is_reported_once(recorder: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    log = recorder.start("/dev/full", run_id="r")
+    for number in range(3):
+        with log.step(number, tokens=1):
+            pass
+    log.close()
+    assert capsys.readouterr().err.count("Training goes on") == 1
+
+
+def test_a_kill_loses_nothing_but_the_unwritten_step(tmp_path: Path) -> None:
+    """50 kills at random moments: every step of which the loop was told that it is logged is in the log."""
+    code = (
+        "import sys, os; sys.path.insert(0, sys.argv[1]); import trackside_log as t; "
+        "log = t.start(sys.argv[2], run_id='r')\n"
+        "for n in range(10**9):\n"
+        "    log.record_step(n, 1790812800.5 + n, 1.0, 64, 2.5)\n"
+        "    os.write(1, n.to_bytes(8, 'little'))"
+    )
+    chance = random.Random(29)
+    for number in range(50):
+        path = tmp_path / f"{number}.jsonl"
+        command = [sys.executable, "-S", "-c", code, str(SOURCE.parent), str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            acknowledged = process.stdout.read(8 * chance.randrange(1, 300))
+            time.sleep(chance.random() / 200)
+            process.kill()
+            acknowledged += process.stdout.read()
+        end = len(acknowledged) // 8 * 8
+        last = int.from_bytes(acknowledged[end - 8 : end], "little")
+        written = [line for line in path.read_bytes().split(b"\n")[1:-1] if line.endswith(b"}")]
+        assert json.loads(written[-1])["step"] >= last
