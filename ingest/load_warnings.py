@@ -106,6 +106,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count:,} steps have no time in the log: they are placed one behind the other by their durations, and what "
         "lay between them (checkpoints, evaluation, waiting) is unknown"
     ),
+    "time_shared": (
+        "{count:,} steps share the {detail} s that the log records for training, as if one process had run them all "
+        "without a pause; when each of them was is unknown"
+    ),
     "tokens_unknown": (
         "the tokens of a step are not in this log of {detail}, so MFU is unknown; state what is lacking: "
         "--set seq_len=8192 --set n_gpus=64"

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import ingest.runlog.formats as package
@@ -69,17 +68,17 @@ def chunks_of_run_log(chunks: Iterable[bytes], name: str, request: LogRequest, a
         if len(head) >= HEAD:
             break
     form = recognised(head[:HEAD])
-    named = replace(request, facts={"run_id": PurePath(name).name.partition(".")[0], **request.facts})
+    named = replace(request, file=name)
     if form is not None and form.stream is not None:
         yield from form.stream(_chained(head, rest), name, request.facts)
     elif form is not None and form.read is not None:
         yield from form.read(_chained(head, rest), named, account)
     elif form is not None and form.translate is not None:
-        yield form.translate(b"".join([head, *rest]), named.facts).data
+        yield form.translate(b"".join([head, *rest]), named.run_facts()).data
     elif _RUN_LOG.search(head[:HEAD]):
         yield from _own(head, rest, name, request)
     else:
-        yield from _text(head, rest, name, named, account)
+        yield from _text(head, rest, named, account)
 
 
 def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> Iterator[bytes]:
@@ -90,11 +89,11 @@ def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> 
     yield from rest
 
 
-def _text(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest, account: Account) -> Iterator[bytes]:
+def _text(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
     """A log of one of the text formats; what is of none is passed on by its beginning, which no reader accepts."""
     from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
 
-    made = read_text(_chained(head, rest), name, request, account)
+    made = read_text(_chained(head, rest), request, account)
     yield from [head] if made is None else made
 
 

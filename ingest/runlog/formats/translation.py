@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -37,12 +38,19 @@ class LogRequest:
         timezone: zone of times that carry none; None: unknown.
         begin: when the log begins, for logs without times (or without dates); None: unknown.
         formats: text formats besides those that are built in.
+        file: the log's name; without its endings it is the run id of a log that names no run.
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     timezone: str | None = None
     begin: datetime | None = None
     formats: tuple[TextFormat, ...] = ()
+    file: str = ""
+
+    def run_facts(self, **recorded: object) -> dict[str, Any]:
+        """Facts of a `run` line: ids that the log records go before its file's name, and those stated before both."""
+        ids = {name: value for name, value in recorded.items() if value is not None}
+        return {"run_id": PurePath(self.file).name.partition(".")[0], **ids, **self.facts}
 
 
 @dataclass

@@ -32,12 +32,11 @@ _SHOWN: Final = 3
 """Facts of a log without times that a message shows."""
 
 
-def read_text(chunks: Iterable[bytes], name: str, request: LogRequest, account: Account) -> Iterator[bytes] | None:
+def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes] | None:
     """A log of a text format as chunks of a run log; None if it is of none.
 
     Args:
         chunks: the log.
-        name: of its file, for messages.
         request: what it does not record.
         account: gets the damaged lines, the number of repeated ones, and warnings.
 
@@ -45,6 +44,7 @@ def read_text(chunks: Iterable[bytes], name: str, request: LogRequest, account: 
         TimeZoneError: its times have no zone, and none is stated.
         UntimedError: none of its steps can be placed in time.
     """
+    name = request.file
     found = scan(chunks, name, with_builtin(request.formats))
     if found is None:
         return None
@@ -128,7 +128,7 @@ def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes]:
     for number, session in enumerate(timeline.sessions):
         if session.began is None:
             continue
-        yield msgspec.json.encode(_run_line(session, request.facts)) + b"\n"
+        yield msgspec.json.encode(_run_line(session, request.run_facts())) + b"\n"
         own = table.filter(pl.col("session") == number).drop("session")
         for part in own.iter_slices(SLICE):
             yield part.write_ndjson().encode()

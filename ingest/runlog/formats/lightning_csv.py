@@ -1,0 +1,87 @@
+"""Lightning's `metrics.csv` (CSVLogger): a column for each logged value, rows with most of them empty, and no times.
+
+The columns mean what they do in W&B and TensorBoard (`ingest.runlog.series`). Steps are counted from 0. Where the loop
+logs how long a step took (`step_time`), `--begin` places the steps.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Final
+
+from ingest.delimited.reader import clean_blocks
+from ingest.errors import InputError
+from ingest.runlog.formats.translation import Account, LogFormat, LogRequest, Refused
+from ingest.runlog.formats.untimed import Logged, placed
+from ingest.runlog.series import Names, point
+from ingest.tables import RAW_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_BLOCK: Final = 1 << 23
+
+
+def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+    """The file as a run log."""
+    by_step: dict[int, Logged] = {}
+    names = Names(request.facts)
+    for number, values in _rows(chunks, account):
+        one = point(names.chosen(values), None, 0.0)
+        if one is None or (one.loss is None and one.step_time is None):
+            continue
+        before = by_step.get(one.step, Logged(one.step, None, None, None, number))
+        by_step[one.step] = Logged(
+            one.step,
+            before.length if one.step_time is None else one.step_time,
+            before.tokens if one.tokens is None else one.tokens,
+            before.loss if one.loss is None else one.loss,
+            before.line,
+        )
+    rows = [by_step[step] for step in sorted(by_step)]
+    if not rows:
+        raise InputError("metrics.csv without a loss or the time of a step; name its column: --set loss_key=NAME")
+    known = f"it records {len(rows)} rows of steps {rows[0].step} to {rows[-1].step}"
+    yield from placed(rows, request, account, title="metrics.csv of Lightning", known=known)
+
+
+def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapping[str, float]]]:
+    """The values of each row by their columns, with its line; a row of another width is refused."""
+    header: list[str] = []
+    first = 1
+    for block, _ in clean_blocks(chunks, "metrics.csv", _BLOCK):
+        rows = list(csv.reader(io.StringIO(block.decode())))
+        header = header or rows[0]
+        for number, row in enumerate(rows, first):
+            if number == 1:
+                continue
+            if len(row) == len(header):
+                yield (
+                    number,
+                    {
+                        name: value
+                        for name, text in zip(header, row, strict=True)
+                        if (value := _number(text)) is not None
+                    },
+                )
+            elif row:
+                raw = ",".join(row)[:RAW_LIMIT]
+                account.refused.append(Refused(number, f"row of {len(row)} values, not {len(header)}", raw))
+        first += len(rows)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_metrics(head: bytes) -> bool:
+    """Whether the first line has the columns that CSVLogger always writes."""
+    columns = head.partition(b"\n")[0].strip().split(b",")
+    return len(columns) > 2 and {b"epoch", b"step"} <= set(columns)
+
+
+FORMAT: Final = LogFormat("lightning-csv", "Lightning metrics.csv", _is_metrics, read=read)
