@@ -111,7 +111,9 @@ def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
         by_run = _without_waits(by_run, scoped, window)
     long = by_run.filter(long_enough(claim.min_run_s))
     if scoped is None:
-        row = ettr_rows(source, window, min_run_s=claim.min_run_s).filter(pl.col("metric") == claim.metric)
+        row = ettr_rows(source, window, min_run_s=claim.min_run_s, by_run=by_run).filter(
+            pl.col("metric") == claim.metric
+        )
     else:
         row = _ettr_row(ettr_total(long), claim.metric)
     nothing = f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet"

@@ -72,7 +72,8 @@ def incidents(
         of information only.
     """
     numbered = _numbered(events)
-    touched = _touched(numbered, _held(attempts, attempt_nodes))
+    concerned = attempt_nodes.join(numbered.select(_PLACE).unique(), on=_PLACE, how="semi")
+    touched = _touched(numbered, _held(attempts, concerned))
     n_attempts = touched.group_by("incident").agg(pl.len().alias("n_attempts"))
     incidents = (
         numbered.group_by("incident", maintain_order=True)
@@ -131,7 +132,7 @@ def _touched(numbered: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     after = pl.duration(microseconds=pl.when("by_person").then(0).otherwise(round(AFTER_END_S * _US)))
     before = pl.duration(microseconds=round(BEFORE_END_S * _US))
     moments = numbered.select(*_PLACE, "ts", "event").sort("ts", "event")
-    spans = held.join(numbered.select(_PLACE).unique(), on=_PLACE, how="semi").with_columns(
+    spans = held.with_columns(
         until=pl.coalesce(pl.col("ended_at") + after, pl.lit(numbered["ts"].max(), dtype=frames.TIME))
     )
     first = _searched(spans, moments, "started_at", "forward", "first")

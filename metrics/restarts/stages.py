@@ -322,10 +322,11 @@ def in_place_restarts(
     own = pl.col("stream") == ""
     executed, sessions = executed.filter(own), sessions.filter(own & pl.col("usable"))
     broken = _broken_off(executed, sessions)
-    gpus = attempts.join(joined, on=_KEY).group_by(_RUN).agg(unknown.total("milli_gpus"))
+    in_runs = broken.join(joined.select(*_KEY, "run_id", "attempt_no"), on=_KEY)
+    of_runs = joined.join(in_runs.select(_RUN).unique(), on=_RUN, how="semi")
+    gpus = attempts.join(of_runs, on=_KEY).group_by(_RUN).agg(unknown.total("milli_gpus"))
     restarts = (
-        broken.join(joined.select(*_KEY, "run_id", "attempt_no"), on=_KEY)
-        .join(gpus, on=_RUN, how="left")
+        in_runs.join(gpus, on=_RUN, how="left")
         .sort("cluster", "t4", "job_id", "submitted_at")
         .with_row_index("_restart")
         .with_columns(interrupted_at=frames.from_us("t2"), restarted_at=frames.from_us("t4"))

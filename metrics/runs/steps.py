@@ -54,8 +54,8 @@ def match_sessions(
         the attempt), and `session` (a number).
     """
     numbered = sessions.sort(*_SESSION, "started_at").with_row_index("session")
-    started = attempts.filter(pl.col("started_at").is_not_null())
-    ran = started.select(
+    logged = attempts.join(sessions.select(_JOB).unique(), on=_JOB, how="semi")  # of millions: the jobs with a log
+    ran = logged.filter(pl.col("started_at").is_not_null()).select(
         *_JOB,
         "submitted_at",
         pl.col("started_at").alias("_from"),
@@ -90,7 +90,8 @@ def with_runs(matched: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         joined: `frames.RUN_ATTEMPTS`.
     """
     key = list(frames.ATTEMPT_KEY)
-    runs = joined.select(*key, pl.col("run_id").alias("run"))
+    own_runs = joined.join(matched.select(key).unique(), on=key, how="semi")
+    runs = own_runs.select(*key, pl.col("run_id").alias("run"))
     main = explicit_runs(matched).rename({"run_id": "_main"})
     named = matched.join(runs, on=key, how="left").join(main, on=key, how="left")
     own = pl.when(pl.col("run_id") != pl.col("_main")).then("run_id").otherwise(pl.lit(""))

@@ -18,7 +18,7 @@ from metrics import frames
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 YEAR_S = 365 * 86_400
 NODES = 2048
 ATTEMPTS = 2_600_000

@@ -49,9 +49,10 @@ def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_ske
     everyone = source.query("run_sessions", cluster=cluster)
     of_rank_0 = frames.conform(everyone.filter(pl.col("rank") == 0), frames.SESSIONS)
     matched = match_sessions(of_rank_0, attempts, clock_skew_s=clock_skew_s)
-    held = attempts.select(*frames.ATTEMPT_KEY, "milli_gpus")
+    key = list(frames.ATTEMPT_KEY)
+    held = attempts.select(*key, "milli_gpus").join(matched.select(key).unique(), on=key, how="semi")
     return Logs(
-        matched.join(held, on=list(frames.ATTEMPT_KEY), how="left", maintain_order="left"),
+        matched.join(held, on=key, how="left", maintain_order="left"),
         frames.conform(source.query("steps", cluster=cluster), frames.STEPS),
         frames.conform(source.query("run_events", cluster=cluster), frames.RUN_EVENTS),
     )
