@@ -166,16 +166,17 @@ def _compute_cluster(
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
     progress(f"{cluster}: runs and interruptions")
-    reported = frames.conform(writer.query("node_states", cluster=cluster), frames.NODE_STATES)
+    source = CachedSource(WindowedSource(writer, window), only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
+    reported = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
     fixes = adjudications.fixes(writer, cluster)
     facts = Facts(
         covered,
-        frames.conform(writer.query("attempts", cluster=cluster), frames.ATTEMPTS),
+        frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS),
         frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
         corrected_states(reported, fixes.states),
         reported,
     )
-    logs = read_logs(writer, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
+    logs = read_logs(source, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
     joined = corrected_runs(_joined(writer, cluster, rules, facts.attempts, logs), facts.attempts, fixes.runs)
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
@@ -192,7 +193,6 @@ def _compute_cluster(
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
     writer.append("computes", _account(writer, window, rules, now))
     progress(f"{cluster}: results")
-    source = CachedSource(WindowedSource(writer, window), only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
     windows = write_results(writer, source, window, rules=rules, now=now, full=full)
     progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed")
     if verdicts is not None:

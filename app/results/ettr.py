@@ -14,6 +14,7 @@ from app.results.failures.failure_rates import failure_rate_rows
 from app.results.failures.interruptions import every_restart
 from app.results.registry import result
 from app.results.runs.run_logs import computed_logs
+from app.results.source import memo_of_cache
 from app.results.windows import as_results, ledger_sums, named, seed
 from metrics import frames
 from metrics.categories import EVIDENCE_KINDS
@@ -61,15 +62,25 @@ def _run_times(source: Source, cluster: str) -> RunTimes:
 
 def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
     """ETTR and its parts, one row per run."""
+    return memo_of_cache(source, ("ettr_run_rows", window), lambda: _ettr_run_rows(source, window))
+
+
+def _ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
     known = run_times(source, window.cluster)
     return ettr_by_run(
         waited(known.waits, window.since, window.until),
         ledger_sums(source, window, "run"),
-        imputed_in(known.executed, window.since, window.until),
+        imputed_in(_held_in(known.executed, window), window.since, window.until),
         source.query("runs", cluster=window.cluster, since=window.since, until=window.until).with_columns(
             milli_gpus=(pl.col("n_gpus") * 1000).cast(pl.Int64)
         ),
     )
+
+
+def _held_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Executions that held GPUs in a window: the others add nothing to what is imputed in it."""
+    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    return executed.filter(pl.col("started_at") < high, pl.col("ended_at").is_null() | (pl.col("ended_at") > low))
 
 
 @result(

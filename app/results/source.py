@@ -47,3 +47,12 @@ class CachedSource:
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returned when it was first called under that key, here or by the source itself."""
         return self._made.get(key, lambda: self._source.memo(key, make))
+
+    def own_memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
+        """As `memo`, but the source below keeps nothing: it may live long, and what is made may be large."""
+        return self._made.get(key, make)
+
+
+def memo_of_cache(source: Source, key: tuple[object, ...], make: Callable[[], T]) -> T:
+    """What `make` returns, kept by a `CachedSource` only."""
+    return source.own_memo(key, make) if isinstance(source, CachedSource) else make()
