@@ -1,20 +1,23 @@
 """A warehouse's life, verb by verb: all but the last day is loaded and computed, then a day comes, then nothing.
 
-Each verb is a process of its own, so that its CPU time and its peak memory can be told.
+Each verb is a process of its own, so that its CPU time and its peak memory can be measured. Warehouses of the same
+cluster and of more and more days show what grows with the past: the new day is always of the same size.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
-from tests.bench.year import BEGIN, write_dumps, year
+from tests.bench.table import row
+from tests.bench.year import ATTEMPTS, BEGIN, NODES, write_dumps, year
 from tests.support.command import ROOT
 
 if TYPE_CHECKING:
@@ -23,6 +26,18 @@ if TYPE_CHECKING:
     from tests.bench.year import Year
 
 DAY_S: Final = 86_400
+DAYS: Final = (23, 91, 365)
+"""Sizes of warehouses: 1, 4 and 16 times the days."""
+_PART: Final = 16
+"""The cluster has a sixteenth of the year's nodes and attempts."""
+_QUICK: Final = 4
+"""Of those, with `QUICK=1`, a quarter."""
+
+FULL: Final = "compute --full"
+NEW_DAY: Final = "compute after a new day"
+NOTHING_NEW: Final = "compute, nothing new"
+FIRST: Final = "ingest, all but a day"
+ONE_DAY: Final = "ingest of a new day"
 
 READS: Final = {
     "verify": ("verify",),
@@ -33,6 +48,21 @@ READS: Final = {
 }
 """Verbs that read what `compute` stored."""
 
+GROWING: Final = (FIRST, FULL)
+"""Verbs that read everything: they may cost so many times more as there are days. The others may cost twice as much."""
+
+GOALS_OF_A_YEAR: Final = {FULL: (60.0, 3072.0), NEW_DAY: (5.0, 1536.0), NOTHING_NEW: (1.0, None)} | {
+    "verify": (2.0, None),
+    "show goodput": (1.0, None),
+    "show mttf": (1.0, None),
+    "show ettr": (1.0, None),
+    "status": (1.0, None),
+}
+"""CPU seconds and MiB for a year of 16,384 GPUs."""
+
+_DONE: Final = (0, 3, 4)
+"""Statuses of a verb that did its work; with 3 and 4 `verify` tells that a claim is refuted or undetermined."""
+
 
 class Cost(NamedTuple):
     """Of a process: CPU seconds (user and system, all threads), and peak memory in MiB."""
@@ -41,19 +71,46 @@ class Cost(NamedTuple):
     peak_mib: float
 
 
-def before(made: Year, until: int) -> Year:
-    """What a cluster reports that lives until then: jobs that began, those that still run without an end."""
-    ended = pl.col("end") < until
-    jobs = made.jobs.filter(pl.col("start") < until).with_columns(
-        end=pl.when(ended).then("end"), state=pl.when(ended).then("state").otherwise(pl.lit("RUNNING"))
-    )
-    return replace(made, jobs=jobs, downs=made.downs.filter(pl.col("end") < until), until=until)
+def bench_engine(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
+    """Rows for the table: each verb at 4 and 16 times the days, against itself at the fewest."""
+    smaller = _PART * (_QUICK if quick else 1)
+    a_day = ATTEMPTS / DAYS[-1] / smaller
+    nodes = NODES // smaller
+    by_days = {days: _in_folder(folder / f"{days}-days", round(a_day * days), nodes, days) for days in DAYS}
+    small = by_days[DAYS[0]]
+    result = []
+    for verb, days in ((verb, days) for verb in small for days in DAYS[1:]):
+        large, times = by_days[days], days / DAYS[0]
+        name, against = f"{verb}: {days} days of {nodes} nodes", f"{DAYS[0]} days"
+        goal = times if verb in GROWING else 2.0
+        result += [
+            row(f"{name}, CPU", large[verb].cpu_s, small[verb].cpu_s, against, goal),
+            row(f"{name}, memory", large[verb].peak_mib, small[verb].peak_mib, against, goal, unit="MiB"),
+        ]
+    return result
 
 
-def after(made: Year, since: int) -> Year:
-    """What it reports of the time since: jobs that had time in it."""
-    jobs = made.jobs.filter(pl.col("end").is_null() | (pl.col("end") >= since))
-    return replace(made, jobs=jobs, downs=made.downs.filter(pl.col("end") >= since))
+def bench_whole_year(folder: Path, *, part: int = 1) -> list[dict[str, Any]]:
+    """Rows for the table: each verb on the year (or a part of its nodes) against its goal for the whole year."""
+    nodes = NODES // part
+    measured = _in_folder(folder / "year", ATTEMPTS // part, nodes, DAYS[-1])
+    result = []
+    for verb, (cpu_s, mib) in GOALS_OF_A_YEAR.items():
+        name = f"{verb}: a year of {nodes:,} nodes"
+        result.append(row(f"{name}, CPU", measured[verb].cpu_s, cpu_s, "goal of the whole year", 1.0))
+        if mib is not None:
+            result.append(
+                row(f"{name}, memory", measured[verb].peak_mib, mib, "goal of the whole year", 1.0, unit="MiB")
+            )
+    return result
+
+
+def _in_folder(folder: Path, attempts: int, nodes: int, days: int) -> dict[str, Cost]:
+    folder.mkdir()
+    try:
+        return costs(folder, attempts, nodes=nodes, days=days)
+    finally:
+        shutil.rmtree(folder)
 
 
 def costs(folder: Path, attempts: int, *, nodes: int, days: int) -> dict[str, Cost]:
@@ -65,23 +122,36 @@ def costs(folder: Path, attempts: int, *, nodes: int, days: int) -> dict[str, Co
         nodes: how many.
         days: how many; the last one is the new day.
     """
-    made = year(attempts, nodes=nodes, until=days * DAY_S)
     last = (days - 1) * DAY_S
     past, new = folder / "past", folder / "new"
+    made = year(attempts, nodes=nodes, until=days * DAY_S)
     for part, where in ((before(made, last), past), (after(made, last), new)):
         where.mkdir()
         write_dumps(part, where)
     del made
     warehouse = folder / "warehouse"
-    result = {
-        "ingest, all but a day": _ingest(warehouse, past, 0, last),
-        "compute, all but a day": trackside(warehouse, "compute"),
-        "ingest of a new day": _ingest(warehouse, new, last, days * DAY_S),
-        "compute after a new day": trackside(warehouse, "compute"),
-        "compute, nothing new": trackside(warehouse, "compute"),
-    }
+    result = {FIRST: _ingest(warehouse, past, 0, last)}
+    trackside(warehouse, "compute")
+    result[ONE_DAY] = _ingest(warehouse, new, last, days * DAY_S)
+    result[NEW_DAY] = trackside(warehouse, "compute")
+    result[NOTHING_NEW] = trackside(warehouse, "compute")
     result |= {name: trackside(warehouse, *verb) for name, verb in READS.items()}
-    return result | {"compute --full": trackside(warehouse, "compute", "--full")}
+    return result | {FULL: trackside(warehouse, "compute", "--full")}
+
+
+def before(made: Year, until: int) -> Year:
+    """What a cluster has recorded by then: jobs that began; those that still run have no end."""
+    ended = pl.col("end") < until
+    jobs = made.jobs.filter(pl.col("start") < until).with_columns(
+        end=pl.when(ended).then("end"), state=pl.when(ended).then("state").otherwise(pl.lit("RUNNING"))
+    )
+    return replace(made, jobs=jobs, downs=made.downs.filter(pl.col("end") < until), until=until)
+
+
+def after(made: Year, since: int) -> Year:
+    """What it has recorded of the time since: jobs that ran in it."""
+    jobs = made.jobs.filter(pl.col("end").is_null() | (pl.col("end") >= since))
+    return replace(made, jobs=jobs, downs=made.downs.filter(pl.col("end") >= since))
 
 
 def _ingest(warehouse: Path, folder: Path, since: int, until: int) -> Cost:
@@ -105,7 +175,3 @@ def trackside(warehouse: Path, *verb: str) -> Cost:
         message = f"{verb} failed with {process.returncode}"
         raise RuntimeError(message)
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
-
-
-_DONE: Final = (0, 3, 4)
-"""`verify` exits with 1 where a claim is refuted."""

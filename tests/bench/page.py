@@ -1,0 +1,87 @@
+"""The manual's page about performance, from the results of `make bench`."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PAGE: Final = Path(__file__).parents[2] / "app/docs/developing/performance.md"
+
+_INTRODUCTION: Final = """\
+# Performance
+
+What Trackside's work costs, and how that grows. `make bench` writes this page from what it measured; `make bench
+ONLY=engine` measures a part and keeps the other results, `make bench YEAR=1` adds a year of 16,384 GPUs. How it
+measures is in [Benchmarks](benchmarks.md).
+
+A ratio compares two processes of the same run on the same machine, so a slow or busy machine slows both. A goal is for
+the ratio. CPU time is of the user and the system, of all threads; the load is that of the machine (tasks that run or
+wait) when the measurement began.
+"""
+
+REASONS: Final = {
+    "compute after a new day": (
+        "The ledger is made of the changed days only, and standard windows of changed inputs only. Runs, interruptions "
+        "and the whole period's numbers are still made of all attempts, so this grows with the past."
+    ),
+    "compute --full": (
+        "Attempts are known by four texts in every join, and rows pass from the warehouse to frames and back."
+    ),
+    "compute, nothing new": "Nothing is read but the inputs' digest; the rest is the start of Python and DuckDB.",
+    "ingest": "Known rows are looked up among all rows.",
+    "run log": "Each line is validated as a Python object.",
+    "memory": "Frames of all attempts, of their nodes and of their runs are held at the same time.",
+}
+"""Why a goal is missed, by how the row's name begins, or by what it measures."""
+
+
+def page(results: Sequence[dict[str, Any]]) -> str:
+    """The page as Markdown.
+
+    Args:
+        results: rows of `tests.bench.table.row` with `section`, `machine`, `versions` and `load`.
+    """
+    parts = [_INTRODUCTION]
+    for section, rows in itertools.groupby(results, key=lambda each: str(each["section"])):
+        parts.append("\n".join(_section(section, list(rows))))
+    return "\n".join(parts)
+
+
+def _section(title: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    first = rows[0]
+    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
+    yield f"## {title[:1].upper()}{title[1:]}\n"
+    yield f"{first['machine']}; {versions}; load {first['load']:.0f}.\n"
+    yield "| what | measured | against | ratio | goal | |"
+    yield "|---|---:|---|---:|---:|---|"
+    yield from map(_line, rows)
+    missed = [each for each in rows if each["holds"] is False]
+    if missed:
+        yield "\nMissed:\n"
+        yield from dict.fromkeys(f"- {_why(str(each['name']))}" for each in missed)
+    yield ""
+
+
+def _line(each: dict[str, Any]) -> str:
+    goal, verdict = (
+        ("", "") if each["goal"] is None else (f"{each['goal']:.3g}", "holds" if each["holds"] else "missed")
+    )
+    measured = (
+        f"{each['value']:,.4g} {each['unit']}" if each["value"] < _WHOLE else f"{each['value']:,.0f} {each['unit']}"
+    )
+    return f"| {each['name']} | {measured} | {each['baseline_is']} | {each['ratio']:.2f} | {goal} | {verdict} |"
+
+
+_WHOLE: Final = 1000
+
+
+def _why(name: str) -> str:
+    """What was measured, and why it misses its goal."""
+    kind = "memory" if name.endswith("memory") else name
+    subject = name.partition(":")[0]
+    reason = next((text for begins, text in REASONS.items() if kind.startswith(begins)), "The reason is not known yet.")
+    return f"{subject}{', memory' if kind == 'memory' else ''}: {reason}"
