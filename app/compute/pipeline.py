@@ -58,7 +58,7 @@ DERIVED = (
     "mfu",
     "checkpoint_advice",
     "mfu_proxies",
-    "run_metrics",
+    "run_results",
     "verdicts",
     "computes",
 )

@@ -19,7 +19,7 @@ from app.results.goodput import goodput_rows, lost_imputed_rows, mpg_rows
 from app.results.mfu import mfu_rows, mfu_run_rows, mfu_wall_rows
 from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
 from app.results.runs.job_goodput import job_accounts, job_goodput_rows
-from app.results.runs.run_metrics import run_metric_rows
+from app.results.runs.run_results import run_result_rows
 from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window
@@ -151,7 +151,7 @@ def _write_windows(writer: Writer, source: Source, window: Window, past: Histori
             mfu_rows(once, standard),
         ]
         if standard == window:
-            writer.append("run_metrics", run_metric_rows(by_run, expected, jobs, window))
+            writer.append("run_results", run_result_rows(by_run, expected, jobs, window))
     writer.append("mfu", mfu_run_rows(source, window, measures=MEASURES))
     proxy = mfu_proxy(source, window)
     writer.append("mfu_proxies", proxy.fitted)
