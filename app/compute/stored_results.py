@@ -11,7 +11,7 @@ import polars as pl
 from app.compute.outcome import Windows
 from app.compute.window_inputs import WindowInputs
 from app.results.checkpoints import stored_checkpoint_advice
-from app.results.ettr import ettr_rows, ettr_run_rows, expected_rows, expected_run_rows
+from app.results.ettr import ettr_rows, ettr_run_rows, expected_rows, expected_run_rows, long_run_rows
 from app.results.failures.failure_rates import failure_history, failure_rate_tables
 from app.results.failures.interruptions import second_order_rows
 from app.results.failures.lemons import judged, stored_node_scores
@@ -145,6 +145,7 @@ def _write_windows(writer: Writer, source: Source, window: Window, past: Histori
             mpg_rows(once, standard, goodputs=spent),
             job_goodput_rows(once, standard, accounts=jobs),
             ettr_rows(once, standard, by_run=by_run),
+            long_run_rows(once, standard, by_run=by_run),
             expected_rows(once, standard, of_runs=expected),
             lost_imputed_rows(once, standard),
             second_order_rows(once, standard),

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
     from app.window import Source, Window
 
+LONG_RUNS: Final = "long_runs"
+"""Dimension of stored rows that are about a cluster's long runs."""
+
+LONG_RUN_S: Final = 86_400.0
+"""Scheduled time in the window from which a run is a long one, in seconds."""
+
 MEAN = "_mean_of_runs"
 """Ending of a metric's name: the mean of the runs' own ratios, each run with one vote."""
 
@@ -112,6 +118,12 @@ def ettr_rows(
     return as_results(
         pl.concat([*_measured(total, runs, seeded_by), _imputed(total)], how="diagonal"), window, "cluster"
     )
+
+
+def long_run_rows(source: Source, window: Window, *, by_run: pl.DataFrame | None = None) -> pl.DataFrame:
+    """As `ettr_rows`, of the runs of at least `LONG_RUN_S`, as rows of the dimension `LONG_RUNS`."""
+    rows = ettr_rows(source, window, min_run_s=LONG_RUN_S, by_run=by_run)
+    return rows.with_columns(dimension=pl.lit(LONG_RUNS))
 
 
 def long_enough(min_run_s: float) -> pl.Expr:

@@ -31,7 +31,9 @@ class Verdicts:
     facts: dict[str, str]
 
 
-def stored_rows(source: Source, window: Window, metrics: Sequence[str]) -> pl.DataFrame | None:
+def stored_rows(
+    source: Source, window: Window, metrics: Sequence[str], *, dimension: str = "cluster"
+) -> pl.DataFrame | None:
     """The stored result rows of these metrics of a cluster, in the order of `metrics`; None where none can be read.
 
     A metric that has no row in the window, such as job goodput without run logs, has none here either.
@@ -40,10 +42,12 @@ def stored_rows(source: Source, window: Window, metrics: Sequence[str]) -> pl.Da
         source: where rows are read from.
         window: cluster and time; only standard windows are stored.
         metrics: names of metrics whose functions are registered as stored (`app.results.registry.in_standard_windows`).
+        dimension: what the rows are about: the cluster, or its long runs (`app.results.ettr.LONG_RUNS`).
     """
     stored = source.query("stored_cluster_metrics", cluster=window.cluster, since=window.since, until=window.until)
     if stored.is_empty():
         return None
-    by_metric = frames.conform(stored, frames.RESULT).partition_by("metric", as_dict=True)
+    of_dimension = frames.conform(stored, frames.RESULT).filter(pl.col("dimension") == dimension)
+    by_metric = of_dimension.partition_by("metric", as_dict=True)
     rows = [by_metric[name,] for name in metrics if (name,) in by_metric]
     return pl.concat([frames.empty(frames.RESULT), *rows])

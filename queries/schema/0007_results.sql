@@ -6,7 +6,7 @@ CREATE TABLE cluster_metrics (
     metric              VARCHAR NOT NULL,      -- definition id, as in `trackside show --help`
     window_from         TIMESTAMPTZ NOT NULL,  -- from
     window_until        TIMESTAMPTZ NOT NULL,  -- to
-    dimension           VARCHAR NOT NULL,      -- what the subject is: cluster, user, partition, node, ...
+    dimension           VARCHAR NOT NULL,      -- what the subject is: cluster, user, partition, node, ...; long_runs: the cluster's runs of at least 24 h
     subject             VARCHAR NOT NULL,      -- which one
     unit                VARCHAR NOT NULL,      -- ratio, s, d, gpu_s, 1/gpu_d, ...
     value               DOUBLE,                -- the number; null means that it is unknown

@@ -28,7 +28,9 @@ def test_every_column_is_described(table: sql_files.Table) -> None:
 def test_every_create_table_is_recognised() -> None:
     text = "".join(step.sql for step in sql_files.schema_steps())
     declared = re.findall(r"^CREATE TABLE ([\w.]+)", text, re.MULTILINE)
-    assert len(sql_files.all_tables()) == len(set(declared)) > 30
+    replaced = {"run_metrics"}  # a view since: see run_results
+    assert replaced <= {view.name for view in sql_files.views()}
+    assert len(sql_files.all_tables()) == len(set(declared) - replaced) > 30
     assert text.count("CREATE TABLE") == len(declared)
 
 

@@ -8,7 +8,18 @@ import polars as pl
 
 from app.errors import UsageError
 from app.formatting import CANNOT_TELL
-from app.results.ettr import MEAN, ettr_rows, ettr_run_rows, expected_rows, expected_run_rows, run_stretches
+from app.results.ettr import (
+    LONG_RUNS,
+    MEAN,
+    ettr_rows,
+    ettr_run_rows,
+    expected_rows,
+    expected_run_rows,
+    long_run_rows,
+    run_stretches,
+)
+from app.results.source import CachedSource
+from app.results.stored import stored_rows
 from app.show.answer import Answer, Brief, Details, Question
 from app.show.registry import question
 from app.show.selection import only, runs_meant, several
@@ -19,14 +30,13 @@ from metrics.ettr.ettr import FORMS
 from metrics.ettr.timeline import class_sums
 
 if TYPE_CHECKING:
-    from app.window import Window
+    from app.window import Source, Window
     from queries.warehouse import Reader
 
 METRICS: Final = tuple(metric.name for metric in (*measured.METRICS, *expected.METRICS))
 
 _QUERIES = ("ledger_sums", "attempts", "run_attempts", "runs", "exposures", "endings", "run_events", "run_sessions")
 _LONG = " (runs >= 24 h)"
-_LONG_S = 86_400.0
 _RUNS_NAMED = 10
 _RUN_METRICS = (*FORMS, "ettr_imputed", "ettr_expected")
 
@@ -58,24 +68,16 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
             ranked=_RANKS,
             order="allocated:desc",
         )
-    return _in_total(source, window)
+    return _in_total(source, window, details=question.details)
 
 
 # --- in total ----------------------------------------------------------------------------------------
 
 
-def _in_total(source: Reader, window: Window) -> Answer:
-    by_run = ettr_run_rows(source, window)
-    long = ettr_rows(source, window, min_run_s=_LONG_S, by_run=by_run)
-    expected = expected_run_rows(source, window, by_run=by_run)
-    rows = pl.concat(
-        [
-            _side_by_side(ettr_rows(source, window, by_run=by_run)),
-            _side_by_side(long).with_columns(pl.col("metric") + _LONG),
-            expected_rows(source, window, of_runs=expected),
-        ],
-        how="diagonal",
-    )
+def _in_total(source: Reader, window: Window, *, details: bool) -> Answer:
+    stored = None if details else _stored_total(source, window)
+    once = CachedSource(source, only=())
+    rows = _computed_total(once, window) if stored is None else stored
     return Answer(
         "ETTR over runs, GPU-time weighted, and the mean of the runs' own beside it",
         rows,
@@ -84,11 +86,38 @@ def _in_total(source: Reader, window: Window) -> Answer:
         brief=_in_plain_words(rows),
         ranked=("value", "bound_low", "bound_high", "n", "ci_low", "ci_high", "numerator"),
         metrics=METRICS,
-        queries=_QUERIES,
-        notes=_few_runs(rows, by_run),
+        queries=_QUERIES if stored is None else ("stored_cluster_metrics",),
+        notes=_few_runs(rows, once, window),
         when_empty="No run is known to have held GPUs in this window.",
         worth_showing=~pl.col("metric").str.contains(MEAN, literal=True),
     )
+
+
+def _stored_total(source: Source, window: Window) -> pl.DataFrame | None:
+    """The rows as `compute` stored them; None where none can be read."""
+    measured_rows, expected_ones = (stored_rows(source, window, names) for names in (_MEASURED, _EXPECTED_FORMS))
+    long = stored_rows(source, window, _MEASURED, dimension=LONG_RUNS)
+    if measured_rows is None or expected_ones is None or long is None:
+        return None
+    return _together(measured_rows, long, expected_ones)
+
+
+def _computed_total(source: Source, window: Window) -> pl.DataFrame:
+    by_run = ettr_run_rows(source, window)
+    expected_ones = expected_rows(source, window, of_runs=expected_run_rows(source, window, by_run=by_run))
+    return _together(
+        ettr_rows(source, window, by_run=by_run), long_run_rows(source, window, by_run=by_run), expected_ones
+    )
+
+
+def _together(measured_rows: pl.DataFrame, long: pl.DataFrame, expected_ones: pl.DataFrame) -> pl.DataFrame:
+    """Rows of all runs, of the long ones, and of the expected ETTR, one below the other."""
+    of_long = _side_by_side(long).with_columns(pl.col("metric") + _LONG, dimension=pl.lit("cluster"))
+    return pl.concat([_side_by_side(measured_rows), of_long, expected_ones], how="diagonal")
+
+
+_MEASURED: Final = (*(f"{form}{ending}" for form in FORMS for ending in ("", MEAN)), "ettr_imputed")
+_EXPECTED_FORMS: Final = tuple(metric.name for metric in expected.METRICS)
 
 
 def _headline(rows: pl.DataFrame) -> str:
@@ -129,11 +158,12 @@ def _side_by_side(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.join(means, on=["cluster", "metric"], how="left", maintain_order="left")
 
 
-def _few_runs(rows: pl.DataFrame, by_run: pl.DataFrame) -> tuple[str, ...]:
+def _few_runs(rows: pl.DataFrame, source: Source, window: Window) -> tuple[str, ...]:
     """How intervals were made; where the runs are too few for one, the runs that weigh most."""
     made = rows.filter(pl.col("metric") == "ettr")["ci_method"].drop_nulls().to_list()
     if not made or not made[0].startswith("too few"):
         return tuple(f"95 %: {method}." for method in made)
+    by_run = ettr_run_rows(source, window)
     heaviest = by_run.sort("wall_gpu_s", "run_id", descending=[True, False]).head(_RUNS_NAMED)
     whole = by_run["wall_gpu_s"].sum()
     named = [

@@ -110,7 +110,9 @@ def test_all_ettr_forms_are_shown_and_equal_the_stored_results(everything: Path,
     stored = {
         row["metric"]: row["value"]
         for row in reader.table("cluster_metrics")
-        .filter(pl.col("window_until") - pl.col("window_from") == pl.duration(days=10))
+        .filter(
+            pl.col("window_until") - pl.col("window_from") == pl.duration(days=10), pl.col("dimension") == "cluster"
+        )
         .iter_rows(named=True)
     }
     for name in (*forms, "ettr_expected", "ettr_imputed"):

@@ -13,12 +13,16 @@ from polars.testing import assert_frame_equal
 from app.compute.stored_results import standard_windows
 from app.results import stored
 from app.show.answer import Question
+from app.show.questions.ettr import ettr
 from app.show.questions.goodput import goodput
 from app.window import Window
 from queries.warehouse import open_reader, open_writer
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.show.answer import Answer
     from queries.warehouse import Reader
 
 
@@ -32,11 +36,15 @@ def windows(reader: Reader) -> list[Window]:
     return standard_windows(Window("tiny", computed["since"], computed["until"]))
 
 
-def test_stored_goodput_equals_computed_in_each_standard_window(warehouse: Path) -> None:
+@pytest.mark.parametrize("answer", [goodput, ettr])
+def test_stored_answer_equals_computed_in_each_standard_window(
+    warehouse: Path, answer: Callable[[Reader, Window, Question], Answer]
+) -> None:
     with open_reader(warehouse) as reader:
         for window in windows(reader):
             assert stored.stored_rows(reader, window, ()) is not None
-            read, computed = (goodput(reader, window, Question(details=details)) for details in (False, True))
+            read, computed = (answer(reader, window, Question(details=details)) for details in (False, True))
+            assert read.queries == ("stored_cluster_metrics",)
             assert_frame_equal(read.rows, computed.rows, check_exact=True)
             assert (read.notes, read.title, read.columns) == (computed.notes, computed.title, computed.columns)
             assert read.rows.height
