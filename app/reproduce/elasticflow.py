@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import tarfile
 import zlib
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from app.reproduce.publication import Comparison, Publication, Sources, computed
 from app.results.goodput import goodput_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from app.window import Window
@@ -49,7 +50,7 @@ def read(path: Path) -> Sources:
         UsageError: there are none, or one cannot be read.
     """
     sources = Sources()
-    for number, (name, text) in enumerate(sorted(_files(path)), 1):
+    for number, (name, text) in _numbered(_files(path)):
         rows = csv.DictReader(io.StringIO(text))
         if not set(rows.fieldnames or ()) >= COLUMNS:
             sources.left_out.append(f"{name}: its columns are not {', '.join(sorted(COLUMNS))}")
@@ -64,6 +65,28 @@ def read(path: Path) -> Sources:
             f"{path}: no trace of ElasticFlow: ten CSV files with job_id, submission_time, duration, num_gpu"
         )
     return sources
+
+
+def _numbered(files: Iterable[tuple[str, str]]) -> list[tuple[int, tuple[str, str]]]:
+    """Each file with the number in its name; those without one, or with one that is taken, after the others.
+
+    >>> [(number, name) for number, (name, _) in _numbered([("b.csv", ""), ("cluster-3.csv", ""), ("c1.csv", "")])]
+    [(1, 'c1.csv'), (3, 'cluster-3.csv'), (4, 'b.csv')]
+    """
+    numbered: dict[int, tuple[str, str]] = {}
+    others = []
+    for name, text in sorted(files):
+        match = _NUMBER.search(name)
+        number = int(match[1]) if match else 0
+        if match is None or number in numbered:
+            others.append((name, text))
+        else:
+            numbered[number] = (name, text)
+    return [*sorted(numbered.items()), *enumerate(others, max(numbered, default=0) + 1)]
+
+
+_NUMBER: Final = re.compile(r"(\d{1,4})(?=\D*$)")
+"""The last number in a name."""
 
 
 def _files(path: Path) -> Iterator[tuple[str, str]]:

@@ -13,19 +13,23 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from app.errors import UsageError
+from app.reproduce.figure import BLUE, GREY, ORANGE, Panel, Point, Series
 from app.reproduce.publication import Comparison, Publication, Sources, computed_windows
 from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
 from app.results.scaling import scaling_runs
 from ingest.files.input import Input
-from ingest.runlog.formats.mlperf import MODELS, translate
-from ingest.runlog.parse import parse_runlog
+from ingest.plausible import EARLIEST_S, LATEST_S
+from ingest.runlog.formats.mlperf import MODELS
 from metrics.mfu.mfu import step_mfu
-from metrics.scaling.target import time_to_train, timed
+from metrics.scaling.table import scaling_table
+from metrics.scaling.target import time_to_train, timed, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,14 +44,21 @@ DTYPE: Final = "fp8+bf16"
 BENCHMARKS: Final = tuple(name for name, model in MODELS.items() if model)
 """The benchmarks that are read: those whose model's sizes are known."""
 
-PUBLISHED_MIN: Final[Mapping[tuple[str, int], float]] = {
-    ("IBM-CoreWeave-NVIDIA", 512): 121.28,
-    ("IBM-CoreWeave-NVIDIA", 1024): 62.06,
-    ("IBM-CoreWeave-NVIDIA", 1536): 44.32,
-    ("IBM-CoreWeave-NVIDIA", 2048): 32.65,
-    ("IBM-CoreWeave-NVIDIA", 2496): 27.32,
-}
-"""Published times to train of Llama 3.1 405B in round 5.0, in minutes, by submitter and GPUs."""
+
+@dataclass(frozen=True)
+class Round:
+    """A round of MLPerf Training.
+
+    Attributes:
+        version: such as 5.0.
+        minutes: published times to train of Llama 3.1 405B, by submitter and GPUs.
+        scaling: published scaling efficiencies by submitter: fewest and most GPUs, and the efficiency.
+    """
+
+    version: str
+    minutes: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    scaling: Mapping[str, tuple[int, int, float]] = field(default_factory=dict)
+
 
 ROUNDING: Final = 0.005
 """Minutes by which a published time may be rounded down."""
@@ -96,18 +107,15 @@ direction = "at_most"
 gpus = {gpus}
 """
 
-PUBLISHED_SCALING: Final[Mapping[str, tuple[int, int, float]]] = {"IBM-CoreWeave-NVIDIA": (512, 2496, 0.9)}
-"""Published scaling efficiencies by submitter: fewest and most GPUs, and the efficiency."""
 
-
-def claims(sources: Sources, cluster: str) -> str:
+def claims(sources: Sources, cluster: str, *, of: Round) -> str:
     """The claims on a submitter: MFU over both peaks that people use, its scaling, its published times."""
     sizes = {facts["n_gpus"] for _, facts in sources.run_logs if facts["cluster"] == cluster}
-    dtypes = ("fp8", "bf16") if max(sizes) >= THOUSAND else ()
+    dtypes = ("fp8", "bf16") if max(sizes, default=0) >= THOUSAND else ()
     texts = [_MFU_CLAIM.format(dtype=dtype, name=dtype.upper(), gpus=THOUSAND) for dtype in dtypes]
-    few, many, share = PUBLISHED_SCALING.get(cluster, (0, 0, 0.0))
+    few, many, share = of.scaling.get(cluster, (0, 0, 0.0))
     texts += [_SCALING_CLAIM.format(few=few, many=many, share=share)] if {few, many} <= sizes else []
-    published = [(gpus, minutes) for (name, gpus), minutes in PUBLISHED_MIN.items() if name == cluster]
+    published = [(gpus, minutes) for (name, gpus), minutes in of.minutes.items() if name == cluster]
     texts += [
         _TIME_CLAIM.format(gpus=gpus, minutes=minutes, seconds=(minutes + ROUNDING) * 60)
         for gpus, minutes in published
@@ -131,8 +139,13 @@ def read(path: Path) -> Sources:
         described = _system(folder.parents[2] / "systems" / f"{system}.json", sources)
         if described is None:
             continue
-        for log in sorted(folder.glob("result_*.txt*")):
-            _add(sources, log, described)
+        try:
+            factor = _factor(folder / "scaling.json")
+        except ValueError as error:
+            sources.left_out.append(f"{submitter}/{system}: {error}")
+            continue
+        for log in _logs(folder):
+            _add(sources, log, described | {"time_factor": factor})
     if not sources.run_logs:
         found = "".join(f"\n  {line}" for line in sources.left_out)
         raise UsageError(
@@ -145,18 +158,25 @@ def _result_folders(path: Path) -> set[Path]:
     return {log.parent for log in path.rglob("result_*.txt*") if log.parents[2].name == "results"}
 
 
-def _system(path: Path, sources: Sources) -> Mapping[str, Any] | None:
+def _logs(folder: Path) -> list[Path]:
+    """The logs of a folder; one that is there packed and unpacked counts once."""
+    every = {log.name.partition(".")[0]: log for log in sorted(folder.glob("result_*.txt*"), reverse=True)}
+    return [every[name] for name in sorted(every)]
+
+
+def _system(path: Path, sources: Sources) -> dict[str, Any] | None:
     """Nodes, GPUs of a node, and the name of the GPU; None where the description cannot be used."""
     try:
         described = json.loads(path.read_text("utf-8"))
-        return {
-            "nodes": int(described["number_of_nodes"]),
-            "gpus_per_node": int(described["accelerators_per_node"]),
-            "gpu_model": str(described["accelerator_model_name"]),
-        }
+        sizes = {"nodes": int(described["number_of_nodes"]), "gpus_per_node": int(described["accelerators_per_node"])}
+        named = {"gpu_model": str(described["accelerator_model_name"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         sources.left_out.append(f"{path}: the system's description cannot be used: {error}")
         return None
+    if min(sizes.values()) < 1:
+        sources.left_out.append(f"{path}: the system's description cannot be used: it has no accelerators")
+        return None
+    return {**sizes, **named}
 
 
 def _cluster(submitter: str) -> str:
@@ -180,16 +200,13 @@ def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
         "n_gpus": gpus,
         "gpu_model": described["gpu_model"],
         "dtype": DTYPE,
-        "time_factor": _factor(log.parent / "scaling.json"),
+        "time_factor": described["time_factor"],
     }
     try:
-        parsed = parse_runlog(translate(Input(str(log)).whole(), facts).data, origin=str(log))
+        begin, end = _span(Input(str(log)).whole())
     except ValueError as error:
         sources.left_out.append(f"{log}: {error}")
         return
-    if parsed.covers_from is None or parsed.covers_until is None:
-        raise TypeError(parsed)  # a log with a session covers time
-    begin, end = math.floor(parsed.covers_from.timestamp()), math.ceil(parsed.covers_until.timestamp())
     names = f"r{number}-[{1:04d}-{nodes:04d}]" if nodes > 1 else f"r{number}-0001"
     who = ("mlperf", "mlperf", "batch", facts["run_id"], "COMPLETED", "0:0")
     held = f"gres/gpu={gpus},node={nodes}"
@@ -197,29 +214,109 @@ def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
     sources.run_logs.append((log, facts))
 
 
+def _span(data: bytes) -> tuple[int, int]:
+    """The first and the last time of a log's entries, in whole seconds around them.
+
+    Raises:
+        ValueError: it has none.
+    """
+    times = [float(each) / 1000 for each in _TIME.findall(data)]
+    known = [each for each in times if EARLIEST_S <= each <= LATEST_S]
+    if not known:
+        raise ValueError("there is no line `:::MLLOG` with a time in it")
+    return math.floor(min(known)), math.ceil(max(known))
+
+
+_TIME: Final = re.compile(rb':::MLLOG [^\n]*?"time_ms": ?(\d+(?:\.\d+)?)')
+
+
 def _factor(path: Path) -> float:
-    """What the official time is multiplied by: submitters with fewer steps than the reference scale it up."""
+    """What the official time is multiplied by: submitters with fewer steps than the reference scale it up.
+
+    Raises:
+        ValueError: the file is there and has no such number.
+    """
     try:
-        return float(json.loads(path.read_text("utf-8"))["scaling_factor"])
+        factor = float(json.loads(path.read_text("utf-8"))["scaling_factor"])
     except FileNotFoundError:
         return 1.0
+    except (OSError, KeyError, TypeError) as error:
+        raise ValueError(f"{path.name} has no scaling_factor: {error}") from None
+    if not 0 < factor < math.inf:
+        raise ValueError(f"{path.name}: scaling_factor is {factor}")
+    return factor
 
 
-def compare(reader: Reader, _: Sources) -> list[Comparison]:
+def compare(reader: Reader, _: Sources, *, of: Round) -> list[Comparison]:
     """Time to train, scaling and MFU by the number of GPUs, of each submitter."""
-    return [row for window in computed_windows(reader) for row in _of_submitter(reader, window)]
+    return [row for window in computed_windows(reader) for row in _of_submitter(reader, window, of)]
 
 
-def _of_submitter(reader: Reader, window: Window) -> list[Comparison]:
-    minutes = _minutes(scaling_runs(reader, window))
+def _of_submitter(reader: Reader, window: Window, of: Round) -> list[Comparison]:
+    runs = whole(scaling_runs(reader, window))
+    minutes = _minutes(runs)
     steps = kept_steps(reader, window)
     return [
-        *_times(window.cluster, minutes),
+        *_times(window.cluster, minutes, of),
+        *_unfinished(runs),
         *_efficiencies(minutes, steps),
         *(row for convention in ("palm_full", "causal_half") for row in _mfu_by_size(steps, window, convention)),
         *_mfu_wall_by_size(reader, window),
         *_mfu_of_thousands(steps, window),
     ]
+
+
+# The figure ----------------------------------------------------------------------------------------------------------
+
+
+def figure(reader: Reader, window: Window, *, of: Round) -> list[Panel]:
+    """Time to train, efficiency, and MFU over both peaks, by the number of GPUs."""
+    rows = scaling_table(scaling_runs(reader, window, convention="palm_full")).unique("n_gpus", maintain_order=True)
+    times = _points(rows, "time_to_train_s", "time_low", "time_high", 1 / 60)
+    theirs = tuple(Point(gpus, minutes) for (name, gpus), minutes in of.minutes.items() if name == window.cluster)
+    of_others = Series("published", GREY, theirs, ring=True)
+    steps = kept_steps(reader, window)
+    peaks = [(f"over the {dtype.upper()} peak", dtype) for dtype in ("fp8", "bf16")]
+    mfu = tuple(
+        Series(name, colour, _mfu_points(steps, window, dtype))
+        for (name, dtype), colour in zip(peaks, (BLUE, ORANGE), strict=True)
+    )
+    return [
+        Panel(
+            "Time to train (min)",
+            "GPUs",
+            (Series("Trackside, 95 %", BLUE, times), *([of_others] if theirs else [])),
+        ),
+        Panel(
+            "Strong scaling by time to train",
+            "GPUs",
+            (Series("over the smallest size, 95 %", BLUE, _points(rows, "by_time", "by_time_low", "by_time_high")),),
+            percent=True,
+            line=_claimed(of.scaling.get(window.cluster)),
+        ),
+        Panel("MFU of kept steps (palm_full)", "GPUs", mfu, percent=True, line=(0.5, "claimed: 50 %")),
+    ]
+
+
+def _claimed(scaling: tuple[int, int, float] | None) -> tuple[float, str] | None:
+    return None if scaling is None else (scaling[2], f"claimed: {scaling[2]:.0%}".replace("%", " %"))
+
+
+def _points(rows: pl.DataFrame, value: str, low: str, high: str, factor: float = 1.0) -> tuple[Point, ...]:
+    known = rows.filter(pl.col(value).is_not_null()).select("n_gpus", pl.col(value, low, high) * factor)
+    return tuple(Point(*row) for row in known.iter_rows())
+
+
+def _mfu_points(steps: pl.DataFrame, window: Window, dtype: str) -> tuple[Point, ...]:
+    rows = (
+        (gpus, fleet_row(step_mfu(some, convention="palm_full", peak_dtype=dtype), window, "palm_full", "mfu"))
+        for gpus, some in _by_size(steps)
+    )
+    known = ((gpus, row.row(0, named=True)) for gpus, row in rows)
+    return tuple(Point(gpus, row["value"], row["ci_low"], row["ci_high"]) for gpus, row in known if row["value"])
+
+
+# Comparison ----------------------------------------------------------------------------------------------------------
 
 
 def _minutes(runs: pl.DataFrame) -> dict[int, float]:
@@ -228,10 +325,19 @@ def _minutes(runs: pl.DataFrame) -> dict[int, float]:
     return {gpus: mean.value / 60 for gpus, mean in sorted(means.items()) if mean is not None}
 
 
-def _times(cluster: str, minutes: Mapping[int, float]) -> Iterator[Comparison]:
+def _times(cluster: str, minutes: Mapping[int, float], of: Round) -> Iterator[Comparison]:
     for gpus, value in minutes.items():
-        published = PUBLISHED_MIN.get((cluster, gpus))
+        published = of.minutes.get((cluster, gpus))
         yield Comparison(f"time to train, {gpus:,} GPUs", "min", published, value, "mean of the runs x scaling factor")
+
+
+def _unfinished(runs: pl.DataFrame) -> Iterator[Comparison]:
+    """Runs that did not reach the target: they are in no time to train."""
+    missed = runs.filter(pl.col("seconds").is_null())
+    for (gpus,), some in missed.group_by("n_gpus", maintain_order=True):
+        endings = ", ".join(sorted(set(some["status"].fill_null("no run_stop"))))
+        size = f"{float(str(gpus)):,.0f} GPUs"
+        yield Comparison(f"runs without a time, {size}", "runs", None, some.height, f"ended: {endings}")
 
 
 def _efficiencies(minutes: Mapping[int, float], steps: pl.DataFrame) -> Iterator[Comparison]:
@@ -286,11 +392,37 @@ def _mfu_of_thousands(steps: pl.DataFrame, window: Window) -> Iterator[Compariso
         yield Comparison(f"MFU, {THOUSAND:,} GPUs and more", "ratio", None, row["value"], why)
 
 
-PUBLICATION: Final = Publication(
-    "mlperf-v5.0",
-    "MLPerf Training 5.0: Llama 3.1 405B, time to train, scaling and MFU from the submitters' own logs",
-    "github.com/mlcommons/training_results_v5.0 (Apache-2.0)",
-    read,
-    compare,
-    claims,
+def publication_of(name: str) -> Publication | None:
+    """The round of that name (`mlperf-v5.1`): of other rounds than 5.0 no published number is known here."""
+    match = _ROUND.fullmatch(name)
+    if match is None:
+        return None
+    of = V5_0 if match[1] == V5_0.version else Round(match[1])
+    return Publication(
+        name,
+        f"MLPerf Training {of.version}: Llama 3.1 405B, time to train, scaling and MFU from the submitters' own logs",
+        f"github.com/mlcommons/training_results_v{of.version} (Apache-2.0)",
+        read,
+        partial(compare, of=of),
+        partial(claims, of=of),
+        partial(figure, of=of),
+    )
+
+
+_ROUND: Final = re.compile(r"mlperf-v(\d\.\d)")
+
+_COREWEAVE: Final = "IBM-CoreWeave-NVIDIA"
+
+V5_0: Final = Round(
+    "5.0",
+    {
+        (_COREWEAVE, 512): 121.28,
+        (_COREWEAVE, 1024): 62.06,
+        (_COREWEAVE, 1536): 44.32,
+        (_COREWEAVE, 2048): 32.65,
+        (_COREWEAVE, 2496): 27.32,
+    },
+    {_COREWEAVE: (512, 2496, 0.9)},
 )
+
+PUBLICATION: Final = publication_of("mlperf-v5.0")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from app.reproduce.figure import Panel
     from queries.warehouse import Reader
 
 ACCOUNTING: Final = "accounting.txt"
@@ -99,11 +100,13 @@ class Publication(Published):
         read: the files below a path as sources.
         compare: the published numbers and ours, from the computed warehouse and what was read.
         claims: the claims on a cluster that are judged, as a claims file; empty if there are none.
+        figure: what is drawn of a cluster's numbers; None: nothing.
     """
 
     read: Callable[[Path], Sources]
     compare: Callable[[Reader, Sources], list[Comparison]]
     claims: Callable[[Sources, str], str] = lambda _sources, _cluster: ""
+    figure: Callable[[Reader, Window], list[Panel]] | None = None
 
 
 def computed_windows(reader: Reader) -> list[Window]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import app.reproduce as package
 from app.errors import UsageError
+from app.reproduce import mlperf
 
 if TYPE_CHECKING:
     from app.reproduce.publication import Publication, TracePublication
@@ -21,12 +22,14 @@ def publications() -> dict[str, Publication | TracePublication]:
 
 
 def publication(name: str) -> Publication | TracePublication:
-    """The publication of that name.
+    """The publication of that name; of MLPerf any round (`mlperf-v5.1`).
 
     Raises:
         UsageError: there is none.
     """
     every = publications()
+    if name not in every and (alike := mlperf.publication_of(name)) is not None:
+        return alike
     if name not in every:
         raise UsageError(f"there is no publication {name!r}; there are: {', '.join(every)}")
     return every[name]

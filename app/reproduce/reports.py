@@ -8,6 +8,7 @@ from app.claims.file import read_claims
 from app.claims.verify import verify
 from app.output_file import write_file
 from app.reports.sla.write import write_sla
+from app.reproduce.figure import svg
 from app.reproduce.publication import computed_windows
 from app.times import iso
 
@@ -35,6 +36,19 @@ def write_reports(reader: Reader, publication: Publication, sources: Sources, fo
     for window, path in _claimed(reader, publication, sources, folder):
         target = folder / f"sla-{window.cluster}.html"
         write_sla(reader, window, f"{iso(window.since)}..{iso(window.until)}", path, target, "html")
+        written.append(target)
+    return written
+
+
+def write_figures(reader: Reader, publication: Publication, folder: Path) -> list[Path]:
+    """Write the figure of each cluster into the folder, where the publication has one."""
+    if publication.figure is None:
+        return []
+    written = []
+    for window in computed_windows(reader):
+        target = folder / f"figure-{window.cluster}.svg"
+        panels = publication.figure(reader, window)
+        write_file(target, svg(f"{publication.title.partition(':')[0]}: {window.cluster}", panels).encode())
         written.append(target)
     return written
 

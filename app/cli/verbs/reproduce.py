@@ -20,7 +20,8 @@ EPILOG = """\
 Publications (without NAME they are listed):
 
   mlperf-v5.0   MLPerf Training 5.0, Llama 3.1 405B: time to train, scaling and MFU from the submitters' own logs, and
-                the claim of more than 50 % MFU judged over both peaks that people use
+                the claims on them judged, that of more than 50 % MFU over both peaks that people use; other rounds:
+                mlperf-v5.1, mlperf-v4.1
   elasticflow   GPU-hours of ten clusters of Microsoft, from 69,351 jobs
   straggler-artifact
                 traces of slow jobs at ByteDance, operation by operation: how slow they were, and whether a node or the
@@ -102,7 +103,7 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
     from app import console
     from app.claims.printed import verdict_lines
     from app.cli.rows import RowFormat
-    from app.reproduce.reports import judged_claims, write_reports
+    from app.reproduce.reports import judged_claims, write_figures, write_reports
     from app.terminal.terminal import Terminal
     from queries.warehouse import open_reader
 
@@ -110,6 +111,7 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
     with open_reader(folder / "warehouse") as reader:
         _put_rows(form, chosen, chosen.compare(reader, sources))
         written = write_reports(reader, chosen, sources, folder)
+        figures = write_figures(reader, chosen, folder)
         if form.form != "table":
             return
         for where, judged in judged_claims(reader, chosen, sources, folder):
@@ -119,6 +121,8 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
     console.echo(f"The warehouse: trackside show mfu --by run --warehouse {folder / 'warehouse'}")
     for path in written:
         console.echo(f"The report: {path}")
+    for path in figures:
+        console.echo(f"The figure: {path}")
 
 
 def _note_left_out(lines: list[str], *, quiet: bool) -> None:
@@ -158,12 +162,14 @@ def _frame(rows: list[Comparison]) -> pl.DataFrame:
 def _shown(rows: list[Comparison]) -> pl.DataFrame:
     import polars as pl
 
+    from app.formatting import CANNOT_TELL
+
     return pl.DataFrame(
         {
             "quantity": [row.quantity for row in rows],
             "unit": ["%" if row.unit == "ratio" else row.unit for row in rows],
             "published": [_cell(row.published, row.unit) for row in rows],
-            "computed": [_cell(row.computed, row.unit) for row in rows],
+            "computed": [CANNOT_TELL if row.computed is None else _cell(row.computed, row.unit) for row in rows],
             "difference": [_cell(row.difference, row.unit) for row in rows],
             "how": [row.explanation for row in rows],
         }

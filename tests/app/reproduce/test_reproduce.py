@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -202,6 +204,52 @@ def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
     verdicts = verdicts_of(tmp_path / "out", "IBM-CoreWeave-NVIDIA")
     of_times = {f"time_{gpus}": "supported" for gpus in (512, 1024, 1536, 2048, 2496)}
     assert verdicts == {"mfu_fp8": "refuted", "mfu_bf16": "supported", "scaling": "supported", **of_times}
+
+
+def test_other_rounds_have_the_same_layout_and_no_published_numbers(results: Path, tmp_path: Path) -> None:
+    (results / "Acme + Co").rename(results / "IBM+CoreWeave+NVIDIA")
+    rows = rows_of("mlperf-v5.1", results, tmp_path / "out")
+    assert rows["time to train, 16 GPUs", "mean of the runs x scaling factor"]["published"] is None
+    figure = (tmp_path / "out" / "figure-IBM-CoreWeave-NVIDIA.svg").read_text()
+    assert ET.fromstring(figure).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "published" not in figure
+
+
+def test_odd_results_are_counted_named_or_cannot_be_told(tmp_path: Path) -> None:
+    root, hour = tmp_path / "in", 3_600_000
+    runs = {
+        0: MlperfRun(platform="2xX9"),
+        1: MlperfRun(platform="2xX9", begin_ms=BEGIN_MS + hour, status="aborted"),
+        2: MlperfRun(platform="2xX9", begin_ms=BEGIN_MS + 2 * hour),
+    }
+    folder = publish(root, "Odd", "gaudi9", runs, nodes=2, gpus=8)
+    stopped = (folder / "result_2.txt").read_text().splitlines()[:-1]
+    (folder / "result_2.txt").write_text("\n".join(stopped))  # killed before its run_stop
+    (folder / "result_3.txt").write_text("no entry at all\n")
+    (folder / "result_0.txt.gz").write_bytes(gzip.compress((folder / "result_0.txt").read_bytes()))
+    described = json.loads((root / "Odd" / "systems" / "gaudi9.json").read_text())
+    (root / "Odd" / "systems" / "gaudi9.json").write_text(json.dumps(described | {"accelerator_model_name": "X9"}))
+    bad = publish(root, "Odd", "scaled", {0: MlperfRun()}, nodes=2, gpus=8)
+    (bad / "scaling.json").write_text('{"scaling_factor": "much"}')
+    publish(root, "Odd", "empty", {0: MlperfRun()}, nodes=0, gpus=8)
+    done = trackside("reproduce", "mlperf-v5.0", str(root), "--dir", str(tmp_path / "out"), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {(row["quantity"], row["explanation"]): row["computed"] for row in json.loads(done.stdout)}
+    assert rows["time to train, 16 GPUs", "mean of the runs x scaling factor"] == pytest.approx(200 / 60)
+    assert rows["runs without a time, 16 GPUs", "ended: aborted, no run_stop"] == 2
+    assert rows["MFU, 16 GPUs", "palm_full, dense FP8 peak"] is None
+    assert rows["tokens/s/GPU, 16 GPUs", "kept steps"] == pytest.approx(12 * 8192 / 20 / 16)
+    for named in ("result_3.txt: there is no line", "Odd/scaled: ", "it has no accelerators"):
+        assert named in done.stderr
+
+
+def test_traces_are_numbered_by_their_names(tmp_path: Path) -> None:
+    for number, hours in ((3, 2), (10, 1)):
+        text = f"job_id,submission_time,duration,num_gpu\na,0,{hours * 3600},4\n"
+        (tmp_path / f"cluster{number:02d}.csv").write_text(text)
+    rows = rows_of("elasticflow", tmp_path, tmp_path / "out")
+    assert rows["GPU-hours of cluster-03", ""]["computed"] == pytest.approx(8.0)
+    assert rows["GPU-hours of cluster-10", ""]["computed"] == pytest.approx(4.0)
 
 
 def verdicts_of(folder: Path, cluster: str) -> dict[str, str]:
