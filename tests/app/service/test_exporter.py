@@ -55,8 +55,22 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return from_everything(tmp_path_factory.mktemp("everything"))
 
 
+@pytest.fixture(scope="module")
+def of_accounting(accounting: Path) -> str:
+    """A scrape of it; each takes more than a second."""
+    return exporter.render(AnswerCache(accounting), now=NOW).decode()
+
+
+@pytest.fixture(scope="module")
+def of_everything(everything: Path) -> str:
+    return exporter.render(AnswerCache(everything), now=NOW).decode()
+
+
 def samples(root: Path) -> list[Sample]:
-    text = exporter.render(AnswerCache(root), now=NOW).decode()
+    return parsed(exporter.render(AnswerCache(root), now=NOW).decode())
+
+
+def parsed(text: str) -> list[Sample]:
     return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
 
@@ -70,13 +84,13 @@ def of(result: Iterable[Sample], family: str, **labels: str) -> dict[tuple[str, 
     }
 
 
-def test_with_all_sources_every_family_has_data(everything: Path) -> None:
-    assert {each.name for each in samples(everything)} == set(BY_NAME)
+def test_with_all_sources_every_family_has_data(of_everything: str) -> None:
+    assert {each.name for each in parsed(of_everything)} == set(BY_NAME)
 
 
-@pytest.mark.parametrize("which", ["accounting", "everything"])
+@pytest.mark.parametrize("which", ["of_accounting", "of_everything"])
 def test_families_labels_and_values_are_as_declared(which: str, request: pytest.FixtureRequest) -> None:
-    result = samples(request.getfixturevalue(which))
+    result = parsed(request.getfixturevalue(which))
     for each in result:
         assert set(each.labels) == set(BY_NAME[each.name].labels), each
         assert each.value == each.value, f"NaN: {each}"
@@ -88,14 +102,14 @@ def test_families_labels_and_values_are_as_declared(which: str, request: pytest.
     assert len({(each.name, tuple(sorted(each.labels.items()))) for each in result}) == len(result)
 
 
-def test_every_declared_label_value_is_exported_with_full_data(everything: Path) -> None:
+def test_every_declared_label_value_is_exported_with_full_data(of_everything: str) -> None:
     declared = {(label, value) for family in FAMILIES for label, known in family.values.items() for value in known}
-    result = {(label, each.labels[label]) for each in samples(everything) for label in BY_NAME[each.name].values}
+    result = {(label, each.labels[label]) for each in parsed(of_everything) for label in BY_NAME[each.name].values}
     assert result == declared - {("state", "unknown")}  # accounting has all GPUs of its jobs there
 
 
-def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path) -> None:
-    lost = of(samples(everything), "trackside_gpu_lost_seconds", cluster="demo", window="all")
+def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path, of_everything: str) -> None:
+    lost = of(parsed(of_everything), "trackside_gpu_lost_seconds", cluster="demo", window="all")
     with open_reader(everything) as reader:
         computed = reader.query("computed", cluster="demo").row(0, named=True)
         window = Window("demo", computed["since"], computed["until"])
@@ -112,23 +126,22 @@ def test_cost_categories_are_one_set_and_named_in_the_help() -> None:
     assert set(re.findall(r"\w+", rest)) & set(palette.ORDER) == set(palette.ORDER) - set(COSTLY) - {"productive"}
 
 
-def test_help_and_type_are_as_declared(everything: Path) -> None:
-    text = exporter.render(AnswerCache(everything), now=NOW).decode()
+def test_help_and_type_are_as_declared(of_everything: str) -> None:
     for family in FAMILIES:
-        assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n" in text
+        assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n" in of_everything
 
 
-def test_promtool_reports_no_problem(everything: Path) -> None:
+def test_promtool_reports_no_problem(of_everything: str) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("no promtool on this machine; get it with: make test REAL=1")
-    text = exporter.render(AnswerCache(everything), now=NOW)
-    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+    command = ["promtool", "check", "metrics"]
+    done = subprocess.run(command, input=of_everything.encode(), capture_output=True, check=False)
     complaints = set(done.stderr.decode().splitlines())
     assert not complaints
 
 
-def test_unknown_values_have_bounds_and_no_point(accounting: Path) -> None:
-    result = samples(accounting)
+def test_unknown_values_have_bounds_and_no_point(of_accounting: str) -> None:
+    result = parsed(of_accounting)
     assert set(of(result, "trackside_goodput_ratio", window="all", cluster="tiny", of="allocated")) == {
         ("lower",),
         ("upper",),
@@ -137,8 +150,8 @@ def test_unknown_values_have_bounds_and_no_point(accounting: Path) -> None:
 
 
 @pytest.mark.slow
-def test_numbers_are_those_of_the_headlines_for_each_window(accounting: Path) -> None:
-    result = samples(accounting)
+def test_numbers_are_those_of_the_headlines_for_each_window(accounting: Path, of_accounting: str) -> None:
+    result = parsed(of_accounting)
     with open_reader(accounting) as reader:
         computed = reader.query("computed", cluster="tiny").row(0, named=True)
         whole = Window("tiny", computed["since"], computed["until"])
@@ -171,8 +184,8 @@ def test_the_month_is_the_one_that_the_data_end_in() -> None:
 
 
 @pytest.mark.slow
-def test_categories_sum_to_capacity_and_include_lost_time(everything: Path) -> None:
-    result = samples(everything)
+def test_categories_sum_to_capacity_and_include_lost_time(of_everything: str) -> None:
+    result = parsed(of_everything)
     key = {"cluster": "demo", "window": "all"}
     by_category = {category: value for (_, category), value in of(result, "trackside_gpu_seconds", **key).items()}
     assert sum(by_category.values()) == pytest.approx(64 * 32 * 86_400, rel=1e-12)
@@ -186,8 +199,8 @@ def test_categories_sum_to_capacity_and_include_lost_time(everything: Path) -> N
     assert sum(of(result, "trackside_evidence_ratio", **key).values()) == pytest.approx(1)
 
 
-def test_runs_are_bounded(everything: Path) -> None:
-    result = samples(everything)
+def test_runs_are_bounded(of_everything: str) -> None:
+    result = parsed(of_everything)
     runs = of(result, "trackside_run_info", cluster="demo")
     assert 0 < len(runs) <= MAX_RUNS
     assert set(runs.values()) == {1.0}
@@ -375,11 +388,12 @@ def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None
 
 
 def test_openmetrics_is_sent_when_accepted(accounting: Path) -> None:
-    content, kind = exporter.negotiated(AnswerCache(accounting), "application/openmetrics-text;version=1.0.0", now=NOW)
+    answers = AnswerCache(accounting)
+    content, kind = exporter.negotiated(answers, "application/openmetrics-text;version=1.0.0", now=NOW)
     assert kind.startswith("application/openmetrics-text")
     names = {family.name for family in openmetrics_families(content.decode())}  # type: ignore[no-untyped-call]  # theirs
     assert "trackside_occupancy_ratio" in names
-    assert exporter.negotiated(AnswerCache(accounting), "*/*", now=NOW)[1].startswith("text/plain")
+    assert exporter.negotiated(answers, "*/*", now=NOW)[1].startswith("text/plain")
 
 
 def test_metrics_are_exported_in_families_with_their_labels() -> None:

@@ -67,11 +67,19 @@ def by_day(samples: Sequence[Sample], there: Occupants) -> list[Day]:
 
 
 def owners(samples: Sequence[Sample], there: Occupants) -> pl.DataFrame:
-    return added_up([day.owners for day in by_day(samples, there)], ["owner", *WHAT])
+    return owners_of(by_day(samples, there))
+
+
+def owners_of(days: list[Day]) -> pl.DataFrame:
+    return added_up([day.owners for day in days], ["owner", *WHAT])
 
 
 def nodes(samples: Sequence[Sample], there: Occupants) -> pl.DataFrame:
-    return added_up([day.nodes for day in by_day(samples, there)], list(SERIES))
+    return nodes_of(by_day(samples, there))
+
+
+def nodes_of(days: list[Day]) -> pl.DataFrame:
+    return added_up([day.nodes for day in days], list(SERIES))
 
 
 def steady(node: str, start: int, end: int, value: float = 100.0, metric: str = READS) -> list[Sample]:
@@ -232,9 +240,10 @@ def test_it_agrees_with_the_slow_twin(made: tuple[list[Sample], list[Stay]]) -> 
     samples, stays = made
     there, expected = prepared(stays), slow.attribute(samples, stays, slow.spans(samples, STEP))
     most = max((abs(s.value) for s in samples), default=0.0) * 300
+    days = by_day(samples, there)
     for result, key, slowly in (
-        (owners(samples, there), ("owner", *WHAT), expected.owners),
-        (nodes(samples, there), SERIES, expected.nodes),
+        (owners_of(days), ("owner", *WHAT), expected.owners),
+        (nodes_of(days), SERIES, expected.nodes),
     ):
         told = {tuple(row[name] for name in key): row for row in result.iter_rows(named=True)}
         assert told.keys() == slowly.keys()
@@ -255,16 +264,17 @@ def test_every_observed_value_counts_once_in_any_order(made: tuple[list[Sample],
     there = prepared(stays)
     mixed = samples.copy()
     chance.shuffle(mixed)  # type: ignore[attr-defined]  # random.Random
-    for day, again in zip(by_day(samples, there), by_day(mixed, there), strict=True):
+    days = by_day(samples, there)
+    for day, again in zip(days, by_day(mixed, there), strict=True):
         assert day.owners.equals(again.owners)
         assert day.nodes.equals(again.nodes)
         assert day.nodes.select((pl.col("observed") == pl.sum_horizontal(PARTS)).all()).item()
         values = pl.sum_horizontal([f"{name}_value" for name in PARTS])
         assert day.nodes.select(((pl.col("value") - values).abs() <= pl.col("value") * 1e-12).all()).item()
         assert day.nodes.filter(pl.any_horizontal(pl.col(PARTS) < 0)).is_empty()
-    told = nodes(samples, there).group_by(WHAT).agg(pl.exclude("node").sum()).sort(WHAT)
-    own = owners(samples, there).group_by(WHAT).agg(pl.col("observed", "value").sum()).sort(WHAT)
-    both = told.join(own, on=WHAT, how="left", suffix="_own", maintain_order="left").fill_null(0)
+    seen = nodes_of(days).group_by(WHAT).agg(pl.exclude("node").sum()).sort(WHAT)
+    own = owners_of(days).group_by(WHAT).agg(pl.col("observed", "value").sum()).sort(WHAT)
+    both = seen.join(own, on=WHAT, how="left", suffix="_own", maintain_order="left").fill_null(0)
     assert both.select((pl.col("observed_own") == pl.col("attributed") + pl.col("checks")).all()).item()
     for row in both.iter_rows(named=True):
         assert row["value_own"] == pytest.approx(row["attributed_value"] + row["checks_value"], rel=1e-12)
@@ -277,18 +287,18 @@ def test_two_windows_add_up_to_the_whole(made: tuple[list[Sample], list[Stay]], 
     samples, stays = made
     there = prepared(stays)
     key = ["owner", *WHAT]
-    halves = [owners(samples, there.within(at(low), at(high))) for low, high in ((-1000, cut), (cut, 2000))]
-    both, whole = added_up(halves, key), owners(samples, there)
-    assert _totals(samples, there, cut) == pytest.approx(_totals(samples, there, None), rel=1e-12)
+    halves = [by_day(samples, there.within(at(low), at(high))) for low, high in ((-1000, cut), (cut, 2000))]
+    all_time = by_day(samples, there)
+    assert _totals(halves) == pytest.approx(_totals([all_time]), rel=1e-12)
+    both, whole = added_up([owners_of(half) for half in halves], key), owners_of(all_time)
     exact = [*key, "observed", "shared"]
     assert both.select(exact).equals(whole.select(exact))
     for name in ("value", "shared_value"):
         assert both[name].to_list() == pytest.approx(whole[name].to_list(), rel=1e-12)
 
 
-def _totals(samples: list[Sample], there: Occupants, cut: int | None) -> list[float]:
-    """Of all nodes together, what was seen and what of it was outside."""
-    spans = [(-1000, 2000)] if cut is None else [(-1000, cut), (cut, 2000)]
-    parts = [nodes(samples, there.within(at(low), at(high))) for low, high in spans]
+def _totals(windows: list[list[Day]]) -> list[float]:
+    """Of all nodes together, what was observed and what of it was outside."""
+    parts = [nodes_of(days) for days in windows]
     names = ["observed", "value", "outside", "outside_value"]
     return [float(sum(part[name].sum() for part in parts)) for name in names]
