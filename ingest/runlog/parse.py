@@ -66,28 +66,21 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import polars as pl
 
-from ingest.cluster_names import TOO_LONG, fits_a_folder
 from ingest.delimited.reader import clean_blocks, damaged
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.files.prefetch import prefetch_one
 from ingest.future import latest
-from ingest.load_warnings import LoadWarning
-from ingest.plausible import EARLIEST_S, LATEST_S, LONGEST_NAME, RUN_LOG, is_within
+from ingest.plausible import EARLIEST_S, LATEST_S, RUN_LOG
 from ingest.runlog.lines import (
     CUT,
-    MAY_BE_NONE,
-    RECOMPUTED,
-    SIZES,
     STRICT,
     US,
-    VERSION,
     Ckpt,
     Line,
     RefusedLineError,
@@ -101,17 +94,18 @@ from ingest.runlog.lines import (
     save_row,
     text_or_none,
 )
-from ingest.runlog.steps import NAMES, StepDays, best, merge_steps
+from ingest.runlog.log_warnings import Implausible, warnings_of
+from ingest.runlog.merge import merge_events, merge_sessions
+from ingest.runlog.session import Session, moment, names_of, session_of, session_row
+from ingest.runlog.steps import StepDays, merge_steps
 from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform, empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from datetime import date
+    from datetime import date, datetime
 
+    from ingest.load_warnings import LoadWarning
     from ingest.runlog.formats.translation import Account
-
-SESSION_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "rank", "started_at")
-EVENT_KEY: Final = ("cluster", "run_id", "scheduler", "job_id", "ts", "kind", "step")
 
 _IN_US: Final = RUN_EVENTS | {name: pl.Int64() for name in ("ts", "ended_at", "durable_at")}
 
@@ -126,27 +120,6 @@ _LINE_OF: Final = re.compile(r'"line":(\d+)')
 
 
 @dataclass
-class _Session:
-    """One `run` line, and how far what it begins reaches. Times are microseconds since 1970."""
-
-    row: dict[str, Any]
-    rank: int
-    began: int
-    ended: int
-    first_step: int
-    """How many steps of its block came before it."""
-
-
-@dataclass
-class _Implausible:
-    """Values of the steps that cannot be: how many, and where the first is."""
-
-    count: int
-    line: int
-    value: float
-
-
-@dataclass
 class _Log:
     """What has been read so far. `steps` and `step_lines` are those of the block that is being read."""
 
@@ -154,11 +127,11 @@ class _Log:
     cluster: str | None
     cluster_of_jobs: str | None
     latest_us: float = math.inf
-    sessions: list[_Session] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     step_lines: list[int] = field(default_factory=list)
     days: StepDays = field(default_factory=StepDays)
-    implausible: dict[str, _Implausible] = field(default_factory=dict)
+    implausible: dict[str, Implausible] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     refused: list[tuple[int, str, str, str | None]] = field(default_factory=list)
     warnings: list[LoadWarning] = field(default_factory=list)
@@ -228,7 +201,7 @@ class _Log:
         if isinstance(line, Run):
             self.open, self.lost_at = False, number
             cluster = self.cluster if text_or_none(line.job_id) is None else self.cluster_of_jobs
-            session = _session(line, cluster, self.origin, len(self.steps), self.warnings)
+            session = session_of(line, cluster, self.origin, len(self.steps), self.warnings)
             self._is_past(session.began)
             self.sessions.append(session)
             self.open = True
@@ -251,7 +224,7 @@ class _Log:
         if session.rank:
             self.n_skipped += 1
         else:
-            self.events.append(_of(session) | event)
+            self.events.append(names_of(session) | event)
 
     def _is_past(self, *moments: int) -> None:
         if max(moments) > self.latest_us:
@@ -306,7 +279,7 @@ class _Log:
 
 
 def _ahead(us: float) -> str:
-    return f"it lies in the future: {_moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"
+    return f"it lies in the future: {moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True)
@@ -353,8 +326,8 @@ class RunLog:
                 *log.warnings,
                 *_warnings(log),
             ],
-            covers_from=_moment(min(session.began for session in log.sessions)),
-            covers_until=_moment(max(session.ended for session in log.sessions)),
+            covers_from=moment(min(session.began for session in log.sessions)),
+            covers_until=moment(max(session.ended for session in log.sessions)),
         )
 
 
@@ -410,7 +383,7 @@ def read_runlog(
     if any(session.row["cluster"] is None for session in log.sessions):
         message = f"{origin}: a `run` line names no cluster, and no option does.\nName it: --cluster NAME"
         raise InputError(message)
-    sessions = pl.DataFrame([_session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
+    sessions = pl.DataFrame([session_row(session) for session in log.sessions], schema=RUN_SESSIONS)
     events = conform(pl.DataFrame(log.events, schema=_IN_US), RUN_EVENTS)
     return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, account), account)
 
@@ -441,78 +414,6 @@ def _no_session(log: _Log) -> str:
         f"  {shorten(log.first_line)}{why}\n"
         "Run logs are JSON lines as the recorder writes them: trackside recorder --help"
     )
-
-
-def _moment(us: int) -> datetime:
-    return datetime.fromtimestamp(us / US, tz=UTC)
-
-
-def _session(run: Run, cluster: str | None, origin: str, first_step: int, warnings: list[LoadWarning]) -> _Session:
-    """The contents of a `run` line."""
-    if run.v != VERSION:
-        raise RefusedLineError(
-            f"run log version {run.v} is not supported (only {VERSION}); a newer Trackside may read it"
-        )
-    began = microseconds("t", run.t)
-    run_id, job_id = str(run.run_id).strip(), text_or_none(run.job_id)
-    if not run_id:
-        raise RefusedLineError("run_id is empty")
-    if max(len(run_id), len(job_id or "")) > LONGEST_NAME:
-        raise RefusedLineError(f"run_id or job_id is longer than {LONGEST_NAME} characters")
-    named = text_or_none(run.cluster) or cluster
-    if named is not None and not fits_a_folder(named):
-        raise RefusedLineError(f"cluster: {TOO_LONG}")
-    facts = {name: getattr(run, name) for name in SIZES}
-    facts["restart_count"] = run.restart_count
-    for name, value in facts.items():
-        if not is_within(name, value, 0.0 if name in {*MAY_BE_NONE, "restart_count"} else math.ulp(0.0)):
-            detail = (
-                f"run {run_id}: {name} is {value:g}, which cannot be (at most {RUN_LOG[name].most:g}: "
-                f"{RUN_LOG[name].why}); it counts as unknown"
-            )
-            warnings.append(LoadWarning("run_value_implausible", 1, detail))
-            facts[name] = None
-    if facts["params_active"] is None and not _routes(run):
-        facts["params_active"] = facts["params"]
-    row = facts | {
-        "cluster": named,
-        "run_id": run_id,
-        "scheduler": text_or_none(run.scheduler) or ("none" if job_id is None else "slurm"),
-        "job_id": job_id,
-        "rank": run.rank or 0,
-        "node": text_or_none(run.node),
-        "gpu_model": text_or_none(run.gpu_model),
-        "dtype": text_or_none(run.dtype),
-        "flop_convention": text_or_none(run.flop_convention),
-        "gated": run.gated,
-        "tied": run.tied,
-        "recompute": _recomputed(run, run_id, warnings),
-        "recipe": text_or_none(run.recipe),
-        "origin": origin,
-    }
-    return _Session(row, run.rank or 0, began, began, first_step)
-
-
-def _routes(run: Run) -> bool:
-    """Whether it is a mixture of experts: not all of its parameters are active."""
-    return run.experts is not None and run.experts > 1
-
-
-def _recomputed(run: Run, run_id: str, warnings: list[LoadWarning]) -> str | None:
-    recompute = (text_or_none(run.recompute) or "").lower() or None
-    if recompute is None or recompute in RECOMPUTED:
-        return recompute
-    detail = f"run {run_id}: recompute is {shorten(recompute, 40)!r}, not one of {', '.join(RECOMPUTED)}; left out"
-    warnings.append(LoadWarning("run_value_implausible", 1, detail))
-    return None
-
-
-def _session_row(session: _Session) -> dict[str, Any]:
-    return session.row | {"started_at": _moment(session.began), "ended_at": _moment(session.ended)}
-
-
-def _of(session: _Session) -> dict[str, Any]:
-    return {name: session.row[name] for name in NAMES}
 
 
 def _keep_steps(log: _Log, session: int, new: int, first: int, lines: list[bytes]) -> None:
@@ -593,9 +494,9 @@ def _moments(steps: list[Step], bad: dict[int, str]) -> pl.Series:
         if plain.is_between(EARLIEST_S, LATEST_S).all():
             return plain
     moments = []
-    for at, moment in enumerate(times):
+    for at, each in enumerate(times):
         try:
-            moments.append(microseconds("t", moment) / US if not _is_moment(moment) else moment)
+            moments.append(microseconds("t", each) / US if not _is_moment(each) else each)
         except RefusedLineError as error:
             bad[at] = str(error)
             moments.append(math.nan)
@@ -612,28 +513,20 @@ def _if_plausible(table: pl.DataFrame, name: str, log: _Log, numbers: list[int])
     if not wrong.any():
         return table[name]
     at = int(wrong.arg_true()[0])
-    counted = log.implausible.setdefault(name, _Implausible(0, numbers[at], table[name][at]))
+    counted = log.implausible.setdefault(name, Implausible(0, numbers[at], table[name][at]))
     counted.count += int(wrong.sum())
     return table[name].set(wrong, None)
 
 
 def _warnings(log: _Log) -> list[LoadWarning]:
-    warnings: list[LoadWarning] = []
-    for name in [name for name in ("tokens", "loss") if name in log.implausible]:
-        counted, bound = log.implausible[name], RUN_LOG[name]
-        detail = (
-            f"{counted.count} steps have {name} that cannot be (the first in line {counted.line}: {counted.value:g}; "
-            f"at most {bound.most:g}: {bound.why}); they count, without it"
-        )
-        warnings.append(LoadWarning("steps_implausible", counted.count, detail))
-    if log.days.n_backwards:  # the clock was set
-        warnings.append(LoadWarning("steps_backwards", log.days.n_backwards))
-    if log.n_losses:
-        warnings.append(LoadWarning("losses_not_numbers", log.n_losses))
-    if not log.days.height and log.n_skipped and all(session.rank for session in log.sessions):
-        ranks = sorted({session.rank for session in log.sessions})
-        warnings.append(LoadWarning("no_rank_0", None, str(ranks[0])))
-    return warnings
+    ranks = {session.rank for session in log.sessions}
+    without_rank_0 = not log.days.height and log.n_skipped and 0 not in ranks
+    return warnings_of(
+        implausible=log.implausible,
+        n_backwards=log.days.n_backwards,
+        n_losses=log.n_losses,
+        skipped_ranks=ranks if without_rank_0 else (),
+    )
 
 
 def _rejects(log: _Log, account: Account | None) -> pl.DataFrame:
@@ -660,28 +553,3 @@ def _line_of(raw: str, number: int) -> int:
     """The number of the line that a line was made of, its own where it names none."""
     match = _LINE_OF.search(raw)
     return int(match[1]) if match else number
-
-
-# Merging: each of these may get the same rows again, in any order, with the same result. --------------------------
-
-
-def merge_sessions(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per session, the most complete one: a log that has grown since ends later.
-
-    Reading the same again counts as having read it later; an older copy does not.
-    """
-    again = pl.col("read_at").max().over([*SESSION_KEY, "ended_at"])
-    return best(rows.with_columns(read_at=again), SESSION_KEY, latest="ended_at")
-
-
-def merge_events(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per event, with all that its lines record: when it ended, when it was safe."""
-    recompute = [
-        pl.col("submitted_at").max(),
-        pl.col("ended_at").max(),
-        pl.col("durable_at").min(),
-        pl.col("blocking").max(),
-        pl.col("detail").max(),
-    ]
-    merged = rows.group_by(EVENT_KEY).agg(recompute)
-    return conform(merged, RUN_EVENTS).sort(EVENT_KEY, nulls_last=True)

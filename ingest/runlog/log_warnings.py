@@ -1,0 +1,49 @@
+"""Warnings about a run log as a whole: values of steps that cannot be, steps back in time, no rank 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ingest.load_warnings import LoadWarning
+from ingest.plausible import RUN_LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+
+@dataclass
+class Implausible:
+    """Values of the steps that cannot be: how many, and where the first is."""
+
+    count: int
+    line: int
+    value: float
+
+
+def warnings_of(
+    *, implausible: Mapping[str, Implausible], n_backwards: int, n_losses: int, skipped_ranks: Collection[int]
+) -> list[LoadWarning]:
+    """The warnings of a log.
+
+    Args:
+        implausible: values that cannot be, by name of the column.
+        n_backwards: steps that begin before the one before them: the clock was set.
+        n_losses: losses that are no number.
+        skipped_ranks: the ranks of the log, where lines of these were skipped and none is of rank 0; else none.
+    """
+    warnings: list[LoadWarning] = []
+    for name in [name for name in ("tokens", "loss") if name in implausible]:
+        counted, bound = implausible[name], RUN_LOG[name]
+        detail = (
+            f"{counted.count} steps have {name} that cannot be (the first in line {counted.line}: {counted.value:g}; "
+            f"at most {bound.most:g}: {bound.why}); they count, without it"
+        )
+        warnings.append(LoadWarning("steps_implausible", counted.count, detail))
+    if n_backwards:
+        warnings.append(LoadWarning("steps_backwards", n_backwards))
+    if n_losses:
+        warnings.append(LoadWarning("losses_not_numbers", n_losses))
+    if skipped_ranks:
+        warnings.append(LoadWarning("no_rank_0", None, str(min(skipped_ranks))))
+    return warnings
