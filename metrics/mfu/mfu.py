@@ -391,6 +391,9 @@ METRICS = (
         query="steps",
         function=fleet,
         interval="BCa bootstrap over blocks of consecutive steps, 95 %",
-        source="Narayanan et al. (arXiv 2104.04473); full activation checkpointing: 4 passes instead of 3",
+        source=(
+            "Narayanan et al. (arXiv 2104.04473); full activation checkpointing: 4 passes instead of 3; selective: "
+            "Korthikanti et al. (arXiv 2205.05198)"
+        ),
     ),
 )

@@ -37,12 +37,18 @@ def flops_per_token_expr(convention: Convention, measure: Measure = "mfu") -> pl
         return pl.coalesce(stated, _computed(convention, recompute=pl.lit(value=False)))
     # All that PaLM's forms count is computed again; of Megatron's, the logits are not.
     again = _passes(_FULL) if convention in ATTENTION else pl.when(~_FULL).then(1.0)
+    if convention == "megatron_legacy":
+        return pl.coalesce(stated * again, _megatron(causal=False, recompute=_FULL, selective=_SELECTIVE))
     return pl.coalesce(stated * again, _computed(convention, recompute=_FULL))
 
 
+_NEVER = pl.lit(value=False)
 _NONE = pl.lit(None, dtype=pl.Float64)
 _FULL = pl.col("recompute").replace_strict({"none": False, "full": True}, default=None, return_dtype=pl.Boolean)
-"""Whether all activations are computed again. That word does not define what `selective` computes again."""
+"""Whether all activations are computed again. That word does not define what `selective` computes again, but for
+Megatron: the attention core."""
+
+_SELECTIVE = (pl.col("recompute") == "selective").fill_null(value=False)
 
 
 def _passes(recompute: pl.Expr) -> pl.Expr:
@@ -98,11 +104,15 @@ def _head_dim() -> pl.Expr:
     return pl.coalesce(_positive("head_dim"), _positive("hidden") / _positive("heads"))
 
 
-def _megatron(*, causal: bool, recompute: pl.Expr) -> pl.Expr:
-    """Megatron-LM's count (tests/metrics/oracles/flops.py); null for hybrid models: their other layers are unknown."""
+def _megatron(*, causal: bool, recompute: pl.Expr, selective: pl.Expr = _NEVER) -> pl.Expr:
+    """Megatron-LM's count (tests/metrics/oracles/flops.py); null for hybrid models: their other layers are unknown.
+
+    With selective recomputation the attention core is counted once more: `s/3h` in place of `s/6h` (Korthikanti et al.,
+    arXiv 2205.05198, appendix A).
+    """
     layers, hidden = _positive("layers").cast(pl.Float64), _positive("hidden").cast(pl.Float64)
     whole = pl.when(pl.col("attention_layers").is_null() | (pl.col("attention_layers") == pl.col("layers"))).then(1.0)
-    square = pl.col("seq_len") / hidden / (2 if causal else 1)
+    square = pl.col("seq_len") / hidden / (2 if causal else 1) * pl.when(selective).then(2.0).otherwise(1.0)
     wide = pl.col("heads") * _head_dim() / hidden
     attention = wide * (1 + _positive("kv_heads") / _positive("heads") + square)
     routed = pl.when(_has_experts()).then(pl.coalesce(_positive("expert_layers"), "layers")).otherwise(0)
@@ -113,7 +123,8 @@ def _megatron(*, causal: bool, recompute: pl.Expr) -> pl.Expr:
     width = pl.when(routed == 0).then(dense).otherwise(mixed) / layers
     gate = pl.when("gated").then(1.5).when(~pl.col("gated")).then(1.0)
     logits = _positive("vocab") / (2 * layers * hidden)
-    terms = (attention + width / hidden * gate) * _passes(recompute) + logits
+    passes = pl.when(selective).then(1.0).otherwise(_passes(recompute))
+    terms = (attention + width / hidden * gate) * passes + logits
     return whole * 12 * layers * hidden**2 * terms
 
 

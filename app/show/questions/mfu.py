@@ -16,6 +16,7 @@ from app.results.mfu import (
     step_mfu_rows,
 )
 from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.mfu_parts import PARTS, by_part
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
 from app.show.selection import conventions_meant, only, requested_runs, runs_meant, several
@@ -38,8 +39,9 @@ _QUERIES: Final = ("steps", "run_sessions", "run_events")
     "mfu",
     "model FLOP utilisation over kept steps",
     help="model FLOP utilisation over kept steps, by FLOP convention; --run R: of one run; --convention NAME\n"
-    "--by run, step, gpu_model; proxy: logs against tensor activity; estimate: runs without logs",
-    by=("cluster", "run", "step", "gpu_model", "proxy", "estimate"),
+    "--by run, step, gpu_model, day, node_class; restart: before and after each;\n"
+    "proxy: logs against tensor activity; estimate: runs without logs",
+    by=("cluster", "run", "step", "gpu_model", "day", "node_class", "restart", "proxy", "estimate"),
     takes=("run", "convention"),
     default_of_run="run",
     position=4,
@@ -48,12 +50,12 @@ def mfu(source: Reader, window: Window, question: Question) -> Answer:
     """Model FLOP utilisation, of all logged runs, by run, step or GPU, by convention; and telemetry's estimate."""
     by = question.dimension
     conventions = conventions_meant(question.convention)
-    if by == "proxy":
-        return proxies(source, window, question)
-    if by == "estimate":
-        return estimates(source, window, question)
+    if by in {"proxy", "estimate"}:
+        return (proxies if by == "proxy" else estimates)(source, window, question)
     if by == "step":
         return _by_step(source, window, question, conventions[0] if question.convention else None)
+    if by in PARTS:
+        return by_part(source, window, question, when_empty=_NO_STEPS)
     if by == "gpu_model":
         return _by_gpu(source, window, question, conventions)
     if by == "run" or question.run is not None:

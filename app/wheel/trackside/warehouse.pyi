@@ -253,7 +253,7 @@ class Warehouse:
         cluster: str | None = None,
         since: Moment = None,
         until: Moment = None,
-        by: Literal["cluster", "run", "step", "gpu_model", "proxy", "estimate"] | None = None,
+        by: Literal["cluster", "run", "step", "gpu_model", "day", "node_class", "restart", "proxy", "estimate"] | None = None,
         run: str | None = None,
         convention: str | None = None,
     ) -> pl.DataFrame:
