@@ -206,7 +206,7 @@ def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
     assert verdicts == {"mfu_fp8": "refuted", "mfu_bf16": "supported", "scaling": "supported", **of_times}
 
 
-def test_other_rounds_have_the_same_layout_and_no_published_numbers(results: Path, tmp_path: Path) -> None:
+def test_other_rounds_have_the_same_layout_without_numbers(results: Path, tmp_path: Path) -> None:
     (results / "Acme + Co").rename(results / "IBM+CoreWeave+NVIDIA")
     rows = rows_of("mlperf-v5.1", results, tmp_path / "out")
     assert rows["time to train, 16 GPUs", "mean of the runs x scaling factor"]["published"] is None
@@ -215,7 +215,7 @@ def test_other_rounds_have_the_same_layout_and_no_published_numbers(results: Pat
     assert "published" not in figure
 
 
-def test_odd_results_are_counted_named_or_cannot_be_told(tmp_path: Path) -> None:
+def test_odd_results_are_counted_named_or_unknown(tmp_path: Path) -> None:
     root, hour = tmp_path / "in", 3_600_000
     runs = {
         0: MlperfRun(platform="2xX9"),

@@ -68,7 +68,7 @@ def test_of_several_names_the_first_known_counts() -> None:
 
 
 @pytest.mark.parametrize("values", [{"eval/loss": 1.0}, {"train/global_step": 3}, {"step_time": "soon"}, {}])
-def test_values_that_tell_of_no_training_step_are_none(values: dict[str, Any]) -> None:
+def test_values_of_no_training_step_are_none(values: dict[str, Any]) -> None:
     assert point(Names({}).chosen(values), 1, T) is None
 
 

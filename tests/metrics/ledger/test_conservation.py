@@ -126,7 +126,7 @@ def test_input_order_changes_neither_rows_nor_fingerprints(cluster: Cluster, cha
 
 @settings(max_examples=25, deadline=None)
 @given(clusters(), st.sampled_from([2, 7, 86_400]))
-def test_stretching_time_stretches_durations_and_nothing_else(cluster: Cluster, factor: int) -> None:
+def test_scaling_time_scales_durations_and_nothing_else(cluster: Cluster, factor: int) -> None:
     longer = sums(gpu_time(**stretched(inputs(cluster), factor)))
     assert longer == {key: factor * gpus for key, gpus in sums(ledger(cluster)).items()}
 

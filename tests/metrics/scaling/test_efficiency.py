@@ -48,7 +48,7 @@ def events(*rows: tuple[str, str, float, str | None]) -> pl.DataFrame:
     return pl.DataFrame(table, kinds, orient="row").with_columns(cluster=pl.lit("c"))
 
 
-def test_official_time_is_from_the_first_start_to_the_successful_stop() -> None:
+def test_official_time_is_from_first_start_to_successful_stop() -> None:
     times = logged_times(
         events(
             ("a", "mlperf_run_start", 10.0, None),

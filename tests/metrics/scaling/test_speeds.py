@@ -9,7 +9,7 @@ from metrics.scaling.speeds import rate, run_speeds
 from tests.metrics.scaling.runs import steps_of
 
 
-def test_speed_is_tokens_over_gpu_seconds_and_the_batch_follows_from_the_tokens() -> None:
+def test_speed_is_tokens_over_gpu_seconds() -> None:
     (row,) = run_speeds(steps_of("a", gpus=8.0, step_s=2.0)).iter_rows(named=True)
     assert (row["batch"], row["n_gpus"], row["n"], row["wall_s"]) == (64.0, 8.0, 3, 6.0)
     assert row["tokens"] / row["gpu_s"] == pytest.approx(64 * 1024 / 2 / 8)
@@ -40,14 +40,14 @@ def test_sizes_recipes_and_batches_are_apart() -> None:
     assert rows["label"].n_unique() == 3
 
 
-def test_steps_that_tell_no_speed_are_left_out() -> None:
+def test_steps_without_a_speed_are_left_out() -> None:
     steps = steps_of("a", gpus=8.0, step_s=2.0)
     broken = steps.with_columns(tokens=pl.Series([None, 65536.0, 65536.0]), n_gpus=pl.Series([8.0, None, 8.0]))
     assert run_speeds(broken)["n"].to_list() == [1]
     assert run_speeds(steps.clear()).is_empty()
 
 
-def test_rate_of_several_runs_is_over_runs_and_of_one_over_blocks_of_steps() -> None:
+def test_rates_vary_over_runs_or_over_blocks_of_one_run() -> None:
     two = run_speeds(pl.concat([steps_of("a", gpus=8.0, step_s=2.0), steps_of("b", gpus=8.0, step_s=2.2)]))
     over_runs = rate(two)
     assert over_runs is not None

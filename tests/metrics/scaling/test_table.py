@@ -17,7 +17,7 @@ def runs(*rows: pl.DataFrame, **seconds: float) -> pl.DataFrame:
     return run_speeds(pl.concat(rows)).join(times, on="run_id", how="left", maintain_order="left")
 
 
-def test_each_size_has_what_it_gains_over_the_smallest_comparable_one() -> None:
+def test_each_size_has_its_gain_over_the_smallest_comparable() -> None:
     rows = scaling_table(
         runs(
             steps_of("a", gpus=8.0, step_s=2.0, learning_rate=1e-4),

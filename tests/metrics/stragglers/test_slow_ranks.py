@@ -22,7 +22,7 @@ def test_planted_ranks_are_found_and_only_those(factor: float, duty: float) -> N
     assert sum(len(hit - {"node-5", "node-40"}) for hit in hits) <= 1
 
 
-def test_a_healthy_fleet_blames_nobody() -> None:
+def test_a_healthy_fleet_has_no_slow_rank() -> None:
     assert sum(len(flagged(Fleet(seed).rows())) for seed in range(8)) <= 1
 
 

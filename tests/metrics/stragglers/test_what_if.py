@@ -134,7 +134,7 @@ def test_a_rank_slow_on_every_stage_has_more_data() -> None:
     assert "rank 1" in answer.reason
 
 
-def test_one_rank_cannot_tell_a_node_from_a_stage() -> None:
+def test_one_rank_does_not_distinguish_a_node_from_a_stage() -> None:
     def own(kind: str, step: int, rank: int, stage: int, number: int) -> float:
         return usual(kind) * (2.0 if stage == 1 and kind.endswith("compute") else 1)
 
