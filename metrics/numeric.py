@@ -1,8 +1,8 @@
-"""Two functions of scipy without its cost, equal to them in every bit: a root of a function, and log(sum(exp(x))).
+"""Two functions of scipy without its cost, equal to them in every bit, and numbers as columns.
 
-`scipy.optimize` takes longer to import than everything else that a computation needs, and `scipy.special.logsumexp`
-spends nine tenths of its time on kinds of arrays that are not used here. Both are called thousands of times a
-computation, on arrays of a few numbers.
+The two are a root of a function and log(sum(exp(x))). `scipy.optimize` takes longer to import than everything else that
+a computation needs, and `scipy.special.logsumexp` spends nine tenths of its time on kinds of arrays that are not used
+here. Both are called thousands of times a computation, on arrays of a few numbers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,15 @@ _XTOL: Final = 2e-12
 _RTOL: Final = 4 * float(np.finfo(float).eps)
 _STEPS: Final = 100
 """The defaults of `scipy.optimize.brentq`."""
+
+
+def finite_column(name: str, values: FloatArray) -> pl.Series:
+    """Numbers as a column in which what is unknown (NaN) or without limit (infinite) is null.
+
+    >>> finite_column("high", np.array([1.5, np.inf, np.nan])).to_list()
+    [1.5, None, None]
+    """
+    return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
 
 
 def log_sum_exp(values: FloatArray) -> float:

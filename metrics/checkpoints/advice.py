@@ -23,6 +23,7 @@ from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S
 from metrics.exact import exact_mean, exact_sum
 from metrics.lazy_scipy import special
 from metrics.metric import Metric
+from metrics.numeric import finite_column
 from metrics.units import DAY_S
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def checkpoint_advice(runs: pl.DataFrame, rate: Rate) -> pl.DataFrame:
         "assumed_loss_share": np.where(np.isnan(every), loss_share(hourly, np.zeros(len(gpus)), mttf), np.nan),
         **_approximations(blocks, mttf, restart),
     }
-    advised = runs.with_columns(_known(name, values) for name, values in columns.items())
+    advised = runs.with_columns(finite_column(name, values) for name, values in columns.items())
     return _worded(advised).sort("gain_gpu_s", "held_gpu_s", "run_id", descending=[True, True, False], nulls_last=True)
 
 
@@ -298,11 +299,6 @@ def _worded(advised: pl.DataFrame) -> pl.DataFrame:
 
 def _floats(table: pl.DataFrame, name: str) -> FloatArray:
     return table[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-
-
-def _known(name: str, values: FloatArray) -> pl.Series:
-    """A column in which what is unknown, or without limit, is null."""
-    return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
 
 
 # What is published --------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from metrics.exact import exact_sum
 from metrics.failures.interruptions import MERGE_S
 from metrics.lazy_scipy import special
 from metrics.metric import Metric
+from metrics.numeric import finite_column
 from metrics.statistics import FloatArray, adjusted, p_at_least
 from metrics.units import DAY_S
 
@@ -319,7 +320,7 @@ def _tested(table: pl.DataFrame, least: int) -> pl.DataFrame:
             _P_HARDWARE: p_above_rest(_floats(table, "hardware_kinds"), present_gpu_s),
             _P_OUT: p_above_rest(_floats(table, "out_count"), present_gpu_s),
         }
-    return table.with_columns(_known(name, values) for name, values in columns.items())
+    return table.with_columns(finite_column(name, values) for name, values in columns.items())
 
 
 _P_HARDWARE, _P_OUT = "_p_hardware", "_p_out"
@@ -353,11 +354,6 @@ def _verdicts(tested: pl.DataFrame, least: int) -> pl.DataFrame:
 
 def _floats(table: pl.DataFrame, name: str) -> FloatArray:
     return table[name].cast(pl.Float64).to_numpy()
-
-
-def _known(name: str, values: FloatArray) -> pl.Series:
-    """A column in which what is unknown, or without limit, is null."""
-    return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
 
 
 # What is published --------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from metrics.failures.exposure import (
 )
 from metrics.failures.size_law import size_law
 from metrics.metric import Claimable, Metric
+from metrics.numeric import finite_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -289,13 +290,8 @@ def _with_estimates(
     return table.with_columns(
         rate_per_gpu_day=pl.when(pl.col("exposure_gpu_days") > 0).then(events / pl.col("exposure_gpu_days")),
         mttf_d=pl.when((events > 0) & (own > 0)).then(own / events),
-        **{name: _finite(name, values) for name, values in estimates.items()},
+        **{name: finite_column(name, values) for name, values in estimates.items()},
     ).drop("per_gpu")
-
-
-def _finite(name: str, values: FloatArray) -> pl.Series:
-    """A column in which "unknown" and "no upper limit" are null."""
-    return pl.Series(name, values, dtype=pl.Float64).replace({math.inf: None, math.nan: None})
 
 
 # What is published --------------------------------------------------------------------------------------------------
