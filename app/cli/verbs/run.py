@@ -8,9 +8,12 @@ from app.cli.options import add_verb, path_of
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from app.cli.options import Subparsers
+    from app.config.settings import Rules
     from app.run_page.contents import Contents
+    from queries.warehouse import Reader
 
 EPILOG = """\
   trackside run                    inside a job: that job; else your last run; else the newest
@@ -18,6 +21,7 @@ EPILOG = """\
   trackside run llama-8b           a run by its id, or by the name of its job
   trackside run llama-8b --explain how the ETTR comes about
   trackside run --format json      all its numbers, unrounded, in base units
+  trackside run --events run.py    a program that draws its interruptions into its charts at Weights & Biases
 
 It needs accounting (trackside ingest slurm && trackside compute), or a run log and nothing else
 (trackside ingest runlog run.jsonl), and shows more with both, and with telemetry. What it cannot tell
@@ -48,6 +52,12 @@ def add_options(subparsers: Subparsers, verb: str) -> None:
         default="text",
         help="default: text, a page of 80 columns",
     )
+    parser.add_argument(
+        "--events",
+        type=path_of,
+        metavar="FILE",
+        help="write its interruptions, incidents, drains and lost steps by step instead: JSON lines; *.py: for W&B",
+    )
     parser.add_argument("--output", "-o", type=path_of, metavar="FILE", help="file to write")
 
 
@@ -65,8 +75,22 @@ def run(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         choice = choose(reader, options.id, options.cluster, environment=os.environ, user=caller())
         contents = gather(reader, choice, settings.rules)
+        if options.events is not None:
+            return _write_events(options.events, reader, contents, settings.rules)
         explained = arithmetic(reader, contents) if options.explain else ()
     _write(options, contents, explained)
+    return 0
+
+
+def _write_events(target: Path, reader: Reader, contents: Contents, rules: Rules) -> int:
+    """What happened to the run, into a file."""
+    from app import console
+    from app.output_file import write_file
+    from app.run_page.events import events_of, written
+
+    events = events_of(reader, contents, rules)
+    write_file(target, written(str(target), contents.choice.run_id, events))
+    console.echo(f"{target}: {len(events):,} events of run {contents.choice.run_id}")
     return 0
 
 
