@@ -163,7 +163,9 @@ class Warehouse:
         question = Question(
             by=by, run=arguments.get("run"), at=arguments.get("at"), convention=arguments.get("convention")
         )
-        return run_question(reader, windows(reader, period, report=_warn), entry, question, report=_warn)
+        return run_question(
+            reader, windows(reader, period, span=entry.span, report=_warn), entry, question, report=_warn
+        )
 
 
 def signature_of(entry: Entry) -> inspect.Signature:

@@ -32,9 +32,45 @@ class Period:
     until: str | None = None
 
 
-def windows(reader: Reader, period: Period, *, report: Report = _PRINT) -> list[Window]:
-    """The computed window of each cluster, narrowed to the requested period."""
-    return [window for window, _ in computed_and_requested(reader, period, report=report)]
+def windows(reader: Reader, period: Period, *, span: str = "", report: Report = _PRINT) -> list[Window]:
+    """The computed window of each cluster, narrowed to the requested period.
+
+    Args:
+        reader: the published copy.
+        period: the options as typed.
+        span: a named query with the time that the rows of a question cover, where it needs no accounting: a cluster of
+            which nothing is computed counts with that.
+        report: receives warnings.
+
+    Raises:
+        UsageError: there is no such cluster or period, or no data in it.
+    """
+    uncomputed = _spanned_windows(reader, period, span) if span else []
+    try:
+        computed = [window for window, _ in computed_and_requested(reader, period, report=report)]
+    except UsageError:
+        if not uncomputed:
+            raise
+        computed = []
+    return sorted([*computed, *uncomputed], key=lambda window: window.cluster)
+
+
+def _spanned_windows(reader: Reader, period: Period, span: str) -> list[Window]:
+    spans = (_spanned(reader, cluster, period, span) for cluster in requested_clusters(reader, period.cluster))
+    return [window for window in spans if window is not None]
+
+
+def _spanned(reader: Reader, cluster: str, period: Period, span: str) -> Window | None:
+    """What rows of a cluster cover of which nothing is computed; None where something is, or there are no rows."""
+    if reader.query("computed", cluster=cluster).height:
+        return None
+    low, high = reader.query(span, cluster=cluster).select("since", "until").row(0)
+    if low is None:
+        return None
+    since, until = moment(period.since, end=high) or low, moment(period.until, end=high) or high
+    if since >= until:
+        raise UsageError(f"--since {iso(since)} is not before --until {iso(until)}")
+    return Window(cluster, since, until)
 
 
 def computed_and_requested(

@@ -48,6 +48,7 @@ HAPPENED: Final[Mapping[str, tuple[str, ...]]] = {
     "run_sessions": ("started_at", "ended_at"),
     "steps": ("submitted_at", "ts"),
     "run_events": ("submitted_at", "ts", "ended_at", "durable_at"),
+    "rank_steps": ("started_at", "ended_at"),
 }
 """The columns of each table that hold when something happened."""
 

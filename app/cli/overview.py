@@ -18,7 +18,7 @@ WIDTH: Final = 80
 SHOWN: Final = 10
 """Clusters that are listed."""
 
-FOLDERS: Final = {"slurm": "Slurm", "prometheus": "telemetry", "runlog": "run logs"}
+FOLDERS: Final = {"slurm": "Slurm", "prometheus": "telemetry", "runlog": "run logs", "ranks": "rank times"}
 """What the sources of a folder are called here; of another folder, its name."""
 
 START: Final = (

@@ -40,6 +40,7 @@ class Entry:
         by_of_run: what it can be split by with --run; `by` if empty.
         default_of_run: what it is split by with --run and without --by.
         position: questions are listed by it, then by name.
+        span: the named query with the time that its rows cover, where it needs no accounting; else empty.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Entry:
     by_of_run: tuple[str, ...]
     default_of_run: str
     position: int = LAST
+    span: str = ""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -87,6 +89,7 @@ def question(
     by_of_run: tuple[str, ...] = (),
     default_of_run: str | None = None,
     position: int = LAST,
+    span: str = "",
 ) -> Callable[[Callable[[Reader, Window, Question], Answer]], Entry]:
     """Make a function a question of `trackside show`; the arguments are those of `Entry`.
 
@@ -97,7 +100,7 @@ def question(
     def register(function: Callable[[Reader, Window, Question], Answer]) -> Entry:
         usual = default or by[0]
         of_run = default_of_run or (by_of_run[0] if by_of_run else usual)
-        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run, position)
+        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run, position, span)
         if name in _entries and _entries[name].function.__module__ != function.__module__:
             raise ValueError(f"two files have a question {name!r}")
         _entries[name] = entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
 from ingest.runlog.parse import read_runlog
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
+from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.loads import Repetition, write_account
 from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from ingest.runlog.parse import RunLog
     from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
-
-LOCAL: Final = "local"
-"""Cluster of logs of a machine that is part of none."""
 
 _RUN = ["cluster", "run_id"]
 
@@ -65,7 +63,7 @@ def ingest_files(
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
-    named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, _cluster_of_jobs(writer))
+    named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, cluster_of_jobs(writer))
     reports = []
     names = logs_below(files)
     for number, name in enumerate(names):
@@ -86,12 +84,6 @@ def ingest_files(
         except FAULTS as error:  # one user's log must not keep the others' out
             reports.append(Report(name, error=fault_of(name, error)))
     return reports
-
-
-def _cluster_of_jobs(writer: Writer) -> str:
-    """The cluster of a job id where the log names none: the only one with accounting; empty: there are several."""
-    names = writer.query("accounted_clusters")["cluster"].to_list()
-    return LOCAL if not names else str(names[0]) if len(names) == 1 else ""
 
 
 def load(writer: Writer, log: RunLog, text: CutLines, *, request: LoadRequest, digest: str, now: datetime) -> Parsed:

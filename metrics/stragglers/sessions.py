@@ -14,10 +14,10 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
-from metrics.stragglers.slow_ranks import slow_ranks
+from metrics.stragglers.slow_ranks import measured, slow_ranks
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
 
-_SESSION: Final = ("cluster", "session")
+_SESSION: Final = ("cluster", "run_id", "session")
 
 SESSION_STRAGGLERS: frames.Schema = {
     "cluster": frames.TEXT,
@@ -53,16 +53,15 @@ def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
     ranks = slow_ranks(sums)
     sessions = _sessions(sums).join(_suspects(ranks), on=_SESSION, how="left")
     return frames.conform(_confirmed(_causes(sessions)), SESSION_STRAGGLERS).sort(
-        "lost_gpu_s", "cluster", "session", descending=[True, False, False]
+        "lost_gpu_s", "cluster", "run_id", "session", descending=[True, False, False, False]
     )
 
 
 def _sessions(sums: pl.DataFrame) -> pl.DataFrame:
     """Seconds of the slowest and of the middle rank, added up over the intervals."""
-    measured = sums.filter(pl.col("compute_s").is_finite() & (pl.col("compute_s") > 0) & (pl.col("steps") > 0))
     intervals = (
-        measured.unique([*_SESSION, "rank", "first_step"], keep="first", maintain_order=True)
-        .group_by(*_SESSION, "run_id", "first_step")
+        measured(sums)
+        .group_by(*_SESSION, "first_step")
         .agg(
             longest=pl.col("compute_s").max(),
             middle=pl.col("compute_s").median(),
@@ -71,7 +70,7 @@ def _sessions(sums: pl.DataFrame) -> pl.DataFrame:
         )
     )
     wasted = (pl.col("longest") - pl.col("middle")) * pl.col("ranks")
-    return intervals.group_by(*_SESSION, "run_id").agg(
+    return intervals.group_by(_SESSION).agg(
         slowdown=pl.col("longest").sum() / pl.col("middle").sum(),
         lost_gpu_s=wasted.sum(),
         measured_gpu_s=(pl.col("longest") * pl.col("ranks")).sum(),
@@ -134,9 +133,7 @@ def _reason(n_slow: pl.Expr) -> pl.Expr:
 
 def _confirmed(sessions: pl.DataFrame) -> pl.DataFrame:
     """Whether another run was slow on one of the named nodes."""
-    named = (
-        sessions.filter(pl.col("cause") == "node").select("cluster", "session", "run_id", node="nodes").explode("node")
-    )
+    named = sessions.filter(pl.col("cause") == "node").select(*_SESSION, node="nodes").explode("node")
     runs = pl.col("run_id").n_unique().over("cluster", "node")
     confirmed = named.with_columns(confirmed=runs > 1).group_by(_SESSION).agg(pl.col("confirmed").any())
     return sessions.join(confirmed, on=_SESSION, how="left")

@@ -45,7 +45,7 @@ _POWER_Z: Final = 0.84
 
 _MAD_TO_SIGMA: Final = 1.4826
 _RANK: Final = ("cluster", "session", "run_id", "rank", "node", "stage")
-_PEERS: Final = ("cluster", "session", "stage")
+_PEERS: Final = ("cluster", "run_id", "session", "stage")
 
 SLOW_RANKS: frames.Schema = {
     "cluster": frames.TEXT,
@@ -90,16 +90,22 @@ def slow_ranks(sums: pl.DataFrame) -> pl.DataFrame:
         q_value=pl.Series(adjusted(p_values)),
     ).with_columns(pl.col("detectable", "p_value", "q_value").fill_nan(None))
     return frames.conform(answer.with_columns(slow=pl.col("q_value") <= LEVEL), SLOW_RANKS).sort(
-        "cluster", "session", "ratio", "rank", descending=[False, False, True, False]
+        "cluster", "run_id", "session", "ratio", "rank", descending=[False, False, False, True, False]
     )
+
+
+def measured(sums: pl.DataFrame) -> pl.DataFrame:
+    """Rows with seconds of computation; of steps that a session ran again, the fastest time of each rank."""
+    usable = pl.col("compute_s").is_finite() & (pl.col("compute_s") > 0) & (pl.col("steps") > 0)
+    once = ["cluster", "session", "run_id", "rank", "first_step"]
+    return sums.filter(usable).sort("compute_s", "steps", "node").unique(once, keep="first", maintain_order=True)
 
 
 def _ratios(sums: pl.DataFrame) -> pl.DataFrame:
     """Logarithm of each rank's seconds per step over the middle of its peers', by interval."""
     interval = [*_PEERS, "first_step", "steps"]
-    measured = sums.filter(pl.col("compute_s").is_finite() & (pl.col("compute_s") > 0) & (pl.col("steps") > 0))
     return (
-        measured.unique([*_RANK, "first_step"], keep="first", maintain_order=True)
+        measured(sums)
         .with_columns(seconds=pl.col("compute_s") / pl.col("steps"))
         .with_columns(middle=pl.col("seconds").median().over(interval), peers=pl.len().over(interval) - 1)
         .filter(pl.col("peers") > 0)

@@ -93,7 +93,7 @@ def _answer(options: argparse.Namespace) -> int:
     )
     registry.refuse_options(entry, question)
     with open_reader(root) as reader:
-        requested = windows(reader, Period(options.cluster, options.since, options.until))
+        requested = windows(reader, Period(options.cluster, options.since, options.until), span=entry.span)
         refuse = partial(console.echo, error=True)
         answer, shown = run_question(reader, requested, entry, question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None

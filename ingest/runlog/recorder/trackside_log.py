@@ -248,6 +248,67 @@ def _of_rank(path: str | os.PathLike[str], rank: int) -> str:
 _CUT = "a line was cut; is the disk full?"
 
 
+def rank_times(
+    path: str | os.PathLike[str],
+    *,
+    run_id: str,
+    every: int = 100,
+    stage: int | None = None,
+    cluster: str | None = None,
+    scheduler: str | None = None,
+    job_id: str | None = None,
+    restart_count: int | None = None,
+    node: str | None = None,
+    rank: int | None = None,
+    local_rank: int | None = None,
+) -> RankTimes:
+    """Record what this rank computes and how long it waits: every rank calls it, and each node has a file of its own.
+
+    Wall time of a step is the same on all ranks, since they wait for the slowest; seconds of computation are not, and
+    tell a slow node from an unevenly cut job (`trackside ingest ranks FILE...`, `trackside show stragglers`).
+
+        times = trackside_log.rank_times("logs/ranks", run_id="llama-8b")      # logs/ranks.NODE.jsonl
+        for step in range(first, last):
+            with times.compute(step):    # until the first collective that blocks
+                loss = forward_and_backward()
+            with times.wait(step):
+                reduce_gradients()
+
+    A GPU works on after Python has gone on: measure with CUDA events there, and pass seconds to `times.add`.
+
+    Args:
+        path: of the files, without node and ending.
+        run_id: as for `start`.
+        every: steps that a line sums up.
+        stage: pipeline stage of this rank, where the job has stages.
+        cluster: as for `start`, and so the following.
+        scheduler: what started the job.
+        job_id: the scheduler's raw id.
+        restart_count: how often the scheduler had restarted the job.
+        node: this host.
+        rank: of this process (RANK, SLURM_PROCID).
+        local_rank: its number on this node (LOCAL_RANK, SLURM_LOCALID).
+    """
+    try:
+        slurm_job = os.environ.get("SLURM_JOB_ID")
+        restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+        host = _text(_first(node, os.environ.get("SLURMD_NODENAME"), socket.gethostname()))
+        facts: dict[str, object] = {
+            "run_id": str(run_id),
+            "cluster": _text(_first(cluster, os.environ.get("SLURM_CLUSTER_NAME"))),
+            "scheduler": _text(_first(scheduler, "slurm" if slurm_job else None)),
+            "job_id": _text(_first(job_id, slurm_job)),
+            "restart_count": _whole(_first(restart_count, restarts if slurm_job else None)),
+            "node": host,
+            "rank": _whole(_first(rank, os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0,
+            "local_rank": _whole(_first(local_rank, os.environ.get("LOCAL_RANK"), os.environ.get("SLURM_LOCALID"))),
+            "stage": _whole(stage),
+        }
+        return RankTimes(Log(f"{os.fspath(path)}.{host}.jsonl"), facts, max(1, _whole(every) or 1))
+    except Exception as error:  # noqa: BLE001 - training must begin, whatever its objects do when they are looked at
+        return RankTimes(Log(path, error), {}, 1)
+
+
 class Log:
     """A session's log. Every method is safe in a training loop: none raises, except for what your own code raises."""
 
@@ -435,6 +496,89 @@ class Log:
             sys.stderr.write(f"trackside_log: {where}: {what}. Training goes on; the run log will lack lines.\n")
         except Exception:  # noqa: BLE001 - there is no stderr (any more), or somebody's own: nothing to say it on
             return
+
+
+class RankTimes:
+    """Seconds of this rank, summed up over `every` steps. No method raises, except for what your own code raises."""
+
+    def __init__(self, log: Log, facts: dict[str, object], every: int) -> None:
+        """Begin without a step."""
+        self._log, self._facts, self._every = log, facts, every
+        self._first, self._last, self._steps = 0, 0, 0
+        self._began, self._ended, self._compute_s = 0.0, 0.0, 0.0
+        self._wait_s: float | None = None
+
+    def compute(self, step: int) -> _Timed:
+        """Time computation of a step: `with times.compute(17):`."""
+        return _Timed(self, step, "compute_s")
+
+    def wait(self, step: int) -> _Timed:
+        """Time waiting for other ranks: `with times.wait(17):`."""
+        return _Timed(self, step, "wait_s")
+
+    def add(self, step: int, compute_s: float | None = None, wait_s: float | None = None) -> None:
+        """Add seconds that you measured yourself, when they are over."""
+        number = _whole(step)
+        if number is None:
+            self._log._warn(f"step {_safe(step)}: a whole number is needed")  # noqa: SLF001 - of this file
+            return
+        computed, waited = _number(compute_s) or 0.0, _number(wait_s)
+        now = time.time()  # noqa: TID251 - the training node's clock
+        if self._steps and number // self._every != self._last // self._every:
+            self.flush()
+        if not self._steps:
+            self._first, self._began = number, now - computed - (waited or 0.0)
+        if number != self._last or not self._steps:
+            self._steps, self._last = self._steps + 1, number
+        self._ended = now
+        self._compute_s += computed
+        if waited is not None:
+            self._wait_s = (self._wait_s or 0.0) + waited
+
+    def flush(self) -> None:
+        """Write the line of the steps so far."""
+        if self._steps:
+            self._log.write(
+                {
+                    "type": "rank_steps",
+                    "v": VERSION,
+                    "t": round(self._began, 6),
+                    "end": round(max(self._began, self._ended), 6),
+                    **self._facts,
+                    "step": self._first,
+                    "steps": self._steps,
+                    "compute_s": round(self._compute_s, 6),
+                    "wait_s": _second(self._wait_s),
+                }
+            )
+        self._steps, self._compute_s, self._wait_s = 0, 0.0, None
+
+    def close(self) -> None:
+        """Write what is left, and close the file; without it the last steps are missing, fewer than `every`."""
+        self.flush()
+        self._log.close()
+
+    def __enter__(self) -> RankTimes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Timed:
+    """Seconds of a step being timed."""
+
+    __slots__ = ("_clock", "_name", "_step", "_times")
+
+    def __init__(self, times: RankTimes, step: int, name: str) -> None:
+        self._times, self._step, self._name = times, step, name
+
+    def __enter__(self) -> _Timed:
+        self._clock = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._times.add(self._step, **{self._name: time.perf_counter() - self._clock})
 
 
 class _Step:

@@ -55,6 +55,7 @@ def test_what_can_be_shown_is_what_the_help_lists() -> None:
 NOT_BY_ACCOUNTING = {
     "mfu": "No run",
     "scaling": "No run",
+    "stragglers": "No rank times",
     "utilisation": "No telemetry of GPUs",
     "filesystems": "No telemetry of nodes",
     "network": "No telemetry of nodes",

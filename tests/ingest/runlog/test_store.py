@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from app.cli.main import main
 from ingest.runlog import store as runlogs
+from ingest.store.clusters import LOCAL
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same, contents, trackside
 
@@ -203,7 +204,7 @@ def test_log_without_a_cluster_is_of_the_named_one_else_local(tmp_path: Path) ->
     done = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "w"), *files)
     assert done.returncode == 0, done.stderr
     assert "Next: trackside run" in done.stderr
-    assert set(contents(tmp_path / "w")["steps"]["cluster"]) == {runlogs.LOCAL}
+    assert set(contents(tmp_path / "w")["steps"]["cluster"]) == {LOCAL}
     named = trackside("ingest", "runlog", "--warehouse", str(tmp_path / "n"), "--cluster", "gamma", *files)
     assert named.returncode == 0, named.stderr
     assert set(contents(tmp_path / "n")["steps"]["cluster"]) == {"gamma"}
@@ -223,7 +224,7 @@ def test_log_of_a_job_is_of_the_only_accounted_cluster(
         reports = runlogs.ingest_files(writer, files, cluster=None, now=NOW, progress=lambda *_: None)
     job, laptop = reports
     assert laptop.parsed is not None
-    assert laptop.parsed.clusters == {runlogs.LOCAL}
+    assert laptop.parsed.clusters == {LOCAL}
     if of_job is None:
         assert "--cluster NAME" in str(job.error)
     else:

@@ -1,0 +1,136 @@
+"""The question of `trackside show` about stragglers: slow nodes, or the shape of the job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app.results.stragglers import rank_times
+from app.show.answer import Answer, Question
+from app.show.registry import question
+from app.show.sentences import counted, gpu_hours
+from metrics.stragglers.sessions import session_stragglers
+from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks
+
+if TYPE_CHECKING:
+    from app.window import Window
+    from queries.warehouse import Reader
+
+_QUERIES: Final = ("rank_steps",)
+
+_ABOUT: Final = (
+    "A rank is compared with the middle rank of its pipeline stage over the same steps, by seconds of computation: wall"
+    " time is equal on all ranks, which wait for each other.",
+    f"Slow is what lies beyond {IMMATERIAL - 1:.0%} and beyond what the ranks of the session differ anyway; the false"
+    f" discovery rate over all ranks is {LEVEL:.0%}.",
+    "A node is suspected where few nodes have slow ranks; another run that is slow there confirms it. What the ranks"
+    " waited is part of productive time, and added to nothing.",
+)
+
+_NONE: Final = (
+    "No rank times in this window. The recorder writes them (trackside_log.rank_times), a file per node. Load them:"
+    " trackside ingest ranks FILE..."
+)
+
+
+@question(
+    "stragglers",
+    "slow nodes, or the shape of the job",
+    help="slow nodes, or the shape of the job, and what waiting for them cost; --run R: of one run\n--by session, rank",
+    by=("session", "rank"),
+    takes=("run",),
+    position=18,
+    span="rank_steps_span",
+)
+def stragglers(source: Reader, window: Window, question: Question) -> Answer:
+    """Why sessions straggle, or each rank against its peers."""
+    times = rank_times(source, window, question.run)
+    return _by_rank(times) if question.dimension == "rank" else _by_session(times)
+
+
+def _by_session(times: pl.DataFrame) -> Answer:
+    rows = session_stragglers(times).with_columns(nodes=pl.col("nodes").list.join(" "))
+    return Answer(
+        "Sessions by what their ranks waited for the slowest",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "session": ("job", "text"),
+            "cause": ("cause", "text"),
+            "nodes": ("nodes", "text"),
+            "confirmed": ("confirmed", "text"),
+            "lost_gpu_s": ("lost GPU-h", "gpu_h"),
+            "slowdown": ("slowest / middle", "number"),
+            "explained": ("explained", "ratio"),
+            "ranks": ("ranks", "count"),
+            "intervals": ("intervals", "count"),
+            "detectable": ("detectable x", "number"),
+            "reason": ("reason", "text"),
+        },
+        headline=_headline(rows),
+        ranked=("cause", "nodes", "lost_gpu_s", "slowdown", "confirmed"),
+        explained=("explained", "detectable"),
+        queries=_QUERIES,
+        notes=_ABOUT,
+        when_empty=_NONE,
+        parts={"subject": "run_id", "value": "slowdown", "numerator": "lost_gpu_s", "denominator": "measured_gpu_s"},
+    )
+
+
+def _headline(rows: pl.DataFrame) -> str:
+    if rows.is_empty():
+        return ""
+    slow = rows.filter(pl.col("cause") == "node")
+    shaped = rows.filter(pl.col("cause") == "job_shape")
+    parts = []
+    if slow.height:
+        first = slow.row(0, named=True)
+        sure = "confirmed by another run" if first["confirmed"] else "suspected"
+        parts.append(
+            f"{counted(slow.height, 'session')} waited for a slow node: {first['nodes']} ({sure}) cost"
+            f" {gpu_hours(first['lost_gpu_s'])}"
+        )
+    if shaped.height:
+        parts.append(
+            f"{counted(shaped.height, 'session')} by the shape of the job:"
+            f" {gpu_hours(float(shaped['lost_gpu_s'].sum()))}"
+        )
+    if not parts:
+        return f"No node is slow in {counted(rows.height, 'session')} with rank times."
+    return "; ".join(parts) + "."
+
+
+def _by_rank(times: pl.DataFrame) -> Answer:
+    rows = slow_ranks(times)
+    flagged = rows.filter(pl.col("slow").fill_null(value=False))
+    return Answer(
+        "Ranks against the middle rank of their stage",
+        rows,
+        {
+            "run_id": ("run", "text"),
+            "session": ("job", "text"),
+            "rank": ("rank", "count"),
+            "node": ("node", "text"),
+            "stage": ("stage", "count"),
+            "slow": ("slow", "text"),
+            "ratio": ("ratio", "number"),
+            "since_step": ("since step", "count"),
+            "ratio_since": ("ratio since", "number"),
+            "intervals": ("intervals", "count"),
+            "immaterial": ("tested against", "number"),
+            "detectable": ("detectable x", "number"),
+            "p_value": ("p", "number"),
+            "q_value": ("q", "number"),
+        },
+        headline=f"{len(flagged):,} of {counted(rows.height, 'rank')} compute longer than their peers."
+        if rows.height
+        else "",
+        ranked=("node", "slow", "ratio", "since_step", "ratio_since"),
+        explained=("p_value", "q_value", "immaterial", "detectable"),
+        queries=_QUERIES,
+        notes=_ABOUT,
+        when_empty=_NONE,
+        worth_showing=pl.col("slow").fill_null(value=False) | (pl.col("ratio") >= pl.col("immaterial")),
+        parts={"subject": "rank", "value": "ratio", "p_value": "p_value", "n": "intervals"},
+    )
