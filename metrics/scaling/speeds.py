@@ -9,6 +9,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import FLOP, exact_sum
+from metrics.mfu.peaks import gpu_of
 from metrics.scaling.estimate import Estimate, estimate
 
 if TYPE_CHECKING:
@@ -95,12 +96,13 @@ def _labels(steps: pl.DataFrame) -> pl.DataFrame:
 def _label(facts: Mapping[str, Any]) -> str:
     """A recipe in a few words.
 
-    >>> _label({"recipe": None, "params": 8.03e9, "seq_len": 8192, "gpu_model": "H100", "dtype": "bf16"})
-    '8.03B, sequence 8192, H100, bf16'
+    >>> _label({"recipe": None, "params": 8.03e9, "seq_len": 8192, "gpu_model": "NVIDIA H200", "dtype": "bf16"})
+    '8.03B, seq 8192, H200, bf16'
     """
     sizes = f"{facts['params'] / 1e9:.3g}B" if facts["params"] else "unknown size"
-    parts = [facts["recipe"] or sizes, f"sequence {facts['seq_len']}" if facts["seq_len"] else None]
-    return ", ".join(str(part) for part in (*parts, facts["gpu_model"], facts["dtype"]) if part)
+    parts = [facts["recipe"] or sizes, f"seq {facts['seq_len']}" if facts["seq_len"] else None]
+    gpu = gpu_of(facts["gpu_model"])
+    return ", ".join(part for part in (*parts, gpu.name if gpu else facts["gpu_model"], facts["dtype"]) if part)
 
 
 # Sizes --------------------------------------------------------------------------------------------------------------

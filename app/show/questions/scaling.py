@@ -133,15 +133,17 @@ _ABOUT: Final = (
 
 def _bookkeeping(rows: pl.DataFrame) -> Iterator[str]:
     """What the batch grew by, and what the learning rate did: stated, not judged."""
-    for _, recipe in rows.group_by("cluster", "recipe", maintain_order=True):
+    several = rows["recipe"].n_unique() > 1
+    for (_, name), recipe in rows.group_by("cluster", "recipe", maintain_order=True):
         last = recipe.row(-1, named=True)
         factor, rate = last["batch_factor"], last["learning_rate_factor"]
         if recipe.height < 2 or factor is None:
             continue
         known = "is unknown" if rate is None else f"x{rate:.3g}"
         few, many = recipe["n_gpus"][0], last["n_gpus"]
+        of = f"{name}: from" if several else "From"
         yield (
-            f"From {few:,.0f} to {many:,.0f} GPUs the global batch is x{factor:.3g}, the learning rate {known} "
+            f"{of} {few:,.0f} to {many:,.0f} GPUs the global batch is x{factor:.3g}, the learning rate {known} "
             f"(linear-scaling rule: x{factor:.3g})."
         )
 
