@@ -261,6 +261,16 @@ def rejected_names(names: Names) -> bytes:
     return encode({"type": "rejected", "reason": reason, "raw": ", ".join(names.unknown())})
 
 
+def tokens_of_step(facts: Mapping[str, Any]) -> float | None:
+    """Tokens of a step by the facts of a `run` line: samples by their length; None where one is unknown.
+
+    >>> tokens_of_step({"global_batch": 16, "seq_len": 128})
+    2048.0
+    """
+    batch, length = as_number(facts.get("global_batch")), as_number(facts.get("seq_len"))
+    return batch * length if batch and length else None
+
+
 def encode(line: Mapping[str, Any]) -> bytes:
     """A line of a run log; unknown values are left out."""
     return msgspec.json.encode({name: value for name, value in line.items() if value is not None}) + b"\n"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ingest.errors import InputError
 from ingest.runlog.binary import BAD_MESSAGE, Damage, WireError, rejected
 from ingest.runlog.facts import recorded
-from ingest.runlog.series import KEYS, Names, Point, StepLines, encode, point, rejected_names
+from ingest.runlog.series import KEYS, Names, Point, StepLines, encode, point, rejected_names, tokens_of_step
 from ingest.runlog.tensorboard.framing import HEAD, length_of, records
 from ingest.runlog.tensorboard.messages import event
 
@@ -76,7 +76,7 @@ class _Log:
         self._path = name
         self._facts = facts
         self._names = Names(facts)
-        self._steps = StepLines()
+        self._steps = StepLines(tokens_of_step(facts))
         self._model: dict[str, Any] = {}
         self._begin: float | None = None
         self._open: tuple[int, float, dict[str, float]] | None = None

@@ -20,7 +20,7 @@ import msgspec
 from ingest.errors import InputError
 from ingest.runlog.binary import BAD_MESSAGE, Damage, WireError, rejected
 from ingest.runlog.facts import recorded
-from ingest.runlog.series import KEYS, Names, Point, StepLines, as_number, encode, point, rejected_names
+from ingest.runlog.series import KEYS, Names, Point, StepLines, as_number, encode, point, rejected_names, tokens_of_step
 from ingest.runlog.wandb import messages, metadata
 from ingest.runlog.wandb.framing import Record, records
 
@@ -99,6 +99,8 @@ class _Run:
     def flush(self) -> Iterator[bytes]:
         """The lines that can be passed on; the `run` line first."""
         pending, self.pending = self.pending, []
+        if not self.known:
+            self._steps.tokens = tokens_of_step({**self._facts, **recorded(self._run.config)})
         lines = [line for each in pending for line in ([each] if isinstance(each, bytes) else self._steps.of(each))]
         if not self.known:
             yield self._run_line()

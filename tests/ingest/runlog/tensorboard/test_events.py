@@ -45,6 +45,11 @@ def test_what_no_event_file_records_is_stated() -> None:
     assert session["node"] == "n1"
 
 
+def test_a_batch_and_a_length_give_the_tokens_of_a_step() -> None:
+    assert set(parsed(SECOND, NAME).frames["steps"]["tokens"]) == {None}
+    assert set(parsed(SECOND, NAME, global_batch=16, seq_len=128).frames["steps"]["tokens"]) == {2048}
+
+
 def test_a_cut_record_is_refused_and_the_rest_is_read() -> None:
     result = parsed(SECOND[:-20], NAME)
     assert result.rejects["reason"].to_list() == [CUT]

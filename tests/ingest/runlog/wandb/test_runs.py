@@ -190,7 +190,8 @@ def test_a_log_without_a_known_name_is_counted_with_its_names() -> None:
     assert result.rejects.select("reason", "raw").rows() == [
         ("no value in it is known to be one of a training step; name it: --set loss_key=NAME", "my_nll")
     ]
-    assert parsed(written(record), "a.wandb", loss_key="my_nll").frames["steps"]["loss"].to_list() == [1.5]
+    steps = parsed(written(record), "a.wandb", loss_key="my_nll", global_batch=16, seq_len=128).frames["steps"]
+    assert steps.select("loss", "tokens").rows() == [(1.5, 2048)]
 
 
 @pytest.mark.parametrize(
