@@ -50,7 +50,7 @@ endif
 fuzz: setup       ## all properties with new random examples: MINUTES=10, TARGETS="slurm gate ...", SEED=, JOBS=
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(TARGETS)
 
-bench: setup      ## benchmarks: ratios against a baseline in the same run; QUICK=1 for a small form
+bench: setup      ## benchmarks: ratios against a baseline in the same run; QUICK=1 for a small form, ONLY=engine for a part, YEAR=1
 	$(BIN)/python -m tests.bench
 
 lock:             ## renew requirements.lock (needs uv)
