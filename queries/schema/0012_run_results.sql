@@ -10,6 +10,7 @@ CREATE TABLE run_results (
     window_from         TIMESTAMPTZ NOT NULL,  -- from
     window_until        TIMESTAMPTZ NOT NULL,  -- to
     n_attempts          BIGINT,                -- attempts; null: the run neither held GPUs nor waited for them
+    allocated_gpu_s     DOUBLE,                -- GPU-seconds scheduled; null for those that an earlier version stored
     wall_gpu_s          DOUBLE,                -- GPU-seconds queued and scheduled
     after_start_gpu_s   DOUBLE,                -- ... without the first wait
     productive_gpu_s    DOUBLE,                -- GPU-seconds that trained

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
@@ -10,6 +11,7 @@ from dash import html
 
 from app.explorer import components
 from app.explorer.page import Data, Page
+from app.results.stored import stored_rows
 from app.show.answer import Question
 from app.show.questions.runs import runs as runs_answer
 
@@ -23,31 +25,67 @@ if TYPE_CHECKING:
 FILTERS = ("user", "account", "partition", "state")
 """Columns that can be narrowed to one value."""
 
-
-def gather(source: Reader, window: Window) -> pl.DataFrame:
-    """The rows of `trackside show runs`."""
-    return runs_answer(source, window, Question()).rows
+Wanted: TypeAlias = "tuple[tuple[str, str], ...]"
+"""What a run has to match: `text` in its id, name or user, and a value of each of `FILTERS`; empty: any."""
 
 
-def narrowed(rows: pl.DataFrame, view: View) -> pl.DataFrame:
-    """Rows that match the address: text in name or id, one user, account, partition or state."""
-    shown = rows
-    if text := view.get("q"):
+@dataclass(frozen=True)
+class Listed:
+    """What the page shows of a window's runs.
+
+    Attributes:
+        rows: of `trackside show runs` that match: the first `components.ROWS_SHOWN`.
+        matching: how many runs match.
+        total: how many runs there are.
+        choices: the values of each of `FILTERS`.
+    """
+
+    rows: pl.DataFrame
+    matching: int
+    total: int
+    choices: dict[str, frozenset[str]]
+
+
+def gather(source: Reader, window: Window, wanted: Wanted) -> Listed:
+    """The runs of a window that match: those of all the data as they are stored, those of another window computed."""
+    whole = source.query("computed", cluster=window.cluster).select("since", "until").rows()
+    if whole == [(window.since, window.until)] and stored_rows(source, window, ()) is not None:
+        return _stored(source, window, wanted)
+    return listed(runs_answer(source, window, Question()).rows, wanted)
+
+
+def _stored(source: Reader, window: Window, wanted: Wanted) -> Listed:
+    rows = source.query("listed_runs", **window.parameters, **dict(wanted), most=components.ROWS_SHOWN)
+    values = source.query("run_choices", **window.parameters)
+    choices = {name: frozenset(values.filter(pl.col("name") == name)["value"].drop_nulls()) for name in FILTERS}
+    total = values.filter(pl.col("name") == FILTERS[0])["runs"].sum()
+    return Listed(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, choices)
+
+
+def listed(rows: pl.DataFrame, wanted: Wanted) -> Listed:
+    """The rows of `trackside show runs` that match."""
+    values, shown = dict(wanted), rows
+    if text := values.pop("text"):
         matches = [
-            pl.col(name).fill_null("").str.to_lowercase().str.contains(text.lower(), literal=True)
+            pl.col(name).fill_null("").str.to_lowercase().str.contains(text, literal=True)
             for name in ("run_id", "name", "user")
         ]
         shown = shown.filter(pl.any_horizontal(matches))
-    for name in FILTERS:
-        if value := view.get(name):
+    for name, value in values.items():
+        if value:
             shown = shown.filter(pl.col(name) == value)
-    return shown
+    choices = {name: frozenset(map(str, rows[name].drop_nulls().unique())) for name in FILTERS}
+    return Listed(shown.head(components.ROWS_SHOWN), shown.height, rows.height, choices)
 
 
-def layout(rows: pl.DataFrame, view: View) -> Component:
+def wanted_by(view: View) -> Wanted:
+    """What the address asks for."""
+    return (("text", view.get("q").lower()), *((name, view.get(name)) for name in FILTERS))
+
+
+def layout(result: Listed, view: View) -> Component:
     """The page."""
-    shown = narrowed(rows, view)
-    linked = shown.head(components.ROWS_SHOWN).with_columns(
+    linked = result.rows.with_columns(
         href=pl.col("run_id").map_elements(lambda run: view.link("/run", id=run), return_dtype=pl.String)
     )
     search = dmc.TextInput(
@@ -63,7 +101,7 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
         dmc.Select(
             id={"type": "filter", "name": name},
             label=name.capitalize(),
-            data=sorted({str(value) for value in rows[name].drop_nulls().unique()} | ({view.get(name)} - {""})),
+            data=sorted(result.choices[name] | ({view.get(name)} - {""})),
             value=view.get(name) or None,
             clearable=True,
             searchable=True,
@@ -77,7 +115,9 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
             html.H1("Runs"),
             html.Div([search, *choices], className="filters"),
             components.panel(
-                f"{shown.height:,} of {rows.height:,} runs" if shown.height != rows.height else f"{rows.height:,} runs",
+                f"{result.matching:,} of {result.total:,} runs"
+                if result.matching != result.total
+                else f"{result.total:,} runs",
                 components.grid(
                     linked,
                     [
@@ -94,7 +134,7 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
                         components.column("ettr_high", "at most", "ratio", width=84, minWidth=80),
                     ],
                     name="runs",
-                    total=shown.height,
+                    total=result.matching,
                     height=640,
                     empty="No run matches. Clear a filter, or take a longer period.",
                 ),
@@ -106,8 +146,8 @@ def layout(rows: pl.DataFrame, view: View) -> Component:
     )
 
 
-def _gather(data: Data, view: View) -> pl.DataFrame:
-    return data.answers.ask(gather, view.window)
+def _gather(data: Data, view: View) -> Listed:
+    return data.answers.ask(gather, view.window, wanted_by(view))
 
 
 PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20)

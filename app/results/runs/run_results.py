@@ -21,6 +21,7 @@ RUN_RESULTS: Final[frames.Schema] = {
     "window_from": frames.TIME,
     "window_until": frames.TIME,
     "n_attempts": frames.COUNT,
+    "allocated_gpu_s": frames.NUMBER,
     "wall_gpu_s": frames.NUMBER,
     "after_start_gpu_s": frames.NUMBER,
     "productive_gpu_s": frames.NUMBER,
@@ -52,6 +53,7 @@ def run_result_rows(by_run: pl.DataFrame, expected: pl.DataFrame, jobs: JobAccou
         window: of all of them.
     """
     measured = by_run.with_columns(
+        allocated_gpu_s="allocated",
         productive_gpu_s="productive",
         saved_gpu_s=FORMS["ettr_with_checkpoint_writes"][0],
     )

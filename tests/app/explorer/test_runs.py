@@ -7,15 +7,21 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from plotly.utils import PlotlyJSONEncoder  # type: ignore[import-untyped]  # it ships no types
+from polars.testing import assert_frame_equal
 
 from app.explorer import components
 from app.explorer.filters import ClusterState, Situation, View
 from app.explorer.pages import runs
+from app.show.answer import Question
+from app.show.questions.runs import runs as runs_of
 from app.window import Window
+from queries.warehouse import open_reader
+from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 COUNT = components.ROWS_SHOWN + 300
@@ -44,7 +50,7 @@ def test_links_are_made_of_the_rows_shown_only(monkeypatch: pytest.MonkeyPatch) 
         return link(self, path, **params)
 
     monkeypatch.setattr(View, "link", counted)
-    page = json.dumps(runs.layout(rows(), view()), cls=PlotlyJSONEncoder)
+    page = json.dumps(runs.layout(runs.listed(rows(), runs.wanted_by(view())), view()), cls=PlotlyJSONEncoder)
     assert made.count("/run") == components.ROWS_SHOWN
     assert f"The first {components.ROWS_SHOWN:,} of {COUNT:,} rows." in page
     assert f"{COUNT:,} runs" in page
@@ -52,6 +58,31 @@ def test_links_are_made_of_the_rows_shown_only(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_filter_finds_a_run_beyond_the_rows_shown() -> None:
     last = str(COUNT - 1)
-    page = json.dumps(runs.layout(rows(), view(q=last)), cls=PlotlyJSONEncoder)
+    page = json.dumps(
+        runs.layout(runs.listed(rows(), runs.wanted_by(view(q=last))), view(q=last)), cls=PlotlyJSONEncoder
+    )
     assert f"id={last}" in page
     assert f"1 of {COUNT:,} runs" in page
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return from_accounting(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"q": "TRAIN"}, {"user": "user1", "state": "FAILED"}, {"state": "COMPLETED"}, {"q": "nothing"}]
+)
+def test_stored_list_equals_the_computed_one(computed: Path, params: dict[str, str]) -> None:
+    with open_reader(computed) as reader:
+        known = reader.query("computed", cluster="tiny").row(0, named=True)
+        window, wanted = Window("tiny", known["since"], known["until"]), runs.wanted_by(view(**params))
+        stored = runs.gather(reader, window, wanted)
+        answer = runs.listed(runs_of(reader, window, Question()).rows, wanted)
+        columns = list(stored.rows.columns)
+        assert_frame_equal(stored.rows, answer.rows.select(columns), check_exact=True)
+        assert (stored.matching, stored.total, stored.choices) == (answer.matching, answer.total, answer.choices)
+        assert stored.total > 50
+        assert "ettr_low" in columns
+        half = Window("tiny", known["since"], known["since"] + (known["until"] - known["since"]) / 2)
+        assert runs.gather(reader, half, wanted).total < stored.total
