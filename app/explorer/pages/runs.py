@@ -58,7 +58,7 @@ def _stored(source: Reader, window: Window, wanted: Wanted) -> Listed:
     rows = source.query("listed_runs", **window.parameters, **dict(wanted), most=components.ROWS_SHOWN)
     values = source.query("run_choices", **window.parameters)
     choices = {name: frozenset(values.filter(pl.col("name") == name)["value"].drop_nulls()) for name in FILTERS}
-    total = values.filter(pl.col("name") == FILTERS[0])["runs"].sum()
+    total = sum(values.filter(pl.col("name") == FILTERS[0])["runs"].to_list())
     return Listed(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, choices)
 
 
