@@ -5,7 +5,7 @@ work       what people want from them
 trace      what goes on inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
-slurm_text, slurm_admin, telemetry, node_telemetry, run_logs   the same history as the sources report it
+slurm_text, slurm_admin, telemetry, node_telemetry, health, run_logs   the same history as the sources report it
 truth      the truth in numbers
 files      which files of a folder are a simulation's
 """
@@ -29,10 +29,10 @@ SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "confi
 SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
 """What is around the jobs, as of the end of the simulated time. Most of these texts do not have that time."""
 
-TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om", "node_hours.parquet", "node_exporter.om")
+TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om", "node_hours.parquet", "node_exporter.om", "health.parquet")
 TRUTH_FILES = (
     "truth.json",
-    *(f"truth/{name}.parquet" for name in ("intervals", "attempts", "failures", "restarts", "runs")),
+    *(f"truth/{name}.parquet" for name in ("intervals", "attempts", "failures", "restarts", "runs", "health")),
 )
 
 
@@ -44,7 +44,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     Raises:
         UsageError: there are other files in the way.
     """
-    from app.demo.simulate import node_telemetry, run_logs, slurm_admin, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
+    from app.demo.simulate import health, node_telemetry, run_logs, slurm_admin, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
     from app.demo.simulate.plan import plan  # noqa: PLC0415 - as above
     from app.demo.simulate.scheduler import play  # noqa: PLC0415 - as above
     from app.demo.simulate.world import World  # noqa: PLC0415 - as above
@@ -76,6 +76,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     (sources / "dcgm.om").write_text(telemetry.openmetrics(world), encoding="utf-8")
     node_telemetry.node_hours(world).write_parquet(sources / "node_hours.parquet", compression="zstd")
     (sources / "node_exporter.om").write_text(node_telemetry.openmetrics(world), encoding="utf-8")
+    health.readings(world).write_parquet(sources / "health.parquet", compression="zstd")
     report("writing what the training loops would log")
     run_logs.write_run_logs(world, sources / "runs")
     report("writing the truth")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from app.demo.simulate.health import SAMPLE_S, xid_gauge
 from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, HOUR_S, Failure
 from app.demo.simulate.run_logs import GPU_MODEL
 from ingest.tables import WHOLE, Schema
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from app.demo.simulate.world import World
 
 HOUR_MS = HOUR_S * 1000
-SAMPLE_S = 15
 RAW_NODES = 8
 RAW_HOURS = 2
 CLOCK_HZ = 1.755e9
@@ -233,16 +233,13 @@ def _samples(
     for gpu in range(GPUS_PER_NODE):
         busy, held, level = doing[gpu]
         wobble = chance.normal(1, 0.03, times.size)
-        xid = np.zeros(times.size)
-        if what.failure is not None and (what.failure.node, what.failure.gpu) == (node, gpu):
-            xid[times >= what.failure.at] = what.failure.xid or 0
         columns = {
             "DCGM_FI_DEV_GPU_UTIL": np.where(busy, (98 * wobble).clip(90, 100), 0).round(),
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE": np.where(busy, (0.96 * wobble).clip(0.85, 1), 0).round(3),
             "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": (level * wobble).round(3),
             "DCGM_FI_DEV_POWER_USAGE": np.where(busy, 660 * wobble, np.where(held, 125, 72) * wobble).round(1),
             "DCGM_FI_DEV_FB_USED": np.where(held, 71_000, 4),
-            "DCGM_FI_DEV_XID_ERRORS": xid,
+            "DCGM_FI_DEV_XID_ERRORS": xid_gauge(world, node, gpu, times),
         }
         for name, column in columns.items():
             samples[name, gpu] = list(zip(times[observed].tolist(), column[observed].tolist(), strict=True))

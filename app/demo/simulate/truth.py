@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from app.demo.simulate.health import event_rows
 from app.demo.simulate.plan import BEGIN, CLUSTER, DAY_S
 from app.demo.simulate.telemetry import silent_nodes, without_evidence
 from app.demo.simulate.work import PEAK_FLOPS
@@ -34,6 +35,7 @@ def write_truth(world: World, folder: Path) -> None:
     failure_rows(world).write_parquet(tables / "failures.parquet")
     restart_rows(world).write_parquet(tables / "restarts.parquet")
     run_rows(world, attempts).write_parquet(tables / "runs.parquet")
+    event_rows(world).write_parquet(tables / "health.parquet")
     text = as_json(summary(world, attempts), indent=2) + "\n"
     (folder / "truth.json").write_text(text, encoding="utf-8")
 
@@ -222,6 +224,7 @@ def summary(world: World, attempts: pl.DataFrame) -> dict[str, Any]:
             {"node": settings.name(s.node), "since": s.begin, "until": s.end, "factor": s.factor}
             for s in history.plan.slow
         ],
+        "health_events": dict(event_rows(world).filter("observed")["why"].value_counts().sort("why").iter_rows()),
         "without_exporter": [settings.name(node) for node in silent_nodes(world)],
         "maintenance": [
             {"nodes": [settings.name(node) for node in w.nodes], "since": w.begin, "until": w.end}

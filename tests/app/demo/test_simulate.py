@@ -26,6 +26,7 @@ from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
+from ingest.tables import TIME
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 
@@ -232,11 +233,12 @@ def test_telemetry_equals_gpu_activity_where_it_is_observed(made: Made) -> None:
 def test_raw_samples_show_the_fault_among_them(made: Made) -> None:
     fault = watched(made.world).failure
     assert fault is not None
-    result = made.table("health_events").filter(pl.col("kind") == "xid")
-    assert result.height == 1
-    row = result.row(0, named=True)
-    assert (row["node"], row["gpu"], row["code"]) == (SMALL.name(fault.node), str(fault.gpu), str(fault.xid))
-    assert 0 <= row["ts"].timestamp() - fault.at <= 15
+    of_it = (pl.col("node") == SMALL.name(fault.node)) & (pl.col("gpu") == str(fault.gpu))
+    lines = (made.folder / "sources/dcgm.om").read_text().splitlines()
+    series = f'gpu="{fault.gpu}"', f'Hostname="{SMALL.name(fault.node)}"', f"}} {fault.xid} "
+    assert any(line.startswith("DCGM_FI_DEV_XID_ERRORS") and all(part in line for part in series) for line in lines)
+    rows = made.table("health_events").filter(of_it, pl.col("kind") == "xid", pl.col("code") == str(fault.xid))
+    assert any(0 <= moment.timestamp() - fault.at < 15 for moment in rows["ts"])
 
 
 # --- what Trackside finds ----------------------------------------------------------------------------------
@@ -256,6 +258,32 @@ def test_attempts_are_on_the_nodes_where_they_ran(made: Made) -> None:
     true = made.truth("attempts").explode("nodes").drop_nulls("nodes").select("job_id", "submitted", "nodes")
     result = made.table("attempt_nodes").select("job_id", seconds("submitted_at"), "node")
     assert sorted(result.rows()) == sorted(true.rows())
+
+
+def test_health_events_are_the_truth(made: Made) -> None:
+    """Both ways: each event that an exporter could show is reported, once, at its first reading, and no other is."""
+    true = made.truth("health")
+    assert set(true["why"]) == {"failure", "precursor", "program", "straggler"}
+    assert not true["observed"].all()
+    key = ["at", "node", "gpu", "kind", "code"]
+    result = made.table("health_events").filter(pl.col("kind") != "ib").with_columns(at=seconds("ts"))
+    assert result.select(key).sort(key).rows() == true.filter("observed").select(key).sort(key).rows()
+
+
+def test_health_is_known_of_the_whole_time(made: Made) -> None:
+    with open_reader(made.warehouse) as reader:
+        row = reader.query("coverage", cluster=CLUSTER, source="prometheus.health")
+    assert (row["started_at"].min().timestamp(), row["ended_at"].max().timestamp()) == (BEGIN, SMALL.end)  # type: ignore[union-attr]  # polars types min() broadly
+
+
+def test_no_program_or_straggler_is_taken_for_a_failing_node(made: Made) -> None:
+    harmless = made.truth("health").filter(pl.col("why").is_in(["program", "straggler", "precursor"]))
+    severities = made.table("health_events").join(
+        harmless.select("node", "gpu", "kind", "code", ts=pl.from_epoch("at").dt.replace_time_zone("UTC").cast(TIME)),
+        on=["node", "gpu", "kind", "code", "ts"],
+    )["severity"]
+    assert severities.len() > 3
+    assert "critical" not in set(severities)
 
 
 def test_runs_are_the_truth(made: Made) -> None:
