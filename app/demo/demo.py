@@ -11,7 +11,9 @@ A step that is done is not done again: after an interruption the demo goes on wh
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.metadata
+import itertools
 import json
 import shutil
 import sys
@@ -29,7 +31,15 @@ from app.claims.file import read_claims
 from app.claims.printed import verdict_lines
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
-from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate
+from app.demo.simulate import (
+    MANIFEST,
+    SLURM_FILES,
+    SNAPSHOT_FILES,
+    STAGES,
+    TELEMETRY_FILES,
+    Settings,
+    simulate,
+)
 from app.demo.simulate.plan import CLUSTER
 from app.errors import UsageError
 from app.json_text import as_json
@@ -62,11 +72,14 @@ MARKER = ".trackside-demo"
 OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana")
 """What a demo puts into its folder, and may delete there."""
 
-NEEDS = "The demo needs about two minutes on two free cores, 5 GB of memory and 0.5 GB of disk."
+NEEDS = "The demo needs about two minutes on two free cores, 2.5 GB of memory and 0.5 GB of disk."
 """What it needs with its usual size."""
 
 PERIOD = "2026-10"
 """The period of the report."""
+
+STRAGGLING = "pretrain-70b"
+"""A run that every simulation has; of the usual size it has a slow node among its own for five days."""
 
 
 def serve(folder: Path, settings: config.Config, address: tuple[str, int]) -> None:
@@ -257,7 +270,8 @@ def _needs(made: Folder, steps: Sequence[_Step]) -> str:
 
 
 def _simulate(made: Folder, report_progress: ReportProgress) -> str:
-    world = simulate(made.simulated, made.path, report=lambda what: report_progress(what, 0, 1))
+    done = itertools.count()
+    world = simulate(made.simulated, made.path, report=lambda what: report_progress(what, next(done), STAGES))
     return f"{made.simulated.gpus:,} GPUs, {made.simulated.days} days, {len(world.attempts):,} attempts"
 
 
@@ -315,6 +329,7 @@ def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
     began = clock.now()
     with progress(step.title, quiet=quiet) as report_progress:
         result = step.work(report_progress)
+    gc.collect()  # what a step leaves behind in cycles would wait for long, and add to the memory of the next ones
     made.done.append(step.name)
     made.save()
     if not quiet:
@@ -413,7 +428,8 @@ def _places(folder: Path) -> Iterator[str]:
     yield f"The boards:  {folder / 'grafana'}   (import them into Grafana)"
     yield f"The sources: {folder / 'sources'}   and the truth behind them: {folder / 'truth.json'}"
     yield f"Ask it more: {_command()} show lost --warehouse {warehouse}"
-    yield f"             {_command()} show nodes --warehouse {warehouse}"
+    yield f"             {_command()} show health --by kind --warehouse {warehouse}"
+    yield f"             {_command()} run {STRAGGLING} --warehouse {warehouse}"
 
 
 def _command() -> str:

@@ -30,6 +30,9 @@ SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.t
 """What is around the jobs, as of the end of the simulated time. Most of these texts do not have that time."""
 
 TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om", "node_hours.parquet", "node_exporter.om", "health.parquet")
+STAGES = 5
+"""How often a simulation reports what it is doing."""
+
 TRUTH_FILES = (
     "truth.json",
     *(f"truth/{name}.parquet" for name in ("intervals", "attempts", "failures", "restarts", "runs", "health")),
@@ -39,7 +42,7 @@ TRUTH_FILES = (
 def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] = lambda _: None) -> World:
     """Make a cluster, and write its sources and its truth below a folder; the same settings give the same files.
 
-    What an earlier simulation made in the folder goes first.
+    `report` receives what is being done, `STAGES` times. What an earlier simulation made in the folder goes first.
 
     Raises:
         UsageError: there are other files in the way.

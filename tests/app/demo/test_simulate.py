@@ -15,7 +15,16 @@ from app.claims.file import read_claims
 from app.claims.verify import verify
 from app.compute import pipeline as computing
 from app.config import settings as config
-from app.demo.simulate import MANIFEST, SLURM_FILES, SNAPSHOT_FILES, TELEMETRY_FILES, Settings, simulate, truth
+from app.demo.simulate import (
+    MANIFEST,
+    SLURM_FILES,
+    SNAPSHOT_FILES,
+    STAGES,
+    TELEMETRY_FILES,
+    Settings,
+    simulate,
+    truth,
+)
 from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
 from app.demo.simulate.telemetry import silent_nodes, watched
 from app.demo.simulate.truth import ALLOCATED
@@ -60,10 +69,14 @@ class Made:
             return reader.table(name)
 
 
+REPORTED: list[str] = []
+"""What the simulation of the fixture reported."""
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("small")
-    world = simulate(SMALL, folder)
+    world = simulate(SMALL, folder, report=REPORTED.append)
     return Made(world, folder, read(folder))
 
 
@@ -106,6 +119,11 @@ def test_simulation_is_reproducible_by_seed(made: Made, tmp_path: Path) -> None:
 def digests(folder: Path) -> dict[str, str]:
     files = [path for path in folder.rglob("*") if path.is_file() and "warehouse" not in path.parts]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.usefixtures("made")
+def test_simulation_reports_each_stage_once() -> None:
+    assert len(set(REPORTED)) == len(REPORTED) == STAGES
 
 
 def test_the_categories_add_up_to_the_capacity_exactly(made: Made) -> None:
@@ -284,6 +302,20 @@ def test_no_program_or_straggler_is_taken_for_a_failing_node(made: Made) -> None
     )["severity"]
     assert severities.len() > 3
     assert "critical" not in set(severities)
+
+
+def test_straggler_is_suspected_on_a_slow_day_of_a_run(made: Made) -> None:
+    """The run logs show the slow steps, and the heat of the node that made them is an incident of the run."""
+    slow_nodes = {SMALL.name(slow.node) for slow in made.world.history.plan.slow}
+    suspected: set[str] = set()
+    with open_reader(made.warehouse) as reader:
+        for run_id in reader.table("runs")["run_id"]:
+            of_run = {"cluster": CLUSTER, "run_id": run_id}
+            days = set(reader.query("run_slow_days", **of_run)["day"])
+            incidents = reader.query("run_health", **of_run).filter(pl.col("kinds").str.contains("hw_thermal"))
+            suspected |= {node for node, at in incidents.select("node", "started_at").rows() if at.date() in days}
+    assert suspected
+    assert suspected <= slow_nodes
 
 
 def test_runs_are_the_truth(made: Made) -> None:
