@@ -11,7 +11,6 @@ A step that is done is not done again: after an interruption the demo goes on wh
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib.metadata
 import itertools
 import json
@@ -31,6 +30,7 @@ from app.claims.file import read_claims
 from app.claims.printed import verdict_lines
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
+from app.demo import apart
 from app.demo.simulate import (
     MANIFEST,
     SLURM_FILES,
@@ -75,6 +75,9 @@ OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana")
 NEEDS = "The demo needs about two minutes on two free cores, 2.5 GB of memory and 0.5 GB of disk."
 """What it needs with its usual size."""
 
+LARGE_GPU_DAYS = 10_000
+"""Steps of a larger demo run in processes of their own: libraries keep much of the memory that they have freed."""
+
 PERIOD = "2026-10"
 """The period of the report."""
 
@@ -105,7 +108,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     if needs and not quiet:
         output.echo(needs)
     for step in steps:
-        _do(step, made, quiet=quiet)
+        _do(step, made, settings, quiet=quiet)
     truth = json.loads((folder / "truth.json").read_text("utf-8"))
     with open_reader(folder / "warehouse") as reader:
         computed = reader.query("computed", cluster=CLUSTER).row(0, named=True)
@@ -320,20 +323,29 @@ def _read(reports: Sequence[Report]) -> str:
     return f"{count}, {refused:,} refused" if refused else count
 
 
-def _do(step: _Step, made: Folder, *, quiet: bool) -> None:
+def _do(step: _Step, made: Folder, settings: config.Config, *, quiet: bool) -> None:
     """Do a step, if it is not done, and write down that it is."""
     if step.name in made.done:
         if not quiet:
             output.echo(f"{step.title}: done before, kept")
         return
     began = clock.now()
-    with progress(step.title, quiet=quiet) as report_progress:
-        result = step.work(report_progress)
-    gc.collect()  # what a step leaves behind in cycles would wait for long, and add to the memory of the next ones
+    large = made.simulated.gpus * made.simulated.days > LARGE_GPU_DAYS
+    if large:
+        result = apart.called(run_step, made, settings, step.name, quiet=quiet)
+    else:
+        result = run_step(made, settings, step.name, quiet=quiet)
     made.done.append(step.name)
     made.save()
     if not quiet:
         output.echo(f"{step.title}: {result} ({(clock.now() - began).total_seconds():.1f} s)")
+
+
+def run_step(made: Folder, settings: config.Config, name: str, *, quiet: bool) -> str:
+    """The result of a step."""
+    step = next(each for each in _steps(made, settings) if each.name == name)
+    with progress(step.title, quiet=quiet) as report_progress:
+        return step.work(report_progress)
 
 
 # --- what is printed ---------------------------------------------------------------------------------------
