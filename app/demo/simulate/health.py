@@ -1,8 +1,9 @@
 """The health of the simulated cluster's hardware: what went wrong when, and what exporters report of it all the time.
 
 Some events come with a fault or precede it, others are harmless: XIDs of users' programs, rows of memory that were
-remapped in time. Readings are one in half an hour, and one in 15 s around a change; series of GPUs that never leave
-zero are left out, as they are of an export with `> 0`. What a node's memory controller reports is there of every node.
+remapped in time. The readings are those of an export that leaves out what says nothing: of a GPU one in half an hour,
+from a day before something happens to it to a day after, and one in 15 s around each change. What the memory controller
+of a node reports is there of every hour.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from app.demo.simulate.exporters import observed_at, silent_nodes
 from app.demo.simulate.plan import BEGIN, DAY_S, GPUS_PER_NODE, HOUR_S
 from ingest.tables import FLAG, TEXT, WHOLE, Schema
 
@@ -26,7 +28,10 @@ SAMPLE_S: Final = 15
 """Exporters are read at whole multiples of it."""
 
 SELDOM_S: Final = 1800
-"""How far readings lie apart while nothing changes."""
+"""How far readings of a GPU lie apart while nothing changes."""
+
+AROUND_S: Final = DAY_S
+"""How long before and after a change there are any readings of a GPU."""
 
 NEAR_S: Final = 180
 """How long before and after a change a series is read every `SAMPLE_S`."""
@@ -77,10 +82,7 @@ _RESTARTED: Final = (XID, DBE, PENDING)
 
 
 def events(world: World) -> list[Event]:
-    """Everything that happened, in order of time, but for what leaves no trace: a gauge that has the value already.
-
-    `World.health` has them.
-    """
+    """What happened to GPUs, in order of time, but for what leaves no trace: a gauge that has the value already."""
     out: dict[int, list[NodeState]] = defaultdict(list)
     for state in world.history.states:
         out[state.node].append(state)
@@ -176,14 +178,12 @@ def event_rows(world: World) -> pl.DataFrame:
             *(_read_at(each.at), world.settings.name(each.node), str(each.gpu), _KINDS[each.metric], each.code),
             *(each.why, each.job_id, _observed(world, each)),
         )
-        for each in world.health
+        for each in events(world)
     ]
     return pl.DataFrame(rows, schema=EVENTS, orient="row").sort("at", "node", "gpu", "kind", "code")
 
 
 def _observed(world: World, event: Event) -> bool:
-    from app.demo.simulate.telemetry import observed_at, silent_nodes  # noqa: PLC0415 - it reads the gauges made here
-
     at = _read_at(event.at)
     alive = bool(observed_at(world, event.node, np.array([at]))[0])
     return event.node not in silent_nodes(world) and alive and at < world.settings.end
@@ -192,9 +192,9 @@ def _observed(world: World, event: Event) -> bool:
 # --- what exporters report
 
 
-def xid_gauge(world: World, node: int, gpu: int, times: np.ndarray) -> np.ndarray:
-    """The last XID of a GPU at each time (seconds since 1970), as its gauge has it; 0 for none."""
-    mine = [each for each in world.health if (each.node, each.gpu, each.metric) == (node, gpu, XID)]
+def xid_gauge(world: World, happened: list[Event], node: int, gpu: int, times: np.ndarray) -> np.ndarray:
+    """The last XID of a GPU at each time (seconds since 1970), as its gauge has it after these events; 0 for none."""
+    mine = [each for each in happened if (each.node, each.gpu, each.metric) == (node, gpu, XID)]
     return _values(XID, mine, _returns(world, node), times)
 
 
@@ -221,23 +221,21 @@ def _values(metric: str, happened: list[Event], returns: list[int], times: np.nd
 
 def readings(world: World) -> pl.DataFrame:
     """All readings: name, labels, time and value, as people take them out of Prometheus."""
-    from app.demo.simulate.telemetry import observed_at, silent_nodes  # noqa: PLC0415 - it reads the gauges made here
-
     settings = world.settings
-    seldom = np.arange(BEGIN, settings.end + 1, SELDOM_S)
+    hours = np.arange(BEGIN, settings.end + 1, HOUR_S)
     of_series: dict[tuple[int, int, str], list[Event]] = defaultdict(list)
-    for each in world.health:
+    for each in events(world):
         of_series[each.node, each.gpu, each.metric].append(each)
     parts = [pl.DataFrame(schema=_READINGS)]
     for node in sorted(set(range(settings.n_nodes)) - set(silent_nodes(world))):
         host, returns = settings.name(node), _returns(world, node)
-        times = seldom[observed_at(world, node, seldom)]
+        times = hours[observed_at(world, node, hours)]
         parts.append(_part({"__name__": EDAC, "instance": f"{host}:9100", "controller": "0"}, times, times * 0.0))
         for (where, gpu, metric), happened in sorted(of_series.items()):
             if where != node:
                 continue
-            changes = [at for each in happened for at in (each.at, each.at + (each.lasts or 0))] + returns
-            times = _dense(seldom, changes, settings.end)
+            changes = [at for each in happened for at in (each.at, each.at + (each.lasts or 0))]
+            times = _times([*changes, *returns], changes, settings.end)
             times = times[observed_at(world, node, times)]
             uuid = f"GPU-{node + 1:08x}-0000-4000-8000-{gpu:012x}"
             labels = {"__name__": metric, "Hostname": host, "gpu": str(gpu), "UUID": uuid}
@@ -249,10 +247,11 @@ _LABELS: Final = ("__name__", "Hostname", "instance", "gpu", "UUID", "controller
 _READINGS: Final = dict.fromkeys(_LABELS, TEXT) | {"timestamp": pl.Datetime("ms", "UTC"), "value": pl.Float64()}
 
 
-def _dense(seldom: np.ndarray, changes: list[int], end: int) -> np.ndarray:
-    """Times of readings: seldom, and often around changes."""
+def _times(changes: list[int], own: list[int], end: int) -> np.ndarray:
+    """Times of readings: often around changes, and seldom around those that are the series' own."""
+    seldom = [np.arange((at - AROUND_S) // SELDOM_S * SELDOM_S, at + AROUND_S, SELDOM_S) for at in own]
     near = [np.arange(_read_at(at - NEAR_S), at + NEAR_S, SAMPLE_S) for at in changes]
-    times = np.unique(np.concatenate([seldom, *near]))
+    times = np.unique(np.concatenate([*seldom, *near]))
     return times[(times >= BEGIN) & (times <= end)]
 
 

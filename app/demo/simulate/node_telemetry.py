@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from app.demo.simulate.exporters import observed_at
 from app.demo.simulate.health import SAMPLE_S
 from app.demo.simulate.plan import BEGIN, CLUSTER, HOUR_S
-from app.demo.simulate.telemetry import attempt_intervals, grid, observed_at, spread, watched
+from app.demo.simulate.telemetry import attempt_intervals, grid, spread, watched
 from ingest.tables import NODE_HOURS, conform
 
 if TYPE_CHECKING:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from app.demo.simulate.health import SAMPLE_S, xid_gauge
+from app.demo.simulate.exporters import observed_at, silent_nodes
+from app.demo.simulate.health import SAMPLE_S, events, xid_gauge
 from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, HOUR_S, Failure
 from app.demo.simulate.run_logs import GPU_MODEL
 from ingest.tables import WHOLE, Schema
 
 if TYPE_CHECKING:
+    from app.demo.simulate.health import Event
     from app.demo.simulate.scheduler import Attempt
     from app.demo.simulate.world import World
 
@@ -29,13 +31,6 @@ CLOCK_HZ = 1.755e9
 PEAK_CLOCK_HZ = 1.83e9
 LOST_HOURS = 0.002
 """Share of node-hours whose samples never arrived."""
-
-
-def silent_nodes(world: World) -> list[int]:
-    """Nodes without an exporter: about one in forty, the last of the whole ones and one of the shared ones."""
-    settings = world.settings
-    count = max(1, settings.n_nodes // 42)
-    return [*range(settings.n_whole - count, settings.n_whole), settings.n_nodes - 1]
 
 
 @dataclass(frozen=True)
@@ -202,7 +197,8 @@ def openmetrics(world: World) -> str:
     """Samples of dcgm-exporter every 15 s as OpenMetrics text, with timestamps: what `promtool tsdb dump` gives."""
     what = watched(world)
     times = np.arange(what.begin, what.end, SAMPLE_S)
-    values = {node: _samples(world, what, node, times) for node in what.nodes}
+    happened = events(world)
+    values = {node: _samples(world, what, happened, node, times) for node in what.nodes}
     text = io.StringIO()
     for name, about in FAMILIES:
         text.write(f"# HELP {name} {about}\n# TYPE {name} gauge\n")
@@ -223,7 +219,7 @@ def _labels(node: str, gpu: int) -> str:
 
 
 def _samples(
-    world: World, what: Watched, node: int, times: np.ndarray
+    world: World, what: Watched, happened: list[Event], node: int, times: np.ndarray
 ) -> dict[tuple[str, int], list[tuple[int, float]]]:
     """All samples of a node: by metric and GPU, time and value. A dead node gives none."""
     chance = np.random.default_rng([world.settings.seed, 8, node])
@@ -239,20 +235,11 @@ def _samples(
             "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": (level * wobble).round(3),
             "DCGM_FI_DEV_POWER_USAGE": np.where(busy, 660 * wobble, np.where(held, 125, 72) * wobble).round(1),
             "DCGM_FI_DEV_FB_USED": np.where(held, 71_000, 4),
-            "DCGM_FI_DEV_XID_ERRORS": xid_gauge(world, node, gpu, times),
+            "DCGM_FI_DEV_XID_ERRORS": xid_gauge(world, happened, node, gpu, times),
         }
         for name, column in columns.items():
             samples[name, gpu] = list(zip(times[observed].tolist(), column[observed].tolist(), strict=True))
     return samples
-
-
-def observed_at(world: World, node: int, times: np.ndarray) -> np.ndarray:
-    """Whether exporters of a node answered at each time: those of a dead one do not."""
-    observed = np.ones(times.size, dtype=bool)
-    for state in world.history.states:
-        if state.node == node and state.reason == "Not responding":
-            observed &= ~((times >= state.began) & (times < (state.ended or world.settings.end)))
-    return observed
 
 
 def _doing(

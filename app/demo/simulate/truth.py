@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from app.demo.simulate.exporters import silent_nodes
 from app.demo.simulate.health import event_rows
 from app.demo.simulate.plan import BEGIN, CLUSTER, DAY_S
-from app.demo.simulate.telemetry import silent_nodes, without_evidence
+from app.demo.simulate.telemetry import without_evidence
 from app.demo.simulate.work import PEAK_FLOPS
 from app.json_text import as_json
 from ingest.tables import FLAG, TEXT, WHOLE, Schema

@@ -20,7 +20,6 @@ from ingest.tables import FLAG, TEXT, WHOLE, Schema
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from app.demo.simulate.health import Event
     from app.demo.simulate.scheduler import Attempt, History
 
 SEGMENTS: Schema = {
@@ -195,13 +194,6 @@ class World:
         summed = self.intervals.group_by("state", "category", "cause").agg(amount.alias("gpu_ms"))
         ordered = summed.sort("state", "category", "cause", nulls_last=True)
         return {(state, category, cause): gpu_ms for state, category, cause, gpu_ms in ordered.rows()}
-
-    @cached_property
-    def health(self) -> list[Event]:
-        """What happened to its GPUs, in order of time."""
-        from app.demo.simulate.health import events  # noqa: PLC0415 - it is about worlds
-
-        return events(self)
 
     @property
     def capacity_gpu_s(self) -> int:

@@ -25,8 +25,9 @@ from app.demo.simulate import (
     simulate,
     truth,
 )
+from app.demo.simulate.exporters import silent_nodes
 from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE
-from app.demo.simulate.telemetry import silent_nodes, watched
+from app.demo.simulate.telemetry import watched
 from app.demo.simulate.truth import ALLOCATED
 from app.errors import UsageError
 from app.results.headlines import headlines
