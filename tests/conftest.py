@@ -1,5 +1,6 @@
 """Fixtures of all tests, how workers share them out, and a summary of what was skipped and how to get it."""
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -37,6 +38,18 @@ def own_slurm_lab() -> Iterator[SlurmLab]:
     need("Slurm lab", missing())
     with SlurmLab() as lab:
         yield lab
+
+
+def pytest_configure() -> None:
+    """Collect no garbage while tests are collected: ten thousand of them stay, and looking for garbage among them takes
+    each worker more than two seconds."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but among what has been made since."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
