@@ -23,15 +23,21 @@ the ratio. CPU time is of the user and the system, of all threads; the load is t
 wait) when the measurement began.
 """
 
+_IN_TEXTS: Final = (
+    "Attempts are known by four texts in every join, and rows pass from the warehouse to frames and back."
+)
+
+_START: Final = "Most of it is the start of Python, polars and DuckDB: it costs nearly as much on a small warehouse."
+
 REASONS: Final = {
     "compute after a new day": (
         "The ledger is made of the changed days only, and standard windows of changed inputs only. Runs, interruptions "
         "and the whole period's numbers are still made of all attempts, so this grows with the past."
     ),
-    "compute --full": (
-        "Attempts are known by four texts in every join, and rows pass from the warehouse to frames and back."
-    ),
+    "compute --full": _IN_TEXTS,
+    "compute, all but a day": _IN_TEXTS,
     "compute, nothing new": "Nothing is read but the inputs' digest; the rest is the start of Python and DuckDB.",
+    **dict.fromkeys(("verify", "show", "status"), _START),
     "ingest": "Known rows are looked up among all rows.",
     "run log": "Each line is validated as a Python object.",
     "memory": "Frames of all attempts, of their nodes and of their runs are held at the same time.",
