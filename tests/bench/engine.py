@@ -67,6 +67,8 @@ GOALS_OF_A_YEAR: Final = (
 )
 """CPU seconds and MiB for a year of 16,384 GPUs."""
 
+WHOLE_YEAR: Final = f"goal of {NODES:,} nodes"
+
 _DONE: Final = (0, 3, 4)
 """Statuses of a verb that did its work; with 3 and 4 `verify` tells that a claim is refuted or undetermined."""
 
@@ -107,12 +109,16 @@ def bench_whole_year(folder: Path, *, part: int = 1) -> list[dict[str, Any]]:
     measured = _in_folder(folder / "year", ATTEMPTS // part, nodes, DAYS[-1])
     result = []
     for verb, (cpu_s, mib) in GOALS_OF_A_YEAR.items():
-        name = f"{verb}: a year of {nodes:,} nodes"
-        result.append(row(f"{name}, CPU", measured[verb].cpu_s, cpu_s, "goal of the whole year", 1.0))
-        memory = measured[verb].peak_mib
+        name, (own_cpu_s, memory) = f"{verb}: a year of {nodes:,} nodes", measured[verb]
+        result.append(against_goal(f"{name}, CPU", own_cpu_s, cpu_s, "s", whole=part == 1))
         if mib is not None and memory is not None:
-            result.append(row(f"{name}, memory", memory, mib, "goal of the whole year", 1.0, unit="MiB"))
+            result.append(against_goal(f"{name}, memory", memory, mib, "MiB", whole=part == 1))
     return result
+
+
+def against_goal(name: str, value: float, goal: float, unit: str, *, whole: bool) -> dict[str, Any]:
+    """A row against a goal of the whole year: a part of its nodes can miss it, and cannot hold it."""
+    return row(name, value, goal, WHOLE_YEAR, 1.0 if whole or value > goal else None, unit=unit)
 
 
 def _in_folder(folder: Path, attempts: int, nodes: int, days: int) -> dict[str, Cost]:

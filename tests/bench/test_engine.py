@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tests.bench.engine import DAY_S, after, before
+from tests.bench.engine import DAY_S, after, against_goal, before
 from tests.bench.year import year
 
 SPLIT = 4 * DAY_S
@@ -26,3 +26,12 @@ def test_past_knows_nothing_of_the_new_day() -> None:
     assert past.until == SPLIT
     for column in (past.jobs["start"], past.jobs["end"].drop_nulls(), past.downs["end"]):
         assert max(column.to_list(), default=0) < SPLIT
+
+
+def test_a_part_of_the_year_cannot_hold_its_goal() -> None:
+    holds = {
+        (value, whole): against_goal("verify", value, 2.0, "s", whole=whole)["holds"]
+        for value in (1.0, 3.0)
+        for whole in (True, False)
+    }
+    assert holds == {(1.0, True): True, (1.0, False): None, (3.0, True): False, (3.0, False): False}
