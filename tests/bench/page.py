@@ -16,8 +16,8 @@ _INTRODUCTION: Final = """\
 
 What Trackside's work costs, and how that grows. `make bench` writes this page from what it measured; `make bench
 ONLY=engine` measures a part and keeps the other results, `make bench YEAR=1` adds a year of 16,384 GPUs. How it
-measures is in [Benchmarks](benchmarks.md). A year of fewer nodes can miss the goal of the whole year and cannot hold it:
-then there is no verdict.
+measures is in [Benchmarks](benchmarks.md). A year of fewer nodes can miss the goal of the whole year and cannot hold
+it: then there is no verdict.
 
 A ratio compares two processes of the same run on the same machine, so a slow or busy machine slows both. A goal is for
 the ratio. CPU time is of the user and the system, of all threads; the load is that of the machine (tasks that run or
