@@ -26,12 +26,7 @@ Hugging Face's Trainer and Lightning need no loop of your own:
     Trainer(..., callbacks=[trackside_log.hugging_face(log)])     # transformers
     Trainer(..., callbacks=[trackside_log.lightning(log)])        # lightning, or pytorch_lightning
 
-What ranks compute, and wait for others, shows a slow one; with `all_ranks=True` each rank logs to a file of its own:
-
-    with log.step(step) as this:
-        forward_backward()
-        with this.waiting():
-            all_reduce()
+What ranks compute, and how long they wait for others, tells a slow one; every rank calls `rank_times` for that.
 
 It is made for training loops: whatever happens to the log (a full disk, a missing folder), it warns once on stderr and
 training goes on. A line is written by one system call, so a killed process leaves at most one cut line. Only rank 0
@@ -101,7 +96,6 @@ def start(
     data_parallel: int | None = None,
     context_parallel: int | None = None,
     expert_parallel: int | None = None,
-    all_ranks: bool = False,
     cluster: str | None = None,
     scheduler: str | None = None,
     job_id: str | None = None,
@@ -148,8 +142,6 @@ def start(
         data_parallel: copies of the model.
         context_parallel: GPUs that share a sequence.
         expert_parallel: GPUs that share the experts of a layer.
-        all_ranks: whether ranks above 0 log too, each to a file of its own (run.jsonl, run.rank1.jsonl, ...): of
-            interest where steps have `compute_s` and `wait_s`, which differ by rank.
         cluster: Slurm's name of the cluster (SLURM_CLUSTER_NAME).
         scheduler: what started the job: slurm (where SLURM_JOB_ID is set), kubernetes (in a pod), ...
         job_id: the scheduler's raw id (SLURM_JOB_ID).
@@ -175,7 +167,7 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
     restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
     rank = _whole(_first(told["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0
     pods = "KUBERNETES_SERVICE_HOST" in os.environ
-    log = Log(path if rank == 0 else _of_rank(path, rank) if told["all_ranks"] else None)
+    log = Log(path if rank == 0 else None)
     log.write(
         {
             "type": "run",
@@ -237,12 +229,6 @@ _IDS = (
     ("pod_uid", "POD_UID"),
 )
 """Ids of W&B and Kubernetes (the downward API's usual names), with the variables that they come from."""
-
-
-def _of_rank(path: str | os.PathLike[str], rank: int) -> str:
-    """The log of another rank: beside that of rank 0."""
-    root, ending = os.path.splitext(os.fspath(path))  # noqa: PTH122 - paths may be text only
-    return root + ".rank" + str(rank) + ending
 
 
 _CUT = "a line was cut; is the disk full?"
@@ -336,22 +322,19 @@ class Log:
         """Time one training step: `with log.step(17, tokens=1048576):`. If its body raises, the step is not logged."""
         return _Step(self, step, tokens, loss)
 
-    def record_step(  # noqa: PLR0917 - called for each step: names would cost time
+    def record_step(
         self,
         step: int,
         begin: float,
         duration_s: float | None = None,
         tokens: float | None = None,
         loss: float | None = None,
-        compute_s: float | None = None,
-        wait_s: float | None = None,
     ) -> None:
         """Log a step that you timed yourself; `begin` is in seconds since 1970 (time.time()).
 
-        Of its duration, `compute_s` is what this rank computed, and `wait_s` what it waited for others. Plain values
-        are written fast: the text of a float costs most, and has the digits that it needs.
+        Plain values are written fast: the text of a float costs most, and has the digits that it needs.
         """
-        plain = compute_s is None and wait_s is None and type(step) is int and (tokens is None or type(tokens) is int)
+        plain = type(step) is int and (tokens is None or type(tokens) is int)
         if plain and type(begin) is float and type(duration_s) is float and 1.0 <= begin < 1e15 > duration_s >= 0.0:
             at = f"{int(begin * 1e6 + 0.5)}"
             number = f"{loss:.9g}" if type(loss) is float and loss - loss == 0.0 else _json(_number(loss))
@@ -374,17 +357,16 @@ class Log:
         if whole is None or began is None:
             self._warn(f"step {_safe(step)} that began at {_safe(begin)}: a whole number and a time are needed")
             return
-        line: dict[str, object] = {
-            "type": "step",
-            "step": whole,
-            "t": round(began, 6),
-            "duration_s": _second(duration_s),
-            "tokens": _number(tokens),
-            "loss": _number(loss),
-        }
-        if compute_s is not None or wait_s is not None:
-            line.update(compute_s=_second(compute_s), wait_s=_second(wait_s))
-        self.write(line)
+        self.write(
+            {
+                "type": "step",
+                "step": whole,
+                "t": round(began, 6),
+                "duration_s": _second(duration_s),
+                "tokens": _number(tokens),
+                "loss": _number(loss),
+            }
+        )
 
     def checkpoint(self, step: int) -> _Checkpoint:
         """Time a save that training waits for: `with log.checkpoint(17): save()`. It counts as safe at the end.
@@ -582,20 +564,15 @@ class _Timed:
 
 
 class _Step:
-    """A step being timed; `loss`, `tokens`, `compute_s` and `wait_s` may be set inside."""
+    """A step being timed; `loss` and `tokens` may be set inside."""
 
-    compute_s: float | None = None
-    wait_s: float | None = None
+    __slots__ = ("_began", "_clock", "_log", "_number", "loss", "tokens")
 
     def __init__(self, log: Log, number: int, tokens: float | None, loss: float | None) -> None:
         self._log = log
         self._number = number
         self.tokens = tokens
         self.loss = loss
-
-    def waiting(self) -> _Waiting:
-        """Time a wait for other ranks: `with this.waiting(): barrier()`. The rest of the step is computation."""
-        return _Waiting(self)
 
     def __enter__(self) -> _Step:
         self._began = time.time()  # noqa: TID251 - the training node's clock
@@ -607,26 +584,7 @@ class _Step:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             took = self._log._took = time.perf_counter() - self._clock  # noqa: SLF001 - of this file
-            if self.wait_s is not None and self.compute_s is None:
-                waited = _number(self.wait_s)
-                self.compute_s = None if waited is None else max(0.0, took - waited)
-            self._log.record_step(self._number, self._began, took, self.tokens, self.loss, self.compute_s, self.wait_s)
-
-
-class _Waiting:
-    """A wait within a step being timed; several add up."""
-
-    __slots__ = ("_clock", "_step")
-
-    def __init__(self, step: _Step) -> None:
-        self._step = step
-
-    def __enter__(self) -> _Waiting:
-        self._clock = time.perf_counter()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._step.wait_s = (self._step.wait_s or 0.0) + time.perf_counter() - self._clock
+            self._log.record_step(self._number, self._began, took, self.tokens, self.loss)
 
 
 class _Span:
