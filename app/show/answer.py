@@ -81,6 +81,27 @@ class Details:
 
 
 @dataclass(frozen=True)
+class Order:
+    """How a terminal sorts the rows of an answer where no --sort is given; pipes and files keep the rows as they stand.
+
+    Attributes:
+        keys: sorted by these, the smallest first, unknown ones last; rows that are equal in all stay as they stand.
+        words: the end of the title: which rows come first.
+    """
+
+    keys: tuple[pl.Expr, ...]
+    words: str
+
+    def sorted(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows in this order."""
+        return rows.sort(*self.keys, nulls_last=True, maintain_order=True)
+
+
+MOST_HELD: Final = Order((-pl.col("allocated"),), "the largest first")
+"""Runs by the GPU-time that was allocated to them."""
+
+
+@dataclass(frozen=True)
 class Brief:
     """A shorter form of an answer's rows: small shares put together, or a row for each subject.
 
@@ -115,7 +136,8 @@ class Answer:
         headline: the answer in a sentence: a table begins with it.
         ranked: columns that a terminal shows first where not all fit, next to the first one.
         explained: columns that a terminal shows with `--explain` only, or where they are requested.
-        order: how a terminal sorts the rows, as `--sort` has it; empty: as they stand.
+        in_words: columns as people read them without `--explain`, for instance without statistics words.
+        order: how a terminal sorts the rows; None: as they stand.
         brief: a shorter form of the rows for terminals, with its own columns; None: there is none.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
@@ -136,7 +158,8 @@ class Answer:
     headline: str = ""
     ranked: tuple[str, ...] = ()
     explained: tuple[str, ...] = ()
-    order: str = ""
+    in_words: tuple[pl.Expr, ...] = ()
+    order: Order | None = None
     brief: Brief | None = None
 
     @property

@@ -9,7 +9,7 @@ import polars as pl
 from app.results.mfu_proxy import estimate_run_rows, mfu_proxy
 from app.show.answer import Answer
 from app.show.selection import requested_runs
-from app.show.sentences import percent
+from app.show.sentences import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +52,7 @@ def proxies(source: Reader, window: Window, question: Question) -> Answer:
             "residual": ("residual", "ratio"),
             "note": ("note", "text"),
         },
+        headline=_closest(pl.concat([of_all, rows])),
         metrics=("mfu_proxy",),
         queries=_QUERIES,
         notes=(
@@ -73,6 +74,31 @@ def proxies(source: Reader, window: Window, question: Question) -> Answer:
     )
 
 
+def _closest(rows: pl.DataFrame) -> str:
+    """How MFU by logs compares with tensor activity where most GPU-hours have both."""
+    if rows.is_empty():
+        return ""
+    first = rows.sort("gpu_hours", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
+    what = f"{first['gpu_model']} ({first['dtype']})"
+    if first["slope"] is None:
+        return f"{what}: no fit of MFU by logs to tensor activity."
+    return (
+        f"{what}: MFU by logs is {first['slope']:.2f} times HFU by tensor activity over {counted(first['n'], 'hour')}, "
+        f"with a residual of {percent(first['residual'])}."
+    )
+
+
+def _largest(rows: pl.DataFrame) -> str:
+    """How many runs have an estimate, and that of the largest."""
+    if rows.is_empty():
+        return ""
+    first = rows.sort("gpu_hours", descending=True, nulls_last=True, maintain_order=True).row(0, named=True)
+    return (
+        f"{counted(rows.height, 'run')} without a log; the one with most hours, {first['run_id']}: estimated MFU "
+        f"{percent(first['value'])}."
+    )
+
+
 def estimates(source: Reader, window: Window, question: Question) -> Answer:
     """What tensor activity suggests for runs without logs."""
     fitted = mfu_proxy(source, window, cast("Convention | None", question.convention))
@@ -91,6 +117,7 @@ def estimates(source: Reader, window: Window, question: Question) -> Answer:
             "n": ("hours", "count"),
             "gpu_hours": ("GPU-h", "number"),
         },
+        headline=_largest(rows),
         metrics=("mfu_estimated",),
         queries=_QUERIES,
         notes=(

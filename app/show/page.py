@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from app.json_text import as_json
@@ -17,7 +16,7 @@ from queries.sql_files import named_queries
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from app.show.answer import Answer, Brief
+    from app.show.answer import Answer, Brief, Order
     from app.terminal.rows import RowOptions
     from app.terminal.terminal import Terminal
     from app.window import Window
@@ -52,7 +51,7 @@ def answer_lines(
     else:
         lines = [
             *_wrapped(answer.headline.split("\n") if answer.headline else (), terminal, strong=True),
-            *_title(answer.title, windows, terminal),
+            *_title(_titled(answer, terminal, options), windows, terminal),
             *_table(answer, brief, terminal, options, whole=explained is not None),
             *_below(notes, terminal),
         ]
@@ -75,6 +74,17 @@ def _broken(text: str, terminal: Terminal) -> list[str]:
 
 _COMMANDS = (["scontrol"], ["trackside"])
 """How a line of a note begins that is to be typed."""
+
+
+def _titled(answer: Answer, terminal: Terminal, options: RowOptions) -> str:
+    """The title, with the order of the rows where it is this terminal's."""
+    order = _order(answer, terminal, options)
+    return answer.title if order is None else f"{answer.title}, {order.words}"
+
+
+def _order(answer: Answer, terminal: Terminal, options: RowOptions) -> Order | None:
+    """How the rows are sorted that a terminal shows without --sort."""
+    return answer.order if terminal.is_terminal and not options.sort else None
 
 
 def _title(title: str, windows: list[Window], terminal: Terminal) -> list[str]:
@@ -105,9 +115,10 @@ def _table(answer: Answer, brief: Brief | None, terminal: Terminal, options: Row
         made = table_lines(Table(brief.rows, brief.columns, answer.ranked, below=brief.below), terminal)
     else:
         explained = () if whole else answer.explained
-        usual = answer.order if terminal.is_terminal else ""
-        wanted = replace(options, sort=options.sort or usual)
-        made = table_lines(Table(answer.shown, answer.columns, answer.ranked, explained), terminal, wanted)
+        order = _order(answer, terminal, options)
+        worded = answer.shown if whole else answer.shown.with_columns(answer.in_words)
+        rows = worded if order is None else order.sorted(worded)
+        made = table_lines(Table(rows, answer.columns, answer.ranked, explained), terminal, options)
     return ["", *made] if terminal.is_terminal else made
 
 

@@ -20,10 +20,10 @@ from app.results.ettr import (
 )
 from app.results.source import CachedSource
 from app.results.stored import stored_rows
-from app.show.answer import Answer, Brief, Details, Question
+from app.show.answer import MOST_HELD, Answer, Brief, Details, Question
 from app.show.registry import question
 from app.show.selection import only, runs_meant, several
-from app.show.sentences import bounded, no_interval, percent, row_of
+from app.show.sentences import bounded, counted, no_interval, percent, row_of
 from metrics.ettr import ettr as measured
 from metrics.ettr import expected
 from metrics.ettr.ettr import FORMS
@@ -66,9 +66,27 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
             queries=_QUERIES,
             parts=_PARTS,
             ranked=_RANKS,
-            order="allocated:desc",
+            headline=_largest(rows),
+            order=MOST_HELD,
         )
     return _in_total(source, window, details=question.details)
+
+
+def _largest(rows: pl.DataFrame) -> str:
+    """How many runs there are, and the ETTR of the one that held most GPU-time."""
+    if rows.is_empty():
+        return ""
+    first = rows.sort("allocated", "run_id", descending=[True, False]).row(0, named=True)
+    value = bounded(first["ettr"], first["ettr_low"], first["ettr_high"])
+    return f"{counted(rows.height, 'run')}; the largest, {first['run_id']}, spent {value} {_OF_WALL_TIME}"
+
+
+_OF_WALL_TIME: Final = "of its queued and scheduled GPU-time productively."
+
+
+def _headline_of_run(row: dict[str, Any]) -> str:
+    value = bounded(row["ettr"], row["ettr_low"], row["ettr_high"])
+    return f"Run {row['run_id']} spent {value} {_OF_WALL_TIME}"
 
 
 # --- in total ----------------------------------------------------------------------------------------
@@ -84,6 +102,7 @@ def _in_total(source: Reader, window: Window, *, details: bool) -> Answer:
         _TOTAL_COLUMNS,
         headline=_headline(rows),
         brief=_in_plain_words(rows),
+        in_words=(_NOTE_IN_WORDS,),
         ranked=("value", "bound_low", "bound_high", "n", "ci_low", "ci_high", "numerator"),
         metrics=METRICS,
         queries=_QUERIES if stored is None else ("stored_cluster_metrics",),
@@ -136,17 +155,26 @@ def _headline(rows: pl.DataFrame) -> str:
 
 def _in_plain_words(rows: pl.DataFrame) -> Brief:
     """Without the forms of the expected ETTR, and with what it rests on in words; `--explain` has the arithmetic."""
-    is_expected = pl.col("metric") == "ettr_expected"
     is_shown = ~pl.col("metric").str.starts_with("ettr_expected_") & ~pl.col("metric").str.contains(MEAN, literal=True)
     plain = rows.filter(is_shown)
     return Brief(
-        plain.with_columns(pl.when(is_expected).then(pl.lit(_EXPECTED)).otherwise("note").alias("note")),
+        plain.with_columns(_NOTE_IN_WORDS),
         _TOTAL_COLUMNS,
         "also: the forms of the expected ETTR (--wide)",
     )
 
 
 _EXPECTED: Final = "by this cluster's rates of failures, restarts, checkpoints and queues: --explain"
+_FORM: Final = "another form of it: --explain"
+_NOTE_IN_WORDS: Final = (
+    pl.when(pl.col("metric") == "ettr_expected")
+    .then(pl.lit(_EXPECTED))
+    .when(pl.col("metric").str.starts_with("ettr_expected_"))
+    .then(pl.lit(_FORM))
+    .otherwise("note")
+    .alias("note")
+)
+"""Notes without the symbols of the formulas."""
 
 
 def _side_by_side(rows: pl.DataFrame) -> pl.DataFrame:
@@ -297,6 +325,7 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
         (*_QUERIES, "run_ledger"),
         (*several(run, meant), *arithmetic),
         parts=_PARTS,
+        headline=_headline_of_run(rows.row(0, named=True)),
         ranked=_RANKS,
         details=tuple(
             Details(f"Run {run_id}: {title}", table, columns)
@@ -329,7 +358,8 @@ def _spent(rows_of_run: pl.DataFrame, timelines: dict[str, pl.DataFrame], by: st
         parts = {"subject": "run_id", "metric": "class", "value": "share", "numerator": "gpu_seconds", "n": "n"}
         title, columns = "What the run did with its wall time", _CLASSES
     many = {"run_id": ("run", "text")} if len(timelines) > 1 else {}
-    return Answer(title, rows, many | columns, ("ettr",), ("run_ledger", "attempts"), (*notes, *checks), parts=parts)
+    return Answer(title, rows, many | columns, ("ettr",), ("run_ledger", "attempts"), (*notes, *checks), parts=parts,
+                  headline=_headline_of_run(rows_of_run.row(0, named=True)))  # fmt: skip
 
 
 def _arithmetic(row: dict[str, Any], mine: pl.DataFrame) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from app.results.runs.job_goodput import JobAccounts, bucket_rows, job_accounts,
 from app.results.stored import stored_rows
 from app.show.answer import Answer, Brief, Details, Question
 from app.show.registry import question
-from app.show.sentences import bounded, counted, percent, row_of
+from app.show.sentences import bounded, counted, lasted, percent, row_of
 from app.terminal.columns import neat
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
 def _headline(rows: pl.DataFrame, dimension: str) -> str:
     """The productive shares of allocated and of all GPU-time, of the cluster or of what held most of it."""
     if dimension != "cluster":
-        return "" if dimension == "day" else _largest(rows, dimension)
+        return _range_of_days(rows) if dimension == "day" else _largest(rows, dimension)
     held, whole = (row_of(rows, "metric", name) for name in ("goodput_allocated", "goodput_capacity"))
     if held is None:
         return ""
@@ -87,6 +87,21 @@ def _headline(rows: pl.DataFrame, dimension: str) -> str:
     if whole is None:
         return f"{text}."
     return f"{text}; {bounded(whole['value'], whole['bound_low'], whole['bound_high'])} of all GPU-time."
+
+
+def _range_of_days(rows: pl.DataFrame) -> str:
+    """The least and the most productive day; where no day's share is known, its bounds over all of them."""
+    held = rows.filter((pl.col("metric") == "goodput_allocated") & (pl.col("denominator") > 0))
+    if held.is_empty():
+        return "No GPU was allocated on any of these days."
+    days = held.filter(pl.col("value").is_not_null()).sort("value", "subject").to_dicts()
+    if not days:
+        bounds = bounded(None, held["bound_low"].min(), held["bound_high"].max())  # type: ignore[arg-type]  # polars types min() broadly
+        return f"Productive of the allocated GPU-time: {bounds} on each of {counted(held.height, 'day')}."
+    least, most = (f"{day['subject']} with {percent(day['value'])}" for day in (days[0], days[-1]))
+    if len(days) == 1:
+        return f"Productive of the allocated GPU-time: {least}."
+    return f"Productive of the allocated GPU-time on {counted(len(days), 'day')}: least on {least}, most on {most}."
 
 
 def _largest(rows: pl.DataFrame, dimension: str) -> str:
@@ -221,13 +236,33 @@ _BUCKETS = {
 
 def _buckets(source: Reader, window: Window) -> Answer:
     """Where logged runs' wall time went by the buckets of Google's library."""
+    rows = bucket_rows(source, window)
     return Answer(
         "Wall time of the logged runs by the buckets of ml-goodput-measurement",
-        bucket_rows(source, window),
+        rows,
         _BUCKETS,
+        headline=_largest_buckets(rows),
         metrics=("goodput_job",),
         queries=("steps", "run_sessions", "run_events", "runs"),
         notes=("data_loading_async overlaps training: the library counts it as productive, too.",),
         parts={"metric": "bucket", "value": "share", "numerator_s": "seconds", "n": "runs"},
         when_empty=_NO_LOG,
     )
+
+
+_MOST_BUCKETS: Final = 3
+"""Buckets that the first sentence names next to productive time."""
+
+
+def _largest_buckets(rows: pl.DataFrame) -> str:
+    """The productive share of the wall time, and the largest other buckets."""
+    productive = row_of(rows, "bucket", "productive")
+    if productive is None or not productive["share"]:
+        return "No productive wall time is known of the logged runs." if rows.height else ""
+    rest = rows.filter((pl.col("bucket") != "productive") & (pl.col("seconds") > 0)).sort("seconds", descending=True)
+    named = ", ".join(
+        f"{row['bucket'].removeprefix('unproductive_').removesuffix('_time').replace('_', ' ')} {percent(row['share'])}"
+        for row in rest.head(_MOST_BUCKETS).iter_rows(named=True)
+    )
+    whole = lasted(productive["seconds"] / productive["share"])
+    return f"{percent(productive['share'])} of {whole} of wall time was productive; the largest other parts: {named}."

@@ -190,6 +190,7 @@ def _by_attempt(source: Reader, window: Window) -> Answer:
             "ended_at": ("ended", "time"),
             "ended_of_it": ("may be why", "text"),
         },
+        headline=_touched(rows),
         ranked=("job_id", "node", "kinds", "state", "ended_of_it", "severity", "user"),
         queries=("incident_attempts_in",),
         notes=(_INCIDENT,) if rows.height else (),
@@ -226,10 +227,32 @@ def _by_kind(source: Reader, window: Window) -> Answer:
             "last_node": ("on", "text"),
             "action": ("action", "text"),
         },
+        headline=_worst_kind(rows),
         queries=("health_kinds_in",),
         notes=("class: where such an event usually comes from: a prior, not a finding.",) if rows.height else (),
         when_empty=_empty(source, window),
         parts={"subject": "kind", "code": "code", "value": "n_events", "nodes": "n_nodes", "gpus": "n_gpus"},
+    )
+
+
+def _touched(rows: pl.DataFrame) -> str:
+    """How many attempts incidents touched, and how many may have ended of them."""
+    if rows.is_empty():
+        return ""
+    attempts = counted(rows.select(frames.ATTEMPT_KEY).n_unique(), "attempt")
+    ended = rows.filter("at_end").select(frames.ATTEMPT_KEY).n_unique()
+    return f"Incidents touched {attempts}, of which {ended:,} may have ended of them."
+
+
+def _worst_kind(rows: pl.DataFrame) -> str:
+    """How many events there were, and the kind that stands first: the worst."""
+    if rows.is_empty():
+        return ""
+    first = rows.row(0, named=True)
+    name = " ".join(filter(None, (first["kind"], first["code"])))
+    return (
+        f"{counted(int(rows['n_events'].sum()), 'event')} of {counted(rows.height, 'kind')}; the worst: {name} "
+        f"({first['severity']}), {first['n_events']:,} on {counted(first['n_nodes'], 'node')}."
     )
 
 

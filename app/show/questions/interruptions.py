@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from app.errors import UsageError
 from app.results.failures.interruptions import interruptions_by, priced_interruptions, second_order_rows
-from app.show.answer import Answer, Details, Question
+from app.show.answer import Answer, Details, Order, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
-from app.show.sentences import counted, gpu_hours, percent
+from app.show.sentences import counted, gpu_hours, percent, row_of
 from metrics import frames
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
+from metrics.theory import META_IMPUTED_LOSS_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -45,7 +48,7 @@ def interruptions(source: Reader, window: Window, question: Question) -> Answer:
 def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answer:
     rows, notes = requested_runs(priced_interruptions(source, window), source, window, run)
     return Answer(
-        "Interruptions, the newest first",
+        "Interruptions",
         rows.drop("milli_gpus"),
         {
             "ended_at": ("ended", "time"),
@@ -65,6 +68,7 @@ def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answe
         ("interruption_cost",),
         ("interruptions", "interruption_costs"),
         headline=_headline(rows),
+        order=_COSTLIEST,
         ranked=("run_id", "class", "cause", "n_gpus", "cost_gpu_s", "node", "state", "runtime_s"),
         notes=(*notes, _COST, _FROM, *_unpriced(rows["cost_gpu_s"].null_count())),
         parameters={} if run is None else {"run": run},
@@ -72,6 +76,20 @@ def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answe
         parts={"metric": "cause", "subject": "run_id", "attempt": "attempt_no", "value": "cost_gpu_s",
                "evidence": "evidence", "domains": "domains", "events": "events"},
     )  # fmt: skip
+
+
+_OWN_CANCEL: Final = (pl.col("class") == "user") & (pl.col("cause") == "cancelled")
+_BY_INFRASTRUCTURE: Final = pl.col("class") == "infrastructure"
+_ASSUMED_GPU_S: Final = pl.min_horizontal("runtime_s", pl.lit(META_IMPUTED_LOSS_S)) * pl.col("n_gpus").cast(pl.Float64)
+_COSTLIEST: Final = Order(
+    (
+        _OWN_CANCEL,
+        -pl.coalesce("cost_gpu_s", pl.when(_BY_INFRASTRUCTURE).then(_ASSUMED_GPU_S)),
+        ~_BY_INFRASTRUCTURE,
+    ),
+    "those that cost most first (infrastructure of unknown cost: by 30 min), users' cancels last",
+)
+"""Failures of infrastructure whose cost is unknown stand where the assumed cost puts them, not below all others."""
 
 
 def _headline(rows: pl.DataFrame) -> str:
@@ -83,7 +101,7 @@ def _headline(rows: pl.DataFrame) -> str:
     text = f"{counted(rows.height, 'attempt')} ended otherwise than by completing, {own.height:,} by infrastructure"
     if own.is_empty():
         return f"{text}."
-    apart = f", and {unknown:,} of unknown cost" if unknown else ""
+    apart = f" ({unknown:,} of unknown cost)" if unknown else ""
     return f"{text}, which cost {gpu_hours(cost)}{apart}." if unknown < own.height else f"{text}; the cost is unknown."
 
 
@@ -115,7 +133,7 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
         },
         (*metrics, *of_orders) if ordered else metrics,
         ("interruptions", "interruption_costs"),
-        headline=_costliest(rows, by),
+        headline=_by_orders(rows) if ordered else _costliest(rows, by),
         ranked=("cause", "n", "cost_gpu_s", "share", "n_unpriced"),
         notes=(
             _COST,
@@ -132,14 +150,37 @@ def _summed(source: Reader, window: Window, by: str) -> Answer:
 
 def _costliest(rows: pl.DataFrame, by: str) -> str:
     """What cost most, as far as costs are known."""
-    known = rows.filter(pl.col("cost_gpu_s") > 0).sort("cost_gpu_s", descending=True, nulls_last=True)
-    if known.is_empty():
+    known = rows.filter((pl.col("cost_gpu_s") > 0) & pl.col(by).is_not_null()).sort(
+        "cost_gpu_s", descending=True, nulls_last=True
+    )
+    if rows.is_empty():
         return ""
+    if known.is_empty():
+        return f"{counted(int(rows['n'].sum()), 'interruption')}; of no {by} are they known to have cost GPU-time."
     first = known.row(0, named=True)
-    times = counted(first["n"], "interruption")
-    return f"The costliest {by}: {first[by] or 'unknown'}, {gpu_hours(first['cost_gpu_s'])} in {times}."
+    return f"The costliest {by}: {first[by]}, {_cost(first)}."
 
 
+def _cost(row: Mapping[str, Any]) -> str:
+    """What interruptions cost, and of how many of them that is unknown."""
+    apart = f" ({row['n_unpriced']:,} of unknown cost)" if row["n_unpriced"] else ""
+    return f"{gpu_hours(row['cost_gpu_s'] or 0)} in {counted(row['n'], 'interruption')}{apart}"
+
+
+def _by_orders(rows: pl.DataFrame) -> str:
+    """What failures cost themselves, and what the preemptions cost that made room for runs that came back."""
+    texts = [
+        f"{words} cost {_cost(row)}"
+        for order, words in _ORDER_WORDS.items()
+        if (row := row_of(rows, "order", order)) is not None
+    ]
+    return f"{'; '.join(texts)}." if texts else _costliest(rows, "order")
+
+
+_ORDER_WORDS: Final = {
+    FIRST: "Failures of infrastructure",
+    SECOND: "preemptions for runs that came back from one",
+}
 _OF_ORDERS = (
     f"{FIRST}: ended by infrastructure; {SECOND}: preempted for a run that came back from such an end; {UNKNOWN}: "
     "preempted for an unknown attempt; none: no failure is known to be behind it."

@@ -12,7 +12,9 @@ from app.show.answer import Answer, Brief, Question
 from app.show.questions.goodput import NO_TIME, capacity_notes
 from app.show.questions.interruptions import second_order_notes
 from app.show.registry import question
-from app.show.sentences import percent
+from app.show.sentences import bounded, counted, gpu_hours, percent
+from metrics.categories import COSTLY
+from metrics.goodput.goodput import BESIDE_IDLE, PRODUCTIVE, SURE, UNSEEN
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -70,6 +72,9 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     )
 
 
+NO_SUBJECT: Final = "(no attempt)"
+"""The subject of time that no attempt held."""
+
 SMALL: Final = 0.001
 """Shares below this are one row in a terminal: other."""
 
@@ -78,20 +83,46 @@ LARGEST: Final = 3
 
 
 def _headline(rows: pl.DataFrame, subject: str) -> str:
-    """The productive share of all GPU-time, and the largest of the rest."""
-    if rows.is_empty() or subject != "cluster":
+    """The productive share of all GPU-time, and the largest of the rest; of subjects the one that lost most."""
+    if rows.is_empty():
         return ""
+    if subject != "cluster":
+        return _costliest(rows, subject)
     sums = (
         rows.group_by("category").agg(pl.col("gpu_hours").sum()).sort("gpu_hours", "category", descending=[True, False])
     )
     whole = float(sums["gpu_hours"].sum())
     rest = sums.filter(pl.col("category") != "productive")
-    productive = float(sums.filter(pl.col("category") == "productive")["gpu_hours"].sum())
     largest = ", ".join(
         f"{row['category'].replace('_', ' ')} {percent(row['gpu_hours'] / whole)}"
         for row in rest.head(LARGEST).iter_rows(named=True)
     )
-    return f"{percent(productive / whole)} of {whole:,.0f} GPU-h was productive; the largest other parts: {largest}."
+    return f"{_productive(rows, whole)} of {whole:,.0f} GPU-h was productive; the largest other parts: {largest}."
+
+
+def _productive(rows: pl.DataFrame, whole: float) -> str:
+    """The productive share with its bounds, as goodput has it; only these where none of the time is known to be."""
+    allocated, hours = pl.col("state") == "allocated", pl.col("gpu_hours").cast(pl.Float64)
+    kinds = (PRODUCTIVE, PRODUCTIVE & SURE, allocated & (UNSEEN | BESIDE_IDLE))
+    value, sure, unseen = (rows.select(hours.filter(kind).sum() / whole).item() for kind in kinds)
+    return bounded(value if value or not unseen else None, sure, min(value + unseen, 1.0))
+
+
+def _costliest(rows: pl.DataFrame, subject: str) -> str:
+    """Which of the subjects has most time in categories that cost something, and in which of these."""
+    hours, is_costly = pl.col("gpu_hours"), pl.col("category").is_in(COSTLY)
+    held = rows.filter(pl.col("subject") != NO_SUBJECT)
+    sums = held.group_by("subject").agg(hours.sum().alias("whole"), hours.filter(is_costly).sum().alias("cost"))
+    first = sums.sort("cost", "subject", descending=[True, False]).head(1).to_dicts()
+    if not first or not first[0]["cost"]:
+        return f"No GPU-time of {counted(sums.height, subject)} is known to be lost."
+    name, cost, whole = (first[0][key] for key in ("subject", "cost", "whole"))
+    mine = held.filter((pl.col("subject") == name) & is_costly).group_by("category").agg(hours.sum())
+    largest = mine.sort("gpu_hours", "category", descending=[True, False])["category"].item(0).replace("_", " ")
+    return (
+        f"{counted(sums.height, subject)}; most was lost by {subject} {name}: {gpu_hours(cost * 3600)}, "
+        f"{percent(cost / whole)} of its time, mostly {largest}."
+    )
 
 
 def _brief(rows: pl.DataFrame, shown: dict[str, tuple[str, str]], why: dict[str, tuple[str, str]]) -> Brief | None:

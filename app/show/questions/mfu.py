@@ -20,7 +20,7 @@ from app.show.mfu_parts import PARTS, by_part
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
 from app.show.selection import conventions_meant, only, requested_runs, runs_meant, several
-from app.show.sentences import percent, row_of
+from app.show.sentences import counted, percent, row_of
 from metrics.mfu.flops import MEASURES
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of
@@ -135,6 +135,7 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
             **_WALL_COLUMNS,
             "note": ("note", "text"),
         },
+        headline=_largest(rows),
         ranked=("measure", "convention", "value", "mfu_wall", "n", "ci_low", "ci_high"),
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
@@ -142,6 +143,27 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
         parts={"metric": "measure", "subject": "run_id", **_MFU_PARTS},
         when_empty=_NO_STEPS,
     )
+
+
+def _largest(rows: pl.DataFrame) -> str:
+    """How many runs there are, and the MFU of the one that held most GPU-time, by the first convention."""
+    known = rows.filter((pl.col("measure") == "mfu") & pl.col("value").is_not_null())
+    if known.is_empty():
+        return f"The MFU of {counted(rows['run_id'].n_unique(), 'run')} is unknown." if rows.height else ""
+    by_size = known.sort("allocated_gpu_s", descending=True, nulls_last=True, maintain_order=True)
+    first = by_size.row(0, named=True)
+    value = f"MFU {percent(first['value'])} over {counted(first['n'], 'kept step')} ({first['convention']})"
+    runs = known["run_id"].n_unique()
+    return f"{first['run_id']}: {value}." if runs == 1 else f"{runs:,} runs; the largest, {first['run_id']}: {value}."
+
+
+def _of_steps(steps: pl.DataFrame, convention: str) -> str:
+    """The MFU of all steps together."""
+    known = steps.filter(pl.col("flop").is_not_null() & pl.col("peak_flop").is_not_null())
+    peak = _total(known, "peak_flop") if known.height else 0.0
+    if not peak:
+        return f"The MFU of {counted(steps.height, 'kept step')} is unknown." if steps.height else ""
+    return f"MFU {percent(_total(known, 'flop') / peak)} over {counted(known.height, 'kept step')} ({convention})."
 
 
 def _by_step(source: Reader, window: Window, question: Question, conventions: Convention | None) -> Answer:
@@ -169,6 +191,7 @@ def _by_step(source: Reader, window: Window, question: Question, conventions: Co
             "peak_flop": ("peak", "flop"),
             "mfu": ("MFU", "ratio"),
         },
+        headline=_of_steps(rows, convention),
         metrics=("mfu",),
         queries=_QUERIES,
         notes=notes,
@@ -190,17 +213,31 @@ def _by_gpu(source: Reader, window: Window, question: Question, conventions: tup
         fleets = _fleets(source, window, some, conventions).drop("mfu_wall", strict=False)
         name = pl.lit(gpu.name if gpu else str(model or "unknown"))
         rows.append(fleets.with_columns(name.alias("gpu_model"), pl.lit(dtype, dtype=pl.String).alias("dtype")))
+    together = pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame(schema={"gpu_model": pl.String})
     return Answer(
         "MFU by GPU and data type",
-        pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame(schema={"gpu_model": pl.String}),
+        together,
         {"gpu_model": ("GPU", "text"), "dtype": ("type", "text"), "metric": ("measure", "text"), **_MFU_COLUMNS,
          "note": ("note", "text")},
+        headline=_most_steps(together),
         metrics=("mfu", "hfu"),
         queries=_QUERIES,
         notes=_ABOUT,
         parts={"metric": "metric", "subject": "gpu_model", **_MFU_PARTS},
         when_empty=_NO_STEPS,
     )  # fmt: skip
+
+
+def _most_steps(rows: pl.DataFrame) -> str:
+    """The MFU on the kind of GPU with most kept steps, by the first convention."""
+    mfus = rows.filter(pl.col("metric") == "mfu") if rows.height else rows
+    if mfus.is_empty():
+        return "No step of these runs has an MFU." if rows.height else ""
+    first = mfus.sort("n", descending=True, maintain_order=True).row(0, named=True)
+    steps = counted(first["n"], "kept step")
+    return (
+        f"{first['gpu_model']} ({first['dtype']}): MFU {percent(first['value'])} over {steps} ({first['convention']})."
+    )
 
 
 _ABOUT: Final = (

@@ -13,6 +13,7 @@ from app.results.failures.failure_rates import (
     reference_rows,
     size_law_rows,
 )
+from app.show import failure_headlines as headlines
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from metrics.failures.rates import rates_by, rates_by_cause
@@ -62,7 +63,7 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
     """Failure rates and MTTF."""
     by = question.dimension
     if by != "size":
-        return _BY[by](source, failure_history(source, window), window, question.at_gpus)
+        return _BY[by](source, failure_history(source, window), window, question)
     rows = _explained(failure_rate_rows(source, window, claimed_gpus=question.at_gpus))
     chosen = (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
     pooled = rows.filter(chosen).row(0, named=True)
@@ -144,10 +145,12 @@ def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
     )
 
 
-def _by_law(_: Reader, past: Histories, window: Window, gpus: float) -> Answer:
+def _by_law(_: Reader, past: Histories, window: Window, question: Question) -> Answer:
+    gpus = question.at_gpus
+    rows = size_law_rows(past, window, gpus)
     return Answer(
-        "Does the failure rate grow as the GPUs do? rate = exp(a + b log GPUs)",
-        size_law_rows(past, window, gpus).with_columns(ci_method=pl.lit("profile likelihood, widened by phi, 95 %")),
+        "Does the failure rate grow as the GPUs do?",
+        rows.with_columns(ci_method=pl.lit("profile likelihood, widened by phi, 95 %")),
         {
             "class": ("class", "text"),
             "n_failures": ("failures", "count"),
@@ -159,20 +162,19 @@ def _by_law(_: Reader, past: Histories, window: Window, gpus: float) -> Answer:
             "b_high": ("to", "number"),
             "p_value": ("p of b = 1", "number"),
             "phi": ("phi", "number"),
-            "mttf_d": (f"MTTF d at {gpus:g} by b", "number"),
+            "mttf_d": (f"MTTF d at {gpus:g} as fitted", "number"),
             "mttf_low_d": ("95 % from", "number"),
             "mttf_high_d": ("to", "number"),
             "mttf_by_1_n_d": ("by 1/N", "number"),
             "note": ("says", "text"),
         },
+        headline=headlines.of_law(rows, gpus),
         ranked=("n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "mttf_by_1_n_d", "note"),
+        in_words=(headlines.LAW_IN_WORDS,),
         explained=("b", "b_low", "b_high", "p_value", "phi"),
         metrics=("size_law",),
         queries=_QUERIES,
-        notes=(
-            "b = 1 is the law behind MTTF = 1/(N r). It is stated only where b's interval includes 1 and half of "
-            "it is below 0.25; a lack of evidence against it is no evidence for it.",
-        ),
+        notes=(_SLOPE if question.details else _TESTED,),
         parts={
             "metric": "class",
             "value": "b",
@@ -190,10 +192,21 @@ def _by_law(_: Reader, past: Histories, window: Window, gpus: float) -> Answer:
     )
 
 
-def _by_hazard(_: Reader, past: Histories, window: Window, __: float) -> Answer:
+_TESTED = (
+    "1/N: twice the GPUs fail twice as often. It is tested only where the fit to the job sizes includes it and is "
+    "narrow; a lack of evidence against it is no evidence for it (the slope: --explain)."
+)
+_SLOPE = (
+    "rate = exp(a + b log GPUs); b = 1 is the law behind MTTF = 1/(N r). It is stated only where b's interval includes "
+    "1 and half of it is below 0.25; a lack of evidence against it is no evidence for it."
+)
+
+
+def _by_hazard(_: Reader, past: Histories, window: Window, __: Question) -> Answer:
+    rows = hazard_rows(past, window)
     return Answer(
         "Interruptions by age of the attempt",
-        hazard_rows(past, window).with_columns(
+        rows.with_columns(
             ci_method=pl.when(pl.col("curve") == "summary")
             .then(pl.lit("profile likelihood of the shape, 95 %"))
             .otherwise(pl.lit("log-log (Greenwood; delta method for incidence), 95 %"))
@@ -215,6 +228,7 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: float) -> Answer:
             "p_value": ("p of shape 1", "number"),
             "note": ("says", "text"),
         },
+        headline=headlines.of_hazard(rows),
         ranked=("size", "n_failures", "survival_24h", "survival_24h_low", "median_s", "note"),
         explained=("shape", "shape_low", "shape_high", "scale_s", "p_value"),
         metrics=("survival", "cumulative_incidence", "hazard_shape"),
@@ -245,9 +259,12 @@ def _by_hazard(_: Reader, past: Histories, window: Window, __: float) -> Answer:
     )
 
 
+_P_VALUE = (
+    "p of one rate: of counts as far apart as these, or farther, if both failed at one rate (exact, two-sided, given "
+    "their total); for references with a count.",
+)
 _FACTS = (
-    "A ratio below 1: this cluster fails less often than the reference. p of one rate: of counts as far apart as "
-    "these, or farther, if both failed at one rate (exact, two-sided, given their total); for references with a count.",
+    "A ratio below 1: this cluster fails less often than the reference.",
     "Meta's own numbers do not lie on one line: the fitted 6.50 per 1000 node-days (RSC-1) gives 28.8 h at 1024 GPUs, "
     "the paper also reports 7.9 h measured there, and 47.7 d at 8 GPUs where the fit gives 153.8 d. The failure "
     "definition behind the measured points must be wider.",
@@ -257,10 +274,11 @@ _FACTS = (
 )
 
 
-def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) -> Answer:
+def _by_reference(source: Reader, past: Histories, window: Window, question: Question) -> Answer:
+    rows = reference_rows(source, past, window, question.at_gpus)
     return Answer(
         "Failure rates and published ones",
-        reference_rows(source, past, window, gpus),
+        rows,
         {
             "reference": ("reference", "text"),
             "class": ("our class", "text"),
@@ -279,6 +297,7 @@ def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) 
             "like_with_like": ("like with like", "text"),
             "note": ("note", "text"),
         },
+        headline=headlines.of_references(rows),
         ranked=(
             "class",
             "rate_ratio",
@@ -292,7 +311,7 @@ def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) 
         explained=("p_value",),
         metrics=("failure_rate_ratio",),
         queries=(*_QUERIES, "clusters"),
-        notes=_FACTS,
+        notes=(*_FACTS, *(_P_VALUE if question.details else ())),
         parts={
             "metric": "class",
             "subject": "reference",
@@ -314,10 +333,11 @@ def _by_reference(source: Reader, past: Histories, window: Window, gpus: float) 
     )
 
 
-def _by_cause(_: Reader, past: Histories, window: Window, __: float) -> Answer:
+def _by_cause(_: Reader, past: Histories, window: Window, __: Question) -> Answer:
+    rows = rates_by_cause(past, window.since, window.until)
     return Answer(
         "Failures by cause, in the exposure of all attempts",
-        _explained(rates_by_cause(past, window.since, window.until)),
+        _explained(rows),
         {
             "class": ("class", "text"),
             "cause": ("cause", "text"),
@@ -325,6 +345,7 @@ def _by_cause(_: Reader, past: Histories, window: Window, __: float) -> Answer:
             "share": ("of all", "ratio"),
             **_POOLED_COLUMNS,
         },
+        headline=headlines.of_causes(rows),
         ranked=_POOLED_RANKS,
         explained=("phi",),
         metrics=("mttf", "failure_rate", "failure_phi"),
@@ -335,11 +356,12 @@ def _by_cause(_: Reader, past: Histories, window: Window, __: float) -> Answer:
     )
 
 
-def _by_label(label: str) -> Callable[[Reader, Histories, Window, float], Answer]:
-    def answer(_: Reader, past: Histories, window: Window, __: float) -> Answer:
+def _by_label(label: str) -> Callable[[Reader, Histories, Window, Question], Answer]:
+    def answer(_: Reader, past: Histories, window: Window, __: Question) -> Answer:
+        rows = rates_by(past, window.since, window.until, label)
         return Answer(
             f"Failure rates by {label}",
-            _explained(rates_by(past, window.since, window.until, label)),
+            _explained(rows),
             {
                 label: (label, "text"),
                 "class": ("class", "text"),
@@ -349,6 +371,7 @@ def _by_label(label: str) -> Callable[[Reader, Histories, Window, float], Answer
                 "exposure_gpu_days": ("GPU-days", "number"),
                 **_POOLED_COLUMNS,
             },
+            headline=headlines.of_labels(rows, label),
             ranked=("class", "counted", *_POOLED_RANKS),
             explained=("phi",),
             metrics=("mttf", "failure_rate", "failure_phi"),
@@ -373,7 +396,7 @@ _POOLED_COLUMNS = {
 
 _POOLED_RANKS = ("cause", "n_failures", "share", "mttf_d", "mttf_low_d", "mttf_high_d")
 
-_BY: dict[str, Callable[[Reader, Histories, Window, float], Answer]] = {
+_BY: dict[str, Callable[[Reader, Histories, Window, Question], Answer]] = {
     "law": _by_law,
     "hazard": _by_hazard,
     "reference": _by_reference,

@@ -129,9 +129,10 @@ def _headline(rows: pl.DataFrame) -> str:
         return f"None of {counted(rows.height, 'node')} interrupted a job." if rows.height else ""
     worst = failed.row(0, named=True)
     cost = "" if worst["cost_gpu_s"] is None else f", {gpu_hours(worst['cost_gpu_s'])}"
+    apart = f" ({worst['unpriced']:,} of unknown cost)" if worst["unpriced"] else ""
     return (
         f"{failed.height:,} of {counted(rows.height, 'node')} interrupted jobs; {worst['node']} cost most"
-        f"{cost} in {counted(worst['interruptions'], 'interruption')}."
+        f"{cost} in {counted(worst['interruptions'], 'interruption')}{apart}."
     )
 
 

@@ -10,7 +10,7 @@ from app.results.failures.interruptions import every_restart
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
-from app.show.sentences import lasted
+from app.show.sentences import counted, lasted
 from metrics.restarts.restarts import restart_stages, restart_summary
 
 if TYPE_CHECKING:
@@ -93,16 +93,49 @@ def _headline(summed: pl.DataFrame) -> str:
         (of_failures if of_failures.height else whole.sort("n", "class", descending=[True, False])).head(1).to_dicts()
     )
     if not rows:
-        return ""
+        return _none_back(int(summed.filter(pl.col("cause") == "all")["n_waiting"].sum()))
     row = rows[0]
     cause = "a failure of infrastructure" if row["class"] == "infrastructure" else f"an end by {row['class']}"
     return f"After {cause} the next attempt started within {lasted(row['median_s'])} (median of {row['n']:,} restarts)."
 
 
+def _none_back(waiting: int) -> str:
+    return f"{counted(waiting, 'restart')} still wait: none has a known time." if waiting else ""
+
+
+_SUMS = ("job restart", "first step", "recover")
+"""Stages that are sums of others."""
+
+
+def _longest_stage(stages: pl.DataFrame) -> str:
+    """The stage that took longest after failures of infrastructure, else after whatever has most restarts."""
+    of_class = stages.filter((pl.col("cause") == "all") & ~pl.col("stage").is_in(_SUMS))
+    own = of_class.filter(pl.col("class") == "infrastructure")
+    rows = (own if own.height else of_class).sort("in_allocation", "median_s", descending=[False, True])
+    if rows.is_empty():
+        return "No stage of these restarts has a known time." if stages.height else ""
+    row = rows.row(0, named=True)
+    return (
+        f"After an end by {row['class']} the longest stage was {row['stage']}: median {lasted(row['median_s'])} of "
+        f"{counted(row['n'], 'restart')}."
+    )
+
+
+def _longest_restart(rows: pl.DataFrame) -> str:
+    """How many restarts there were, and the one whose run waited longest for its next start."""
+    known = rows.filter(pl.col("time_to_job_restart_s").is_not_null())
+    if known.is_empty():
+        return _none_back(rows.height)
+    first = known.sort("time_to_job_restart_s", descending=True, maintain_order=True).row(0, named=True)
+    longest = f"{first['run_id']}, {lasted(first['time_to_job_restart_s'])} after {first['cause'] or first['class']}"
+    return f"{counted(rows.height, 'restart')}; the longest: {longest}."
+
+
 def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, str]) -> Answer:
+    stages = restart_stages(rows)
     return Answer(
         "Stages of restarts",
-        restart_stages(rows).select(_WHERE, pl.all()),
+        stages.select(_WHERE, pl.all()),
         {
             "where": ("where", "text"),
             "class": ("class", "text"),
@@ -125,6 +158,7 @@ def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
             "time_to_recover",
         ),
         ("restarts",),
+        headline=_longest_stage(stages),
         ranked=("class", "cause", "stage", "n", "n_restarts", "median_s", "p90_s"),
         notes=(
             *notes,
@@ -175,6 +209,7 @@ def _restart_rows(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[s
         },
         ("time_to_job_restart", "time_to_detect", "time_to_terminate", "time_to_first_step", "time_to_recover"),
         ("restarts",),
+        headline=_longest_restart(rows),
         ranked=(
             "class",
             "cause",

@@ -9,10 +9,10 @@ import polars as pl
 from app.errors import UsageError
 from app.results.ettr import ettr_run_rows
 from app.results.runs.run_conflicts import why_apart
-from app.show.answer import Answer, Question
+from app.show.answer import MOST_HELD, Answer, Question
 from app.show.registry import question
 from app.show.selection import MOST_NAMED, requested_runs
-from app.show.sentences import gpu_hours, percent
+from app.show.sentences import counted, gpu_hours, percent
 from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
         },
         headline=_headline(rows),
         ranked=("n_gpus", "allocated", "ettr_low", "ettr_high", "state", "user", "started_at", "n_attempts"),
-        order="allocated:desc" if question.run is None else "",
+        order=MOST_HELD if question.run is None else None,
         metrics=("ettr",),
         queries=("runs", "run_attempts", "ledger_sums"),
         notes=notes,
@@ -72,11 +72,13 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
 def _headline(rows: pl.DataFrame) -> str:
     """How many runs there are, and which of them held most GPU-time."""
     known = rows.filter(pl.col("allocated") > 0).sort("allocated", "run_id", descending=[True, False])
-    if known.is_empty() or rows.height == 1:
-        return ""
+    if known.is_empty():
+        return f"{counted(rows.height, 'run')}; none held GPU-time." if rows.height else ""
     first, whole = known.row(0, named=True), float(known["allocated"].sum())
+    if rows.height == 1:
+        return f"Run {first['run_id']} held {gpu_hours(whole)}."
     return (
-        f"{rows.height:,} runs held {gpu_hours(whole)}; most of it {first['run_id']} with "
+        f"{rows.height:,} runs held {gpu_hours(whole)}; the largest is {first['run_id']} with "
         f"{gpu_hours(first['allocated'])} ({percent(first['allocated'] / whole, digits=0)})."
     )
 

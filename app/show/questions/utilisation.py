@@ -10,7 +10,7 @@ from app.results.telemetry.gpu_activity import VERIFICATION, Activity, activity
 from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
-from app.show.sentences import percent
+from app.show.sentences import gpu_hours, percent
 from app.show.telemetry import hourly_notes, none_left
 from metrics import frames
 from metrics.telemetry.utilisation import MEANS, utilisation
@@ -59,7 +59,7 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
         "What allocated GPUs did, the most idle time first",
         rows if observed else rows.clear(),
         _columns(rows, by),
-        headline=_headline(rows) if observed else "",
+        headline=f"{_headline(rows)}{_most_idle(rows, by)}" if observed else "",
         ranked=("allocated_s", "idle_s", "idle_share", "gpu_util", "tensor_active", "coverage", "user"),
         metrics=("gpu_util", "tensor_active", "idle_gpus", "telemetry_coverage"),
         queries=(*queries, "allocated_to_attempts"),
@@ -144,6 +144,16 @@ def _headline(rows: pl.DataFrame) -> str:
         f"Allocated GPUs were idle in {percent(idle / observed)} of the time that samples cover, which is "
         f"{percent(min(observed / allocated, 1.0))} of what was allocated."
     )
+
+
+def _most_idle(rows: pl.DataFrame, by: str) -> str:
+    """Whose GPUs were idle longest."""
+    idle = rows.filter(pl.col("idle_s") > 0).sort("idle_s", descending=True, maintain_order=True)
+    if by == "cluster" or rows.height == 1 or idle.is_empty():
+        return ""
+    first = idle.row(0, named=True)
+    what = "job" if by == "attempt" else by
+    return f" Most idle time: {what} {first['subject']}, {gpu_hours(first['idle_s'])}."
 
 
 def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:

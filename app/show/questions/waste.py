@@ -9,7 +9,7 @@ import polars as pl
 from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
-from app.show.sentences import bounded, gpu_hours, percent, row_of
+from app.show.sentences import bounded, counted, gpu_hours, percent, row_of
 from metrics.waste import waste as rules
 
 if TYPE_CHECKING:
@@ -86,8 +86,10 @@ def _headline(rows: pl.DataFrame) -> str:
 
 def _most_idle(rows: pl.DataFrame, by: str) -> str:
     """Whose GPUs stood still most."""
-    if rows.is_empty() or not rows["gpu_s_idle"].item(0):
+    if rows.is_empty():
         return ""
+    if not rows["gpu_s_idle"].item(0):
+        return f"No GPU-time of {counted(rows.height, by)} is known to have stood still."
     first = rows.row(0, named=True)
     share = bounded(None, first["share"], first["share_high"])
     amount = gpu_hours(first["gpu_s_idle"])
@@ -183,6 +185,7 @@ def _by_state(flags: pl.DataFrame) -> Answer:
             "share": ("share of what ended", "ratio"),
             "n": ("attempts", "count"),
         },
+        headline=_endings(rows),
         metrics=("gpu_time_by_state",),
         queries=("attempt_spending",),
         notes=(
@@ -200,6 +203,15 @@ def _by_state(flags: pl.DataFrame) -> Answer:
         },
         when_empty=_EMPTY,
     )
+
+
+def _endings(rows: pl.DataFrame) -> str:
+    """How much of the GPU-time that ended did so how, the largest share first."""
+    ended = rows.filter(pl.col("share").is_not_null()).sort("share", descending=True, maintain_order=True)
+    if ended.is_empty():
+        return "No attempt of this window has ended." if rows.height else ""
+    named = ", ".join(f"{row['ending']} {percent(row['share'])}" for row in ended.iter_rows(named=True))
+    return f"Of the GPU-time that ended: {named}."
 
 
 def _blind(rows: pl.DataFrame) -> tuple[str, ...]:

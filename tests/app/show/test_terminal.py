@@ -66,6 +66,7 @@ def test_lines_fit_the_terminal_and_no_column_is_lost(what: str, by: str, root: 
         if not answer.shown.is_empty():
             headings = answer.columns if answer.brief is None else answer.brief.columns
             assert not _lost(plain, headings), columns
+            assert answer.headline.endswith("."), "no sentence that answers"
 
 
 def _lost(lines: list[str], headings: dict[str, tuple[str, str]]) -> list[str]:
