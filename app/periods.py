@@ -99,10 +99,20 @@ def computed_and_requested(
     for each in uncovered:
         report(str(each))
     if not pairs and not reader.query("any_attempts")["any"].item():
-        raise UsageError("no accounting has been loaded yet. Run: trackside ingest slurm")
+        raise UsageError(_no_accounting(reader))
     if not pairs:
         raise UsageError("nothing has been computed yet. Run: trackside compute")
     return pairs
+
+
+def _no_accounting(reader: Reader) -> str:
+    """That no accounting is loaded, and what run logs alone give."""
+    if reader.query("newest_runs", cluster=None, owner=None, most=1).is_empty():
+        return "no accounting has been loaded yet. Run: trackside ingest slurm"
+    return (
+        "only run logs are loaded, and this needs accounting: trackside ingest slurm && trackside compute\n"
+        "What a log alone gives, a page for each run:  trackside run"
+    )
 
 
 def _of_cluster(reader: Reader, cluster: str, period: Period, report: Report) -> list[tuple[Window, Window]]:

@@ -28,7 +28,9 @@ START: Final = (
 )
 """Commands where there is no warehouse yet."""
 
-MORE: Final = "Questions: trackside show. Verbs: trackside --help. A topic: trackside help ettr"
+MORE: Final = (
+    "Questions: trackside show. In a browser: trackside explore. Verbs: trackside --help.\nA topic: trackside help ettr"
+)
 
 
 class Cluster(NamedTuple):
@@ -91,11 +93,9 @@ def next_commands(clusters: Sequence[Cluster]) -> list[tuple[str, str]]:
         first = []
     usual = [
         ("trackside show goodput", "which share of the GPU-time was productive"),
+        ("trackside run", "your last run on one page; another one: trackside run ID"),
         ("trackside show lost", "where the rest went"),
-        ("trackside explore", "all of it in a browser"),
     ]
-    if accounted and first:
-        usual.pop(1)
     return [*first, *usual][:3] if accounted else [*first, ("trackside status", "what was read and refused")]
 
 

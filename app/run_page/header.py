@@ -167,8 +167,15 @@ def _ended(contents: Contents) -> str:
         so_far = texts.duration(max(0.0, (until - run["started_at"]).total_seconds()))
         word = "not yet" if last["ended_at"] is None else "not yet: waits for nodes again"
         return f"{word}; {so_far} since its first start by {texts.moment(until)}, the end of the data{limited}"
-    lasted = texts.duration((run["ended_at"] - run["started_at"]).total_seconds())
-    return f"{texts.moment(run['ended_at'])} UTC, after {lasted}{limited}{_exit(last)}"
+    lasted_s = (run["ended_at"] - run["started_at"]).total_seconds()
+    used = _used(lasted_s, limit) if limit and run["n_attempts"] == 1 else ""
+    return f"{texts.moment(run['ended_at'])} UTC, after {texts.duration(lasted_s)}{used}{_exit(last)}"
+
+
+def _used(lasted_s: float, limit: float) -> str:
+    """How much of its time limit an attempt used."""
+    share = round(100 * lasted_s / limit)
+    return f" (limit {texts.duration(limit)}, {f'{share:,}' if share else '< 1'} % used)"
 
 
 def _exit(row: Row) -> str:

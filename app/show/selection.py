@@ -61,6 +61,28 @@ def conventions_meant(requested: str | None) -> tuple[Convention, ...]:
     return matching
 
 
+def refuse_logged_only(source: Reader, cluster: str | None, text: str) -> None:
+    """Refuse a run that only its log describes, with the command that shows what the log has.
+
+    Args:
+        source: the warehouse.
+        cluster: only of this cluster; None: of any.
+        text: a run id or a job id.
+
+    Raises:
+        UsageError: there is such a run, and none with accounting.
+    """
+    rows = source.query("run_candidates", text=text, job=text, cluster=cluster)
+    if rows.is_empty() or not rows["logged_only"].all():
+        return
+    first = rows.row(0, named=True)
+    raise UsageError(
+        f"{first['cluster']}: run {first['run_id']!r} is described by its log alone; `trackside show` is about runs "
+        f"with accounting.\nIts page:        trackside run {shlex.quote(first['run_id'])}\n"
+        "Its accounting:  trackside ingest slurm && trackside compute"
+    )
+
+
 def windows_with_run(source: Reader, windows: list[Window], text: str) -> list[Window]:
     """The windows of the clusters that have the run or the job; of a single cluster, as it was requested.
 

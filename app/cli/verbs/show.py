@@ -77,6 +77,7 @@ def _answer(options: argparse.Namespace) -> int:
     from app.show.answer import Question, explain
     from app.show.page import answer_lines
     from app.show.run_question import run_question
+    from app.show.selection import refuse_logged_only
     from app.terminal.pager import page
     from app.terminal.rows import selected
     from app.terminal.terminal import Terminal
@@ -93,6 +94,8 @@ def _answer(options: argparse.Namespace) -> int:
     )
     registry.refuse_options(entry, question)
     with open_reader(root) as reader:
+        if question.run is not None:
+            refuse_logged_only(reader, options.cluster, question.run)
         requested = windows(reader, Period(options.cluster, options.since, options.until), span=entry.span)
         refuse = partial(console.echo, error=True)
         answer, shown = run_question(reader, requested, entry, question, report=refuse)

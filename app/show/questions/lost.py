@@ -44,6 +44,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
         *capacity_notes(source, window),
     )
     shown = {} if by_what else {"subject": (subject, "text")}
+    headline = _headline(rows, subject)
     if dimension == "category":
         rows = _by_category(rows)
     why = {} if dimension == "category" else {"cause": ("cause", "text"), "evidence": ("evidence", "text")}
@@ -51,7 +52,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
         "Where the GPU-time went",
         rows,
         shown | _columns(why),
-        headline=_headline(rows, subject),
+        headline=headline,
         ranked=("category", "gpu_hours", "share", "cause"),
         brief=_brief(rows, shown, why),
         metrics=("lost_imputed", "second_order_share"),
@@ -97,7 +98,9 @@ def _headline(rows: pl.DataFrame, subject: str) -> str:
         f"{row['category'].replace('_', ' ')} {percent(row['gpu_hours'] / whole)}"
         for row in rest.head(LARGEST).iter_rows(named=True)
     )
-    return f"{_productive(rows, whole)} of {whole:,.0f} GPU-h was productive; the largest other parts: {largest}."
+    return (
+        f"{_productive(rows, whole)} of {gpu_hours(whole * 3600)} was productive; the largest other parts: {largest}."
+    )
 
 
 def _productive(rows: pl.DataFrame, whole: float) -> str:

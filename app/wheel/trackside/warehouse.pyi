@@ -54,7 +54,8 @@ class Answer:
         headline: the answer in a sentence: a table begins with it.
         ranked: columns that a terminal shows first where not all fit, next to the first one.
         explained: columns that a terminal shows with `--explain` only, or where they are requested.
-        order: how a terminal sorts the rows, as `--sort` has it; empty: as they stand.
+        in_words: columns as people read them without `--explain`, for instance without statistics words.
+        order: how a terminal sorts the rows; None: as they stand.
         brief: a shorter form of the rows for terminals, with its own columns; None: there is none.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
@@ -74,7 +75,8 @@ class Answer:
     headline: str
     ranked: tuple[str, ...]
     explained: tuple[str, ...]
-    order: str
+    in_words: tuple[pl.Expr, ...]
+    order: Order | None
     brief: Brief | None
     @property
     def shown(self) -> pl.DataFrame:

@@ -67,7 +67,7 @@ def test_a_damaged_warehouse_is_an_error_and_not_a_welcome(tmp_path: Path) -> No
 
 
 def test_next_commands_follow_the_state_of_the_warehouse() -> None:
-    assert commands(cluster("slurm.accounting"))[0] == "trackside show goodput"
+    assert commands(cluster("slurm.accounting"))[:2] == ["trackside show goodput", "trackside run"]
     assert commands(cluster("slurm.accounting", computed=False))[0] == "trackside compute"
     assert commands(cluster("slurm.accounting", newer=2))[0] == "trackside compute"
     assert next_commands([cluster("slurm.accounting", newer=1)])[0][1].endswith("in 1 load")

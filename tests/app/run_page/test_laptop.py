@@ -46,6 +46,14 @@ def test_two_commands_after_the_recorder_as_printed_show_the_run(tmp_path: Path,
     for label in ("ETTR ", "Steps ", "MFU ", "Job goodput", "Where its GPU-time went"):
         assert f"\n{label}" in done.stdout, done.stdout
     assert "30 executed (0 to 29), none lost" in done.stdout
+    refused = trackside("show", "goodput", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "only run logs are loaded" in refused.stderr
+    assert refused.stderr.endswith("trackside run\n")
+    shown = trackside("show", "mfu", "--run", "llama-8b", cwd=tmp_path)
+    assert shown.returncode == 2
+    assert "run 'llama-8b' is described by its log alone" in shown.stderr
+    assert "trackside run llama-8b\n" in shown.stderr
 
 
 def test_log_grows_and_accounting_comes_later(tmp_path: Path) -> None:
