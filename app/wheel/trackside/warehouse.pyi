@@ -23,6 +23,16 @@ class Details:
     rows: pl.DataFrame
     columns: dict[str, tuple[str, str]]
 
+class Order:
+    """How a terminal sorts the rows of an answer where no --sort is given; pipes and files keep the rows as they stand.
+
+    Attributes:
+        keys: sorted by these, the smallest first, unknown ones last; rows that are equal in all stay as they stand.
+        words: the end of the title: which rows come first.
+    """
+    keys: tuple[pl.Expr, ...]
+    words: str
+
 class Brief:
     """A shorter form of an answer's rows: small shares put together, or a row for each subject.
 
