@@ -53,7 +53,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
         rows,
         shown | _columns(why),
         headline=headline,
-        ranked=("category", "gpu_hours", "share", "cause"),
+        ranked=("category", "gpu_hours", "share", "cause", *_OF_SUBJECT),
         brief=_brief(rows, shown, why),
         metrics=("lost_imputed", "second_order_share"),
         queries=("ledger_sums", "interruptions", "nodes_by_accounting"),
@@ -118,20 +118,22 @@ def _costliest(rows: pl.DataFrame, subject: str) -> str:
     sums = held.group_by("subject").agg(hours.sum().alias("whole"), hours.filter(is_costly).sum().alias("cost"))
     first = sums.sort("cost", "subject", descending=[True, False]).head(1).to_dicts()
     if not first or not first[0]["cost"]:
-        return f"No GPU-time of {counted(sums.height, subject)} is known to be lost."
+        return f"No GPU-time of {counted(sums.height, subject)} is known to have cost training."
     name, cost, whole = (first[0][key] for key in ("subject", "cost", "whole"))
     mine = held.filter((pl.col("subject") == name) & is_costly).group_by("category").agg(hours.sum())
     largest = mine.sort("gpu_hours", "category", descending=[True, False])["category"].item(0).replace("_", " ")
     return (
-        f"{counted(sums.height, subject)}; most was lost by {subject} {name}: {gpu_hours(cost * 3600)}, "
-        f"{percent(cost / whole)} of its time, mostly {largest}."
+        f"{counted(sums.height, subject)}; {subject} {name} cost most: {gpu_hours(cost * 3600)} that could have "
+        f"trained, {percent(cost / whole)} of its time, mostly {largest}."
     )
 
 
 def _brief(rows: pl.DataFrame, shown: dict[str, tuple[str, str]], why: dict[str, tuple[str, str]]) -> Brief | None:
-    """The rows with shares below `SMALL` put together; None where that saves no row."""
+    """A row for each subject; without one, small shares put together. None where that saves no row."""
+    if shown:
+        return _by_subject(rows, shown) if rows["subject"].n_unique() > 1 else None
     small = rows.filter(pl.col("share") < SMALL)
-    if small.height < 2 or shown:
+    if small.height < 2:
         return None
     named = {name: how for name, how in _columns(why).items() if name != "evidence"}
     other = small.select(pl.lit(f"other ({small.height})").alias("category"), pl.col("gpu_hours", "share").sum())
@@ -143,6 +145,41 @@ def _brief(rows: pl.DataFrame, shown: dict[str, tuple[str, str]], why: dict[str,
     ordered = sums.sort("gpu_hours", descending=True, maintain_order=True)
     below = f"other: {small.height} rows of less than {percent(SMALL)} each: --all; by evidence: --wide"
     return Brief(pl.concat([ordered, other], how="diagonal_relaxed"), named, below)
+
+
+def _by_subject(rows: pl.DataFrame, shown: dict[str, tuple[str, str]]) -> Brief:
+    """A row for each subject, those that cost most first: its time, and what of it cost, trained, is unobserved."""
+    hours, is_costly = pl.col("gpu_hours"), pl.col("category").is_in(COSTLY)
+    key = [name for name in ("cluster", "subject") if name in rows.columns]
+    mostly = rows.filter(is_costly).group_by(*key, "category").agg(hours.sum())
+    largest = mostly.sort("gpu_hours", "category", descending=[True, False]).unique(key, keep="first")
+    sums = rows.group_by(key).agg(
+        hours.sum(),
+        hours.filter(is_costly).sum().alias("cost"),
+        hours.filter(PRODUCTIVE).sum().alias("productive"),
+        hours.filter((pl.col("state") == "allocated") & UNSEEN).sum().alias("unobserved"),
+    )
+    parts = ("cost", "productive", "unobserved")
+    named = largest.select(*key, pl.col("category").alias("mostly"))
+    whole = sums.join(named, on=key, how="left").with_columns(
+        (pl.col(name) / hours).alias(f"{name}_share") for name in parts
+    )
+    return Brief(
+        whole.sort("cost", "gpu_hours", "subject", descending=[True, True, False]),
+        shown | _OF_SUBJECT,
+        "cost: time that could have trained: " + ", ".join(name.replace("_", " ") for name in COSTLY) + ".\n"
+        "also: a row for each category, cause and evidence (--wide, --all, or --columns NAME,...)",
+    )
+
+
+_OF_SUBJECT: Final = {
+    "gpu_hours": ("GPU-h", "number"),
+    "cost": ("cost GPU-h", "number"),
+    "cost_share": ("cost", "ratio"),
+    "mostly": ("mostly", "text"),
+    "productive_share": ("productive", "ratio"),
+    "unobserved_share": ("unobserved", "ratio"),
+}
 
 
 def _columns(why: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

@@ -149,7 +149,7 @@ def _by_law(_: Reader, past: Histories, window: Window, question: Question) -> A
     gpus = question.at_gpus
     rows = size_law_rows(past, window, gpus)
     return Answer(
-        "Does the failure rate grow as the GPUs do?",
+        "Whether the failure rate grows as the GPUs do",
         rows.with_columns(ci_method=pl.lit("profile likelihood, widened by phi, 95 %")),
         {
             "class": ("class", "text"),
