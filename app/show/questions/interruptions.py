@@ -68,7 +68,7 @@ def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answe
         ("interruption_cost",),
         ("interruptions", "interruption_costs"),
         headline=_headline(rows),
-        order=_COSTLIEST,
+        order=COSTLIEST,
         ranked=("run_id", "class", "cause", "n_gpus", "cost_gpu_s", "node", "state", "runtime_s"),
         notes=(*notes, _COST, _FROM, *_unpriced(rows["cost_gpu_s"].null_count())),
         parameters={} if run is None else {"run": run},
@@ -81,7 +81,7 @@ def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answe
 _OWN_CANCEL: Final = (pl.col("class") == "user") & (pl.col("cause") == "cancelled")
 _BY_INFRASTRUCTURE: Final = pl.col("class") == "infrastructure"
 _ASSUMED_GPU_S: Final = pl.min_horizontal("runtime_s", pl.lit(META_IMPUTED_LOSS_S)) * pl.col("n_gpus").cast(pl.Float64)
-_COSTLIEST: Final = Order(
+COSTLIEST: Final = Order(
     (
         _OWN_CANCEL,
         -pl.coalesce("cost_gpu_s", pl.when(_BY_INFRASTRUCTURE).then(_ASSUMED_GPU_S)),

@@ -9,17 +9,20 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from app.api import QUESTIONS
 from app.periods import Period, windows
 from app.show.answer import Question
 from app.show.page import answer_lines
+from app.show.questions.interruptions import COSTLIEST
 from app.show.registry import question_of
 from app.show.run_question import run_question
 from app.terminal.cells import width
 from app.terminal.rows import USUAL_ROWS
 from app.terminal.terminal import PIPE, Terminal
+from metrics.categories import COSTLY
 from queries.warehouse import open_reader
 from tests.support.command import trackside
 from tests.support.pseudo_terminal import trackside_in_terminal
@@ -100,6 +103,34 @@ def test_the_answer_comes_first_and_the_rest_is_counted(root: Path) -> None:
     assert lines[0] == answer.headline
     assert lines[0].startswith(f"{answer.rows.height} runs held")
     assert f"{answer.rows.height - USUAL_ROWS} more: --all" in lines
+
+
+def test_interruptions_stand_by_cost_with_users_cancels_last() -> None:
+    rows = pl.DataFrame(
+        [
+            ("cancel", "user", "cancelled", 9e9, 10.0, 1),
+            ("free", "user", "failed", 0.0, 10.0, 1),
+            ("unknown", "user", "failed", None, 9e9, 512),
+            ("broke", "infrastructure", "node_fail", 0.0, 10.0, 1),
+            ("large", "infrastructure", "node_fail", None, 7200.0, 512),
+            ("dear", "user", "failed", 3600.0, 10.0, 1),
+        ],
+        schema=["run_id", "class", "cause", "cost_gpu_s", "runtime_s", "n_gpus"],
+        orient="row",
+    )
+    assert COSTLIEST.sorted(rows)["run_id"].to_list() == ["large", "dear", "broke", "free", "unknown", "cancel"]
+
+
+@pytest.mark.parametrize("by", ["user", "day"])
+def test_lost_is_a_row_a_subject_that_adds_up(by: str, root: Path) -> None:
+    answer, _ = answer_of(root, "lost", by)
+    assert answer.brief is not None
+    brief = answer.brief.rows
+    assert brief["subject"].is_unique().all()
+    assert brief["gpu_hours"].sum() == pytest.approx(answer.rows["gpu_hours"].sum())
+    costly = answer.rows.filter(pl.col("category").is_in(COSTLY))["gpu_hours"].sum()
+    assert brief["cost"].sum() == pytest.approx(costly)
+    assert brief["cost"].is_sorted(descending=True)
 
 
 def test_a_pipe_gets_every_row_and_column_without_escapes(root: Path) -> None:
