@@ -29,7 +29,7 @@ START: Final = (
 """Commands where there is no warehouse yet."""
 
 MORE: Final = (
-    "Questions: trackside show. In a browser: trackside explore. Verbs: trackside --help.\nA topic: trackside help ettr"
+    "Questions: trackside show. In a browser: trackside explore.\nVerbs: trackside --help. A topic: trackside help ettr"
 )
 
 

@@ -86,6 +86,8 @@ def _headline(rows: pl.DataFrame, dimension: str) -> str:
     text = f"Productive: {bounded(held['value'], held['bound_low'], held['bound_high'])} of the allocated GPU-time"
     if whole is None:
         return f"{text}."
+    if whole["value"] is None and whole["bound_low"] is None:
+        return f"{text}; of all GPU-time: cannot tell."
     return f"{text}; {bounded(whole['value'], whole['bound_low'], whole['bound_high'])} of all GPU-time."
 
 
