@@ -94,7 +94,7 @@ def _answer(options: argparse.Namespace) -> int:
     )
     registry.refuse_options(entry, question)
     with open_reader(root) as reader:
-        if question.run is not None:
+        if question.run is not None and not entry.span:
             refuse_logged_only(reader, options.cluster, question.run)
         requested = windows(reader, Period(options.cluster, options.since, options.until), span=entry.span)
         refuse = partial(console.echo, error=True)
