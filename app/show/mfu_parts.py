@@ -127,11 +127,11 @@ def _headline(rows: pl.DataFrame, by: str) -> str:
     """The highest and the lowest part; of restarts the one that changed the MFU most."""
     known = rows.filter((pl.col("metric") == "mfu") & pl.col("value").is_not_null()) if rows.height else rows
     if known.is_empty():
-        return ""
+        return "The MFU of these steps is unknown." if rows.height else ""
     if by == "restart":
         return _of_restarts(known)
     if known.height < 2:
-        return ""
+        return f"MFU {percent(known['value'].item())}, all of it {known[by].item()}."
     low, high = (known.sort("value", maintain_order=True).row(at, named=True) for at in (0, -1))
     return f"MFU from {percent(low['value'])} ({low[by]}) to {percent(high['value'])} ({high[by]})."
 
