@@ -93,7 +93,7 @@ def next_commands(clusters: Sequence[Cluster]) -> list[tuple[str, str]]:
         first = []
     usual = [
         ("trackside show goodput", "which share of the GPU-time was productive"),
-        ("trackside run", "your last run on one page; another one: trackside run ID"),
+        ("trackside run", "your last run on one page (another: trackside run ID)"),
         ("trackside show lost", "where the rest went"),
     ]
     return [*first, *usual][:3] if accounted else [*first, ("trackside status", "what was read and refused")]
