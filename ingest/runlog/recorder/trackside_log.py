@@ -163,23 +163,15 @@ def start(
 
 def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
     """What `start` does, if nothing goes wrong."""
-    slurm_job = os.environ.get("SLURM_JOB_ID")
-    restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
-    rank = _whole(_first(told["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0
-    pods = "KUBERNETES_SERVICE_HOST" in os.environ
-    log = Log(path if rank == 0 else None)
+    process = _process(told)
+    log = Log(path if process["rank"] == 0 else None)
     log.write(
         {
             "type": "run",
             "v": VERSION,
             "t": round(time.time(), 6),  # noqa: TID251 - this file runs in training jobs, where this is the clock
             "run_id": str(run_id),
-            "cluster": _text(_first(told["cluster"], os.environ.get("SLURM_CLUSTER_NAME"))),
-            "scheduler": _text(_first(told["scheduler"], "slurm" if slurm_job else "kubernetes" if pods else None)),
-            "job_id": _text(_first(told["job_id"], slurm_job)),
-            "restart_count": _whole(_first(told["restart_count"], restarts if slurm_job else None)),
-            "node": _text(_first(told["node"], os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
-            "rank": rank,
+            **process,
             "world": _whole(_first(told["world"], os.environ.get("WORLD_SIZE"), os.environ.get("SLURM_NTASKS"))),
             "gpu_model": _text(told["gpu_model"]),
             "n_gpus": _whole(told["n_gpus"]),
@@ -201,6 +193,21 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
         }
     )
     return log
+
+
+def _process(told: dict[str, object]) -> dict[str, object]:
+    """Where this process runs, as told, else by the environment."""
+    slurm_job = os.environ.get("SLURM_JOB_ID")
+    restarts = os.environ.get("SLURM_RESTART_COUNT", "0")  # Slurm sets it from the first restart on
+    pods = "KUBERNETES_SERVICE_HOST" in os.environ
+    return {
+        "cluster": _text(_first(told["cluster"], os.environ.get("SLURM_CLUSTER_NAME"))),
+        "scheduler": _text(_first(told["scheduler"], "slurm" if slurm_job else "kubernetes" if pods else None)),
+        "job_id": _text(_first(told["job_id"], slurm_job)),
+        "restart_count": _whole(_first(told["restart_count"], restarts if slurm_job else None)),
+        "node": _text(_first(told["node"], os.environ.get("SLURMD_NODENAME"), socket.gethostname())),
+        "rank": _whole(_first(told["rank"], os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0,
+    }
 
 
 _WIDTHS = (
@@ -275,22 +282,16 @@ def rank_times(
         rank: of this process (RANK, SLURM_PROCID).
         local_rank: its number on this node (LOCAL_RANK, SLURM_LOCALID).
     """
+    told = dict(locals())
     try:
-        slurm_job = os.environ.get("SLURM_JOB_ID")
-        restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
-        host = _text(_first(node, os.environ.get("SLURMD_NODENAME"), socket.gethostname()))
-        facts: dict[str, object] = {
+        facts = {
             "run_id": str(run_id),
-            "cluster": _text(_first(cluster, os.environ.get("SLURM_CLUSTER_NAME"))),
-            "scheduler": _text(_first(scheduler, "slurm" if slurm_job else None)),
-            "job_id": _text(_first(job_id, slurm_job)),
-            "restart_count": _whole(_first(restart_count, restarts if slurm_job else None)),
-            "node": host,
-            "rank": _whole(_first(rank, os.environ.get("RANK"), os.environ.get("SLURM_PROCID"))) or 0,
+            **_process(told),
             "local_rank": _whole(_first(local_rank, os.environ.get("LOCAL_RANK"), os.environ.get("SLURM_LOCALID"))),
             "stage": _whole(stage),
         }
-        return RankTimes(Log(f"{os.fspath(path)}.{host}.jsonl"), facts, max(1, _whole(every) or 1))
+        log = Log(f"{os.fspath(path)}.{facts['node']}.jsonl")
+        return RankTimes(log, facts, max(1, _whole(every) or 1))
     except Exception as error:  # noqa: BLE001 - training must begin, whatever its objects do when they are looked at
         return RankTimes(Log(path, error), {}, 1)
 
