@@ -7,17 +7,20 @@ import multiprocessing
 import os
 import pickle
 import signal
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from app.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+ALLOCATOR: Final = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:500,muzzy_decay_ms:0"}
+"""Polars gives memory back to the system soon; that of the command line keeps it for speed (`app.cli.main`)."""
 
 STOPS_S = 5.0
 """How long an interrupted process has to stop by itself, in seconds."""
@@ -34,7 +37,8 @@ def called(function: Callable[Given, Result], *args: Given.args, **named: Given.
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_send, args=(sender, function, args, named))
-    process.start()
+    with _environment(ALLOCATOR):
+        process.start()
     sender.close()
     try:
         result, error = receiver.recv()
@@ -51,6 +55,21 @@ def called(function: Callable[Given, Result], *args: Given.args, **named: Given.
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]  # a pipe carries any object
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Have a process that is started meanwhile find these values."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _send(

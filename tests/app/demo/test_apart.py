@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def double(number: int) -> tuple[int, int]:
-    return 2 * number, os.getpid()
+def double(number: int) -> tuple[int, int, str | None]:
+    return 2 * number, os.getpid(), os.environ.get("_RJEM_MALLOC_CONF")
 
 
 def refuse(text: str) -> None:
@@ -39,10 +39,14 @@ def end() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_result_comes_from_another_process() -> None:
-    result, process = apart.called(double, 21)
+def test_result_comes_from_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_RJEM_MALLOC_CONF", "ours")
+    result, process, allocator = apart.called(double, 21)
     assert result == 42
     assert process != os.getpid()
+    assert allocator is not None
+    assert allocator.endswith(apart.ALLOCATOR["_RJEM_MALLOC_CONF"])  # polars puts its own settings before
+    assert os.environ["_RJEM_MALLOC_CONF"] == "ours"
 
 
 def test_errors_are_raised_where_it_was_called() -> None:
