@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ingest.runlog.formats.translation import HEAD, Fields, LogFormat, Translation
+from ingest.runlog.formats.translation import HEAD, Account, Fields, LogFormat, LogRequest, Translation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 MARK: Final = b":::MLLOG "
 
@@ -89,19 +89,45 @@ class _Session:
 
 def translate(data: bytes, facts: Mapping[str, Any]) -> Translation:
     """An MLPerf log as a run log."""
-    lines = data.split(b"\n")
-    log = _Log(Translation([b""] * (len(lines) + 1)))
-    for at, line in enumerate(lines):
-        start = line.find(MARK)
-        if start < 0:
-            continue
+    return _translated([data], facts)
+
+
+def read(chunks: Iterable[bytes], request: LogRequest, _: Account) -> Iterator[bytes]:
+    """An MLPerf log, as it comes, as a run log; of its other output nothing is kept."""
+    yield from _translated(chunks, request.run_facts()).chunks()
+
+
+def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any]) -> Translation:
+    log = _Log(Translation())
+    for number, line in _marked(chunks):
         try:
-            log.take(at + 1, _entry(line[start + len(MARK) :]))
+            log.take(number, _entry(line[line.find(MARK) + len(MARK) :]))
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
-            log.out.lines[at + 1] = line
+            log.out.lines[number] = line
     log.close(facts)
-    log.out.lines = log.out.lines[1:] if not log.out.lines[0] else log.out.lines
     return log.out
+
+
+def _marked(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Lines with a mark and their numbers."""
+    rest, number = b"", 1
+    for chunk in chunks:
+        data = rest + chunk
+        whole = data.rfind(b"\n") + 1
+        yield from _marked_lines(data[:whole], number)
+        number += data.count(b"\n", 0, whole)
+        rest = data[whole:]
+    yield from _marked_lines(rest, number)
+
+
+def _marked_lines(data: bytes, first: int) -> Iterator[tuple[int, bytes]]:
+    begin, at = 0, data.find(MARK)
+    while at >= 0:
+        first += data.count(b"\n", begin, at)
+        begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        yield first, data[begin:end]
+        begin, at = end, data.find(MARK, end)
 
 
 def _entry(text: bytes) -> _Entry:
@@ -212,4 +238,4 @@ def _gpu_model(platform: object) -> str | None:
     return match[1] if match else None
 
 
-FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], translate)
+FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], read=read)

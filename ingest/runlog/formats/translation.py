@@ -76,22 +76,27 @@ class Translation:
     logs refuses it, with its number and its text.
 
     Attributes:
-        lines: of the run log.
-        warnings: what a person should know.
+        lines: of the run log that are not empty, by their numbers; line 0 is one before the first.
     """
 
-    lines: list[bytes]
-    warnings: list[str] = field(default_factory=list)
+    lines: dict[int, bytes] = field(default_factory=dict)
 
     def put(self, at: int, fields: Fields) -> None:
-        """Write a line of the run log in the place of line `at`, counted from 0; unknown values are left out."""
+        """Write a line of the run log in the place of line `at`; unknown values are left out."""
         known = {name: value for name, value in fields.items() if value is not None}
         self.lines[at] = msgspec.json.encode(known)
 
     @property
     def data(self) -> bytes:
         """The run log."""
-        return b"\n".join(self.lines)
+        return b"".join(self.chunks())
+
+    def chunks(self) -> Iterator[bytes]:
+        """The run log, a line at a time."""
+        before = 0 if 0 in self.lines else 1
+        for at in sorted(self.lines):
+            yield b"\n" * (at - before) + self.lines[at]
+            before = at
 
 
 @dataclass(frozen=True)
