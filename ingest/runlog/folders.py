@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from ingest.errors import InputError
@@ -12,6 +13,12 @@ from ingest.runlog.formats.registry import recognised
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+SEARCHED: Final = 1 << 24
+"""Bytes in which a step of a text log is searched."""
+
+_OF_WANDB: Final = re.compile(r"(^|/)(offline-)?run-\d{8}_\d{6}-[^/]*/")
+"""W&B's folder of a run: what the program printed is in it once more."""
+
 RUN_LOGS: Final = (".jsonl", ".jsonl.gz")
 """Endings of the names of run logs."""
 
@@ -19,9 +26,10 @@ RUN_LOGS: Final = (".jsonl", ".jsonl.gz")
 def logs_below(names: Iterable[str]) -> list[str]:
     """The same names, but for a folder the logs below it, in the order of their names.
 
-    A file below a folder is a log if its name ends like a run log's, or its contents begin like a format's that is
-    known. Links are not followed: W&B's `latest-run` is one to a folder beside it. A folder without logs is returned
-    itself, for the message that it is none.
+    A file below a folder is a log if its name ends like a run log's, if its contents begin like a format's that is
+    known, or if a text format has a step in its first `SEARCHED` bytes. Links are not followed:
+    W&B's `latest-run` is one to a folder beside it. A folder without logs is returned itself, for the message that it
+    is none.
     """
     return [each for name in names for each in (list(_below(name)) or [name])]
 
@@ -40,6 +48,17 @@ def _is_log(path: str) -> bool:
     if path.endswith(RUN_LOGS):
         return True
     try:
-        return recognised(Input(path).head) is not None
+        source = Input(path)
+        is_text = b"\0" not in source.head and not _OF_WANDB.search(path)
+        return recognised(source.head) is not None or (is_text and _has_steps(source))
     except (InputError, OSError):
         return False
+
+
+def _has_steps(source: Input) -> bool:
+    """Whether a text format has a step in the beginning of a file."""
+    from ingest.runlog.formats.text.scan import scan  # noqa: PLC0415 - only for folders
+    from ingest.runlog.formats.text_format import builtin  # noqa: PLC0415 - likewise
+
+    beginning = next(iter(source.with_short_lines()), b"")[:SEARCHED]
+    return scan([beginning], source.name, builtin()) is not None

@@ -31,6 +31,7 @@ from tests.bench.remote_reading import bench_remote_read
 from tests.bench.runlog_reading import bench_run_log
 from tests.bench.storing import bench_storing
 from tests.bench.table import row
+from tests.bench.text_log_reading import bench_text_log
 from tests.lab.prometheus import missing
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def sections(*, quick: bool, year: int) -> Sections:
         "start": lambda _: [bench_help()],
         "ingest": lambda folder: bench_ingest(folder, (20_000, 100_000) if quick else (500_000, 5_000_000)),
         "run log": lambda folder: bench_run_log(folder, 300_000 if quick else 10_000_000),
+        "text log": lambda folder: [
+            *bench_text_log(folder, 100_000 if quick else 1_000_000, noise=0),
+            *bench_text_log(folder, 2_000 if quick else 10_000, noise=1_000),
+        ],
         "engine": lambda folder: bench_engine(folder, quick=quick),
         "ledger": lambda _: bench_year(quick=quick),
         "attribution": lambda folder: bench_attribution(folder, gpus=200 if quick else 2000),

@@ -115,6 +115,7 @@ class TextFormat:
         lines: its kinds of lines; the first that a line is of counts.
         examples: lines with what they give, which a test reads.
         resumes_aloud: a process that goes on from a checkpoint says so; one that does not begins at step 1.
+        words: texts of which every line that it reads has one; lines without any are passed over quickly.
         position: those of a smaller one are tried first: a log of Megatron-DeepSpeed has steps of both.
     """
 
@@ -124,6 +125,7 @@ class TextFormat:
     examples: tuple[Example, ...] = ()
     resumes_aloud: bool = False
     position: int = 0
+    words: tuple[str, ...] = ()
 
     @property
     def starts(self) -> str:
@@ -161,7 +163,8 @@ def parse_format(entry: object, *, origin: str) -> TextFormat:
     if not any(line.kind == "step" for line in lines):
         raise FormatError(f'{where}: no line is of kind "step", so it has no steps; write [[line]] with kind = "step"')
     examples = tuple(_example(one, f"{where}, example {n}") for n, one in enumerate(values.get("example", ()), 1))
-    rest = {name: values[name] for name in ("title", "resumes_aloud", "position") if name in values}
+    rest = {name: values[name] for name in ("title", "resumes_aloud", "position", "words") if name in values}
+    rest["words"] = tuple(rest.get("words", ()))
     return TextFormat(**{"title": values["name"], **rest}, name=values["name"], lines=lines, examples=examples)
 
 
@@ -255,6 +258,7 @@ _FORMAT_KEYS: Final[_Keys] = {
     "line": (_is_tables, "write [[line]] tables (in the configuration: [[runlog.format.line]])"),
     "example": (_is_tables, "write [[example]] tables"),
     "resumes_aloud": (_is_flag, "write true or false"),
+    "words": (_is_texts, 'write a list of texts: ["iteration"]'),
     "position": (lambda value: type(value) is int, "write a whole number"),
 }
 

@@ -40,6 +40,17 @@ def test_a_folder_is_the_logs_below_it(tmp_path: Path) -> None:
     assert names == [*(f"/wandb/offline-run-20261123_070000-{one}/run-tiny1.wandb" for one in ("first", "second")), "-"]
 
 
+def test_a_text_log_below_a_folder_is_found_by_its_steps(tmp_path: Path) -> None:
+    stdout = "loading\n" * 20_000 + "2026-10-01T08:00:00Z steps: 1 loss: 2.5 iter time (s): 2.0 samples/sec: 16.0\n"
+    folder = lay_out(tmp_path / "wandb") / "offline-run-20261123_070000-first" / "files"
+    folder.mkdir(exist_ok=True)
+    for path in (tmp_path / "slurm-29.out", folder / "output.log"):
+        path.write_text(stdout)
+    names = [name.removeprefix(str(tmp_path)) for name in logs_below([str(tmp_path)])]
+    assert "/slurm-29.out" in names
+    assert len(names) == 3  # W&B's copy of what its run printed is none
+
+
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     (report,) = load(tmp_path / "w", tmp_path)

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 BLOCK: Final = 1 << 23
 """Bytes that are read at a time."""
 
+FEW: Final = 1_000
+"""Lines with a word are searched one by one where there is fewer than one in so many bytes."""
+
 US: Final = 1_000_000
 
+_LINES: Final = {"line": pl.Int64(), "text": pl.String()}
 _ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _STAMP: Final = r"(\d{4}-\d{2}-\d{2})[T _](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\s?(Z|[+-]\d{2}:?\d{2})?"
 _CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
@@ -136,45 +140,87 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat]) -> S
     """
     scans = [Scan(form) for form in forms]
     stamp: pl.DataFrame | None = None
-    for lines, is_last in _lines(chunks, origin):
-        stamp = _first_stamp(lines) if stamp is None else stamp
+    words: list[bytes] = []
+    first = True
+    for lines, is_last in _lines(chunks, origin, words):
+        stamp = _first_stamp(lines) if first else stamp
+        first = False
         for one in scans:
             one.take(lines, is_last=is_last)
         scans = next(([one] for one in scans if one.has_steps), scans)
+        words[:] = [word.encode() for one in scans for word in one.form.words] if _have_words(scans) else []
     for one in scans:
         one.first_stamp = stamp
     return scans[0] if scans[0].has_steps else None
 
 
+def _have_words(scans: Sequence[Scan]) -> bool:
+    """Whether lines without a word can be passed over."""
+    return all(one.form.words for one in scans)
+
+
 def scan_lines(form: TextFormat, text: str) -> Scan:
     """What lines of a log have for a format."""
     one = Scan(form)
-    for lines, is_last in _lines([text.encode()], "text"):
+    for lines, is_last in _lines([text.encode()], "text", []):
         one.take(lines, is_last=is_last)
     return one
 
 
-def _lines(chunks: Iterable[bytes], origin: str) -> Iterator[tuple[pl.DataFrame, bool]]:
+def _lines(chunks: Iterable[bytes], origin: str, words: list[bytes]) -> Iterator[tuple[pl.DataFrame, bool]]:
     """Lines of a log in blocks: `line` (from 1), `part` (of a line that was written over) and `text`.
 
-    Also whether the last of them is the last of the log and has no line end.
+    Also whether the last of them is the last of the log and has no line end. Where there are `words`, only lines with
+    one of them.
     """
     first = 1
     try:
         for block, _ in clean_blocks(chunks, origin, BLOCK):
             data = _ANSI.sub(b"", block) if b"\x1b" in block else block
-            lines = _split(data, first)
+            few = _with_words(data, words) if words else None
+            lines = _split(data, first) if few is None else _few(data, few, first)
             yield lines, not data.endswith(b"\n")
-            first += lines["line"].n_unique() if b"\r" in data else lines.height
+            first += data.count(b"\n")
     except UnrecognisedInputError:  # it is blank
         return
 
 
+def _with_words(data: bytes, words: Sequence[bytes]) -> list[int] | None:
+    """Where lines with a word begin, and the last line; None where they are so many that all may be read."""
+    begins = {data.rfind(b"\n", 0, len(data) - 1) + 1}
+    for word in words:
+        at = data.find(word)
+        while at >= 0:
+            begins.add(data.rfind(b"\n", 0, at) + 1)
+            if len(begins) * FEW > len(data):
+                return None
+            end = data.find(b"\n", at)
+            at = -1 if end < 0 else data.find(word, end)
+    return sorted(begins)
+
+
+def _few(data: bytes, begins: Sequence[int], first: int) -> pl.DataFrame:
+    """The lines that begin at these places."""
+    texts, numbers, before = [], [], 0
+    for begin in begins:
+        first += data.count(b"\n", before, begin)
+        before = begin
+        end = data.find(b"\n", begin)
+        texts.append(data[begin : len(data) if end < 0 else end].decode())
+        numbers.append(first)
+    return _apart(pl.DataFrame({"line": numbers, "text": texts}, schema=_LINES))
+
+
 def _split(data: bytes, first: int) -> pl.DataFrame:
-    texts = data.removesuffix(b"\n").decode().split("\n")
-    lines = pl.DataFrame({"text": pl.Series(texts, dtype=pl.String)}).with_row_index("line", offset=first)
-    lines = lines.with_columns(pl.col("line").cast(pl.Int64), part=pl.lit(0, dtype=pl.Int64))
-    if b"\r" not in data:
+    texts = pl.Series([data.removesuffix(b"\n").decode()], dtype=pl.String).str.split("\n").explode()
+    numbers = pl.int_range(first, first + len(texts), dtype=pl.Int64, eager=True)
+    return _apart(pl.DataFrame({"line": numbers, "text": texts}, schema=_LINES))
+
+
+def _apart(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines that were written over, taken apart."""
+    lines = lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
+    if not lines.select(pl.col("text").str.contains("\r", literal=True).any()).item():
         return lines
     parts = lines.with_columns(pl.col("text").str.split("\r")).explode("text")
     return parts.with_columns(part=pl.int_range(pl.len(), dtype=pl.Int64).over("line"))

@@ -76,6 +76,7 @@ class Session:
     cursor: int | None = None
     of_writer: dict[str | None, int] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     bar: Mapping[str, Any] | None = None
     bar_total: float | None = None
@@ -392,11 +393,18 @@ class Timeline:
             if untimed and event.begin is not None and begin > event.begin:
                 event.end = event.durable = begin
 
+    def _numbers(self, session: Session) -> Mapping[str, Any]:
+        """The facts that tokens follow from; those of a session do not change once it trains."""
+        if not session.numbers:
+            recorded = {name: _whole(value) for name, value in session.facts.items() if name in _COUNTED}
+            session.numbers = {**self.facts, **recorded}
+        return session.numbers
+
     def _tokens(self, record: Mapping[str, Any], session: Session, length: float | None) -> float | None:
         """Tokens of one step over all GPUs, from what is known of them."""
-        facts = {**self.facts, **{name: _whole(value) for name, value in session.facts.items() if name in _COUNTED}}
         if record["tokens"] is not None:
             return float(record["tokens"])
+        facts = self._numbers(session)
         samples = record["samples"] if record["samples"] is not None else facts.get("global_batch")
         if samples is None and record["samples_per_s"] is not None and length:
             samples = round(record["samples_per_s"] * length / US)
