@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 CANNOT_TELL = "cannot tell"
 """The text for an unknown number: never a zero, never a blank."""
@@ -84,11 +84,33 @@ _PREFIXES = ("\N{MICRO SIGN}", "m", "", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _MOST = 8
 
 
+_STEPS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def duration(seconds: float) -> str:
+    """A length of time by its two largest units.
+
+    >>> duration(1012345), duration(3725), duration(86_399), duration(59.7), duration(0.25), duration(0)
+    ('11 d 17 h', '1 h 2 min', '1 d', '1 min', '0.25 s', '0 s')
+    """
+    if not math.isfinite(seconds) or (abs(seconds) < 10 and seconds != round(seconds)):
+        return display(seconds, "seconds")
+    size = abs(seconds)
+    least = next((step for larger, step in ((86_400, 3600), (3600, 60)) if size >= larger - step / 2), 1)
+    whole = round(size / least) * least
+    parts = []
+    for length, name in _STEPS:
+        count, whole = divmod(whole, length)
+        if count:
+            parts.append(f"{count:,} {name}")
+    return ("-" if seconds < 0 else "") + (" ".join(parts[:2]) or "0 s")
+
+
 def _duration(seconds: float) -> str:
     whole, parts = round(seconds), []
     if abs(seconds) < 10 and seconds != whole:
         return f"{seconds:.2g} s"
-    for name, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+    for length, name in _STEPS:
         count, whole = divmod(whole, length)
         if count:
             parts.append(f"{count} {name}")

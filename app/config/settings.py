@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import glob
 import ipaddress
 import re
@@ -22,6 +21,7 @@ from pydantic import (
 from app.config import mistakes as config_mistakes
 from app.config import place, toml_file
 from app.errors import ConfigError
+from app.near_names import near_names
 from ingest.context import PLANNED_REASONS
 from ingest.errors import InputError
 from ingest.prometheus.settings import Prometheus, Retention, Telemetry
@@ -302,7 +302,7 @@ def _hint(setting: str, loc: Sequence[str | int]) -> str:
         return f"it is called {RENAMED[setting]}"
     *sections, name = loc
     names = list(_fields(tuple(str(section) for section in sections)))
-    close = difflib.get_close_matches(str(name), names, n=1)
+    close = near_names(str(name), names)
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(names)}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from app.formatting import duration
 from app.run_page import texts
 from app.terminal.cells import fit, width
 
@@ -93,8 +94,8 @@ def _again(row: Row) -> str:
     if row["time_to_job_restart_s"] is None:
         return "still waits to start again"
     if row["time_to_first_step_s"] is not None:
-        return f"trained again after {texts.duration(row['time_to_first_step_s'])}"
-    return f"started again after {texts.duration(row['time_to_job_restart_s'])}"
+        return f"trained again after {duration(row['time_to_first_step_s'])}"
+    return f"started again after {duration(row['time_to_job_restart_s'])}"
 
 
 def _restarts(page: Page, rows: list[Row]) -> None:
@@ -102,14 +103,14 @@ def _restarts(page: Page, rows: list[Row]) -> None:
     outside = [row for row in rows if not row["in_allocation"]]
     inside = len(rows) - len(outside)
     total = _median_of(outside, "time_to_job_restart_s")
-    words = [] if total is None else [f"{texts.plural(len(outside), 'restart')}, median {texts.duration(total)}"]
+    words = [] if total is None else [f"{texts.plural(len(outside), 'restart')}, median {duration(total)}"]
     first = _median_of(rows, "time_to_first_step_s")
     if first is not None:
-        words.append(f"{texts.duration(first)} from the failure to the first step")
+        words.append(f"{duration(first)} from the failure to the first step")
     if inside:
         words.append(f"{inside:,} in place, without a new attempt")
     medians = ((word, _median_of(rows, name)) for name, word in _STAGES)
-    stages = ", ".join(f"{word} {texts.duration(value)}" for word, value in medians if value)
+    stages = ", ".join(f"{word} {duration(value)}" for word, value in medians if value)
     if words:
         page.fact("Restarts", "; ".join(words))
         if stages:
@@ -132,7 +133,7 @@ def processes(page: Page, contents: Contents) -> None:
         return
     rows = contents.attempts
     gaps = sum(row["gap_s"] or 0.0 for row in rows)
-    page.heading("Its processes", right=f"{texts.duration(gaps)} in gaps")
+    page.heading("Its processes", right=f"{duration(gaps)} in gaps")
     shown = rows if len(rows) <= _PROCESSES else [*rows[:2], *rows[-(_PROCESSES - 2) :]]
     for row in shown:
         page.text(_process(row), indent=_INDENT, first="  ")
@@ -141,8 +142,8 @@ def processes(page: Page, contents: Contents) -> None:
 
 
 def _process(row: Row) -> str:
-    after = f", {texts.duration(row['gap_s'])} after the one before" if row["gap_s"] else ""
-    lasted = texts.duration((row["ended_at"] - row["started_at"]).total_seconds())
+    after = f", {duration(row['gap_s'])} after the one before" if row["gap_s"] else ""
+    lasted = duration((row["ended_at"] - row["started_at"]).total_seconds())
     if row["first"] is None:
         return f"{texts.moment(row['started_at'])}  no step in {lasted}{after}"
     lost = f", {row['lost']:,} of them lost" if row["lost"] else ""

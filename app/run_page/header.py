@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from app.formatting import duration
 from app.run_page import texts
 from app.run_page.lines import LABEL
 from app.run_page.log_only import LOGGED_STATE
@@ -152,9 +153,9 @@ def _started(contents: Contents) -> str:
         since = run["eligible_at"]
         if since is None:
             return f"not yet: it is not eligible to start{why}"
-        return f"not yet: waits for {texts.duration((contents.window.until - since).total_seconds())}{why}"
+        return f"not yet: waits for {duration((contents.window.until - since).total_seconds())}{why}"
     waited = None if run["eligible_at"] is None else (run["started_at"] - run["eligible_at"]).total_seconds()
-    queue = "" if waited is None or waited <= 0 else f", after {texts.duration(waited)} in the queue"
+    queue = "" if waited is None or waited <= 0 else f", after {duration(waited)} in the queue"
     return f"{texts.moment(run['started_at'])} UTC{queue}"
 
 
@@ -162,20 +163,20 @@ def _ended(contents: Contents) -> str:
     run, until = contents.run, contents.window.until
     last = last_held(contents)
     limit = last.get("time_limit_s")
-    limited = f" (limit {texts.duration(limit)})" if limit and run["n_attempts"] == 1 else ""
+    limited = f" (limit {duration(limit)})" if limit and run["n_attempts"] == 1 else ""
     if not contents.over:
-        so_far = texts.duration(max(0.0, (until - run["started_at"]).total_seconds()))
+        so_far = duration(max(0.0, (until - run["started_at"]).total_seconds()))
         word = "not yet" if last["ended_at"] is None else "not yet: waits for nodes again"
         return f"{word}; {so_far} since its first start by {texts.moment(until)}, the end of the data{limited}"
     lasted_s = (run["ended_at"] - run["started_at"]).total_seconds()
     used = _used(lasted_s, limit) if limit and run["n_attempts"] == 1 else ""
-    return f"{texts.moment(run['ended_at'])} UTC, after {texts.duration(lasted_s)}{used}{_exit(last)}"
+    return f"{texts.moment(run['ended_at'])} UTC, after {duration(lasted_s)}{used}{_exit(last)}"
 
 
 def _used(lasted_s: float, limit: float) -> str:
     """How much of its time limit an attempt used."""
     share = round(100 * lasted_s / limit)
-    return f" (limit {texts.duration(limit)}, {f'{share:,}' if share else '< 1'} % used)"
+    return f" (limit {duration(limit)}, {f'{share:,}' if share else '< 1'} % used)"
 
 
 def _exit(row: Row) -> str:
@@ -194,7 +195,7 @@ def _times_of_log(page: Page, contents: Contents) -> None:
     run = contents.run
     lasted = (run["ended_at"] - run["started_at"]).total_seconds()
     page.fact("First line", f"{texts.moment(run['started_at'])} UTC")
-    page.fact("Last line", f"{texts.moment(run['ended_at'])} UTC, {texts.duration(lasted)} later{_read(contents)}")
+    page.fact("Last line", f"{texts.moment(run['ended_at'])} UTC, {duration(lasted)} later{_read(contents)}")
     page.fact("Processes", texts.count(len(contents.attempts)))
 
 
@@ -202,4 +203,4 @@ def _read(contents: Contents) -> str:
     end, read_at = contents.log_read or (None, None)
     if end is None or read_at is None:
         return ""
-    return f"; read {texts.duration(max(0.0, (read_at - end).total_seconds()))} after that"
+    return f"; read {duration(max(0.0, (read_at - end).total_seconds()))} after that"

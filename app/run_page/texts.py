@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from app.formatting import display, measured
 from app.visible import visible
@@ -11,8 +11,6 @@ from app.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def name(value: object, *, none: str = "-") -> str:
@@ -22,29 +20,6 @@ def name(value: object, *, none: str = "-") -> str:
     ('a b\ufffd[2J\\u202e', '-')
     """
     return none if value is None else " ".join(visible(str(value)).split()) or none
-
-
-def duration(seconds: float) -> str:
-    """A length in its two largest units.
-
-    >>> duration(0.25), duration(8.4), duration(88.0), duration(3725.0), duration(2_441_461.0)
-    ('0.25 s', '8.4 s', '1 min 28 s', '1 h 2 min', '28 d 6 h')
-    >>> duration(3599.7), duration(0.0)
-    ('1 h', '0 s')
-    """
-    if 0 < abs(seconds) < 10:
-        return f"{seconds:.2g} s"
-    left = round(seconds)
-    for place, (unit, length) in enumerate(_UNITS):
-        if left < length:
-            continue
-        whole, rest = divmod(left, length)
-        if place == len(_UNITS) - 1:
-            return f"{whole:,} {unit}"
-        smaller, smaller_length = _UNITS[place + 1]
-        part = rest // smaller_length
-        return f"{whole:,} {unit} {part} {smaller}" if part else f"{whole:,} {unit}"
-    return "0 s"
 
 
 def moment(value: datetime | None) -> str:

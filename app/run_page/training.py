@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from app.formatting import duration
 from app.run_page import texts
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def training(page: Page, contents: Contents) -> None:
     if steps is None:
         return
     page.heading("Training, by its log")
-    each = "" if steps.median_s is None else f", median {texts.duration(steps.median_s)}"
+    each = "" if steps.median_s is None else f", median {duration(steps.median_s)}"
     lost = f"{steps.lost:,} lost" if steps.lost else "none lost"
     page.fact("Steps", f"{steps.executed:,} executed ({steps.first:,} to {steps.last:,}), {lost}{each}")
     _mfu(page, contents)
@@ -67,10 +68,8 @@ def _checkpoints(page: Page, contents: Contents) -> None:
     row = contents.checkpoints
     if row is None or not row["n_checkpoints"]:
         return
-    every = (
-        "at unknown times" if row["interval_s"] is None else f"every {texts.duration(row['interval_s'])} of training"
-    )
-    blocks = "" if not row["write_s"] else f", each blocks {texts.duration(row['write_s'])}"
+    every = "at unknown times" if row["interval_s"] is None else f"every {duration(row['interval_s'])} of training"
+    blocks = "" if not row["write_s"] else f", each blocks {duration(row['write_s'])}"
     page.fact("Checkpoints", f"{row['n_checkpoints']:,} saved, {every}{blocks}")
     page.fact("", advice_text(contents, row))
 
@@ -80,10 +79,10 @@ def advice_text(contents: Contents, row: Row) -> str:
     word = contents.unit
     if row["optimal_s"] is None:
         return texts.name(row["note"], none=row["advice"])
-    high = "no limit" if row["optimal_high_s"] is None else texts.duration(row["optimal_high_s"])
-    low = "" if row["optimal_low_s"] is None else f" (95 %: {texts.duration(row['optimal_low_s'])} to {high})"
+    high = "no limit" if row["optimal_high_s"] is None else duration(row["optimal_high_s"])
+    low = "" if row["optimal_low_s"] is None else f" (95 %: {duration(row['optimal_low_s'])} to {high})"
     whose = "its own restarts" if contents.choice.logged_only else "the cluster's failures"
-    best = f"best by {whose}: every {texts.duration(row['optimal_s'])}{low}"
+    best = f"best by {whose}: every {duration(row['optimal_s'])}{low}"
     if row["advice"] not in {"save less often", "save more often"} or row["gain_gpu_s"] is None:
         return f"{best}; {row['advice']}"
     return f"{row['advice']}, {best}; that would have won {texts.hours(row['gain_gpu_s'], word)}"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.terminal.columns import decimals, duration
+from app.formatting import duration
+from app.terminal.columns import decimals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from app.formatting import display
+from app.formatting import display, duration
 from app.visible import escapes
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _PER_HOUR: Final = 3600.0
 _OF_ONE_SIZE: Final = {"gpu_h": _PER_HOUR, "number": 1.0, "number_or_open": 1.0, "flop": 1.0}
 """Units whose cells have one number of decimals, with what a value is divided by."""
 
-_STEPS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 
 
@@ -55,25 +54,6 @@ def safe(text: str, longest: int | None = LONGEST) -> str:
     """
     shown = text.replace("\n", "\N{SYMBOL FOR NEWLINE}").translate(_CONTROLS)
     return shown if longest is None or len(shown) <= longest else f"{shown[:longest]}..."
-
-
-def duration(seconds: float) -> str:
-    """A length of time by its two largest units.
-
-    >>> duration(1012345), duration(3725), duration(86_399), duration(59.7), duration(0.25), duration(0)
-    ('11 d 17 h', '1 h 2 min', '1 d', '1 min', '0.25 s', '0 s')
-    """
-    if not math.isfinite(seconds) or (abs(seconds) < 10 and seconds != round(seconds)):
-        return display(seconds, "seconds")
-    size = abs(seconds)
-    least = next((step for larger, step in ((86_400, 3600), (3600, 60)) if size >= larger - step / 2), 1)
-    whole = round(size / least) * least
-    parts = []
-    for length, name in _STEPS:
-        count, whole = divmod(whole, length)
-        if count:
-            parts.append(f"{count} {name}")
-    return ("-" if seconds < 0 else "") + (" ".join(parts[:2]) or "0 s")
 
 
 def _numbers(values: Sequence[Any], unit: str) -> list[str]:
