@@ -111,6 +111,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         "run_sessions",
         "steps",
         "run_events",
+        "rank_steps",
         "rejects",
     ]
 }

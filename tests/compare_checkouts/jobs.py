@@ -25,7 +25,7 @@ QUESTIONS: Final = {
     "goodput": ("day", "node", "user", "account", "partition", "run", "bucket"),
     "ettr": ("run",),
     "mttf": ("size", "law", "hazard", "reference", "cause", "partition", "user"),
-    "mfu": ("run", "step", "gpu_model", "proxy", "estimate"),
+    "mfu": ("run", "step", "gpu_model", "day", "node_class", "restart", "proxy", "estimate"),
     "restarts": ("stage", "event"),
     "lost": ("cause", "category", "day", "node", "user", "account", "partition", "run"),
     "interruptions": ("cause", "class", "node", "order"),
@@ -38,6 +38,8 @@ QUESTIONS: Final = {
     "filesystems": ("user", "account", "partition", "run", "attempt", "node"),
     "network": ("user", "account", "partition", "run", "attempt", "node"),
     "health": ("node", "attempt", "kind"),
+    "scaling": ("day", "reference"),
+    "stragglers": ("rank",),
 }
 """Every question of `show`, and what it can be split by."""
 

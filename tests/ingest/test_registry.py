@@ -8,12 +8,12 @@ from ingest.tables import SCHEMAS
 
 def test_every_source_is_listed_once_and_named_after_its_folder() -> None:
     names = [one.name for one in SOURCES]
-    assert len(set(names)) == len(names) == 19
+    assert len(set(names)) == len(names) == 20
     assert all(one.name.partition(".")[0] == folder.name for folder in FOLDERS for one in folder.sources)
 
 
 def test_folders_are_listed_in_the_order_of_their_positions() -> None:
-    assert [folder.name for folder in FOLDERS] == ["slurm", "prometheus", "runlog"]
+    assert [folder.name for folder in FOLDERS] == ["slurm", "prometheus", "runlog", "ranks"]
 
 
 def test_counted_tables_are_fed_ones() -> None:

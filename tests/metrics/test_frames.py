@@ -19,6 +19,7 @@ TABLES = {
     "run_sessions": frames.SESSIONS,
     "steps": frames.STEPS,
     "run_events": frames.RUN_EVENTS,
+    "rank_steps": frames.RANK_STEPS,
     "interruptions": frames.INTERRUPTIONS,
     "restarts": frames.RESTARTS,
     "health_incidents": health_incidents.INCIDENTS,

@@ -53,7 +53,7 @@ def masked_crc32c(data: bytes) -> int:
     """The masked CRC-32C.
 
     >>> hex(masked_crc32c(b"123456789"))  # CRC-32C is 0xe3069283
-    '0xc789304'
+    '0xc78ab0e5'
     """
     crc, table = _WORD, _TABLE
     for byte in data:
