@@ -72,7 +72,7 @@ def _by_session(times: pl.DataFrame) -> Answer:
         ranked=("cause", "nodes", "lost_gpu_s", "slowdown", "confirmed"),
         explained=("explained", "detectable"),
         queries=_QUERIES,
-        notes=_ABOUT,
+        notes=_ABOUT if rows.height else (),
         when_empty=_NONE,
         parts={"subject": "run_id", "value": "slowdown", "numerator": "lost_gpu_s", "denominator": "measured_gpu_s"},
     )
@@ -129,7 +129,7 @@ def _by_rank(times: pl.DataFrame) -> Answer:
         ranked=("node", "slow", "ratio", "since_step", "ratio_since"),
         explained=("p_value", "q_value", "immaterial", "detectable"),
         queries=_QUERIES,
-        notes=_ABOUT,
+        notes=_ABOUT if rows.height else (),
         when_empty=_NONE,
         worth_showing=pl.col("slow").fill_null(value=False) | (pl.col("ratio") >= pl.col("immaterial")),
         parts={"subject": "rank", "value": "ratio", "p_value": "p_value", "n": "intervals"},
