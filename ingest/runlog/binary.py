@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,17 @@ Value = int | bytes
 
 class WireError(ValueError):
     """Bytes that are no protobuf message."""
+
+
+class Record(NamedTuple):
+    """A whole record: the positions of its first byte and of that behind it, and its bytes.
+
+    Of one that is too large to be checked the bytes are left out.
+    """
+
+    begin: int
+    end: int
+    data: bytes
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,6 @@ class _Session:
         return None if self.batch is None or length is None else self.batch * length
 
 
-def translate(data: bytes, facts: Mapping[str, Any]) -> Translation:
-    """An MLPerf log as a run log."""
-    return _translated([data], facts)
-
-
 def read(chunks: Iterable[bytes], request: LogRequest, _: Account) -> Iterator[bytes]:
     """An MLPerf log, as it comes, as a run log; of its other output nothing is kept."""
     yield from _translated(chunks, request.run_facts()).chunks()

@@ -37,7 +37,7 @@ def recognised(head: bytes) -> LogFormat | None:
 def is_binary(head: bytes) -> bool:
     """Whether a log that begins like this is no text: nothing in it is a line."""
     form = recognised(head)
-    return form is not None and form.stream is not None
+    return form is not None and form.is_binary
 
 
 def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
@@ -69,12 +69,8 @@ def chunks_of_run_log(chunks: Iterable[bytes], name: str, request: LogRequest, a
             break
     form = recognised(head[:HEAD])
     named = replace(request, file=name)
-    if form is not None and form.stream is not None:
-        yield from form.stream(_chained(head, rest), name, request.facts)
-    elif form is not None and form.read is not None:
+    if form is not None:
         yield from form.read(_chained(head, rest), named, account)
-    elif form is not None and form.translate is not None:
-        yield form.translate(b"".join([head, *rest]), named.run_facts()).data
     elif _RUN_LOG.search(head[:HEAD]):
         yield from _own(head, rest, name, request)
     else:

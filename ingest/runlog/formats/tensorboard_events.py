@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.runlog.formats.translation import LogFormat
-from ingest.runlog.tensorboard.translate import is_event_file, translate
+from ingest.runlog.tensorboard.translate import is_event_file, read
 
-FORMAT: Final = LogFormat("tensorboard", "TensorBoard event file", is_event_file, stream=translate)
+FORMAT: Final = LogFormat("tensorboard", "TensorBoard event file", is_event_file, read, is_binary=True)

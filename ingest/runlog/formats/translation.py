@@ -86,11 +86,6 @@ class Translation:
         known = {name: value for name, value in fields.items() if value is not None}
         self.lines[at] = msgspec.json.encode(known)
 
-    @property
-    def data(self) -> bytes:
-        """The run log."""
-        return b"".join(self.chunks())
-
     def chunks(self) -> Iterator[bytes]:
         """The run log, a line at a time."""
         before = 0 if 0 in self.lines else 1
@@ -101,23 +96,19 @@ class Translation:
 
 @dataclass(frozen=True)
 class LogFormat:
-    """A format of logs, which is read either as a whole or as it comes.
+    """A format of logs.
 
     Attributes:
         name: in messages.
         title: a few words for people.
         recognise: whether the first `HEAD` bytes are of this format.
-        translate: the log as a run log. The second argument has the facts of the `run` line that a log of this format
-            does not record, by the names of `ingest.runlog.lines.Run`; what the log records goes before them.
-        stream: of a binary format, instead of `translate`: the lines of the run log, of a log that comes in chunks, the
-            name of its file and the facts that a person stated.
-        read: the log, which comes in chunks, as chunks of a run log; goes before `translate`. Lines of the run log may
-            name the `line` of the log that they were made of.
+        read: the log, which comes in chunks, as chunks of a run log, whose lines may name the `line` of the log that
+            they were made of.
+        is_binary: whether it is no text: nothing in it is a line.
     """
 
     name: str
     title: str
     recognise: Callable[[bytes], bool]
-    translate: Callable[[bytes, Mapping[str, Any]], Translation] | None = None
-    stream: Callable[[Iterable[bytes], str, Mapping[str, Any]], Iterator[bytes]] | None = None
-    read: Callable[[Iterable[bytes], LogRequest, Account], Iterator[bytes]] | None = None
+    read: Callable[[Iterable[bytes], LogRequest, Account], Iterator[bytes]]
+    is_binary: bool = False

@@ -6,6 +6,6 @@ from typing import Final
 
 from ingest.runlog.formats.translation import LogFormat
 from ingest.runlog.wandb.framing import IDENT
-from ingest.runlog.wandb.translate import translate
+from ingest.runlog.wandb.translate import read
 
-FORMAT: Final = LogFormat("wandb", "Weights & Biases run", lambda head: head.startswith(IDENT), stream=translate)
+FORMAT: Final = LogFormat("wandb", "Weights & Biases run", lambda head: head.startswith(IDENT), read, is_binary=True)

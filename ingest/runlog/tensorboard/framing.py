@@ -6,9 +6,9 @@ Checksums are CRC-32C, masked: rotated right by 15 bits, plus a constant (tensor
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from ingest.runlog.binary import BAD_CHECKSUM, LARGEST_RECORD, TOO_LARGE, ByteStream, Damage
+from ingest.runlog.binary import BAD_CHECKSUM, LARGEST_RECORD, TOO_LARGE, ByteStream, Damage, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,14 +26,6 @@ CHECKED: Final = 1 << 18
 
 _LENGTH: Final = re.compile(rb"(?=(?!\x00{4})[\x00-\xff]{4}\x00{4})")
 """Where a length may be: of less than 4 GiB, and not 0."""
-
-
-class Record(NamedTuple):
-    """A record and its place. Of one that is too large to be checked the bytes are left out."""
-
-    begin: int
-    end: int
-    data: bytes
 
 
 def _table() -> list[int]:

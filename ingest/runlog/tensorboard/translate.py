@@ -14,20 +14,17 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ingest.errors import InputError
-from ingest.runlog.binary import BAD_MESSAGE, Damage, WireError, rejected
 from ingest.runlog.facts import recorded
-from ingest.runlog.series import KEYS, Names, Point, StepLines, encode, point, rejected_names, tokens_of_step
+from ingest.runlog.record_log import RecordLog
+from ingest.runlog.series import point
 from ingest.runlog.tensorboard.framing import HEAD, length_of, records
 from ingest.runlog.tensorboard.messages import event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ingest.runlog.tensorboard.framing import Record
+    from ingest.runlog.formats.translation import Account, LogRequest
     from ingest.runlog.tensorboard.messages import Event
-
-WAITED_FOR: Final = 64
-"""Steps that are kept back until the `run` line is written: what is recorded of the model comes before."""
 
 ORDINARY: Final = {"train", "training", "validation", "val", "eval", "test", "logs", "tensorboard", "tb", "events", "."}
 """Names of folders that name no run."""
@@ -43,53 +40,28 @@ def is_event_file(head: bytes) -> bool:
     return length is not None and head[HEAD : HEAD + 1] == b"\x09"  # wall_time comes first
 
 
-def translate(chunks: Iterable[bytes], name: str, facts: Mapping[str, Any]) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, _: Account) -> Iterator[bytes]:
     """The lines of a run log.
-
-    Args:
-        chunks: the file.
-        name: of the file.
-        facts: that a person stated.
 
     Raises:
         InputError: there is no event in it.
     """
-    log = _Log(name, facts)
-    for record in records(chunks):
-        log.take(record)
-        if log.known or len(log.pending) > WAITED_FOR:
-            yield from log.flush()
-    yield from log.close()
+    return _EventLog(request.file, request.facts).lines(records(chunks))
 
 
-class _Log:
-    """What has been read so far.
+class _EventLog(RecordLog):
+    """What has been read of an event file; its steps are kept back for the model's configuration."""
 
-    Attributes:
-        pending: lines and steps that are not yet passed on.
-        known: whether the `run` line was passed on.
-    """
+    WAITED_FOR = 64
 
-    def __init__(self, name: str, facts: Mapping[str, Any]) -> None:
-        self.pending: list[bytes | Point] = []
-        self.known = False
-        self._path = name
-        self._facts = facts
-        self._names = Names(facts)
-        self._steps = StepLines(tokens_of_step(facts))
+    def __init__(self, path: str, facts: Mapping[str, Any]) -> None:
+        super().__init__(path, facts)
         self._model: dict[str, Any] = {}
         self._begin: float | None = None
         self._open: tuple[int, float, dict[str, float]] | None = None
 
-    def take(self, record: Record | Damage) -> None:
-        """Read one record."""
-        if isinstance(record, Damage):
-            self.pending.append(rejected(record))
-            return
-        try:
-            self._event(event(record.data))
-        except (WireError, OverflowError):
-            self.pending.append(rejected(Damage(BAD_MESSAGE, record.begin, record.end)))
+    def _read(self, data: bytes) -> None:
+        self._event(event(data))
 
     def _event(self, parsed: Event) -> None:
         if parsed.wall_time > 0:
@@ -115,38 +87,24 @@ class _Log:
         logged = point(chosen, step if stated is None else round(stated), moment)
         if logged is not None:
             logged.between = True
-            self.pending.append(logged)
+            self._pending.append(logged)
         self._open = None
 
-    def flush(self) -> Iterator[bytes]:
-        """The lines that can be passed on; the `run` line first."""
-        pending, self.pending = self.pending, []
-        lines = [line for each in pending for line in ([each] if isinstance(each, bytes) else self._steps.of(each))]
-        if not self.known:
-            yield self._run_line()
-            self.known = True
-        yield from lines
-
-    def close(self) -> Iterator[bytes]:
-        """The lines that are left."""
+    def _end(self) -> None:
         self._put_open()
-        yield from self.flush()
-        if self._steps.first is None and self._names.unknown():
-            yield rejected_names(self._names)
 
-    def _run_line(self) -> bytes:
+    def _run(self) -> dict[str, Any]:
         first = min((t for t in (self._begin, self._steps.first) if t), default=None)
         if first is None:
             raise InputError(f"{self._path}: an event file without a readable event")
-        facts = {name: value for name, value in self._facts.items() if name not in KEYS}
         match = _FILE.match(PurePath(self._path).name)
         known = {"node": match["host"] if match else None, **recorded(self._model)}
-        line = {
+        return {
+            "t": first,
             "run_id": run_id(self._path),
-            **facts,
+            **self._stated(),
             **{name: each for name, each in known.items() if each is not None},
         }
-        return encode({"type": "run", "v": 1, "t": first, **line})
 
 
 def run_id(path: str) -> str:

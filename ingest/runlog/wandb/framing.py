@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ingest.errors import InputError
-from ingest.runlog.binary import BAD_CHECKSUM, LARGEST_RECORD, TOO_LARGE, ByteStream, Damage
+from ingest.runlog.binary import BAD_CHECKSUM, LARGEST_RECORD, TOO_LARGE, ByteStream, Damage, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,14 +28,6 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _CRC_OF_TYPE: Final = [zlib.crc32(bytes([kind])) for kind in range(256)]
 
 INCOMPLETE: Final = "damaged record: a part of it is missing"
-
-
-class Record(NamedTuple):
-    """A whole record and the position of its first byte."""
-
-    begin: int
-    end: int
-    data: bytes
 
 
 def records(chunks: Iterable[bytes], name: str) -> Iterator[Record | Damage]:

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
-from ingest.runlog.binary import BAD_CHECKSUM, BAD_MESSAGE, Damage
+from ingest.runlog.binary import BAD_CHECKSUM, BAD_MESSAGE, Damage, Record
 from ingest.runlog.lines import CUT
-from ingest.runlog.wandb.framing import HEADER, INCOMPLETE, Record, records
+from ingest.runlog.wandb.framing import HEADER, INCOMPLETE, records
 from ingest.runlog.wandb.messages import history
 from tests.support.binary_logs import DATA, WANDB, parsed, read, truth, wandb_folder
 
