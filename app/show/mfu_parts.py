@@ -22,20 +22,15 @@ if TYPE_CHECKING:
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
-PARTS: Final = {
-    "day": ("day",),
-    "restart": ("run_id", "start", "began"),
-    "node_class": ("node_class",),
-}
-"""The columns that name a part, by what MFU is split by."""
-
 UNKNOWN_CLASS: Final = "not in the inventory"
 
-_COLUMNS: Final = {
+PARTS: Final = {
     "day": {"day": ("day", "text")},
     "restart": {"run_id": ("run", "text"), "start": ("start", "count"), "began": ("began", "time")},
     "node_class": {"node_class": ("nodes", "text")},
 }
+"""The columns that name a part, by what MFU is split by."""
+
 _VALUES: Final = {
     "metric": ("measure", "text"),
     "value": ("value", "ratio"),
@@ -66,15 +61,16 @@ def by_part(source: Reader, window: Window, question: Question, *, when_empty: s
     return Answer(
         f"MFU by {by.replace('_', ' ')}",
         rows,
-        _COLUMNS[by] | {name: shown for name, shown in _VALUES.items() if name != "change" or by == "restart"},
+        PARTS[by] | {name: shown for name, shown in _VALUES.items() if name != "change" or by == "restart"},
         metrics=("mfu", "hfu"),
         queries=("steps", "run_sessions", "run_events", *(["attempt_nodes", "nodes"] if by == "node_class" else [])),
         headline=_headline(rows, by),
         notes=(*notes, *(about if rows.height else ())),
         parameters={"convention": used},
         when_empty=when_empty,
-        parts={"metric": "metric", "subject": PARTS[by][0], "value": "value", "n": "n", "numerator": "numerator",
-               "denominator": "denominator", "ci_low": "ci_low", "ci_high": "ci_high", "ci_method": "ci_method"},
+        parts={"metric": "metric", "subject": next(iter(PARTS[by])), "value": "value", "n": "n",
+               "numerator": "numerator", "denominator": "denominator", "ci_low": "ci_low", "ci_high": "ci_high",
+               "ci_method": "ci_method"},
     )  # fmt: skip
 
 

@@ -118,14 +118,13 @@ def _of_chunk(trace: Trace, kind: str, stage: int, chunk: int) -> list[int]:
 
 def _after_computation(trace: Trace, stage: int, computes: list[int]) -> Iterator[tuple[int, int]]:
     """Reductions, clipping, optimizer; where reductions overlap with computation each follows its own chunk."""
-    overlapping = bool(of_kind(trace, SEPARATE, stage=stage))
     collect, scatters = of_kind(trace, COLLECT, stage=stage), of_kind(trace, SCATTER, stage=stage)
     reductions = [at for kind in (LAYERNORM, EMBEDDING) for at in of_kind(trace, kind, stage=stage)]
     separate = of_kind(trace, SEPARATE, stage=stage)
-    if overlapping:
+    if separate:
         yield from _scattered(trace, stage, scatters)
         yield from ((scatters[-1], at) for at in (reductions + separate)[:1] if scatters)
-    tail = [*reductions, *(separate if overlapping else scatters)]
+    tail = [*reductions, *(separate or scatters)]
     ends = [at for kind in (CLIP, OPTIMIZER) for at in of_kind(trace, kind, stage=stage)]
     yield from _chain([*computes[-1:], *collect, *tail, *ends])
 

@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
-from metrics.stragglers.slow_ranks import measured, slow_ranks
+from metrics.stragglers.slow_ranks import measured, of_measured
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
 
 _SESSION: Final = ("cluster", "run_id", "session")
@@ -49,25 +49,20 @@ def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
         `SESSION_STRAGGLERS`, the costliest first. `cause` is `none` (a slowdown of less than 1.1 and no slow rank),
         `node`, `job_shape` or `unknown`.
     """
-    sums = frames.conform(sums, frames.RANK_STEPS)
-    ranks = slow_ranks(sums)
-    sessions = _sessions(sums).join(_suspects(ranks), on=_SESSION, how="left")
+    times = measured(frames.conform(sums, frames.RANK_STEPS))
+    sessions = _sessions(times).join(_suspects(of_measured(times)), on=_SESSION, how="left")
     return frames.conform(_confirmed(_causes(sessions)), SESSION_STRAGGLERS).sort(
         "lost_gpu_s", "cluster", "run_id", "session", descending=[True, False, False, False]
     )
 
 
-def _sessions(sums: pl.DataFrame) -> pl.DataFrame:
+def _sessions(times: pl.DataFrame) -> pl.DataFrame:
     """Seconds of the slowest and of the middle rank, added up over the intervals."""
-    intervals = (
-        measured(sums)
-        .group_by(*_SESSION, "first_step")
-        .agg(
-            longest=pl.col("compute_s").max(),
-            middle=pl.col("compute_s").median(),
-            total=pl.col("compute_s").sum(),
-            ranks=pl.len().cast(pl.Int64),
-        )
+    intervals = times.group_by(*_SESSION, "first_step").agg(
+        longest=pl.col("compute_s").max(),
+        middle=pl.col("compute_s").median(),
+        total=pl.col("compute_s").sum(),
+        ranks=pl.len().cast(pl.Int64),
     )
     wasted = (pl.col("longest") - pl.col("middle")) * pl.col("ranks")
     return intervals.group_by(_SESSION).agg(

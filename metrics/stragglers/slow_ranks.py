@@ -80,7 +80,12 @@ def slow_ranks(sums: pl.DataFrame) -> pl.DataFrame:
         `SLOW_RANKS`, the slowest of each session first. Where peers or intervals are too few, or all ranks of a stage
         are on one node, nothing is tested: `p_value`, `q_value`, `detectable` and `slow` are null.
     """
-    ratios = _ratios(frames.conform(sums, frames.RANK_STEPS))
+    return of_measured(measured(frames.conform(sums, frames.RANK_STEPS)))
+
+
+def of_measured(times: pl.DataFrame) -> pl.DataFrame:
+    """As `slow_ranks`, of the rows of `measured`."""
+    ratios = _ratios(times)
     ranks = _limits(ratios, _means(ratios))
     ranks = ranks.join(_stretches(ratios, ranks), on=_RANK, how="left", nulls_equal=True, maintain_order="left")
     p_values = np.where(ranks["testable"].to_numpy(), _p_values(ranks), np.nan)
@@ -101,12 +106,11 @@ def measured(sums: pl.DataFrame) -> pl.DataFrame:
     return sums.filter(usable).sort("compute_s", "steps", "node").unique(once, keep="first", maintain_order=True)
 
 
-def _ratios(sums: pl.DataFrame) -> pl.DataFrame:
+def _ratios(times: pl.DataFrame) -> pl.DataFrame:
     """Logarithm of each rank's seconds per step over the middle of its peers', by interval."""
     interval = [*_PEERS, "first_step", "steps"]
     return (
-        measured(sums)
-        .with_columns(seconds=pl.col("compute_s") / pl.col("steps"))
+        times.with_columns(seconds=pl.col("compute_s") / pl.col("steps"))
         .with_columns(middle=pl.col("seconds").median().over(interval), peers=pl.len().over(interval) - 1)
         .filter(pl.col("peers") > 0)
         .select(*_RANK, "first_step", "peers", log=(pl.col("seconds") / pl.col("middle")).log())

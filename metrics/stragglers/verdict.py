@@ -50,8 +50,9 @@ class Verdict(NamedTuple):
 
 def verdict(result: WhatIf) -> Verdict:
     """The cause that explains most of the time beyond the ideal, if it explains more than half of it."""
-    if result.measured_s / result.ideal_s < STRAGGLING:
-        return Verdict("none", None, (), _factor("the step takes {:.2f} times the ideal one, under {:.1f}", result), "")
+    times = result.measured_s / result.ideal_s
+    if times < STRAGGLING:
+        return Verdict("none", None, (), f"the step takes {times:.2f} times the ideal one, under {STRAGGLING:.1f}", "")
     shares: dict[Cause, float] = {cause: sum(result.shares[part] for part in parts) for cause, parts in _CAUSES.items()}
     cause = max(shares, key=lambda each: shares[each])
     if shares[cause] < MAJORITY:
@@ -113,10 +114,6 @@ def _shape(result: WhatIf, share: float) -> Verdict:
         f"stage {slowest} has more work than the others",
         f"Give stage {slowest} fewer layers: the last stage also computes the loss, the first the embedding.",
     )
-
-
-def _factor(text: str, result: WhatIf) -> str:
-    return text.format(result.measured_s / result.ideal_s, STRAGGLING)
 
 
 def _unknown(reason: str) -> Verdict:

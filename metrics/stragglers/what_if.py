@@ -133,6 +133,7 @@ class _Replays:
         self.kinds = np.array([operation.kind for operation in self.trace.operations], dtype=object)
         self.stage = np.array([operation.stage for operation in self.trace.operations])
         self.ideal = self._ideal()
+        self.measured_s = math.fsum(self.trace.step_times_s) / len(self.trace.steps)
         self.replayed_s = self.mean_s(self.own_s)
         self.ideal_s = self.mean_s(self.ideal)
         if not self.ideal_s > 0:
@@ -157,7 +158,7 @@ class _Replays:
         slowest = _slowest(by_rank, by_stage)
         mine = [self._of(stage=one.stage, rank=self.trace.ranks.index(one.dp_rank)) for one in slowest]
         return WhatIf(
-            measured_s=math.fsum(self.trace.step_times_s) / len(self.trace.steps),
+            measured_s=self.measured_s,
             replayed_s=self.replayed_s,
             ideal_s=self.ideal_s,
             shares=self._shares(),
@@ -195,15 +196,14 @@ class _Replays:
 
     def _shares(self) -> dict[str, float]:
         """What each part saves, one after the other, over all that is saved."""
-        measured = math.fsum(self.trace.step_times_s) / len(self.trace.steps)
-        times = [measured, self.replayed_s]
+        times = [self.measured_s, self.replayed_s]
         own = self._worker_means()
         of_stage = np.quantile(own, 0.5, axis=2, method="lower", keepdims=True)
         transfers = np.isin(self.kinds, COMMUNICATION)[:, None, None]
         times += [self.mean_s(own)]
         times += [self.mean_s(np.where(transfers, self.own_s, other)) for other in (of_stage, self.ideal)]
         times += [self.ideal_s]
-        beyond = measured - self.ideal_s
+        beyond = self.measured_s - self.ideal_s
         saved = [before - after for before, after in pairwise(times)]
         return (
             dict(zip(PARTS, (one / beyond for one in saved), strict=True)) if abs(beyond) > NOISE * self.ideal_s else {}
