@@ -23,5 +23,6 @@ def constants_of(text: str) -> dict[str, Any]:
 
 
 def computed_constants(source: Source, cluster: str) -> dict[str, Any]:
-    """The constants of the last computation of a cluster; it must have been computed."""
-    return constants_of(source.query("computed", cluster=cluster)["constants"].item())
+    """The constants of the last computation of a cluster; empty where nothing is computed."""
+    texts = source.query("computed", cluster=cluster)["constants"]
+    return constants_of(texts.item()) if len(texts) else {}

@@ -27,6 +27,8 @@ SESSION_STRAGGLERS: frames.Schema = {
     "nodes": pl.List(frames.TEXT),
     "confirmed": frames.FLAG,
     "slowdown": frames.NUMBER,
+    "slowest_s": frames.NUMBER,
+    "middle_s": frames.NUMBER,
     "explained": frames.NUMBER,
     "lost_gpu_s": frames.NUMBER,
     "measured_gpu_s": frames.NUMBER,
@@ -35,8 +37,9 @@ SESSION_STRAGGLERS: frames.Schema = {
     "detectable": frames.NUMBER,
     "reason": frames.TEXT,
 }
-"""A session: `slowdown` is the slowest rank's seconds of computation over the middle one's, `explained` the share of
-the difference that slow ranks of the named nodes explain, `lost_gpu_s` what all ranks together waited for it."""
+"""A session: `slowdown` is `slowest_s` over `middle_s`, the seconds of computation of the slowest and of the middle
+rank of each interval; `explained` is the share of the difference that slow ranks of the named nodes explain, and
+`lost_gpu_s` of `measured_gpu_s` what all ranks together waited for the slowest."""
 
 
 def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
@@ -67,6 +70,8 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
     wasted = (pl.col("longest") - pl.col("middle")) * pl.col("ranks")
     return intervals.group_by(_SESSION).agg(
         slowdown=pl.col("longest").sum() / pl.col("middle").sum(),
+        slowest_s=pl.col("longest").sum(),
+        middle_s=pl.col("middle").sum(),
         lost_gpu_s=wasted.sum(),
         measured_gpu_s=(pl.col("longest") * pl.col("ranks")).sum(),
         ranks=pl.col("ranks").max(),

@@ -9,7 +9,7 @@ import polars as pl
 from app.results.stragglers import rank_times
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted, gpu_hours
+from app.show.sentences import counted, gpu_hours, percent
 from metrics.stragglers.sessions import session_stragglers
 from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks
 
@@ -22,8 +22,8 @@ _QUERIES: Final = ("rank_steps",)
 _ABOUT: Final = (
     "A rank is compared with the middle rank of its pipeline stage over the same steps, by seconds of computation: wall"
     " time is equal on all ranks, which wait for each other.",
-    f"Slow is what lies beyond {IMMATERIAL - 1:.0%} and beyond what the ranks of the session differ anyway; the false"
-    f" discovery rate over all ranks is {LEVEL:.0%}.",
+    f"Slow is what lies beyond {percent(IMMATERIAL - 1, digits=0)} and beyond what the ranks of the session differ"
+    f" anyway; the false discovery rate over all ranks is {percent(LEVEL, digits=0)}.",
     "A node is suspected where few nodes have slow ranks; another run that is slow there confirms it. What the ranks"
     " waited is part of productive time, and added to nothing.",
 )
@@ -74,7 +74,7 @@ def _by_session(times: pl.DataFrame) -> Answer:
         queries=_QUERIES,
         notes=_ABOUT if rows.height else (),
         when_empty=_NONE,
-        parts={"subject": "run_id", "value": "slowdown", "numerator": "lost_gpu_s", "denominator": "measured_gpu_s"},
+        parts={"subject": "run_id", "value": "slowdown", "numerator": "slowest_s", "denominator": "middle_s"},
     )
 
 

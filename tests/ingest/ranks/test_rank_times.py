@@ -157,6 +157,8 @@ def test_show_names_the_slow_node_without_accounting(tmp_path: Path) -> None:
     rows = json.loads(trackside("show", "stragglers", *where, "--format", "json").stdout)
     causes = [(row["run_id"], row["cause"], row["nodes"]) for row in rows]
     assert causes == [("run-0", "node", "node-3"), ("run-1", "none", "")]
+    explained = json.loads(trackside("show", "stragglers", "--explain", *where, "--format", "json").stdout)["explain"]
+    assert explained["constants"] == {"local": {}}
     of_run = ("--by", "rank", "--run", "run-0", "--format", "json")
     ranks = json.loads(trackside("show", "stragglers", *of_run, *where).stdout)
     assert [row["rank"] for row in ranks if row["slow"]] == [27]
