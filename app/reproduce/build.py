@@ -9,7 +9,7 @@ from app.errors import UsageError
 from app.output_file import write_file
 from app.reproduce.publication import ACCOUNTING
 from ingest.runlog import store as runlogs
-from ingest.runlog.formats.translation import LogRequest
+from ingest.runlog.translation import LogRequest
 from ingest.slurm import load_files as slurm
 from ingest.store.report import first_error
 from queries.warehouse import open_writer

@@ -34,7 +34,7 @@ from ingest.prometheus.load_live import ingest_live
 from ingest.prometheus.store import retention
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
-from ingest.runlog.formats.translation import LogRequest
+from ingest.runlog.translation import LogRequest
 from ingest.slurm import load_files as ingesting
 from ingest.slurm.commands.runner import subprocess_runner
 from ingest.slurm.live import ingest as live_ingest

@@ -58,7 +58,7 @@ def _is_log(path: str) -> bool:
 def _has_steps(source: Input) -> bool:
     """Whether a text format has a step in the beginning of a file."""
     from ingest.runlog.formats.text.scan import scan  # noqa: PLC0415 - only for folders
-    from ingest.runlog.formats.text_format import builtin  # noqa: PLC0415 - likewise
+    from ingest.runlog.text_format import builtin  # noqa: PLC0415 - likewise
 
     beginning = next(iter(source.with_short_lines()), b"")[:SEARCHED]
     return scan([beginning], source.name, builtin()) is not None

@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from ingest.load_warnings import LoadWarning
-    from ingest.runlog.formats.translation import Account
+    from ingest.runlog.translation import Account
 
 _IN_US: Final = RUN_EVENTS | {name: pl.Int64() for name in ("ts", "ended_at", "durable_at")}
 

@@ -9,12 +9,12 @@ from pydantic import AfterValidator, Field
 from ingest.settings import Section
 
 if TYPE_CHECKING:
-    from ingest.runlog.formats.text_format import TextFormat
+    from ingest.runlog.text_format import TextFormat
 
 
 def _format(entry: dict[str, Any]) -> dict[str, Any]:
     """An entry of a text format, in the words of `ingest/runlog/formats/text`."""
-    from ingest.runlog.formats.text_format import FormatError, parse_format  # noqa: PLC0415 - only if one is configured
+    from ingest.runlog.text_format import FormatError, parse_format  # noqa: PLC0415 - only if one is configured
 
     try:
         parse_format(entry, origin="this entry")
@@ -34,6 +34,6 @@ class RunLogs(Section):
         """The formats of the configuration."""
         if not self.format:
             return ()
-        from ingest.runlog.formats.text_format import parse_format  # noqa: PLC0415 - only if one is configured
+        from ingest.runlog.text_format import parse_format  # noqa: PLC0415 - only if one is configured
 
         return tuple(parse_format(entry, origin="[[runlog.format]]") for entry in self.format)

@@ -13,12 +13,12 @@ from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.runlog.folders import logs_below
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
-from ingest.runlog.formats.translation import Account, LogRequest
 from ingest.runlog.lines import CUT
 from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
 from ingest.runlog.parse import read_runlog
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
+from ingest.runlog.translation import Account, LogRequest
 from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.loads import Repetition, write_account
 from ingest.store.report import FAULTS, Report, fault_of

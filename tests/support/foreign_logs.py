@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ingest.runlog.formats.registry import chunks_of_run_log
-from ingest.runlog.formats.translation import Account, LogRequest
 from ingest.runlog.parse import read_runlog
+from ingest.runlog.translation import Account, LogRequest
 from ingest.tables import STEPS, empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ingest.runlog.formats.text_format import TextFormat
+    from ingest.runlog.text_format import TextFormat
     from ingest.tables import Parsed
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)

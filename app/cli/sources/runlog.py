@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from app.cli.options import Subparsers
     from app.config.settings import Config
-    from ingest.runlog.formats.translation import LogRequest
+    from ingest.runlog.translation import LogRequest
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -57,7 +57,7 @@ def _request(options: argparse.Namespace, settings: Config) -> LogRequest:
     """What logs of other frameworks do not record, by the options and the configuration."""
     from ingest.runlog import facts
     from ingest.runlog.formats.text.times import parse_begin
-    from ingest.runlog.formats.translation import LogRequest
+    from ingest.runlog.translation import LogRequest
 
     timezone = options.timezone or settings.timezone
     return LogRequest(

@@ -23,7 +23,7 @@ import msgspec
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
 from ingest.plausible import EARLIEST_S, LATEST_S
-from ingest.runlog.formats.translation import HEAD, Account, LogFormat, LogRequest, Refused
+from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingest.errors import InputError
-from ingest.runlog.formats.translation import HEAD, Account, LogFormat, LogRequest, Refused
+from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:

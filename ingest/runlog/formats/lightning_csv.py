@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
-from ingest.runlog.formats.translation import Account, LogFormat, LogRequest, Refused
 from ingest.runlog.formats.untimed import Logged, placed
 from ingest.runlog.series import Names, point
+from ingest.runlog.translation import Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ingest.runlog.formats.translation import HEAD, Account, Fields, LogFormat, LogRequest, Translation
+from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Translation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

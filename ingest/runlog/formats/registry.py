@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import ingest.runlog.formats as package
 from ingest.errors import InputError
-from ingest.runlog.formats.translation import HEAD, Account, LogRequest
+from ingest.runlog.translation import HEAD, Account, LogRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.translation import LogFormat
+    from ingest.runlog.translation import LogFormat
 
 _RUN_LOG: Final = re.compile(rb'"type"\s*:\s*"(run|step|ckpt|event)"|"run_id"|\0')
 """What a run log has in its beginning; one that was damaged by a power failure has NULs."""

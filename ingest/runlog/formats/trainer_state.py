@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ingest.errors import InputError
 from ingest.load_warnings import LoadWarning
-from ingest.runlog.formats.translation import HEAD, Account, LogFormat, LogRequest
 from ingest.runlog.formats.untimed import Logged, placed
+from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ from ingest.load_warnings import LoadWarning
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ingest.runlog.formats.translation import Account, LogRequest
+    from ingest.runlog.translation import Account, LogRequest
 
 MOST_STEPS = 10_000
 """Steps that a row may stand for; if there are more, its number is not one of steps."""

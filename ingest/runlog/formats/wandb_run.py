@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.runlog.formats.translation import LogFormat
+from ingest.runlog.translation import LogFormat
 from ingest.runlog.wandb.framing import IDENT
 from ingest.runlog.wandb.translate import read
 

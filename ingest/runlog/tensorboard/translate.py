@@ -23,8 +23,8 @@ from ingest.runlog.tensorboard.messages import event
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.translation import Account, LogRequest
     from ingest.runlog.tensorboard.messages import Event
+    from ingest.runlog.translation import Account, LogRequest
 
 ORDINARY: Final = {"train", "training", "validation", "val", "eval", "test", "logs", "tensorboard", "tb", "events", "."}
 """Names of folders that name no run."""

@@ -27,7 +27,7 @@ from ingest.runlog.wandb.framing import records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.translation import Account, LogRequest
+    from ingest.runlog.translation import Account, LogRequest
 
 _GPU: Final = ("gpu", "memoryAllocated", "powerWatts", "temp")
 """Samples of a GPU of which the mean is kept: `gpu.0.gpu`, ..."""

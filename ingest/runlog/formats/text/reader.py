@@ -16,14 +16,14 @@ from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.scan import US, Scan, scan
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import with_times
-from ingest.runlog.formats.text_format import with_builtin
-from ingest.runlog.formats.translation import Refused
+from ingest.runlog.text_format import with_builtin
+from ingest.runlog.translation import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ingest.runlog.formats.text.timeline import Event, Session
-    from ingest.runlog.formats.translation import Account, LogRequest
+    from ingest.runlog.translation import Account, LogRequest
 
 SLICE: Final = 100_000
 """Steps that are written at a time."""

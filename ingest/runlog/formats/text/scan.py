@@ -15,15 +15,15 @@ import polars as pl
 
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import UnrecognisedInputError
-from ingest.runlog.formats.text_format import NUMBERS
-from ingest.runlog.formats.translation import Refused
 from ingest.runlog.lines import CUT
+from ingest.runlog.text_format import NUMBERS
+from ingest.runlog.translation import Refused
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ingest.runlog.formats.text_format import LineKind, TextFormat
+    from ingest.runlog.text_format import LineKind, TextFormat
 
 BLOCK: Final = 1 << 23
 """Bytes that are read at a time."""

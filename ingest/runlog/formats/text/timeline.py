@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ingest.runlog.formats.text_format import LineKind, TextFormat
+    from ingest.runlog.text_format import LineKind, TextFormat
 
 US: Final = 1_000_000
 
@@ -425,7 +425,7 @@ _COUNTED: Final = {"global_batch", "seq_len", "n_gpus"}
 def facts_in(kind: LineKind, text: str) -> dict[str, str]:
     r"""The facts in a line, as text.
 
-    >>> from ingest.runlog.formats.text_format import LineKind
+    >>> from ingest.runlog.text_format import LineKind
     >>> facts_in(LineKind("facts", "size", fields=(("params", r"size: ([\d,]+)"),)), "size: 6,163,712 total")
     {'params': '6163712'}
     """

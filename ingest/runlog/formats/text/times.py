@@ -18,7 +18,7 @@ from ingest.errors import OptionError, TimeZoneError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ingest.runlog.formats.translation import LogRequest
+    from ingest.runlog.translation import LogRequest
 
 US: Final = 1_000_000
 _DAY_US: Final = 86_400 * US

@@ -13,7 +13,7 @@ from app.config.settings import Config
 from app.results.runs.job_goodput import job_accounts
 from app.window import Window
 from ingest.runlog import store as runlogs
-from ingest.runlog.formats.translation import LogRequest
+from ingest.runlog.translation import LogRequest
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer

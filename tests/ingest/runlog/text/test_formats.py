@@ -8,7 +8,7 @@ import pytest
 
 from ingest.runlog.formats.text.scan import scan_lines
 from ingest.runlog.formats.text.timeline import facts_in
-from ingest.runlog.formats.text_format import Example, FormatError, TextFormat, builtin, parse_format, with_builtin
+from ingest.runlog.text_format import Example, FormatError, TextFormat, builtin, parse_format, with_builtin
 
 EXAMPLES = [(form, example) for form in builtin() for example in form.examples]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ingest.errors import UntimedError
-from ingest.runlog.formats.text_format import parse_format
+from ingest.runlog.text_format import parse_format
 from tests.support.foreign_logs import DAY, codes, events, read, starts, steps
 
 NEMO = (

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.load_warnings import LoadWarning
-    from ingest.runlog.formats.text_format import TextFormat
+    from ingest.runlog.text_format import TextFormat
 
 HEAD: Final = 1 << 16
 """Bytes at the beginning of a log in which its format must show."""
