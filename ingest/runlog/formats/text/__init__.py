@@ -1,1 +1,1 @@
-"""Logs that are text with a pattern: each format is data (`*.toml`; `formats.text_format` describes it)."""
+"""Logs that are text with a pattern: each format is data (`*.toml`; `ingest.runlog.text_format` describes it)."""
