@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.tables import RAW_LIMIT, REJECTS, SCHEMAS, TIME, columns_of
+from ingest.tables import RAW_LIMIT, REJECTS, TIME, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,50 +25,22 @@ if TYPE_CHECKING:
 TOLERANCE: Final = timedelta(minutes=10)
 """How far another machine's clock may be ahead of this one's."""
 
-HAPPENED: Final[Mapping[str, tuple[str, ...]]] = {
-    "attempts": ("submitted_at", "started_at", "ended_at"),
-    "nodes": ("valid_from", "last_seen_at"),
-    "node_states": ("started_at", "ended_at"),
-    "node_topology": ("valid_from", "last_seen_at"),
-    "reservations": ("last_seen_at",),
-    "users": ("provisioned_at", "first_job_at"),
-    "associations": ("first_seen_at", "last_seen_at"),
-    "qos": ("first_seen_at", "last_seen_at"),
-    "transactions": ("ts",),
-    "scheduler_stats": ("ts",),
-    "job_gpus": ("submitted_at",),
-    "runaway_jobs": ("submitted_at", "started_at", "first_seen_at", "last_seen_at"),
-    "gpu_samples": ("ts",),
-    "gpu_hours": ("ts",),
-    "node_samples": ("ts",),
-    "cluster_samples": ("ts",),
-    "node_hours": ("ts",),
-    "node_aliases": ("valid_from",),
-    "health_events": ("ts",),
-    "run_sessions": ("started_at", "ended_at"),
-    "steps": ("submitted_at", "ts"),
-    "run_events": ("submitted_at", "ts", "ended_at", "durable_at"),
-    "rank_steps": ("started_at", "ended_at"),
-}
-"""The columns of each table that hold when something happened."""
-
 PLANNED: Final[Mapping[str, tuple[str, ...]]] = {
     "attempts": ("eligible_at",),
     "reservations": ("started_at", "ended_at"),
     "run_sessions": ("read_at",),
 }
-"""Those that may lie ahead, or are of this machine."""
+"""Columns of times that may lie ahead, or are of this machine; all other times of a table have happened."""
 
 
 def happened(table: str) -> tuple[str, ...]:
-    """The columns of a table that hold when something happened; of one that is not listed above, all of its times.
+    """The columns of a table that hold when something happened.
 
-    >>> happened("transactions")
-    ('ts',)
+    >>> happened("reservations")
+    ('last_seen_at',)
     """
-    if table in HAPPENED or table in SCHEMAS:
-        return HAPPENED.get(table, ())
-    return tuple(name for name, dtype in columns_of(table).items() if dtype == TIME)
+    planned = PLANNED.get(table, ())
+    return tuple(name for name, dtype in columns_of(table).items() if dtype == TIME and name not in planned)
 
 
 def latest(now: datetime) -> datetime:

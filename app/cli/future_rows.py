@@ -13,9 +13,10 @@ import polars as pl
 
 from app import console
 from app.times import iso
-from ingest.future import HAPPENED, as_json, latest, reason
+from ingest.future import as_json, happened, latest, reason
 from ingest.registry import SOURCES
 from ingest.tables import REJECTS, TIME
+from queries.sql_files import sample_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 
     from queries.warehouse import Reader, Writer
 
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {**HAPPENED, "loads": ("covers_from", "covers_until")}
+_SOURCES: Final = {table: source.name for source in reversed(SOURCES) for table in source.feeds}
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    **{table: times for table in _SOURCES if (times := happened(table))},
+    "loads": ("covers_from", "covers_until"),
+}
 """The tables that may hold such rows, and their columns of times."""
 
 COMMAND: Final = "trackside retention --future"
 
-_BY_DAY: Final = frozenset({"gpu_samples", "node_samples", "cluster_samples", "steps"})
-"""Tables in files of a day each."""
-
-_SOURCES: Final = {table: source.name for source in reversed(SOURCES) for table in source.feeds}
 _SCHEMA: Final = {"cluster": pl.String(), "table": pl.String(), "rows": pl.Int64(), "latest": TIME}
 
 
@@ -97,7 +99,7 @@ def _ahead(table: str) -> str:
 
 
 def _delete(writer: Writer, table: str, rows: pl.DataFrame, now: datetime) -> None:
-    if table in _BY_DAY:
+    if table in sample_tables():
         for cluster, day in rows.select("cluster", pl.col("ts").dt.date()).unique().sort(pl.all()).iter_rows():
             _rewrite(writer, table, cluster, day, now)
         return
@@ -123,7 +125,7 @@ def _rewrite(writer: Writer, table: str, cluster: str, day: date, now: datetime)
 
 
 def _rejected(table: str, rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in HAPPENED[table]]
+    why = [pl.when(pl.col(name) > latest(now)).then(reason(name, name)) for name in COLUMNS[table]]
     return rows.select(
         "cluster",
         pl.lit(_SOURCES[table]).alias("source"),

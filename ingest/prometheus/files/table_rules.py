@@ -9,7 +9,7 @@ import polars as pl
 
 from ingest.prometheus.gpu.samples import ACTIVE, HOUR_S
 from ingest.prometheus.series.labels import COLUMNS, RATIOS
-from ingest.tables import SCHEMAS, TEXT, Schema
+from ingest.tables import TEXT, Schema, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -55,7 +55,7 @@ class FileTable:
     @property
     def schema(self) -> Schema:
         """Its columns."""
-        return SCHEMAS[self.name]
+        return columns_of(self.name)
 
     @property
     def numbers(self) -> list[str]:
@@ -174,7 +174,7 @@ HEALTH_EVENTS: Final = FileTable(
     "prometheus.health",
     required=("node", "ts", "kind", "code"),
     names=(("cluster", "cluster"), ("node", "node"), ("kind", "kind"), ("source", "source"), ("evidence", "evidence")),
-    key=tuple(SCHEMAS["health_events"]),
+    key=tuple(columns_of("health_events")),
     reasons=(
         (pl.col("ts").is_null(), "no ts"),
         (pl.col("code").is_null(), "no code"),

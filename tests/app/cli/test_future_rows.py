@@ -15,14 +15,14 @@ from app.config.settings import Config
 from ingest import tables
 from ingest.context import ParseContext
 from ingest.errors import UnrecognisedInputError
-from ingest.future import HAPPENED, PLANNED, TOLERANCE, without_future
+from ingest.future import PLANNED, TOLERANCE, happened, without_future
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
 from ingest.runlog.parse import parse_runlog
 from ingest.slurm import load_files as ingesting
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
-from ingest.tables import GPU_SAMPLES, SCHEMAS, TIME, Parsed, conform, empty
+from ingest.tables import GPU_SAMPLES, TIME, Parsed, columns_of, conform, empty
 from queries.warehouse import open_reader, open_writer
 from tests.support.parsing import text
 from tests.support.slurm_answers import answer, job
@@ -64,10 +64,10 @@ def latest(root: Path, name: str, column: str) -> datetime:
     return max(times)
 
 
-def test_every_time_column_is_classified_as_past_or_planned() -> None:
-    for name, schema in SCHEMAS.items():
-        times = {column for column, kind in schema.items() if kind == TIME}
-        assert times == {*HAPPENED.get(name, ()), *PLANNED.get(name, ())}, name
+def test_planned_times_are_columns_of_their_tables() -> None:
+    for name, columns in PLANNED.items():
+        assert {column for column in columns if columns_of(name)[column] == TIME} == {*columns}, name
+        assert not {*columns} & {*happened(name)}
 
 
 @pytest.mark.parametrize(
@@ -180,11 +180,11 @@ def test_samples_of_a_table_from_the_future_are_refused(tmp_path: Path) -> None:
     assert latest(tmp_path / "w", "loads", "covers_until") <= NOW
 
 
-@pytest.mark.parametrize("name", sorted(HAPPENED))
+@pytest.mark.parametrize("name", sorted({*future_rows.COLUMNS} - {"loads"}))
 def test_without_future_refuses_rows_that_a_parser_let_through(name: str) -> None:
     """The readers know the line; this is for those that do not look at the time."""
-    schema = SCHEMAS[name]
-    for column in HAPPENED[name]:
+    schema = columns_of(name)
+    for column in happened(name):
         row = pl.DataFrame({"cluster": ["c1"], column: [FUTURE]})
         parsed = Parsed("slurm.events", frozenset({"c1"}), {name: conform(row, schema)}, empty(tables.REJECTS), 1, 1)
         result = without_future(parsed, origin="x", now=NOW)

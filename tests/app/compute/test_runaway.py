@@ -21,7 +21,7 @@ from ingest.slurm.formats.nodelist import expand_column
 from ingest.slurm.scheduler.runaway import parse_runaway
 from ingest.slurm.write import write_input
 from ingest.store.request import from_file
-from ingest.tables import SCHEMAS, TEXTS, WARNINGS
+from ingest.tables import TEXTS, WARNINGS, columns_of
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Made:
 
 
 def rows(name: str, *found: Mapping[str, object]) -> pl.DataFrame:
-    schema = SCHEMAS[name]
+    schema = columns_of(name)
     return pl.DataFrame([dict.fromkeys(schema) | dict(row) for row in found], schema=schema)
 
 

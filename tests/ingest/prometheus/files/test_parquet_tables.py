@@ -18,7 +18,7 @@ from ingest.errors import InputError, MissingColumnError
 from ingest.prometheus.files.parquet_tables import parse_table
 from ingest.prometheus.files.table_rules import TABLES, table_of_columns
 from ingest.prometheus.gpu.samples import end
-from ingest.tables import SCHEMAS
+from ingest.tables import columns_of
 from tests.support.parsing import at
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def parquet(frame: pl.DataFrame) -> bytes:
 
 
 def rows(table: str, *changes: dict[str, Any]) -> pl.DataFrame:
-    types = {name: kind for name, kind in SCHEMAS[table].items() if kind.is_float()}
+    types = {name: kind for name, kind in columns_of(table).items() if kind.is_float()}
     return pl.DataFrame([{**ROWS[table], **change} for change in changes], schema_overrides=types)
 
 
@@ -74,7 +74,7 @@ def test_valid_row_is_loaded_into_the_table_of_its_columns(table: str) -> None:
 
 @pytest.mark.parametrize("table", ROWS)
 def test_all_columns_of_a_table_identify_it(table: str) -> None:
-    result = table_of_columns(list(SCHEMAS[table]))
+    result = table_of_columns(list(columns_of(table)))
     assert result is not None
     assert result.name == table
 
@@ -142,7 +142,7 @@ def test_a_row_that_cannot_be_is_kept_with_its_reason(table: str, change: dict[s
     assert parsed.rejects["reason"].to_list() == [reason]
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (2, 1, 1)
     raw = json.loads(parsed.rejects["raw"][0])
-    assert set(raw) == set(SCHEMAS[table])
+    assert set(raw) == set(columns_of(table))
 
 
 def test_what_is_no_fault_is_no_reason() -> None:
@@ -236,7 +236,7 @@ def test_wrong_column_types_refuse_the_whole_file(table: str) -> None:
     with pytest.raises(InputError, match="ts is String, not a time with a zone"):
         parse(rows(table, {}).with_columns(ts=pl.lit("2026-11-21")))
     for name in set(ROWS[table]) - {"ts"}:
-        is_number = SCHEMAS[table][name].is_float()
+        is_number = columns_of(table)[name].is_float()
         wrong = pl.Series(name, ["much"] if is_number else [["n1"]])
         with pytest.raises(InputError, match=f"{name} should be {'a number' if is_number else 'text'}"):
             parse(rows(table, {}).with_columns(wrong))
