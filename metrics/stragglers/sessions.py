@@ -9,13 +9,16 @@ sequences).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from metrics import frames
-from metrics.stragglers.slow_ranks import measured, of_measured
+from metrics.stragglers.slow_ranks import judged, measured, tested
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _SESSION: Final = ("cluster", "run_id", "session")
 
@@ -52,9 +55,19 @@ def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
         `SESSION_STRAGGLERS`, the costliest first. `cause` is `none` (a slowdown of less than 1.1 and no slow rank),
         `node`, `job_shape` or `unknown`.
     """
-    times = measured(frames.conform(sums, frames.RANK_STEPS))
-    sessions = _sessions(times).join(_suspects(of_measured(times)), on=_SESSION, how="left")
-    return frames.conform(_confirmed(_causes(sessions)), SESSION_STRAGGLERS).sort(
+    return stragglers_of_sessions([sums])
+
+
+def stragglers_of_sessions(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """As `session_stragglers`, of sums in parts, each session in one part: memory is that of the largest part."""
+    ranks, sessions = [], []
+    for part in parts:
+        times = measured(frames.conform(part, frames.RANK_STEPS))
+        ranks.append(tested(times))
+        sessions.append(_sessions(times))
+    totals = pl.concat([_sessions(measured(frames.empty(frames.RANK_STEPS))), *sessions])
+    every = totals.join(_suspects(judged(ranks)), on=_SESSION, how="left")
+    return frames.conform(_confirmed(_causes(every)), SESSION_STRAGGLERS).sort(
         "lost_gpu_s", "cluster", "run_id", "session", descending=[True, False, False, False]
     )
 
@@ -80,15 +93,42 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
 
 
 def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
-    """Nodes with slow ranks, how many there are in all, and how slow the slowest of them is."""
+    """Nodes with slow ranks, how many there are in all, and how slow the slowest of them is; without a block."""
     slow = pl.col("slow").fill_null(value=False)
-    return ranks.group_by(_SESSION).agg(
-        nodes=pl.col("node").filter(slow).unique().sort(),
-        all_nodes=pl.col("node").n_unique(),
+    by_node = ranks.group_by(*_SESSION, "node").agg(
+        ranks=pl.len(),
+        slow_ranks=slow.sum(),
+        first=pl.col("rank").min(),
+        last=pl.col("rank").max(),
+        staged=pl.col("stage").is_not_null().any(),
         slow_ratio=pl.col("ratio").filter(slow).max(),
         tested=pl.col("p_value").is_not_null().any(),
         detectable=pl.col("detectable").median(),
     )
+    by_node = by_node.sort(*_SESSION, "first", "node").with_columns(in_block=_block())
+    suspect = (pl.col("slow_ranks") > 0) & ~pl.col("in_block")
+    return by_node.group_by(_SESSION).agg(
+        nodes=pl.col("node").filter(suspect).unique().sort(),
+        all_nodes=pl.col("node").n_unique(),
+        slow_ratio=pl.col("slow_ratio").filter(suspect).max(),
+        tested=pl.col("tested").any(),
+        detectable=pl.col("detectable").median(),
+        block=pl.col("in_block").any(),
+    )
+
+
+def _block() -> pl.Expr:
+    """Whether a node is one of several in a row whose ranks are all slow, as many as a stage has; rows by first rank.
+
+    A pipeline stage that the lines do not name looks like that, and so does a warm rack.
+    """
+    whole = pl.col("ranks") == pl.col("slow_ranks")
+    in_a_row = [*_SESSION, (whole != whole.shift(1)).fill_null(value=True).cum_sum().over(_SESSION)]
+    n, first = pl.col("ranks").sum().over(in_a_row), pl.col("first").min().over(in_a_row)
+    without_gap = pl.col("last").max().over(in_a_row) - first + 1 == n
+    aligned = (pl.col("ranks").sum().over(_SESSION) % n == 0) & (first % n == 0)
+    unnamed = ~pl.col("staged").any().over(_SESSION)
+    return whole & (pl.len().over(in_a_row) > 1) & without_gap & aligned & unnamed
 
 
 def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
@@ -97,7 +137,9 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     explained = ((pl.col("slow_ratio") - 1) / (pl.col("slowdown") - 1)).clip(0, 1)
     straggling = pl.col("slowdown") >= STRAGGLING
     cause = (
-        pl.when((n_slow == 0) & ~straggling)
+        pl.when((n_slow == 0) & pl.col("block"))
+        .then(pl.lit("unknown"))
+        .when((n_slow == 0) & ~straggling)
         .then(pl.when("tested").then(pl.lit("none")).otherwise(pl.lit("unknown")))
         .when((n_slow > 0) & few & (pl.col("explained") >= MAJORITY))
         .then(pl.lit("node"))
@@ -121,6 +163,8 @@ def _reason(n_slow: pl.Expr) -> pl.Expr:
         .then(pl.format("its slowest rank computes {} % longer than the middle one", slower))
         .when(pl.col("cause") == "none")
         .then(pl.lit("no rank computes longer than its peers by what matters"))
+        .when((n_slow == 0) & pl.col("block"))
+        .then(pl.lit("all ranks of neighbouring nodes are slow: a pipeline stage that is not recorded, or their rack"))
         .when(~pl.col("tested"))
         .then(pl.lit("too few intervals, ranks or nodes to compare"))
         .when((pl.col("cause") == "job_shape") & (n_slow > 0))

@@ -8,7 +8,8 @@ discoveries are controlled over all ranks tested.
 
 Sources: computation, since waiting hides a slow rank in wall time: OSDI'25; medians rather than means: NVIDIA's
 resiliency extension; Page, Biometrika 41 (1954); how high it goes by chance: Siegmund, Sequential Analysis (1985),
-chapter 2; Benjamini and Hochberg, J. R. Statist. Soc. B 57 (1995).
+chapter 2; Benjamini and Hochberg, J. R. Statist. Soc. B 57 (1995); intervals from means of batches: Law, Simulation
+Modeling and Analysis (2015), section 9.5.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import numpy as np
 import polars as pl
 
 from metrics import frames
-from metrics.statistics import adjusted
+from metrics.lazy_scipy import special
+from metrics.statistics import CONFIDENCE, adjusted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from metrics.statistics import FloatArray
 
 IMMATERIAL: Final = 1.03
@@ -33,12 +37,18 @@ SPREAD: Final = 4.0
 BIAS: Final = 3.0
 """Of these, how many a rank that is not slow may lie above its peers."""
 
+MIN_STRETCH: Final = 3
+"""Intervals beyond what does not matter; what is over sooner is a stall, and no slow rank."""
+
 MIN_PEERS: Final = 3
 MIN_INTERVALS: Final = 5
 """With fewer peers or intervals nothing is tested."""
 
 LEVEL: Final = 0.05
 """False discovery rate."""
+
+BATCHES: Final = 20
+"""Of consecutive intervals, at most: their means are what the confidence interval of a ratio comes from."""
 
 _POWER_Z: Final = 0.84
 """Standard normal quantile of 0.8."""
@@ -57,6 +67,8 @@ SLOW_RANKS: frames.Schema = {
     "intervals": frames.COUNT,
     "peers": frames.COUNT,
     "ratio": frames.NUMBER,
+    "ratio_low": frames.NUMBER,
+    "ratio_high": frames.NUMBER,
     "since_step": frames.COUNT,
     "ratio_since": frames.NUMBER,
     "immaterial": frames.NUMBER,
@@ -65,9 +77,17 @@ SLOW_RANKS: frames.Schema = {
     "q_value": frames.NUMBER,
     "slow": frames.FLAG,
 }
-"""`ratio` is the geometric mean of a rank's seconds over its peers' middle one; `since_step` and `ratio_since` are of
-the stretch in which it was slowest; `immaterial` is what it is tested against; `detectable` the lasting ratio that
-would be flagged in 8 of 10 cases if this rank alone were slow."""
+"""`ratio` is the geometric mean of a rank's seconds over its peers' middle one, with its 95 % confidence interval from
+`ratio_low` to `ratio_high`; `since_step` and `ratio_since` are of the stretch in which it was slowest; `immaterial` is
+what it is tested against; `detectable` the lasting ratio that would be flagged in 8 of 10 cases if this rank alone were
+slow."""
+
+_TESTED: frames.Schema = {
+    **{name: kind for name, kind in SLOW_RANKS.items() if name not in {"detectable", "p_value", "q_value", "slow"}},
+    **dict.fromkeys(("apart", "sigma", "height"), frames.NUMBER),
+    "beyond": frames.COUNT,
+    "testable": frames.FLAG,
+}
 
 
 def slow_ranks(sums: pl.DataFrame) -> pl.DataFrame:
@@ -85,9 +105,24 @@ def slow_ranks(sums: pl.DataFrame) -> pl.DataFrame:
 
 def of_measured(times: pl.DataFrame) -> pl.DataFrame:
     """As `slow_ranks`, of the rows of `measured`."""
+    return judged([tested(times)])
+
+
+def tested(times: pl.DataFrame) -> pl.DataFrame:
+    """What the test of each rank needs, a row a rank: sessions can be passed in parts, each session in one part.
+
+    Args:
+        times: rows of `measured`.
+    """
     ratios = _ratios(times)
-    ranks = _limits(ratios, _means(ratios))
+    ranks = _with_interval(ratios, _limits(ratios, _means(ratios)))
     ranks = ranks.join(_stretches(ratios, ranks), on=_RANK, how="left", nulls_equal=True, maintain_order="left")
+    return frames.conform(ranks, _TESTED)
+
+
+def judged(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """`SLOW_RANKS` of all parts that `tested` returned: false discoveries are controlled over all of them."""
+    ranks = pl.concat([frames.empty(_TESTED), *parts])
     p_values = np.where(ranks["testable"].to_numpy(), _p_values(ranks), np.nan)
     answer = ranks.with_columns(
         detectable=pl.Series(np.where(np.isnan(p_values), np.nan, _detectable(ranks))),
@@ -131,6 +166,20 @@ def _means(ratios: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _with_interval(ratios: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Confidence interval of the ratio from means of batches of consecutive intervals, which are nearly independent."""
+    n = pl.len().over(_RANK)
+    batch = pl.int_range(pl.len()).over(_RANK) * pl.min_horizontal(n, pl.lit(BATCHES)) // n
+    batches = ratios.group_by(*_RANK, batch.alias("batch"), maintain_order=True).agg(pl.col("log").mean())
+    spread = batches.group_by(_RANK, maintain_order=True).agg(
+        error=(pl.col("log").var() / pl.len()).sqrt(), freedom=pl.len().cast(pl.Float64) - 1
+    )
+    ranks = ranks.join(spread, on=_RANK, how="left", nulls_equal=True, maintain_order="left")
+    quantile = special.stdtrit(ranks["freedom"].to_numpy(), (1 + CONFIDENCE) / 2)
+    half = pl.col("error") * pl.Series(quantile).fill_nan(None)
+    return ranks.with_columns(ratio_low=(pl.col("mean") - half).exp(), ratio_high=(pl.col("mean") + half).exp())
+
+
 def _limits(ratios: pl.DataFrame, means: pl.DataFrame) -> pl.DataFrame:
     """What does not matter and how much there is by chance, of each group of peers; and which ranks can be tested.
 
@@ -171,6 +220,7 @@ def _stretches(ratios: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
     inside = of_top & (pl.col("first_step") <= pl.col("first_step").get(top))
     return sums.group_by(_RANK).agg(
         height=pl.col("height").max(),
+        beyond=inside.filter(beyond > 0).sum(),
         since_step=pl.col("first_step").filter(inside).min(),
         ratio_since=pl.col("log").filter(inside).mean().exp(),
     )
@@ -191,8 +241,8 @@ def _allowance(ranks: pl.DataFrame) -> tuple[FloatArray, FloatArray]:
 def _p_values(ranks: pl.DataFrame) -> FloatArray:
     exponent, intervals = _allowance(ranks)
     height = np.maximum(ranks["height"].to_numpy(), 0.0)
-    tail: FloatArray = np.minimum(1.0, intervals * np.exp(-np.minimum(exponent * height, 700.0)))
-    return tail
+    tail = np.minimum(1.0, intervals * np.exp(-np.minimum(exponent * height, 700.0)))
+    return np.where(ranks["beyond"].to_numpy() < MIN_STRETCH, 1.0, tail)
 
 
 def _detectable(ranks: pl.DataFrame) -> FloatArray:

@@ -30,6 +30,7 @@ from tests.bench.page import PAGE, page
 from tests.bench.remote_reading import bench_remote_read
 from tests.bench.runlog_reading import bench_run_log
 from tests.bench.storing import bench_storing
+from tests.bench.stragglers import bench_stragglers
 from tests.bench.table import row
 from tests.bench.text_log_reading import bench_text_log
 from tests.lab.prometheus import missing
@@ -75,6 +76,7 @@ def sections(*, quick: bool, year: int) -> Sections:
         "engine": lambda folder: bench_engine(folder, quick=quick),
         "ledger": lambda _: bench_year(quick=quick),
         "attribution": lambda folder: bench_attribution(folder, gpus=200 if quick else 2000),
+        "stragglers": lambda _: bench_stragglers(quick=quick),
         "counters": lambda _: bench_counters(2_000 if quick else 20_000),
     }
     if not missing():

@@ -115,6 +115,8 @@ def _by_rank(times: pl.DataFrame) -> Answer:
             "stage": ("stage", "count"),
             "slow": ("slow", "text"),
             "ratio": ("ratio", "number"),
+            "ratio_low": ("ratio, low", "number"),
+            "ratio_high": ("ratio, high", "number"),
             "since_step": ("since step", "count"),
             "ratio_since": ("ratio since", "number"),
             "intervals": ("intervals", "count"),
@@ -127,7 +129,7 @@ def _by_rank(times: pl.DataFrame) -> Answer:
         if rows.height
         else "",
         ranked=("node", "slow", "ratio", "since_step", "ratio_since"),
-        explained=("p_value", "q_value", "immaterial", "detectable"),
+        explained=("ratio_low", "ratio_high", "p_value", "q_value", "immaterial", "detectable"),
         queries=_QUERIES,
         notes=_ABOUT if rows.height else (),
         when_empty=_NONE,

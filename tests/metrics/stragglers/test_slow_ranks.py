@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from metrics.stragglers.sessions import session_stragglers
+from metrics.stragglers.sessions import session_stragglers, stragglers_of_sessions
 from metrics.stragglers.slow_ranks import slow_ranks
 from tests.metrics.stragglers.fleet import Fleet
 
@@ -101,3 +101,42 @@ def test_many_slow_nodes_are_no_fault_of_one() -> None:
     row = session_stragglers(rows).row(0, named=True)
     assert (row["cause"], row["nodes"]) == ("job_shape", [])
     assert "8 of 16 nodes" in row["reason"]
+
+
+def test_a_stall_of_one_interval_is_no_slow_rank() -> None:
+    rows = Fleet(nodes=16, interval_sigma=0.003, rank_sigma=0.003).rows()
+    stalled = (pl.col("rank") == 27) & pl.col("first_step").is_in([3000, 3100])
+    slow = rows.with_columns(compute_s=pl.when(stalled).then(pl.col("compute_s") * 1.8).otherwise("compute_s"))
+    assert not flagged(slow)
+    longer = stalled | ((pl.col("rank") == 27) & (pl.col("first_step") == 3200))
+    slow = rows.with_columns(compute_s=pl.when(longer).then(pl.col("compute_s") * 1.8).otherwise("compute_s"))
+    assert flagged(slow) == {"node-3"}
+
+
+def test_neighbouring_nodes_that_are_slow_as_a_whole_may_be_a_stage_that_is_not_recorded() -> None:
+    rows = Fleet(nodes=16).rows()
+    heavy = pl.col("rank") >= 96
+    slow = rows.with_columns(compute_s=pl.when(heavy).then(pl.col("compute_s") * 1.2).otherwise("compute_s"))
+    row = session_stragglers(slow).row(0, named=True)
+    assert (row["cause"], row["nodes"]) == ("unknown", [])
+    assert "not recorded" in row["reason"]
+    one_more = heavy | (pl.col("rank") == 12)
+    slow = rows.with_columns(compute_s=pl.when(one_more).then(pl.col("compute_s") * 1.3).otherwise("compute_s"))
+    assert session_stragglers(slow)["nodes"].to_list() == [["node-1"]]
+
+
+def test_intervals_of_ratios_cover_the_truth() -> None:
+    rows = Fleet(nodes=64, slow=(3,), rank_sigma=0.0, factor=1.2, duty=0.5).rows()
+    ranks = slow_ranks(rows)
+    slow = ranks.filter(rank=27).row(0, named=True)
+    assert slow["ratio_low"] < 1.2**0.5 < slow["ratio_high"]
+    alike = ranks.filter(pl.col("rank") != 27)
+    covered = alike.select((pl.col("ratio_low") <= 1) & (pl.col("ratio_high") >= 1)).to_series().mean()
+    assert 0.92 <= covered <= 0.98  # type: ignore[operator]  # a share
+
+
+def test_sessions_in_parts_are_judged_as_one() -> None:
+    rows = Fleet(nodes=64, slow=(3, 40)).rows()
+    parts = rows.partition_by("session")
+    assert stragglers_of_sessions(parts).equals(session_stragglers(rows))
+    assert stragglers_of_sessions([]).is_empty()
