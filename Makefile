@@ -43,7 +43,7 @@ fix: setup        ## what check can mend by itself
 
 test: setup       ## the quick tests; SLOW=1: the slow ones, too; REAL=1: all, with real components (root, Debian)
 ifeq ($(REAL),1)
-	bash tests/lab/install.sh
+	PYTHON=$(BIN)/python bash tests/lab/install.sh
 endif
 	TRACKSIDE_TEST_TIER=$(TIER) $(BIN)/python -m pytest -n auto -q
 

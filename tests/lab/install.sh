@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes what the labs need (tests/lab): packages from Debian's own archive (about 140 MB, a minute) and the users that
-# its jobs run as. Run as root. A second run finds everything there and ends at once.
+# Makes what the labs need (tests/lab): packages from Debian's own archive (about 140 MB, a minute), the users that
+# its jobs run as, and the newest wandb and tensorboard in an environment of Debian's Python (270 MB), by the pip of
+# PYTHON. Run as root. A second run finds everything there and ends at once.
 set -euo pipefail
 
 packages=(
@@ -14,6 +15,9 @@ fail() {
     echo "tests/lab/install.sh: $*" >&2
     exit 1
 }
+
+loggers=/opt/trackside-lab # as in tests/lab/loggers.py
+pip=("${PYTHON:-python3}" -m pip)
 
 users=(alice:2001 bob:2002 carol:2003 dave:2004) # as in tests/lab/config.py
 
@@ -30,15 +34,33 @@ strangers=()
 for user in "${users[@]}"; do
     [ "$(id -u "${user%:*}" 2>/dev/null)" = "${user#*:}" ] || strangers+=("$user")
 done
-[ $((${#missing[@]} + ${#strangers[@]})) -gt 0 ] || exit 0
+have_loggers() { [ -e "$loggers/.complete" ]; }
+lacking=(${missing[@]+"${missing[@]}"} ${strangers[@]+"${strangers[@]}"})
+have_loggers || lacking+=("wandb and tensorboard in $loggers")
+[ ${#lacking[@]} -gt 0 ] || exit 0
 
-[ "$(id -u)" = 0 ] || fail "not root, and these are missing: ${missing[*]} ${strangers[*]}. Run it with sudo"
+[ "$(id -u)" = 0 ] || fail "not root, and these are missing: ${lacking[*]}. Run it with sudo"
 
 for user in "${strangers[@]}"; do
     useradd -u "${user#*:}" -M -d /tmp -s /bin/bash "${user%:*}" ||
         fail "user ${user%:*} cannot be made with uid ${user#*:}: one of the two is taken here"
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+install_loggers() {
+    have_loggers && return
+    echo "installing wandb and tensorboard"
+    # Debian's own Python, since the lab's users run it; without pip, which Debian has in a package of its own.
+    rm -rf "$loggers"
+    /usr/bin/python3 -m venv --without-pip "$loggers"
+    "${pip[@]}" --python "$loggers/bin/python" install --quiet --no-cache-dir --disable-pip-version-check wandb tensorboard ||
+        fail "pip did not install wandb and tensorboard; see its messages above"
+    chmod -R go+rX "$loggers"
+    touch "$loggers/.complete"
+}
+
+if [ ${#missing[@]} -eq 0 ]; then
+    install_loggers
+    exit 0
+fi
 
 # Debian starts a daemon right after unpacking it. The lab brings its own configuration and ports,
 # so nothing may start here; a policy that is already there is somebody's decision and stays.
@@ -56,3 +78,4 @@ apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 for package in "${missing[@]}"; do
     installed "$package" || fail "$package did not get installed; see the messages of apt-get above"
 done
+install_loggers

@@ -9,6 +9,7 @@ import polars as pl
 
 from app.results.constants import computed_constants
 from metrics import frames
+from metrics.runs.second_logs import one_log_per_process
 from metrics.runs.steps import Rules as StepRules
 from metrics.runs.steps import executions_of_steps, explicit_runs, match_sessions, with_runs
 
@@ -45,15 +46,17 @@ class Logs:
 
 
 def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_skew_s: float) -> Logs:
-    """Read a cluster's logs and find the attempts that they were part of. Rank 0 stands for all."""
+    """Read a cluster's logs and find their attempts. Rank 0 stands for all, and one log for two of one process."""
     everyone = source.query("run_sessions", cluster=cluster)
-    of_rank_0 = frames.conform(everyone.filter(pl.col("rank") == 0), frames.SESSIONS)
+    steps = frames.conform(source.query("steps", cluster=cluster), frames.STEPS)
+    sessions, steps = one_log_per_process(everyone.filter(pl.col("rank") == 0), steps)
+    of_rank_0 = frames.conform(sessions, frames.SESSIONS)
     matched = match_sessions(of_rank_0, attempts, clock_skew_s=clock_skew_s)
     key = list(frames.ATTEMPT_KEY)
     held = attempts.select(*key, "milli_gpus").join(matched.select(key).unique(), on=key, how="semi")
     return Logs(
         matched.join(held, on=key, how="left", maintain_order="left"),
-        frames.conform(source.query("steps", cluster=cluster), frames.STEPS),
+        steps,
         frames.conform(source.query("run_events", cluster=cluster), frames.RUN_EVENTS),
     )
 

@@ -4,7 +4,8 @@
     env/bin/python make.py OUT             # OUT/first.wandb, OUT/second.wandb, OUT/truth.json, OUT/*.json (metadata)
 
 The first process is killed after step 89, when wandb has
-written its first block of 32 KiB; the second one goes on from step 60, and raises at its end (exit code 1).
+written its first block of 32 KiB (some 45 steps); the second one goes on from step 60, or the one that is a second
+argument, and raises at its end (exit code 1).
 """
 
 # ruff: noqa: T201, TID251 - a script, run by the Python of another environment
@@ -54,11 +55,11 @@ def train(first: int, steps: int, *, killed: bool) -> None:
     raise ValueError("the loop's own bug")
 
 
-def main(out: Path) -> None:
+def main(out: Path, resumed: int = 60) -> None:
     """Run both processes, and keep what they wrote."""
     out.mkdir(parents=True, exist_ok=True)
     truth = []
-    for name, first, steps in (("first", 0, 90), ("second", 60, 8)):
+    for name, first, steps in (("first", 0, 90), ("second", resumed, 8)):
         command = [sys.executable, __file__, "train", str(first), str(steps), name]
         restarts = {"SLURM_RESTART_COUNT": "1"} if name == "second" else {}
         with Path("steps").open("w") as steps_file:  # not a pipe: W&B's own process, which outlives ours, would keep it
@@ -78,4 +79,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "train":
         train(int(sys.argv[2]), int(sys.argv[3]), killed=sys.argv[4] == "first")
     else:
-        main(Path(sys.argv[1]))
+        main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
