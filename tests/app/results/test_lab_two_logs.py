@@ -196,4 +196,4 @@ def test_mfu_is_the_same_by_both_and_the_loops_own(logged: Logged) -> None:
 def _busy_s(process: list[dict[str, Any]], until: int) -> float:
     """Seconds of a process's steps below `until`: a step lasts until the next one begins."""
     ends = [line["begin"] for line in process[1:]] + [process[-1]["end"]]
-    return sum(end - line["begin"] for line, end in zip(process, ends, strict=True) if line["step"] < until)
+    return float(sum(end - line["begin"] for line, end in zip(process, ends, strict=True) if line["step"] < until))
