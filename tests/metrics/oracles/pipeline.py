@@ -17,7 +17,10 @@ Own = Callable[[str, int, int, int, int], float]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Sizes of a job; `own(kind, step, rank, stage, number)` gives seconds without waiting, `late` launch delays."""
+    """Sizes of a job; `own(kind, step, rank, stage, number)` gives seconds without waiting, `late` launch delays.
+
+    `overlapped`: gradients are scattered while the stage works on, and what is left is reduced separately.
+    """
 
     ranks: int
     stages: int
@@ -25,6 +28,7 @@ class Pipeline:
     steps: int
     own: Own
     late: Own = lambda *_: 0.0
+    overlapped: bool = False
 
     def rows(self) -> pl.DataFrame:
         """The trace, `frames.OPERATIONS`."""
@@ -78,12 +82,13 @@ class _Step:
                 stage < self.last
             )
             every += [("forward-recv", number)] * (stage > 0) + [("backward-send", number)] * (stage > 0)
-        once = ["params-all-gather", *self.tail(stage)]
+        once = ["params-all-gather", *self.tail(stage)] + ["grads-reduce-scatter"] * self.job.overlapped
         return every + [(kind, 0) for kind in once]
 
     def tail(self, stage: int) -> list[str]:
         embedding = ["embedding-grads-all-reduce"] if stage in (0, self.last) else []
-        reductions = ["layernorm-grads-all-reduce", *embedding, "grads-reduce-scatter"]
+        last = "separate-grads-all-reduce" if self.job.overlapped else "grads-reduce-scatter"
+        reductions = ["layernorm-grads-all-reduce", *embedding, last]
         return ["gc", *reductions, "optimizer-clip-main-grad", "optimizer"]
 
     def program(self, stage: int) -> list[tuple[str, int]]:
@@ -109,11 +114,14 @@ class _Step:
             return self._before_transfer(kind, rank, stage, number)
         if kind == "params-all-gather":
             return []
+        last_kind, last_number = self.program(stage)[-1]
+        scattered = [("grads-reduce-scatter", rank, stage, 0)] if self.job.overlapped else []
+        if [(kind, rank, stage, 0)] == scattered:
+            return [("params-all-gather", rank, stage, 0), (last_kind, rank, stage, last_number)]
         tail = self.tail(stage)
         at = tail.index(kind)
         if at:
-            return [(tail[at - 1], rank, stage, 0)]
-        last_kind, last_number = self.program(stage)[-1]
+            return [(tail[at - 1], rank, stage, 0), *(scattered if kind == "layernorm-grads-all-reduce" else [])]
         return [(last_kind, rank, stage, last_number)]
 
     def _before_compute(self, kind: str, rank: int, stage: int, number: int) -> list[tuple[str, int, int, int]]:
@@ -152,7 +160,7 @@ class _Step:
             way = 1 if kind in {"forward-send", "backward-recv"} else -1
             other = kind.replace("send", "*").replace("recv", "send").replace("*", "recv")
             return [(kind, rank, stage, number), (other, rank, stage + way, number)]
-        if kind in {"params-all-gather", "grads-reduce-scatter"}:
+        if kind in {"params-all-gather", "grads-reduce-scatter", "separate-grads-all-reduce"}:
             return [(kind, each, stage, 0) for each in ranks]
         if kind == "embedding-grads-all-reduce":
             return [(kind, rank, each, 0) for each in {0, self.last}]

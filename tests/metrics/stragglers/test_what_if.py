@@ -36,7 +36,8 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
         return usual(str(which[0])) * random.Random(f"{seed}{which}").uniform(0.5, 2)
 
     ranks, stages = draw(st.integers(1, 3)), draw(st.integers(1, 4))
-    return Pipeline(ranks, stages, draw(st.integers(1, 4)), draw(st.integers(1, 2)), own)
+    overlapped = draw(st.booleans())
+    return Pipeline(ranks, stages, draw(st.integers(1, 4)), draw(st.integers(1, 2)), own, overlapped=overlapped)
 
 
 @given(pipelines())
@@ -71,6 +72,29 @@ def test_shares_add_up_in_any_order_of_rows(job: Pipeline, chance: random.Random
 def test_a_trace_need_not_number_what_has_one_chunk() -> None:
     rows = planted(lambda kind, step, rank, *_: usual(kind) * (1 + rank + step / 10)).rows()
     assert what_if(rows.drop("number", "chunk", "place")) == what_if(rows)
+
+
+def test_gradients_of_a_chunk_are_scattered_while_another_is_computed() -> None:
+    """Two chunks on one stage: the second one's gradients (3 s) overlap with the first one's backward pass (2 s)."""
+    program = [
+        ("forward-compute", 0, 0, 0, 0.0, 1.0), ("forward-compute", 1, 1, 1, 1.0, 1.0),
+        ("backward-compute", 0, 1, 1, 2.0, 2.0), ("backward-compute", 1, 0, 0, 4.0, 2.0),
+        ("grads-reduce-scatter", 0, 1, 1, 4.0, 3.0), ("grads-reduce-scatter", 1, 0, 0, 7.0, 1.5),
+        ("layernorm-grads-all-reduce", 0, -1, -1, 8.5, 0.25), ("separate-grads-all-reduce", 0, -1, -1, 8.75, 0.5),
+        ("optimizer", 0, -1, -1, 9.25, 0.25),
+    ]  # fmt: skip
+    rows = pl.DataFrame(
+        [(0, 0, step, *one) for step in range(2) for one in program],
+        schema=["dp_rank", "stage", "step", "kind", "number", "chunk", "place", "started_s", "duration_s"],
+        orient="row",
+    )
+    measured = trace(rows)
+    waits = dependencies(measured)
+    own = own_times(measured, waits)
+    assert step_times_s(waits, own).tolist() == pytest.approx([9.5, 9.5])
+    kinds = [(operation.kind, operation.number) for operation in measured.operations]
+    own[kinds.index(("grads-reduce-scatter", 0))] = 1.0
+    assert step_times_s(waits, own).tolist() == pytest.approx([8.5, 8.5])
 
 
 def planted(own: Own, late: Own = lambda *_: 0.0) -> Pipeline:
