@@ -141,16 +141,24 @@ def message(root: Path, damage: Sequence[Damage]) -> str:
 def commands(files: Iterable[File]) -> list[str]:
     """The commands that load the days of files again."""
     days: dict[str, list[date]] = {}
-    run_logs = False
+    logs = set()
     for file in files:
-        run_logs |= file.table == "steps"
-        if file.table != "steps":
+        if file.table in _OF_FILES:
+            logs.add(_OF_FILES[file.table])
+        else:
             days.setdefault(file.cluster, []).append(file.day)
     loads = [
         f"trackside ingest prometheus --cluster {cluster} --since {min(of)} --until {max(of) + timedelta(days=1)}"
         for cluster, of in sorted(days.items())
     ]
-    return [*loads, "trackside ingest runlog FILE ...    (the run logs of those days)"] if run_logs else loads
+    return [*loads, *sorted(logs)]
+
+
+_OF_FILES: Final = {
+    "steps": "trackside ingest runlog FILE ...    (the run logs of those days)",
+    "rank_steps": "trackside ingest ranks FILE ...    (the rank times of those days)",
+}
+"""How tables that come from files are loaded again."""
 
 
 # Which files a query reads ---------------------------------------------------------------------------------------

@@ -146,10 +146,21 @@ class Writer(Connection):
             return self.frame(_matching(table, name, keys))
 
     def matching_samples(
-        self, table: str, rows: pl.DataFrame, *, keys: Sequence[str], cluster: str, since: datetime, until: datetime
+        self,
+        table: str,
+        rows: pl.DataFrame,
+        *,
+        keys: Sequence[str],
+        cluster: str,
+        since: datetime,
+        until: datetime,
+        begins: str = "ts",
     ) -> pl.DataFrame:
-        """As `matching`, of the samples of a cluster that begin in a time: only files of these days are read."""
-        within = " WHERE t.cluster = $cluster AND t.ts >= $since AND t.ts < $until"
+        """As `matching`, of the samples of a cluster that begin in a time: only files of these days are read.
+
+        `begins` is the column of the time.
+        """
+        within = f' WHERE t.cluster = $cluster AND t."{begins}" >= $since AND t."{begins}" < $until'
         with self._handed_over(rows.select(keys).unique()) as name:
             params = {"cluster": cluster, "since": since, "until": until}
             return self.frame(_matching(table, name, keys) + within, params)

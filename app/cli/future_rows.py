@@ -100,7 +100,9 @@ def _ahead(table: str) -> str:
 
 def _delete(writer: Writer, table: str, rows: pl.DataFrame, now: datetime) -> None:
     if table in sample_tables():
-        for cluster, day in rows.select("cluster", pl.col("ts").dt.date()).unique().sort(pl.all()).iter_rows():
+        for cluster, day in (
+            rows.select("cluster", pl.col(_begins(table)).dt.date()).unique().sort(pl.all()).iter_rows()
+        ):
             _rewrite(writer, table, cluster, day, now)
         return
     stored_in = "stored.attempts" if table == "attempts" else table
@@ -114,14 +116,19 @@ def _rewrite(writer: Writer, table: str, cluster: str, day: date, now: datetime)
     """Write a day again without its rows of times later than now."""
     begin = datetime.combine(day, time(), UTC)
     rest = writer.frame(
-        f"SELECT * FROM {table} WHERE cluster = $cluster AND ts >= $since AND ts < $until AND NOT ({_ahead(table)}) "  # noqa: S608 - our own names
-        "ORDER BY ALL",
+        f"SELECT * FROM {table} WHERE cluster = $cluster AND {_begins(table)} >= $since "  # noqa: S608 - our own names
+        f"AND {_begins(table)} < $until AND NOT ({_ahead(table)}) ORDER BY ALL",
         {"cluster": cluster, "since": begin, "until": begin + timedelta(days=1), "latest": latest(now)},
     )
     if rest.is_empty():
         writer.remove_partition(table, cluster, day)
     else:
         writer.write_partition(table, cluster, day, rest)
+
+
+def _begins(table: str) -> str:
+    """The column that says in which day's file a sample lies."""
+    return "started_at" if table == "rank_steps" else "ts"
 
 
 def _rejected(table: str, rows: pl.DataFrame, now: datetime) -> pl.DataFrame:

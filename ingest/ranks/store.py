@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.ranks.parse import KEY, parse_rank_times
+from ingest.ranks.parse import KEY, ROWS, parse_rank_times
 from ingest.ranks.sources import SOURCES
 from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.loads import Repetition, write_account
 from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
+from ingest.tables import conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from queries.warehouse import Writer
+
+
+_ORDER: Final = ("run_id", "session", "node", "rank", "started_at")
+"""Rows of a file: those of a node are together."""
 
 
 def ingest_files(
@@ -59,7 +66,34 @@ def _load(writer: Writer, name: str, cluster: str, of_jobs: str, now: datetime) 
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():
         repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-        writer.replace("rank_steps", parsed.frames["rank_steps"], keys=list(KEY))
+        _write(writer, parsed.frames["rank_steps"])
         parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now)
     return Report(name, parsed)
+
+
+def _write(writer: Writer, rows: pl.DataFrame) -> None:
+    """Merge rows into the days in which they begin; a day that is over is put together into one file."""
+    days = rows.group_by("cluster", pl.col("started_at").dt.date().alias("day"), maintain_order=True)
+    for (cluster, day), new in days:
+        if isinstance(cluster, str) and isinstance(day, date):
+            _write_day(writer, cluster, day, new)
+    for cluster, last in rows.group_by("cluster").agg(pl.col("started_at").max().dt.date()).sort("cluster").iter_rows():
+        writer.compact_partitions("rank_steps", cluster, before=last, order=_ORDER)
+
+
+def _write_day(writer: Writer, cluster: str, day: date, new: pl.DataFrame) -> None:
+    """Replace rows of a day that a file has again, and add those that are new; without news nothing is written."""
+    begin = datetime.combine(day, time(), UTC)
+    keys = [name for name in KEY if name != "started_at"]
+    stored = writer.matching_samples(
+        "rank_steps", new, keys=keys, cluster=cluster, since=begin, until=begin + timedelta(days=1), begins="started_at"
+    )
+    existing = conform(stored, ROWS).join(new, on=list(KEY), how="semi")
+    out, into = _without(existing, new), _without(new, existing)
+    if out.height or into.height:
+        writer.change_partition("rank_steps", cluster, day, (out, into), order=_ORDER)
+
+
+def _without(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    return rows.join(others, on=rows.columns, how="anti", nulls_equal=True)

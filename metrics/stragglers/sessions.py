@@ -55,10 +55,10 @@ def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
         `SESSION_STRAGGLERS`, the costliest first. `cause` is `none` (a slowdown of less than 1.1 and no slow rank),
         `node`, `job_shape` or `unknown`.
     """
-    return stragglers_of_sessions([sums])
+    return session_stragglers_in_parts([sums])
 
 
-def stragglers_of_sessions(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+def session_stragglers_in_parts(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """As `session_stragglers`, of sums in parts, each session in one part: memory is that of the largest part."""
     ranks, sessions = [], []
     for part in parts:

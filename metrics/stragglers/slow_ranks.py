@@ -100,12 +100,12 @@ def slow_ranks(sums: pl.DataFrame) -> pl.DataFrame:
         `SLOW_RANKS`, the slowest of each session first. Where peers or intervals are too few, or all ranks of a stage
         are on one node, nothing is tested: `p_value`, `q_value`, `detectable` and `slow` are null.
     """
-    return of_measured(measured(frames.conform(sums, frames.RANK_STEPS)))
+    return slow_ranks_in_parts([sums])
 
 
-def of_measured(times: pl.DataFrame) -> pl.DataFrame:
-    """As `slow_ranks`, of the rows of `measured`."""
-    return judged([tested(times)])
+def slow_ranks_in_parts(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """As `slow_ranks`, of sums in parts, each session in one part: memory is that of the largest part."""
+    return judged([tested(measured(frames.conform(part, frames.RANK_STEPS))) for part in parts])
 
 
 def tested(times: pl.DataFrame) -> pl.DataFrame:

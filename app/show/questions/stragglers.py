@@ -10,14 +10,16 @@ from app.results.stragglers import rank_times
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, percent
-from metrics.stragglers.sessions import session_stragglers
-from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks
+from metrics.stragglers.sessions import session_stragglers_in_parts
+from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks_in_parts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from app.window import Window
     from queries.warehouse import Reader
 
-_QUERIES: Final = ("rank_steps",)
+_QUERIES: Final = ("rank_sessions", "rank_steps", "rank_steps_of_sessions")
 
 _ABOUT: Final = (
     "A rank is compared with the middle rank of its pipeline stage over the same steps, by seconds of computation: wall"
@@ -49,8 +51,8 @@ def stragglers(source: Reader, window: Window, question: Question) -> Answer:
     return _by_rank(times) if question.dimension == "rank" else _by_session(times)
 
 
-def _by_session(times: pl.DataFrame) -> Answer:
-    rows = session_stragglers(times).with_columns(nodes=pl.col("nodes").list.join(" "))
+def _by_session(times: Iterable[pl.DataFrame]) -> Answer:
+    rows = session_stragglers_in_parts(times).with_columns(nodes=pl.col("nodes").list.join(" "))
     return Answer(
         "Sessions by what their ranks waited for the slowest",
         rows,
@@ -101,8 +103,8 @@ def _headline(rows: pl.DataFrame) -> str:
     return "; ".join(parts) + "."
 
 
-def _by_rank(times: pl.DataFrame) -> Answer:
-    rows = slow_ranks(times)
+def _by_rank(times: Iterable[pl.DataFrame]) -> Answer:
+    rows = slow_ranks_in_parts(times)
     flagged = rows.filter(pl.col("slow").fill_null(value=False))
     return Answer(
         "Ranks against the middle rank of their stage",

@@ -6,15 +6,20 @@ import json
 import random
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.results import stragglers
+from app.window import Window
 from ingest.ranks.parse import parse_rank_times
 from ingest.runlog.recorder import trackside_log
+from queries.warehouse import open_reader
 from tests.metrics.stragglers.fleet import Fleet
 from tests.support.command import contents, trackside
 
@@ -163,6 +168,23 @@ def test_show_names_the_slow_node_without_accounting(tmp_path: Path) -> None:
     ranks = json.loads(trackside("show", "stragglers", *of_run, *where).stdout)
     assert [row["rank"] for row in ranks if row["slow"]] == [27]
     assert len(ranks) == 128
+
+
+def test_rank_times_in_parts_are_those_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = fleet_lines(Fleet(nodes=32, nodes_per_run=8, slow=(3,), intervals=6))
+    file = tmp_path / "ranks.jsonl"
+    file.write_bytes(lines_of(lines))
+    assert trackside("ingest", "ranks", str(file), "--warehouse", str(tmp_path / "w")).returncode == 0
+    day = datetime.fromtimestamp(BEGIN, UTC)
+    window = Window(cluster="local", since=day, until=day + timedelta(days=1))
+    with open_reader(tmp_path / "w") as reader:
+        whole = list(stragglers.rank_times(reader, window))
+        monkeypatch.setattr(stragglers, "MOST_ROWS", 700)
+        parts = list(stragglers.rank_times(reader, window))
+        of_run = list(stragglers.rank_times(reader, window, "run-2"))
+    assert [part["run_id"].n_unique() for part in parts] == [1, 2, 1]
+    assert pl.concat(parts).sort(pl.all()).equals(whole[0].sort(pl.all()))
+    assert pl.concat(of_run)["run_id"].unique().to_list() == ["run-2"]
 
 
 def test_show_says_what_brings_rank_times(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from metrics.stragglers.sessions import session_stragglers, stragglers_of_sessions
+from metrics.stragglers.sessions import session_stragglers, session_stragglers_in_parts
 from metrics.stragglers.slow_ranks import slow_ranks
 from tests.metrics.stragglers.fleet import Fleet
 
@@ -138,5 +138,5 @@ def test_intervals_of_ratios_cover_the_truth() -> None:
 def test_sessions_in_parts_are_judged_as_one() -> None:
     rows = Fleet(nodes=64, slow=(3, 40)).rows()
     parts = rows.partition_by("session")
-    assert stragglers_of_sessions(parts).equals(session_stragglers(rows))
-    assert stragglers_of_sessions([]).is_empty()
+    assert session_stragglers_in_parts(parts).equals(session_stragglers(rows))
+    assert session_stragglers_in_parts([]).is_empty()

@@ -1,0 +1,5 @@
+-- One row is what a rank did over some training steps of sessions (as `rank_sessions` names them) that a window has the beginning of.
+SELECT cluster, session, run_id, rank, node, stage, first_step, steps, compute_s, wait_s
+FROM rank_steps
+WHERE cluster = $cluster AND started_at >= $since AND started_at < $until
+    AND run_id IN (SELECT unnest($runs)) AND run_id || '|' || session IN (SELECT unnest($sessions));
