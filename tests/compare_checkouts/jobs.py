@@ -40,6 +40,7 @@ QUESTIONS: Final = {
     "health": ("node", "attempt", "kind"),
     "scaling": ("day", "reference"),
     "stragglers": ("rank",),
+    "anomalies": ("gpu", "signal"),
 }
 """Every question of `show`, and what it can be split by."""
 

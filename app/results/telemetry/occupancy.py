@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -44,8 +44,7 @@ class Known:
 def known(source: Source, cluster: str) -> Known:
     """What is known of a cluster that was computed: as `app.compute.pipeline` has it."""
     computed = source.query("computed", cluster=cluster).row(0, named=True)
-    constants = constants_of(computed["constants"])
-    rules = Rules.model_validate({name: constants[name] for name in Rules.model_fields if name in constants})
+    rules = _rules(computed)
     attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
     on_nodes = frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
     states = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
@@ -60,6 +59,16 @@ def known(source: Source, cluster: str) -> Known:
     inventoried = inventory(nodes, on_nodes, states, covered)
     held = holders(on_nodes, attempts, inventoried, covered, verification=rules.other_work.get(VERIFICATION))
     return Known(rules, _named(source, cluster, attempts, held), on_nodes, covered, held)
+
+
+def computed_rules(source: Source, cluster: str) -> Rules:
+    """The rules of a cluster's last computation."""
+    return _rules(source.query("computed", cluster=cluster).row(0, named=True))
+
+
+def _rules(computed: dict[str, Any]) -> Rules:
+    constants = constants_of(computed["constants"])
+    return Rules.model_validate({name: constants[name] for name in Rules.model_fields if name in constants})
 
 
 def _named(source: Source, cluster: str, attempts: pl.DataFrame, held: Holders) -> pl.DataFrame:

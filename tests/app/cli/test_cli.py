@@ -56,6 +56,7 @@ NOT_BY_ACCOUNTING = {
     "mfu": "No run",
     "scaling": "No run",
     "stragglers": "No rank times",
+    "anomalies": "No telemetry of GPUs",
     "utilisation": "No telemetry of GPUs",
     "filesystems": "No telemetry of nodes",
     "network": "No telemetry of nodes",

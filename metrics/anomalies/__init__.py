@@ -1,0 +1,1 @@
+"""Anomalies in telemetry: GPUs and nodes that deviate from their peers, or from their own past, for hours on end."""

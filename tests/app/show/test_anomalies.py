@@ -1,0 +1,210 @@
+"""`trackside show anomalies` on a small cluster: one GPU whose clock drops, one slow port, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from app.api import QUESTIONS
+from app.compute import pipeline as computing
+from app.config.settings import Config
+from app.results.telemetry import anomalies as results
+from app.show.answer import Question
+from app.window import Window
+from ingest.slurm import load_files as ingesting
+from ingest.tables import GPU_HOURS, GPU_SAMPLES, HEALTH_EVENTS, NODE_SAMPLES, conform
+from queries.warehouse import open_reader, open_writer
+from tests.support.command import trackside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from app.show.answer import Answer
+    from queries.warehouse import Reader
+
+BEGIN = datetime(2026, 9, 20, tzinfo=UTC)
+DAYS = 4
+NOW = BEGIN + timedelta(days=DAYS)
+WINDOW = Window("c", BEGIN, NOW)
+DROP = BEGIN + timedelta(days=2, hours=6)
+"""From here on GPU 2 of n1 clocks at 85 %, and port 1 of n2 carries half."""
+
+HEAD = (
+    "JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|NNodes|AllocTRES"
+    "|NodeList\n"
+)
+
+
+def job(number: int, nodes: str, count: int, begin: datetime, end: datetime) -> str:
+    times = "|".join(str(int(at.timestamp())) for at in (begin, begin, begin, end))
+    return (
+        f"{number}|{number}|c|u|a|main|train{number}|COMPLETED|0:0|{times}|{count}|"
+        f"cpu=64,gres/gpu={4 * count},node={count}|{nodes}\n"
+    )
+
+
+SACCT = HEAD + job(1, "n[1-4]", 4, BEGIN, NOW) + job(2, "n5", 1, BEGIN, NOW)
+
+
+def gpus() -> pl.DataFrame:
+    """Four GPUs on each of n1 to n5, at every 10 minutes; n5 is idle but for GPU 0, which clocks at a third."""
+    chance = np.random.default_rng(7)
+    rows = []
+    for step in range(DAYS * 144):
+        ts = BEGIN + timedelta(minutes=10 * step)
+        for node in ("n1", "n2", "n3", "n4", "n5"):
+            for gpu in "0123":
+                busy = node != "n5" or gpu == "0"
+                factor = 0.85 if (node, gpu) == ("n1", "2") and ts >= DROP else 1 / 3 if node == "n5" else 1.0
+                clock = 1.7e9 * factor * float(np.exp(chance.normal(0, 0.004)))
+                tensor = 0.5 * float(np.exp(chance.normal(0, 0.01))) if busy else 0.0
+                rows.append(("c", node, gpu, ts, 600.0, tensor, 600.0 if busy else 90.0, 60.0, clock))
+    names = ("cluster", "node", "gpu", "ts", "interval_s", "tensor_active", "power_w", "temperature_c", "sm_clock_hz")
+    return conform(pl.DataFrame(rows, schema=list(names), orient="row"), GPU_SAMPLES)
+
+
+def ports() -> pl.DataFrame:
+    """What two ports of n1 to n4 receive and send, and filesystems that respond alike."""
+    chance = np.random.default_rng(8)
+    rows = []
+    for hour in range(DAYS * 24):
+        ts = BEGIN + timedelta(hours=hour)
+        for node in ("n1", "n2", "n3", "n4"):
+            scatter = [float(np.exp(chance.normal(0, 0.03))) for _ in range(3)]
+            for place, port in enumerate(("mlx5_0", "mlx5_1")):
+                slow = 0.5 if (node, port) == ("n2", "mlx5_1") and ts >= DROP else 1.0
+                rows += [("c", node, f"ib_{way}_bytes_per_s", port, ts, 3600.0, 1e10 * slow * scatter[place])
+                         for way in ("received", "transmitted")]  # fmt: skip
+            rows += [("c", node, "fs_operations_per_s", "/data", ts, 3600.0, 50.0),
+                     ("c", node, "fs_response_s_per_s", "/data", ts, 3600.0, 0.1 * scatter[2])]  # fmt: skip
+    return pl.DataFrame(rows, schema=NODE_SAMPLES, orient="row")
+
+
+def filled(root: Path, *, rolled: bool = False) -> Path:
+    """A computed warehouse with samples of GPUs, or with their hourly roll-ups."""
+    (root / "sacct.txt").write_text(SACCT)
+    settings = Config()
+    samples = gpus()
+    event = {"cluster": "c", "node": "n1", "gpu": "2", "ts": DROP, "kind": "throttle", "code": "hw_slowdown",
+             "severity": "warning", "source": "prometheus.health", "evidence": "telemetry"}  # fmt: skip
+    with open_writer(root / "w", verb="test", now=NOW) as writer:
+        ingesting.ingest_files(
+            writer, settings, [str(root / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
+        )
+        with writer.transaction():
+            for day in range(DAYS):
+                date = (BEGIN + timedelta(days=day)).date()
+                if not rolled:
+                    mine = samples.filter(pl.col("ts").dt.date() == date).sort("node", "gpu", "ts")
+                    writer.write_partition("gpu_samples", "c", date, mine)
+                mine = ports().filter(pl.col("ts").dt.date() == date)
+                writer.write_partition("node_samples", "c", date, mine.sort("node", "metric", "device", "ts"))
+            if rolled:
+                writer.append("gpu_hours", hours_of(samples))
+            writer.append("health_events", conform(pl.DataFrame([event]), HEALTH_EVENTS))
+        computing.compute(writer, settings, now=NOW)
+    return root / "w"
+
+
+def hours_of(samples: pl.DataFrame) -> pl.DataFrame:
+    """Hourly roll-ups of samples."""
+    wide = samples.group_by("cluster", "node", "gpu", pl.col("ts").dt.truncate("1h")).agg(
+        pl.col("tensor_active", "power_w", "temperature_c", "sm_clock_hz").mean().cast(pl.Float64),
+        active=(pl.col("tensor_active") >= 0.02).mean(),
+    )
+    long = wide.unpivot(index=["cluster", "node", "gpu", "ts"], variable_name="metric", value_name="mean")
+    active = pl.when(pl.col("metric") == "active").then(3600 * pl.col("mean"))
+    return conform(long.with_columns(covered_s=pl.lit(3600.0), active_s=active), GPU_HOURS)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("anomalies"))
+
+
+@pytest.fixture
+def reader(warehouse: Path) -> Iterator[Reader]:
+    with open_reader(warehouse) as opened:
+        yield opened
+
+
+def answer_of(reader: Reader, by: str | None = None, run: str | None = None, window: Window = WINDOW) -> Answer:
+    return QUESTIONS["anomalies"](reader, window, Question(by=by, run=run))
+
+
+def test_the_node_is_named_with_its_gpu_its_incident_and_since_when(reader: Reader) -> None:
+    answer = answer_of(reader)
+    by_node: dict[str, dict[str, Any]] = {row["node"]: row for row in answer.rows.to_dicts()}
+    assert {node for node, row in by_node.items() if row["anomalous"]} == {"n1", "n2"}
+    assert "SM clock of GPU 2 -15" in by_node["n1"]["what"]
+    assert by_node["n1"]["since"] == DROP
+    assert by_node["n1"]["incidents"] == "throttle hw_slowdown"
+    assert by_node["n1"]["n_attempts"] == 1
+    assert "InfiniBand throughput of mlx5_1 -" in by_node["n2"]["what"]
+    assert by_node["n2"]["since"] == DROP
+    assert by_node["n2"]["incidents"] is None
+    assert "2 nodes of 4 deviate" in answer.headline
+
+
+def test_what_has_no_peers_is_counted_and_not_compared(reader: Reader) -> None:
+    answer = answer_of(reader, "gpu")
+    assert "n5" not in set(answer.rows["node"])
+    busy = 17 * 24 * DAYS
+    assert f"{16 / 17:.1%}".replace("%", " %") + f" of {busy:,} busy GPU-hours had peers" in answer.notes[0]
+    flagged = answer.rows.filter("anomalous")
+    assert set(flagged.select("node", "gpu").rows()) == {("n1", "2")}
+    assert flagged.filter(pl.col("signal") == "sm_clock")["effect"].item() == pytest.approx(-0.15, abs=0.01)
+
+
+def test_signals_with_what_could_have_been_seen(reader: Reader) -> None:
+    rows = {(row["signal"], row["level"]): row for row in answer_of(reader, "signal").rows.to_dicts()}
+    assert rows["sm_clock", "gpu"]["n_anomalous"] == 1
+    assert rows["sm_clock", "gpu"]["n_tested"] == 16
+    assert rows["sm_clock", "gpu"]["detectable"].startswith("-3.")
+    assert rows["filesystem_response", "node"]["n_anomalous"] == 0
+    assert rows["filesystem_response", "node"]["n_tested"] == 4
+
+
+def test_before_the_drop_nothing_deviates(reader: Reader) -> None:
+    answer = answer_of(reader, window=Window("c", BEGIN, DROP))
+    assert not answer.rows["anomalous"].any()
+    assert answer.when_empty.startswith("Nothing deviates from its peers or its past in ")
+    late = answer_of(reader, window=Window("c", DROP + timedelta(minutes=1), NOW))
+    assert late.rows.filter("anomalous")["since"].min() == DROP + timedelta(hours=1)
+
+
+def test_of_one_run(reader: Reader) -> None:
+    assert answer_of(reader, "gpu", run="1").rows.height == answer_of(reader, "gpu").rows.height
+    alone = answer_of(reader, run="2")
+    assert alone.rows.is_empty()
+    assert alone.when_empty.startswith("96 GPU-hours were busy in this window, but none had 3 peers")
+
+
+def test_roll_ups_give_the_same_gpus(tmp_path: Path, reader: Reader) -> None:
+    with open_reader(filled(tmp_path, rolled=True)) as rolled:
+        of_hours = results.anomalies(rolled, WINDOW).rows
+    of_samples = results.anomalies(reader, WINDOW).rows
+    keys = ["signal", "level", "node", "device"]
+    both = of_hours.join(of_samples, on=keys, suffix="_2")
+    assert both.height == of_samples.height == of_hours.height
+    assert both["anomalous"].to_list() == both["anomalous_2"].to_list()
+    assert both["since"].filter(both["anomalous"]).to_list() == both["since_2"].filter(both["anomalous"]).to_list()
+
+
+def test_every_format_and_without_telemetry(warehouse: Path) -> None:
+    where = ("--warehouse", str(warehouse))
+    rows = json.loads(trackside("show", "anomalies", *where, "--by", "gpu", "--format", "json").stdout)
+    assert {row["node"] for row in rows if row["anomalous"]} == {"n1"}
+    csv = trackside("show", "anomalies", *where, "--format", "csv").stdout.splitlines()
+    assert csv[0].startswith("cluster,node,anomalous,what,since")
+    table = trackside("show", "anomalies", *where).stdout
+    assert "SM clock of GPU 2" in table
+    assert "n3" not in table
+    explained = json.loads(trackside("show", "anomalies", *where, "--explain", "--format", "json").stdout)["explain"]
+    assert any("gpu_busy_hours" in query for query in explained["sql"])

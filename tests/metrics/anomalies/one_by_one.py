@@ -1,0 +1,92 @@
+"""The scan in plain Python, one subject and one hour at a time: what `metrics.anomalies.scan` has to agree with."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from itertools import pairwise
+from statistics import fmean, median
+from typing import TYPE_CHECKING, NamedTuple
+
+from metrics.anomalies.scan import BIAS, CAP, MIN_PAST_DAYS, MIN_SUBJECTS, PAST_DAYS, SPREAD
+from metrics.anomalies.signals import BY_NAME
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Subject = tuple[str, str, str, str]
+
+
+class Test(NamedTuple):
+    """A test: how many hours, the highest sum, and the beginning and the end of the stretch before it."""
+
+    hours: int = 0
+    height: float = 0.0
+    start: int = 0
+    top: float = 0.0
+    top_start: int = 0
+    top_until: int = 0
+
+
+def middle_of_scatter(values: list[float]) -> float:
+    """Median absolute deviation, as a standard deviation."""
+    centre = median(values)
+    return 1.4826 * median(abs(value - centre) for value in values)
+
+
+def alikeness(values: list[float]) -> float | None:
+    """Correlation of neighbours; None where values do not differ."""
+    mean = fmean(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    pairs = pairwise(values)
+    return sum((a - mean) * (b - mean) for a, b in pairs) / squares if squares > 0 else None
+
+
+def scan(days: list[pl.DataFrame]) -> dict[tuple[Subject, str, int], Test]:
+    """Every test of all days (`DEVIATIONS` each), by subject, `peers` or `past`, and sign."""
+    tests: dict[tuple[Subject, str, int], Test] = defaultdict(Test)
+    past: dict[Subject, list[float]] = defaultdict(list)
+    for day in days:
+        hours: dict[Subject, dict[int, float]] = defaultdict(dict)
+        for signal, level, node, device, hour, deviation in day.rows():
+            hours[signal, level, node, device][hour] = deviation
+        for group in {subject[:2] for subject in hours}:
+            mine = {subject: of for subject, of in hours.items() if subject[:2] == group}
+            _test_group(mine, tests, past)
+        for subject, of in hours.items():
+            past[subject] = [*past[subject], median(of.values())][-PAST_DAYS:]
+    return tests
+
+
+def _test_group(
+    mine: dict[Subject, dict[int, float]], tests: dict[tuple[Subject, str, int], Test], past: dict[Subject, list[float]]
+) -> None:
+    """One signal and level on one day."""
+    for against in ("peers", "past"):
+        offset = {s: 0.0 if against == "peers" else median(past[s]) for s in mine
+                  if against == "peers" or len(past[s]) >= MIN_PAST_DAYS}  # fmt: skip
+        if len(offset) < MIN_SUBJECTS:
+            continue
+        signal = BY_NAME[next(iter(mine))[0]]
+        apart = middle_of_scatter([median(mine[s].values()) - offset[s] for s in offset])
+        scatter = median(middle_of_scatter(list(mine[s].values())) for s in offset)
+        known = [r for s in offset if (r := alikeness([mine[s][h] for h in sorted(mine[s])])) is not None]
+        alike = min(0.9, max(0.0, median(known))) if known else 0.0
+        sigma = max(scatter, 0.1 * signal.least) * math.sqrt((1 + alike) / (1 - alike))
+        immaterial = max(signal.least, SPREAD * apart)
+        rate = 2 * max(immaterial - BIAS * apart, immaterial / 4) / sigma**2
+        for subject, shift in offset.items():
+            for sign in signal.signs:
+                test = tests[subject, against, sign]
+                for hour in sorted(mine[subject]):
+                    beyond = rate * (sign * (mine[subject][hour] - shift) - immaterial)
+                    test = _next(test, hour, max(-CAP, min(CAP, beyond)) - math.exp(-CAP))
+                tests[subject, against, sign] = test
+
+
+def _next(test: Test, hour: int, added: float) -> Test:
+    start = hour if test.height <= 0 else test.start
+    height = max(0.0, test.height + added)
+    if height > test.top:
+        return Test(test.hours + 1, height, start, height, start, hour + 1)
+    return test._replace(hours=test.hours + 1, height=height, start=start)
