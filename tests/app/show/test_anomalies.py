@@ -138,7 +138,7 @@ def answer_of(reader: Reader, by: str | None = None, run: str | None = None, win
     return QUESTIONS["anomalies"](reader, window, Question(by=by, run=run))
 
 
-def test_the_node_is_named_with_its_gpu_its_incident_and_since_when(reader: Reader) -> None:
+def test_the_node_is_named_with_gpu_incident_and_since_when(reader: Reader) -> None:
     answer = answer_of(reader)
     by_node: dict[str, dict[str, Any]] = {row["node"]: row for row in answer.rows.to_dicts()}
     assert {node for node, row in by_node.items() if row["anomalous"]} == {"n1", "n2"}

@@ -163,7 +163,7 @@ def test_an_empty_scan_has_no_rows() -> None:
     assert scan.result().is_empty()
 
 
-def test_ports_and_mounts_are_compared_with_the_same_of_other_nodes() -> None:
+def test_ports_are_compared_with_the_same_port_of_other_nodes() -> None:
     chance = np.random.default_rng(5)
     scan = Scan()
     for day in range(3):
