@@ -117,7 +117,7 @@ class Metric:
     def __post_init__(self) -> None:
         """Fill in the title."""
         if not self.title:
-            object.__setattr__(self, "title", self.name.replace("_", " ").capitalize())
+            object.__setattr__(self, "title", _in_words(self.name))
 
     @property
     def computed_by(self) -> str:
@@ -125,3 +125,16 @@ class Metric:
         if self.function is None:
             return f"the named query {self.query}"
         return f"{self.function.__module__}.{self.function.__qualname__}"
+
+
+_ABBREVIATIONS = frozenset({"ettr", "gpu", "mfu", "mpg", "mttf"})
+
+
+def _in_words(name: str) -> str:
+    """A metric's name for people.
+
+    >>> _in_words("lost_imputed"), _in_words("mfu_wall"), _in_words("ettr_mean_of_runs")
+    ('Lost imputed', 'MFU wall', 'ETTR mean of runs')
+    """
+    words = [word.upper() if word in _ABBREVIATIONS else word for word in name.split("_")]
+    return " ".join((words[0] if words[0].isupper() else words[0].capitalize(), *words[1:]))

@@ -333,6 +333,7 @@ METRICS = (
     Metric(
         name="ettr_without_initial_queue",
         unit="ratio",
+        parts=Parts("gpu_h", "productive", "queued (after the first start) and scheduled GPU-h"),
         claim=Claimable("run_ratio", of="runs", fields=("min_run_hours",)),
         title="ETTR (without the first queue)",
         show="ettr",
@@ -346,6 +347,7 @@ METRICS = (
     Metric(
         name="ettr_with_checkpoint_writes",
         unit="ratio",
+        parts=Parts("gpu_h", "productive or writing checkpoints", "queued and scheduled GPU-h"),
         summary="ETTR with checkpoint writes counted as productive, as the first version of the paper does.",
         formula=(
             "(productive + checkpoint) GPU-seconds / (queued + scheduled) GPU-seconds of the runs, initial queue "
@@ -389,6 +391,7 @@ METRICS = (
     Metric(
         name="ettr_imputed",
         unit="ratio",
+        parts=Parts("gpu_h", "productive (assumed)", "queued and scheduled GPU-h"),
         summary="ETTR as Meta imputes it where nothing is logged: an assumption, not a measurement.",
         formula="sum of max(0, T - 5 min - 30 min) x GPUs over attempts / (queued + scheduled) GPU-seconds",
         query="attempts",

@@ -11,7 +11,7 @@ import polars as pl
 
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.exact import exact_mean, exact_sum
-from metrics.metric import Metric
+from metrics.metric import Metric, Parts
 from metrics.units import DAY_S
 from metrics.unknown import total
 
@@ -198,6 +198,7 @@ METRICS = (
     Metric(
         name="ettr_expected",
         unit="ratio",
+        parts=Parts("gpu_h", "expected to be productive", "queued and scheduled GPU-h"),
         summary=(
             "ETTR that runs are to be expected to have at the measured failure rate, restart, checkpoint and queue "
             "times."
@@ -214,6 +215,7 @@ METRICS = (
     Metric(
         name="ettr_expected_closed_form",
         unit="ratio",
+        parts=Parts("gpu_h", "expected to be productive", "queued and scheduled GPU-h"),
         summary="Expected ETTR by the published closed form, in which queueing is not.",
         formula="(1 - lambda (u0 + dt/2)) / (1 + w/dt), weighted over runs as ettr_expected",
         query="ledger_sums",
@@ -224,6 +226,7 @@ METRICS = (
     Metric(
         name="ettr_expected_with_queue",
         unit="ratio",
+        parts=Parts("gpu_h", "expected to be productive", "queued and scheduled GPU-h"),
         summary="Expected ETTR of long runs that queue again after every failure.",
         formula="(1 - lambda (u0 + dt/2)) / ((1 + lambda q) (1 + w/dt)), weighted over runs as ettr_expected",
         query="ledger_sums",
@@ -234,6 +237,7 @@ METRICS = (
     Metric(
         name="ettr_expected_finite",
         unit="ratio",
+        parts=Parts("gpu_h", "expected to be productive", "queued and scheduled GPU-h"),
         summary="Expected ETTR of runs of the productive time that was measured, first start and first queue included.",
         formula=(
             "R / W / (1 + w/dt), S = (R + u0) / (1 - lambda (u0 + dt/2)), W = S (1 + lambda q) + q; weighted as "
@@ -247,6 +251,7 @@ METRICS = (
     Metric(
         name="ettr_expected_exact",
         unit="ratio",
+        parts=Parts("gpu_h", "expected to be productive", "queued and scheduled GPU-h"),
         summary="Expected ETTR of long runs under exponential failures, at any failure rate.",
         formula="dt exp(-lambda u0) / ((exp(lambda (dt + w)) - 1) (1/lambda + q)), weighted over runs as ettr_expected",
         query="ledger_sums",

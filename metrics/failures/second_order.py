@@ -11,7 +11,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import exact_sum
-from metrics.metric import Metric
+from metrics.metric import Metric, Parts
 from metrics.theory import lost_goodput_gpu_s_expr
 from metrics.time_join import nearby
 
@@ -220,6 +220,7 @@ METRICS = (
     Metric(
         name="second_order_share",
         unit="ratio",
+        parts=Parts("gpu_h", "second order", "GPU-h that failures cost"),
         summary="Share of what failures cost that is second order, imputed.",
         formula="lost_imputed_second_order / (lost_imputed_first_order + lost_imputed_second_order)",
         query="interruptions",

@@ -413,6 +413,7 @@ METRICS = (
     Metric(
         name="scheduling_goodput",
         unit="ratio",
+        parts=Parts("gpu_h", "allocated", "GPU-h in all"),
         summary="Share of all GPU-time in which jobs held all the GPUs they needed.",
         formula=(
             "allocated GPU-seconds / GPU-seconds of all nodes in the inventory: Slurm gives a job all its GPUs at once"
@@ -425,6 +426,7 @@ METRICS = (
     Metric(
         name="runtime_goodput",
         unit="ratio",
+        parts=Parts("gpu_h", "productive", "allocated GPU-h"),
         summary="Share of the GPU-time that jobs held which went into kept steps.",
         formula="productive GPU-seconds / allocated GPU-seconds",
         query="ledger_sums",
@@ -435,6 +437,7 @@ METRICS = (
     Metric(
         name="program_goodput",
         unit="ratio",
+        parts=Parts("flop", "model FLOP", "peak FLOP"),
         summary="How near the kept steps came to the hardware's peak.",
         formula=(
             "model FLOP of the kept steps / peak FLOP of their GPUs in that time: MFU under the configured convention"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics.exact import FLOP, exact_sum
-from metrics.metric import Metric
+from metrics.metric import Metric, Parts
 
 
 def allocated(sums: pl.DataFrame) -> pl.DataFrame:
@@ -83,6 +83,7 @@ METRICS = (
     Metric(
         name="mfu_wall",
         unit="ratio",
+        parts=Parts("flop", "model FLOP", "peak FLOP of all allocated time"),
         summary=(
             "MFU over all time that logged runs were allocated GPUs: what MFU and the share of productive time come to."
         ),

@@ -14,6 +14,7 @@ import pytest
 
 from app.api import QUESTIONS
 from app.periods import Period, windows
+from app.show import metric
 from app.show.answer import Question
 from app.show.page import answer_lines
 from app.show.questions.interruptions import COSTLIEST
@@ -22,6 +23,7 @@ from app.show.run_question import run_question
 from app.terminal.cells import width
 from app.terminal.rows import USUAL_ROWS
 from app.terminal.terminal import PIPE, Terminal
+from metrics.catalog import BY_NAME
 from metrics.categories import COSTLY
 from queries.warehouse import open_reader
 from tests.support.command import trackside
@@ -79,6 +81,48 @@ def _lost(lines: list[str], headings: dict[str, tuple[str, str]]) -> list[str]:
         name for name, (heading, _) in headings.items() if {word.rstrip(",") for word in heading.split()} <= words
     }
     return [name for name in headings if name not in words | headed]
+
+
+@pytest.mark.parametrize("name", ["goodput_allocated", "mpg", "lost_imputed", "ettr_mean_of_runs", "mfu_wall"])
+def test_a_metric_begins_with_its_value_and_fits(name: str, root: Path) -> None:
+    answer, shown = answer_of(root, name, "cluster")
+    assert answer.headline.startswith(f"{BY_NAME[name].title}: ")
+    assert answer.headline.endswith(".")
+    lines = answer_lines(answer, shown, Terminal(80, 50))
+    assert lines[0] == answer.headline or answer.headline.startswith(lines[0])
+    assert max(map(width, lines)) <= 80
+
+
+def metric_row(**known: float | str | None) -> dict[str, float | str | None]:
+    return dict.fromkeys(("value", "bound_low", "bound_high", "ci_low", "ci_high", "note")) | known
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "text"),
+    [
+        (
+            "goodput_allocated",
+            [metric_row(subject="c", value=0.94, bound_low=0.939, bound_high=0.954)],
+            "Goodput (of allocated): 94.0 % (1.5 % unobserved: 93.9 % to 95.4 %).",
+        ),
+        (
+            "ettr_expected",
+            [metric_row(subject="c", value=0.928, ci_low=0.924, ci_high=None)],
+            "ETTR expected: 92.8 %, 95 % interval 92.4 % to no limit.",
+        ),
+        ("lost_imputed", [metric_row(subject="c", value=54_302_400.0)], "Lost imputed: 15,084 GPU-h."),
+        ("lost_imputed", [metric_row(subject="c", bound_low=36_000.0)], "Lost imputed: 10 GPU-h to no limit."),
+        ("mpg", [metric_row(subject="c", note="no logs")], "MPG: cannot tell (no logs)."),
+        (
+            "occupancy",
+            [metric_row(subject=day, value=value) for day, value in (("mon", 0.9), ("tue", 0.5), ("wed", None))],
+            "Occupancy of 2 days: least for tue with 50.0 %, most for mon with 90.0 %.",
+        ),
+        ("occupancy", [metric_row(subject="mon"), metric_row(subject="tue")], "Occupancy: cannot tell for any day."),
+    ],
+)
+def test_headline_of_a_metric(name: str, rows: list[dict[str, float | str | None]], text: str) -> None:
+    assert metric.headline(BY_NAME[name], pl.DataFrame(rows), "day") == text
 
 
 @pytest.mark.parametrize(
