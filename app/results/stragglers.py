@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.results.telemetry.anomalies import LOOKBACK, anomalies
+from app.window import Window
 from metrics import frames
+from metrics.anomalies.evidence import BEFORE_S, telemetry_evidence
+from metrics.anomalies.scan import ANOMALIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.window import Source, Window
+    from app.window import Source
 
 MOST_ROWS: Final = 4_000_000
 """Of a part, unless one session has more."""
@@ -38,3 +44,50 @@ def rank_times(source: Source, window: Window, run: str | None = None) -> Iterat
             sessions=of_part["name"].to_list(),
         )
         yield frames.conform(rows, frames.RANK_STEPS)
+
+
+def confirmed_sessions(source: Source, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Sessions with what telemetry shows of their suspected nodes, and what confirms these.
+
+    Args:
+        source: where rank times, health events and samples are.
+        window: of the rank times.
+        sessions: `metrics.stragglers.sessions.SESSION_STRAGGLERS`.
+
+    Returns:
+        The same rows with `telemetry` and `telemetry_since` (null where it shows nothing, or there is none) and
+        `confirmed_by`: `run`, `telemetry`, both with a comma, or null.
+    """
+    suspects = sessions.filter(pl.col("cause") == "node").select("run_id", "session", node="nodes").explode("node")
+    evidence = _evidence(source, window, suspects)
+    rows = sessions.join(evidence, on=["run_id", "session"], how="left", maintain_order="left")
+    by_run = pl.when(pl.col("confirmed")).then(pl.lit("run"))
+    by_telemetry = pl.when(pl.col("telemetry").is_not_null()).then(pl.lit("telemetry"))
+    named = pl.concat_str(by_run, by_telemetry, separator=", ", ignore_nulls=True)
+    return rows.with_columns(confirmed_by=pl.when(named != "").then(named))
+
+
+def _evidence(source: Source, window: Window, suspects: pl.DataFrame) -> pl.DataFrame:
+    runs = suspects["run_id"].unique().sort().to_list()
+    nodes = source.query("rank_nodes", **window.parameters, runs=runs).join(
+        suspects.select("run_id", "session").unique(), on=["run_id", "session"], how="semi"
+    )
+    if nodes.is_empty():
+        return telemetry_evidence(suspects, nodes, _no_events(), frames.empty(ANOMALIES))
+    since, until = nodes["since"].min(), nodes["until"].max()
+    span = Window(window.cluster, since, until)  # type: ignore[arg-type]  # polars types min() broadly
+    early = span.since - timedelta(seconds=BEFORE_S)
+    events = source.query("hardware_events_between", **(span.parameters | {"since": early}))
+    return telemetry_evidence(suspects, nodes, events, _deviations(source, span))
+
+
+def _no_events() -> pl.DataFrame:
+    texts = dict.fromkeys(("node", "gpu", "kind", "code", "device"), frames.TEXT)
+    return pl.DataFrame(schema={**texts, "ts": frames.TIME})
+
+
+def _deviations(source: Source, span: Window) -> pl.DataFrame:
+    """What deviates in a time or the week before, since it may have begun earlier; nothing where accounting of it was not computed: then peers are unknown."""
+    if source.query("computed", cluster=span.cluster).is_empty():
+        return frames.empty(ANOMALIES)
+    return anomalies(source, replace(span, since=span.since - LOOKBACK)).rows

@@ -12,9 +12,9 @@ from app.results.telemetry.gpu_activity import DAY, day_begin
 from app.results.telemetry.occupancy import computed_rules
 from metrics import frames
 from metrics.anomalies.deviations import gpu_deviations, node_deviations
+from metrics.anomalies.evidence import deviation_text
 from metrics.anomalies.peers import held_hours
 from metrics.anomalies.scan import Scan
-from metrics.anomalies.signals import BY_NAME
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -161,7 +161,7 @@ def node_anomalies(source: Source, window: Window, rows: pl.DataFrame) -> pl.Dat
     flagged = pl.col("anomalous").fill_null(value=False)
     nodes = (
         rows.sort("q_value", "p_value", nulls_last=True)
-        .with_columns(text=evidence_text())
+        .with_columns(text=deviation_text())
         .group_by("node", maintain_order=True)
         .agg(
             anomalous=flagged.any(),
@@ -175,22 +175,6 @@ def node_anomalies(source: Source, window: Window, rows: pl.DataFrame) -> pl.Dat
     )
     beside = _meanwhile(source, window, nodes.filter("anomalous"))
     return frames.conform(nodes.join(beside, on="node", how="left", maintain_order="left"), _NODES)
-
-
-def evidence_text() -> pl.Expr:
-    """A row of `metrics.anomalies.scan.ANOMALIES` in words: "SM clock of GPU 3 -10.0 % against its past"."""
-    titles = {name: signal.title for name, signal in BY_NAME.items()}
-    of = pl.when(pl.col("level") == "gpu").then(pl.format(" of GPU {}", "device")).when(pl.col("device") != "")
-    device = of.then(pl.format(" of {}", "device")).otherwise(pl.lit(""))
-    title = pl.col("signal").replace_strict(titles, return_dtype=pl.String)
-    return pl.format("{}{} {} against its {}", title, device, amount(pl.col("effect")), "against")
-
-
-def amount(effect: pl.Expr) -> pl.Expr:
-    """An effect in words, by the column `scale`: a share in percent, or kelvin; null stays."""
-    sign = pl.when(effect < 0).then(pl.lit("-")).otherwise(pl.lit("+"))
-    share = pl.format("{}{} %", sign, (100 * effect.abs()).round(1))
-    return pl.when(pl.col("scale") == "ratio").then(share).otherwise(pl.format("{}{} K", sign, effect.abs().round(1)))
 
 
 def _meanwhile(source: Source, window: Window, nodes: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.failures.lemons import judged, node_score_rows
-from app.results.telemetry.anomalies import Anomalies, amount, node_anomalies
+from app.results.telemetry.anomalies import Anomalies, node_anomalies
 from app.results.telemetry.anomalies import anomalies as scanned
 from app.show.answer import Answer, Question
 from app.show.registry import question
@@ -15,6 +15,7 @@ from app.show.selection import runs_meant
 from app.show.sentences import counted, percent
 from app.show.telemetry import none_left
 from metrics.anomalies.deviations import MIN_PEERS
+from metrics.anomalies.evidence import effect_text
 from metrics.anomalies.scan import LEVEL, MIN_HOURS, PAST_DAYS
 from metrics.anomalies.signals import BY_NAME
 
@@ -158,14 +159,14 @@ def by_signal(rows: pl.DataFrame) -> pl.DataFrame:
     titles = {name: signal.title for name, signal in BY_NAME.items()}
     return grouped.with_columns(
         title=pl.col("signal").replace_strict(titles, return_dtype=pl.String),
-        immaterial=amount(pl.col("immaterial")),
-        detectable=amount(pl.col("detectable")),
+        immaterial=effect_text("immaterial"),
+        detectable=effect_text("detectable"),
     )
 
 
 def in_words(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of `metrics.anomalies.scan.ANOMALIES` with `deviation` and `detectable_in_words`."""
-    return rows.with_columns(deviation=amount(pl.col("effect")), detectable_in_words=amount(pl.col("detectable")))
+    return rows.with_columns(deviation=effect_text("effect"), detectable_in_words=effect_text("detectable"))
 
 
 def _with_lemons(source: Reader, window: Window, rows: pl.DataFrame) -> pl.DataFrame:

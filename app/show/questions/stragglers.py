@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.stragglers import rank_times
+from app.results.stragglers import confirmed_sessions, rank_times
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, percent
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-_QUERIES: Final = ("rank_sessions", "rank_steps", "rank_steps_of_sessions")
+_QUERIES: Final = ("rank_sessions", "rank_steps", "rank_steps_of_sessions", "rank_nodes", "hardware_events_between")
 
 _ABOUT: Final = (
     "A rank is compared with the middle rank of its pipeline stage over the same steps, by seconds of computation: wall"
     " time is equal on all ranks, which wait for each other.",
     f"Slow is what lies beyond {percent(IMMATERIAL - 1, digits=0)} and beyond what the ranks of the session differ"
     f" anyway; the false discovery rate over all ranks is {percent(LEVEL, digits=0)}.",
-    "A node is suspected where few nodes have slow ranks; another run that is slow there confirms it. What the ranks"
-    " waited is part of productive time, and added to nothing.",
+    "A node is suspected where few nodes have slow ranks. Another run that is slow there confirms it, and so does"
+    " telemetry of the same time: events of its hardware that few of its peers had, or a deviation from them (show"
+    " anomalies). What the ranks waited is part of productive time, and added to nothing.",
 )
 
 _NONE: Final = (
@@ -48,11 +49,13 @@ _NONE: Final = (
 def stragglers(source: Reader, window: Window, question: Question) -> Answer:
     """Why sessions straggle, or each rank against its peers."""
     times = rank_times(source, window, question.run)
-    return _by_rank(times) if question.dimension == "rank" else _by_session(times)
+    if question.dimension == "rank":
+        return _by_rank(times)
+    sessions = confirmed_sessions(source, window, session_stragglers_in_parts(times))
+    return _by_session(sessions.with_columns(nodes=pl.col("nodes").list.join(" ")))
 
 
-def _by_session(times: Iterable[pl.DataFrame]) -> Answer:
-    rows = session_stragglers_in_parts(times).with_columns(nodes=pl.col("nodes").list.join(" "))
+def _by_session(rows: pl.DataFrame) -> Answer:
     return Answer(
         "Sessions by what their ranks waited for the slowest",
         rows,
@@ -61,7 +64,8 @@ def _by_session(times: Iterable[pl.DataFrame]) -> Answer:
             "session": ("job", "text"),
             "cause": ("cause", "text"),
             "nodes": ("nodes", "text"),
-            "confirmed": ("confirmed", "text"),
+            "confirmed_by": ("confirmed by", "text"),
+            "telemetry": ("telemetry", "text"),
             "lost_gpu_s": ("lost GPU-h", "gpu_h"),
             "slowdown": ("slowest / middle", "number"),
             "explained": ("explained", "ratio"),
@@ -71,13 +75,21 @@ def _by_session(times: Iterable[pl.DataFrame]) -> Answer:
             "reason": ("reason", "text"),
         },
         headline=_headline(rows),
-        ranked=("cause", "nodes", "lost_gpu_s", "slowdown", "confirmed"),
+        ranked=("cause", "nodes", "lost_gpu_s", "slowdown", "confirmed_by", "telemetry"),
         explained=("explained", "detectable"),
         queries=_QUERIES,
         notes=_ABOUT if rows.height else (),
         when_empty=_NONE,
         parts={"subject": "run_id", "value": "slowdown", "numerator": "slowest_s", "denominator": "middle_s"},
     )
+
+
+_SURE: Final = {
+    None: "suspected",
+    "run": "confirmed by another run",
+    "telemetry": "confirmed by telemetry",
+    "run, telemetry": "confirmed by another run and by telemetry",
+}
 
 
 def _headline(rows: pl.DataFrame) -> str:
@@ -88,7 +100,7 @@ def _headline(rows: pl.DataFrame) -> str:
     parts = []
     if slow.height:
         first = slow.row(0, named=True)
-        sure = "confirmed by another run" if first["confirmed"] else "suspected"
+        sure = _SURE[first["confirmed_by"]]
         parts.append(
             f"{counted(slow.height, 'session')} waited for a slow node: {first['nodes']} ({sure}) cost"
             f" {gpu_hours(first['lost_gpu_s'])}"

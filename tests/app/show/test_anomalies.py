@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from datetime import date as date_of
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from app.results.telemetry import anomalies as results
 from app.show.answer import Question
 from app.window import Window
 from ingest.slurm import load_files as ingesting
-from ingest.tables import GPU_HOURS, GPU_SAMPLES, HEALTH_EVENTS, NODE_SAMPLES, conform
+from ingest.tables import GPU_HOURS, GPU_SAMPLES, HEALTH_EVENTS, NODE_SAMPLES, columns_of, conform
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 
@@ -86,6 +87,20 @@ def ports() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=NODE_SAMPLES, orient="row")
 
 
+def ranks() -> pl.DataFrame:
+    """Ten hours of a job of 16 ranks on n1 to n4, after the drop; rank 2, on n1, is slow."""
+    chance = np.random.default_rng(9)
+    begin = DROP + timedelta(hours=4)
+    rows = [
+        {"cluster": "c", "run_id": "r", "session": "1", "rank": rank, "started_at": begin + timedelta(minutes=15 * n),
+         "ended_at": begin + timedelta(minutes=15 * (n + 1)), "scheduler": "slurm", "job_id": "1",
+         "node": f"n{1 + rank // 4}", "first_step": 100 * n, "steps": 100,
+         "compute_s": 800 * (1.18 if rank == 2 else 1.0) * float(np.exp(chance.normal(0, 0.01)))}
+        for n in range(40) for rank in range(16)
+    ]  # fmt: skip
+    return conform(pl.DataFrame(rows), columns_of("rank_steps"))
+
+
 def filled(root: Path, *, rolled: bool = False) -> Path:
     """A computed warehouse with samples of GPUs, or with their hourly roll-ups."""
     (root / "sacct.txt").write_text(SACCT)
@@ -108,6 +123,9 @@ def filled(root: Path, *, rolled: bool = False) -> Path:
             if rolled:
                 writer.append("gpu_hours", hours_of(samples))
             writer.append("health_events", conform(pl.DataFrame([event]), HEALTH_EVENTS))
+            for (day,), rows in ranks().group_by(pl.col("started_at").dt.date()):
+                assert isinstance(day, date_of)
+                writer.write_partition("rank_steps", "c", day, rows.sort("run_id", "session", "rank", "started_at"))
         computing.compute(writer, settings, now=NOW)
     return root / "w"
 
@@ -208,3 +226,14 @@ def test_every_format_and_without_telemetry(warehouse: Path) -> None:
     assert "n3" not in table
     explained = json.loads(trackside("show", "anomalies", *where, "--explain", "--format", "json").stdout)["explain"]
     assert any("gpu_busy_hours" in query for query in explained["sql"])
+
+
+def test_telemetry_confirms_a_node_that_slow_ranks_are_suspected_on(warehouse: Path, reader: Reader) -> None:
+    answer = QUESTIONS["stragglers"](reader, WINDOW, Question())
+    (row,) = answer.rows.to_dicts()
+    assert (row["cause"], row["nodes"], row["confirmed"], row["confirmed_by"]) == ("node", "n1", False, "telemetry")
+    assert row["telemetry"].startswith("SM clock of GPU 2 -15")
+    assert row["telemetry"].endswith(f"against its past since {DROP:%Y-%m-%dT%H:%MZ}")
+    assert row["telemetry_since"] == DROP
+    table = trackside("show", "stragglers", "--warehouse", str(warehouse)).stdout
+    assert "n1 (confirmed by telemetry)" in table

@@ -1,0 +1,7 @@
+-- One row is a health event of a cluster in a time that its node's hardware may slow down by: no information only, and no XID that programs cause.
+SELECT node, ts, gpu, kind, code, device
+FROM health_events
+WHERE cluster = $cluster AND ts >= $since AND ts < $until AND severity IN ('critical', 'warning')
+    AND (kind <> 'xid' OR class IS DISTINCT FROM 'APP')
+    AND kind IN ('throttle', 'thermal', 'ecc', 'row_remap', 'retired_pages', 'nvlink', 'pcie', 'ib', 'edac', 'gpu_health', 'xid')
+ORDER BY node, ts, kind, code, gpu;
