@@ -87,7 +87,7 @@ def _no_events() -> pl.DataFrame:
 
 
 def _deviations(source: Source, span: Window) -> pl.DataFrame:
-    """What deviates in a time or the week before, since it may have begun earlier; nothing where accounting of it was not computed: then peers are unknown."""
+    """What deviates in a time, or began in the week before; nothing without a computation: then peers are unknown."""
     if source.query("computed", cluster=span.cluster).is_empty():
         return frames.empty(ANOMALIES)
     return anomalies(source, replace(span, since=span.since - LOOKBACK)).rows
