@@ -56,6 +56,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "cluster {detail}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
         "in slurm.conf; until then accounting does not record their use"
     ),
+    "job_summary_damaged": (
+        "{count} summaries of jobstats (AdminComment JS1:...) could not be read: {detail}. Their jobs are loaded "
+        "without them"
+    ),
     "steps_only": (
         "no job rows: all {count} rows are job steps (9.batch, 9.0), and steps do not record what jobs held. "
         "Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"

@@ -32,6 +32,8 @@ CONDITIONS: Final[dict[str, str]] = {
     "run_sessions": _LOGS,
     "runs": _RUN,
     "steps": _LOGS,
+    "summaries_of_attempts": _JOBS,
+    "usage_of_attempts": _JOBS,
 }
 """By named query: which of its rows are about the run `$of_run`. Attempts are those of its job ids, so that the
 restarts of a job are counted as they are among all attempts; logs are those of its jobs, or under its name."""

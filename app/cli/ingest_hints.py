@@ -20,6 +20,8 @@ GIVES: Final = {
     "Partition": "show ... --by partition",
     "JobName": "runs by their names",
     "ExitCode": "the cause of failures",
+    "TotalCPU": "CPU efficiency",
+    "MaxRSS": "memory efficiency",
 }
 """Columns of sacct that a dump may lack, and what that leaves unanswered."""
 
@@ -45,6 +47,8 @@ def column_hint(report: Report) -> str | None:
     if parsed is None or parsed.source != "slurm.accounting" or not parsed.columns:
         return None
     present = {name.lower() for name in parsed.columns}
+    if "job_id" in present:  # JSON has its own names, and all of them
+        return None
     absent = {name: gives for name, gives in GIVES.items() if name.lower() not in present}
     if not absent:
         return None

@@ -15,6 +15,7 @@ from app.results.mfu import mfu_run_rows, mfu_wall_run_rows
 from app.results.runs.job_goodput import job_accounts
 from app.results.runs.run_logs import computed_logs
 from app.results.telemetry.gpu_activity import VERIFICATION
+from app.results.usage import recorded_use
 from app.results.windows import ledger_sums
 from app.run_page.log_only import LogOnly, last_line, read
 from app.run_page.one_run import OneRun
@@ -98,6 +99,7 @@ class Contents:
         health: incidents on its nodes.
         slow: days on which its steps took longer than the ideal one.
         checkpoints: its row of `checkpoint_rows`; None without a log.
+        recorded: what accounting records of the use by its attempts, rows of `recorded_use`.
         log_read: end of the log, and when it was last read: of a log alone.
         warnings: what makes the numbers older than the data.
     """
@@ -121,6 +123,7 @@ class Contents:
     health: list[Row] = field(default_factory=list)
     slow: list[Row] = field(default_factory=list)
     checkpoints: Row | None = None
+    recorded: list[Row] = field(default_factory=list)
     log_read: tuple[datetime, datetime | None] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -184,6 +187,7 @@ def _of_accounting(reader: Reader, choice: RunChoice) -> Contents:
         health=source.query("run_health", cluster=cluster, run_id=run_id).to_dicts(),
         slow=source.query("run_slow_days", cluster=cluster, run_id=run_id).to_dicts(),
         checkpoints=_row(checkpoint_rows(source, window).filter(mine)) if "steps" in logged else None,
+        recorded=_recorded(source, window),
         warnings=_warnings(source, cluster),
     )
 
@@ -278,6 +282,12 @@ def _activity(source: Source, window: Window, run_id: str) -> Row | None:
         return None
     held = source.query("allocated_to_attempts", **window.parameters).with_columns(cluster=pl.lit(window.cluster))
     return _row(utilisation(sums, held.join(own, on=key).select("subject", "allocated_s"), ["subject"]))
+
+
+def _recorded(source: OneRun, window: Window) -> list[Row]:
+    """What accounting records of the run's attempts, and no others of its jobs."""
+    own = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == source.run_id)
+    return recorded_use(source, window.cluster).join(own, on=list(frames.ATTEMPT_KEY), how="semi").to_dicts()
 
 
 # --- of a log alone --------------------------------------------------------------------------------------------------

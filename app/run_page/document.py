@@ -48,6 +48,7 @@ def document(contents: Contents, *, options: str = "", explained: Sequence[str] 
         "health": contents.health,
         "slow_days": contents.slow,
         "checkpoints": contents.checkpoints,
+        "recorded_use": contents.recorded,
         "cannot_tell": [asdict(each) for each in unknowns(contents)],
         "next": [asdict(each) for each in next_steps(contents, options)],
         "notes": [*choice.notes, *contents.warnings],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from app.run_page import texts
+from app.run_page import efficiency, texts
 from app.run_page.header import components
 
 if TYPE_CHECKING:
@@ -25,7 +25,15 @@ _USED: Final = (
 
 def hardware(page: Page, contents: Contents) -> None:
     """Utilisation, memory, health and slow days."""
-    lines = [*_used(contents), *_memory(contents), *_health(contents), *_slow(contents)]
+    lines = [
+        *(_used(contents) or efficiency.gpu_lines(contents)),
+        *efficiency.cpu_lines(contents),
+        *_memory(contents),
+        *efficiency.memory_lines(contents),
+        *efficiency.energy_lines(contents),
+        *_health(contents),
+        *_slow(contents),
+    ]
     if not lines:
         return
     page.heading("Its hardware")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.run_page import texts
+from app.run_page.efficiency import gpu_lines
 from app.run_page.training import headline_mfu
 from metrics.goodput.goodput import SWITCH_ON
 
@@ -30,7 +31,13 @@ class Unknown:
 
 def unknowns(contents: Contents) -> list[Unknown]:
     """What cannot be told, the most important first."""
-    return list(_ettr(contents)) + list(_logs(contents)) + list(_telemetry(contents)) + list(_of_log(contents))
+    return (
+        list(_ettr(contents))
+        + list(_logs(contents))
+        + list(_telemetry(contents))
+        + list(_use(contents))
+        + list(_of_log(contents))
+    )
 
 
 def _ettr(contents: Contents) -> Iterator[Unknown]:
@@ -73,9 +80,17 @@ def _telemetry(contents: Contents) -> Iterator[Unknown]:
     if contents.choice.logged_only or not contents.started or not contents.gpus:
         return
     if contents.activity is None or not contents.activity["observed_s"]:
-        yield Unknown("Utilisation", "no telemetry of its GPUs: trackside ingest prometheus")
+        if not gpu_lines(contents):
+            yield Unknown("Utilisation", "no telemetry of its GPUs: trackside ingest prometheus")
     elif contents.memory is None:
         yield Unknown("GPU memory", "no hourly samples of it are stored")
+
+
+def _use(contents: Contents) -> Iterator[Unknown]:
+    if contents.choice.logged_only or not contents.started:
+        return
+    if all(row["cpu_share"] is None and row["used_bytes"] is None for row in contents.recorded):
+        yield Unknown("CPUs and memory used", "no record of its steps (sacct without -X, -o ALL)")
 
 
 def _of_log(contents: Contents) -> Iterator[Unknown]:

@@ -15,6 +15,9 @@ class Slurm(Section):
     lookback_days: float = Field(default=30.0, gt=0, description="first live ingest: how far back")
     window_days: float = Field(default=7.0, gt=0, description="accounting is requested in windows of this length")
     overlap_hours: float = Field(default=24.0, ge=0, description="later ingests go back this far behind the last one")
+    steps: bool = Field(
+        default=True, description="also request the steps of jobs: CPU time, memory and GPU use are recorded with these"
+    )
     timeout_s: float = Field(default=300.0, gt=0, le=86_400, description="longest wait for one Slurm command")
     clusters: tuple[str, ...] = Field(default=(), description="clusters to query (-M); none: the one of this machine")
     retries: int = Field(

@@ -14,10 +14,10 @@ SOURCES: Final = (
     Source(
         name="slurm.accounting",
         title="Slurm job accounting",
-        feeds=("attempts", "node_lists"),
+        feeds=("attempts", "node_lists", "step_usage", "job_summaries"),
         files="sacct -P text, any columns in any order, or the documented 26 columns without a header; sacct --json, "
         "slurmrestd's slurmdb jobs; gzip",
-        command="sacct -a -D -X -P",
+        command="sacct -a -D -P",
         gives="Every execution of every job: who, when, on which nodes with how many GPUs, and how it ended.",
         when_empty="did the window hold any jobs?",
         counted=("attempts",),

@@ -8,7 +8,7 @@ from ingest.files.prefetch import prefetch_one
 from ingest.future import within
 from ingest.slurm.accounting.row_counts import SOURCE, RowCounts
 from ingest.slurm.accounting.sacct import accounting_blocks
-from ingest.slurm.accounting.store import AttemptWriter
+from ingest.slurm.accounting.store import AttemptWriter, write_job_summaries, write_step_usage
 from ingest.slurm.people import store as people
 from ingest.slurm.sources import source_named
 from ingest.slurm.write import with_cluster
@@ -58,6 +58,8 @@ def load_accounting(
             attempts.add(block.attempts)
             attempts.add_steps(block.steps)
             writer.append_new("node_lists", block.lists, keys=["node_list"])
+            write_step_usage(writer, block.usage)
+            write_job_summaries(writer, block.summaries)
             progress(context.origin, source.done, source.size)
         parsed = with_cluster(within(counts.parsed({}, rows_loaded=attempts.finish()), now), context.cluster)
         people.set_first_jobs(writer)

@@ -87,6 +87,8 @@ WRITERS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "reservations": nodes.write_reservations,
     "cluster_settings": nodes.write_settings,
     "job_gpus": accounting.write_job_gpus,
+    "step_usage": accounting.write_step_usage,
+    "job_summaries": accounting.write_job_summaries,
     "associations": people.write_associations,
     "users": people.write_users,
     "qos": people.write_qos,

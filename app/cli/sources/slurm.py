@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DUMP_COMMANDS = """\
 export TZ=UTC SLURM_TIME_FORMAT=%s
-sacct -a -D -X -P --noconvert -S 2026-10-01 -o ALL > sacct.txt
+sacct -a -D -P --noconvert -S 2026-10-01 -o ALL > sacct.txt
 sacctmgr -P show event Start=2026-10-01 \\
     Format=Cluster,NodeName,TimeStart,TimeEnd,State,StateRaw,Reason,User > events.txt
 sacctmgr -P show reservation Start=2026-10-01 End=now \\

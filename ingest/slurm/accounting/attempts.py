@@ -21,6 +21,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.plausible import CPUS_PER_NODE, GPUS_OF_REQUEST, GPUS_PER_NODE, MEMORY_PER_NODE, beyond
 from ingest.slurm.accounting.columns import Columns
 from ingest.slurm.accounting.gpu_requests import of_submit_lines
+from ingest.slurm.accounting.jobstats import job_summaries
 from ingest.slurm.formats import values
 from ingest.slurm.formats.submit_line import without_values
 from ingest.slurm.formats.timestamps import consistent_times
@@ -46,8 +47,8 @@ class Facts:
     """Attempts as read, one per row, and the reason for each refusal by line.
 
     `until` is the last moment that each row covers, `lists` are the node lists that attempts held
-    (`frames.NODE_LISTS`), and `gpus` is how many GPUs a job of each cluster had at most (null: no TRES
-    names any).
+    (`frames.NODE_LISTS`), `gpus` is how many GPUs a job of each cluster had at most (null: no TRES
+    names any), and `summaries` are those of jobstats in their comments (`frames.JOB_SUMMARIES`).
     """
 
     attempts: pl.DataFrame
@@ -56,6 +57,7 @@ class Facts:
     until: pl.Series
     lists: pl.DataFrame
     gpus: pl.DataFrame
+    summaries: pl.DataFrame
 
 
 def read_facts(
@@ -71,13 +73,15 @@ def read_facts(
     refused = table.select(LINE, "cluster", bad.alias("reason")).filter(pl.col("reason").is_not_null())
     good = table.filter(bad.is_null())
     attempts = conform(good, ATTEMPTS)
+    summaries, damaged = job_summaries(attempts["admin_comment"])
     return Facts(
         attempts=attempts,
         refused=refused,
-        warnings=_warnings(columns, good),
+        warnings=[*_warnings(columns, good), *damaged],
         until=good["seen_until"],
         lists=_held(columns.lists, attempts),
         gpus=_gpus_seen(good),
+        summaries=summaries,
     )
 
 

@@ -1,9 +1,11 @@
 """A job of slurmdbd in JSON: the fields that are read, of all versions together, and their types.
 
-Fields that are not named here are passed over. Of the steps the resources are read, and only where they are needed.
+Fields that are not named here are passed over. Steps are decoded on their own: a job is read without them, too.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -122,16 +124,81 @@ class Resources(msgspec.Struct, gc=False):
     requested: list[Tres] = []
 
 
+class Used(msgspec.Struct, gc=False):
+    """The most of a resource that one task of a step used, and on which node; or what all of them did."""
+
+    type: str
+    name: str | None = None
+    count: int | float | None = None
+    task: Whole = None
+    node: str | None = None
+
+
+class Usage(msgspec.Struct, gc=False):
+    """What the tasks of a step used: the most of one, and in all. In JSON it stands under `requested`."""
+
+    max: list[Used] = []
+    total: list[Used] = []
+
+
 class StepResources(msgspec.Struct, gc=False):
-    """Resources that a step was given."""
+    """Resources that a step was given, and what it used of them."""
 
     allocated: list[Tres] = []
+    requested: Usage | None = None
+
+
+class CpuTime(msgspec.Struct, gc=False):
+    """CPU time in seconds and millionths of one."""
+
+    seconds: Whole = None
+    microseconds: Whole = None
+
+
+class StepTimes(msgspec.Struct, gc=False):
+    """Epochs and durations in seconds."""
+
+    start: Whole = None
+    end: Whole = None
+    elapsed: Whole = None
+    suspended: Whole = None
+    total: CpuTime | None = None
+
+
+class StepId(msgspec.Struct, gc=False):
+    """Which step it is: its name or number alone up to 0.0.38, with the job's before it (`9.batch`) later."""
+
+    id: str | int | dict[str, Any] | None = None
+    name: str | None = None
+
+
+class Counted(msgspec.Struct, gc=False):
+    """How many tasks, or nodes."""
+
+    count: Whole = None
+
+
+class Energy(msgspec.Struct, gc=False):
+    """Joules."""
+
+    consumed: Whole = None
+
+
+class Statistics(msgspec.Struct, gc=False):
+    """The level above `Energy`."""
+
+    energy: Energy | None = None
 
 
 class Step(msgspec.Struct, gc=False):
     """A step of a job."""
 
     tres: StepResources | None = None
+    step: StepId | None = None
+    time: StepTimes | None = None
+    tasks: Counted | None = None
+    nodes: Counted | None = None
+    statistics: Statistics | None = None
 
 
 class Key(msgspec.Struct, gc=False):

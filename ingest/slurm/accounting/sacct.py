@@ -16,6 +16,7 @@ from ingest.slurm.accounting.attempts import read_facts
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.step_gpus import gpu_steps, with_steps
+from ingest.slurm.accounting.usage import step_usage
 from ingest.slurm.commands.runner import Fetched, Runner, run, subprocess_runner
 from ingest.slurm.formats import values
 
@@ -36,7 +37,8 @@ DOCUMENTED_ORDER: Final = words(
 REQUESTED_COLUMNS: Final = words(
     "JobID JobIDRaw DBIndex Cluster Partition QOS Account Group User UID Submit Eligible Start End ElapsedRaw "
     "Suspended ExitCode DerivedExitCode State NNodes AllocCPUS ReqNodes ReqCPUS ReqMem ReqTRES AllocTRES "
-    "TimelimitRaw Priority NodeList SLUID Restarts Flags FailedNode Reservation Reason Constraints WCKey WorkDir "
+    "TimelimitRaw Priority NodeList SLUID Restarts Flags FailedNode NTasks TotalCPU MaxRSS MaxRSSNode MaxRSSTask "
+    "ConsumedEnergyRaw TRESUsageInMax TRESUsageInTot Reservation Reason Constraints WCKey WorkDir "
     "Comment AdminComment SubmitLine JobName"
 )
 """The columns that we request from sacct, free text last."""
@@ -45,7 +47,7 @@ SENTINEL: Final = "JobIDRaw"
 """Requested once more behind the free text: with a typed last column every torn row is recognised."""
 
 COMMAND: Final = (
-    "SLURM_TIME_FORMAT=%s sacct -a -D -X -P --noconvert --delimiter=$'\\x1f' -S 2026-11-01 -E now -o "
+    "SLURM_TIME_FORMAT=%s sacct -a -D -P --noconvert --delimiter=$'\\x1f' -S 2026-11-01 -E now -o "
     + ",".join((*REQUESTED_COLUMNS, SENTINEL))
     + " > jobs.txt"
 )
@@ -104,7 +106,7 @@ BEGINNINGS: Final[dict[str, re.Pattern[str]]] = {
 
 USED: Final = frozenset(
     {name.lower() for name in REQUESTED_COLUMNS}
-    | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres"}
+    | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres", "consumedenergy"}
 )
 
 LISTS: Final = frozenset(
@@ -159,19 +161,27 @@ def parse_accounting(data: bytes, context: ParseContext) -> Parsed:
         accept_truncated=context.accept_truncated,
         block=2 * len(data) + 1,  # UTF-16 may grow
     )
-    frames = {"attempts": block.attempts, "node_lists": block.lists}
+    frames = {
+        "attempts": block.attempts,
+        "node_lists": block.lists,
+        "step_usage": block.usage,
+        "job_summaries": block.summaries,
+    }
     return counts.parsed(frames, rows_loaded=block.attempts.height)
 
 
 class Block(NamedTuple):
     """The attempts in a part of a dump, the node lists in it, and the GPU steps of attempts that are not in it.
 
-    They are as `frames.ATTEMPTS`, `frames.NODE_LISTS` and `step_gpus.STEP_GPUS` have them.
+    They are as `frames.ATTEMPTS`, `frames.NODE_LISTS` and `step_gpus.STEP_GPUS` have them. With them go what Slurm
+    recorded of their use (`frames.STEP_USAGE`), and the summaries of jobstats (`frames.JOB_SUMMARIES`).
     """
 
     attempts: pl.DataFrame
     lists: pl.DataFrame
     steps: pl.DataFrame
+    usage: pl.DataFrame
+    summaries: pl.DataFrame
 
 
 def accounting_blocks(
@@ -201,7 +211,8 @@ def accounting_blocks(
         counts.add(rows, facts)
         held = gpu_steps(rows.frame.filter(steps), cluster=counts.cluster, timezone=timezone, origin=counts.origin)
         attempts, others = with_steps(merge_attempts(facts.attempts), held)
-        yield Block(attempts, facts.lists, others)
+        usage = step_usage(rows.frame, cluster=counts.cluster, timezone=timezone, origin=counts.origin)
+        yield Block(attempts, facts.lists, others, usage, facts.summaries)
 
 
 def _require(header: Header, cluster: str | None, origin: str) -> None:
@@ -241,9 +252,11 @@ NOT_EVERYWHERE: Final = frozenset(words("SLUID Restarts FailedNode SubmitLine Ad
 
 
 def fetch_accounting(
-    runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None
+    runner: Runner, *, since: datetime, until: datetime, clusters: Sequence[str] | None = None, steps: bool = True
 ) -> Fetched:
     """Query sacct for all attempts, requeued ones too, that were held at any time in [since, until).
+
+    With `steps` for their steps, too: what Slurm recorded of the use of CPUs, memory and GPUs stands with these.
 
     Only columns that this sacct has are requested. Times go out as UTC text, since sacct takes no offset, and come
     back as epochs. Jobs that never became eligible (held, dependent) are invisible to any window query of sacct.
@@ -257,10 +270,15 @@ def fetch_accounting(
         message = f"the window is empty: from {since.isoformat()} to {until.isoformat()}"
         raise InputError(message)
     columns, lacking = columns_of(runner)
-    command = ["sacct", "-a", "-D", "-X", "-P", "--noconvert", "--delimiter=\x1f", "-S", _utc(since), "-E", _utc(until)]
+    command = [*sacct(steps=steps), "-S", _utc(since), "-E", _utc(until)]
     command += ["-M", ",".join(clusters)] if clusters else []
     fetched = run(runner, [*command, "-o", ",".join(columns)], hint=DOWN_HINT)
     return fetched._replace(warnings=(*lacking, *fetched.warnings))
+
+
+def sacct(*, steps: bool) -> list[str]:
+    """The beginning of a command: all attempts of all users, and (with `steps`) their steps."""
+    return ["sacct", "-a", "-D", *([] if steps else ["-X"]), "-P", "--noconvert", "--delimiter=\x1f"]
 
 
 def columns_of(runner: Runner) -> tuple[list[str], list[LoadWarning]]:

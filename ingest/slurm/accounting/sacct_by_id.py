@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ingest.errors import InputError
-from ingest.slurm.accounting.sacct import DOWN_HINT, columns_of
+from ingest.slurm.accounting.sacct import DOWN_HINT, columns_of, sacct
 from ingest.slurm.commands.runner import Fetched, Runner, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def fetch_jobs(runner: Runner, job_ids: Sequence[str], *, clusters: Sequence[str] | None = None) -> Fetched:
-    """Query sacct for all attempts of these jobs (raw ids), whenever they were.
+def fetch_jobs(
+    runner: Runner, job_ids: Sequence[str], *, clusters: Sequence[str] | None = None, steps: bool = True
+) -> Fetched:
+    """Query sacct for all attempts of these jobs (raw ids), whenever they were, with `steps` for their steps, too.
 
     This shows what windows do not: jobs that are held, or were cancelled before they ever became eligible, and those
     whose end an administrator set to their start (`sacctmgr show runawayjobs`). Ids that accounting does not have are
@@ -29,7 +31,7 @@ def fetch_jobs(runner: Runner, job_ids: Sequence[str], *, clusters: Sequence[str
         message = f"no raw job ids: {', '.join(strange)}" if strange else "no job ids"
         raise InputError(message)
     columns, lacking = columns_of(runner)
-    command = ["sacct", "-a", "-D", "-X", "-P", "--noconvert", "--delimiter=\x1f", "-j", ",".join(job_ids)]
+    command = [*sacct(steps=steps), "-j", ",".join(job_ids)]
     command += ["-M", ",".join(clusters)] if clusters else []
     fetched = run(runner, [*command, "-o", ",".join(columns)], hint=DOWN_HINT)
     origin = f"sacct -j: {len(job_ids)} open jobs, {job_ids[0]} to {job_ids[-1]}"

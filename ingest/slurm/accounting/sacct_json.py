@@ -16,8 +16,10 @@ from ingest.delimited.reader import LINE
 from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.attempts import SCHEDULER, Facts, read_facts
 from ingest.slurm.accounting.json_job import Array, Association, Comments, Exit, Job, Required, Resources, Step, Tres
+from ingest.slurm.accounting.json_steps import step_rows
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.step_gpus import STEP_GPUS, with_steps
+from ingest.slurm.accounting.usage import step_usage
 from ingest.slurm.formats import values
 from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS, Rows, Whole, read_rows, whole, words
 from ingest.tables import RAW_LIMIT, REJECTS, Parsed, conform
@@ -101,6 +103,7 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
     frame = _frame(rows)
     facts = read_facts(frame, cluster=named, timezone=None, origin=context.origin, now=context.now)
     attempts, _ = with_steps(merge_attempts(facts.attempts), _step_gpus(rows, named))
+    usage = step_usage(step_rows(rows, named), cluster=named, timezone=None, origin=context.origin)
     rejects = _rejects(rows, facts, named, context.origin)
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {context.cluster}) if context.cluster else []
@@ -109,7 +112,12 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
     return Parsed(
         source=SOURCE,
         clusters=frozenset(attempts["cluster"].unique()),
-        frames={"attempts": attempts, "node_lists": facts.lists},
+        frames={
+            "attempts": attempts,
+            "node_lists": facts.lists,
+            "step_usage": usage,
+            "job_summaries": facts.summaries,
+        },
         rejects=rejects,
         rows_read=rows.n_read,
         rows_loaded=attempts.height,

@@ -18,7 +18,9 @@ from ingest.slurm.accounting.array_ids import RawIds
 from ingest.slurm.accounting.controller_jobs import merge_job_gpus
 from ingest.slurm.accounting.merge import fingerprints, merge_attempts
 from ingest.slurm.accounting.step_gpus import with_steps
-from ingest.tables import ATTEMPT_KEY, ATTEMPTS, JOB_GPUS, conform
+from ingest.slurm.accounting.usage import KEY as USAGE_KEY
+from ingest.slurm.accounting.usage import merge_usage
+from ingest.tables import ATTEMPT_KEY, ATTEMPTS, JOB_GPUS, STEP_USAGE, conform
 from queries.warehouse import ROW_GROUP
 
 if TYPE_CHECKING:
@@ -253,3 +255,19 @@ def write_job_gpus(writer: Writer, jobs: pl.DataFrame) -> None:
     keys = ["cluster", "job_id", "submitted_at"]
     existing = writer.matching("job_gpus", jobs, keys=keys)
     writer.replace("job_gpus", merge_job_gpus(existing.cast(JOB_GPUS), jobs), keys=keys)  # type: ignore[arg-type]  # a schema is a mapping
+
+
+def write_step_usage(writer: Writer, usage: pl.DataFrame) -> None:
+    """What Slurm recorded of steps, merged with what earlier loads have of them."""
+    if usage.is_empty():
+        return
+    existing = conform(writer.matching("step_usage", usage, keys=USAGE_KEY), STEP_USAGE)
+    merged = merge_usage(existing, usage)
+    changed = merged.join(existing, on=merged.columns, how="anti", nulls_equal=True)
+    writer.delete("step_usage", changed.join(existing, on=list(USAGE_KEY), how="semi").select(USAGE_KEY))
+    writer.append("step_usage", changed)
+
+
+def write_job_summaries(writer: Writer, summaries: pl.DataFrame) -> None:
+    """Summaries of jobstats that are new."""
+    writer.append_new("job_summaries", summaries, keys=["digest", "node"])

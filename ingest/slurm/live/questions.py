@@ -242,13 +242,17 @@ PARTS: Final[tuple[Part, ...]] = (
 """In this order, after the settings and before accounting. Events have the beginning of the cluster."""
 
 
-def accounting(_: SlurmSettings) -> Part:
+def accounting(config: SlurmSettings) -> Part:
     """The request that is repeated window by window."""
     return Part(
         "sacct",
         "slurm.accounting",
         lambda request: fetch_accounting(
-            request.runner, since=request.since, until=request.until, clusters=request.clusters
+            request.runner,
+            since=request.since,
+            until=request.until,
+            clusters=request.clusters,
+            steps=config.slurm.steps,
         ),
         "slurmdbd",
         needed=True,
@@ -256,12 +260,12 @@ def accounting(_: SlurmSettings) -> Part:
     )
 
 
-def by_id(_: SlurmSettings, job_ids: Sequence[str]) -> Part:
+def by_id(config: SlurmSettings, job_ids: Sequence[str]) -> Part:
     """The request for single jobs, whenever they were."""
     return Part(
         "sacct -j",
         "slurm.accounting",
-        lambda request: fetch_jobs(request.runner, job_ids, clusters=request.clusters),
+        lambda request: fetch_jobs(request.runner, job_ids, clusters=request.clusters, steps=config.slurm.steps),
         "slurmdbd",
         passes_window=False,
         request="sacct",

@@ -78,7 +78,7 @@ def test_the_wrong_delimiter(accounting: str, tmp_path: Path) -> None:
 
 def test_a_missing_column(accounting: str, tmp_path: Path) -> None:
     without = [row.split("|")[:15] + row.split("|")[16:] for row in [HEADER, *rows_of(accounting)]]
-    refused(ingest(tmp_path, "\n".join("|".join(row) for row in without) + "\n"), 33, "State", "sacct -a -D -X -P")
+    refused(ingest(tmp_path, "\n".join("|".join(row) for row in without) + "\n"), 33, "State", "sacct -a -D -P")
     assert nothing_loaded(tmp_path)
 
 

@@ -406,7 +406,7 @@ WORDS = [
     ),
     Trap("a comment that is a number", {"Comment": "0"}, {"comment": "0"}),
     Trap("a comment of blanks", {"Comment": "  "}, {"comment": None}),
-    Trap("JS1 blob of jobstats", {"AdminComment": "JS1:H4sIAAAA+/="}, {"admin_comment": "JS1:H4sIAAAA+/="}),
+    Trap("JS1 blob of jobstats", {"AdminComment": "JS1:Short"}, {"admin_comment": "JS1:Short"}),
 ]
 
 

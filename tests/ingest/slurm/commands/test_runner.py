@@ -43,11 +43,17 @@ def test_sacct_is_run_with_all_columns_it_supports() -> None:
     runner = Fake(sacct=Completed(0, b"x", b""))
     accounting(runner)
     command = runner.commands[1]
-    assert command[:7] == ["sacct", "-a", "-D", "-X", "-P", "--noconvert", "--delimiter=\x1f"]
-    assert command[7:11] == ["-S", "2026-11-21T07:55:00", "-E", "2026-11-21T08:33:20"]
+    assert command[:6] == ["sacct", "-a", "-D", "-P", "--noconvert", "--delimiter=\x1f"]
+    assert command[6:10] == ["-S", "2026-11-21T07:55:00", "-E", "2026-11-21T08:33:20"]
     columns = command[-1].split(",")
     assert columns[-1] == "JobIDRaw"
-    assert {"DBIndex", "AllocTRES", "ReqTRES", "Suspended", "JobName"} < set(columns)
+    assert {"DBIndex", "AllocTRES", "ReqTRES", "Suspended", "JobName", "TotalCPU", "MaxRSS"} < set(columns)
+
+
+def test_steps_are_left_out_where_a_site_does_not_want_them() -> None:
+    runner = Fake(sacct=Completed(0, b"x", b""))
+    fetch_accounting(runner, since=SINCE, until=UNTIL, steps=False)
+    assert runner.commands[1][:4] == ["sacct", "-a", "-D", "-X"]
 
 
 def test_columns_that_this_slurm_lacks_are_not_requested() -> None:
@@ -73,7 +79,7 @@ def test_what_is_fetched_can_be_parsed() -> None:
     fetched = fetch_accounting(runner, since=SINCE, until=UNTIL)
     parsed = parse_accounting(fetched.data, ParseContext(origin=fetched.origin, since=SINCE, until=UNTIL))
     assert parsed.frames["attempts"]["name"].to_list() == ["a|b\nc"]
-    assert fetched.origin.startswith("sacct -a -D -X -P")
+    assert fetched.origin.startswith("sacct -a -D -P")
     assert fetched.origin.isprintable()
 
 
@@ -147,7 +153,7 @@ def test_the_window_is_utc_whatever_zone_it_is_given_in() -> None:
     runner = Fake(sacct=Completed(0, b"x", b""))
     zone = timedelta(hours=5)
     fetch_accounting(runner, since=SINCE.astimezone(), until=UNTIL + zone - zone)
-    assert runner.commands[1][8] == "2026-11-21T07:55:00"
+    assert runner.commands[1][7] == "2026-11-21T07:55:00"
 
 
 def test_a_column_that_every_slurm_has_is_missed() -> None:

@@ -1,0 +1,20 @@
+"""What accounting records of the use of what attempts held: Slurm's steps and summaries of jobstats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from metrics import frames
+from metrics.usage import recorded
+
+if TYPE_CHECKING:
+    from app.window import Source
+
+
+def recorded_use(source: Source, cluster: str) -> pl.DataFrame:
+    """What each source records of attempts, a row per attempt and source: `metrics.usage.recorded.RECORDED`."""
+    steps = frames.conform(source.query("usage_of_attempts", cluster=cluster), recorded.STEPS)
+    summaries = frames.conform(source.query("summaries_of_attempts", cluster=cluster), recorded.SUMMARIES)
+    return pl.concat([recorded.by_slurm(steps), recorded.by_jobstats(summaries)])

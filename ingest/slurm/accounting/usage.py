@@ -1,0 +1,210 @@
+"""What Slurm recorded of the use of CPUs, memory, GPUs and energy: rows of sacct, steps and jobs, to `step_usage`.
+
+What was not measured is null, never 0. sacct prints a 0 for it in many places:
+
+- the TotalCPU of a job without its steps (`sacct -X`), of a step that runs, and of one whose record was lost;
+- the MaxRSS of a step that ended before its first sample, and the energy of a cluster that does not measure it.
+
+A TotalCPU of 0 counts only beside a sample of memory, as evidence that the step was measured; memory and energy of 0
+never do. A 0 of `gres/gpuutil` is kept: whether the GPU was measured at all, the record does not show.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from ingest.slurm.accounting.columns import Columns
+from ingest.slurm.formats import values
+from ingest.slurm.formats.timestamps import consistent_times
+from ingest.tables import STEP_USAGE, Schema, conform, empty
+
+KEY: Final = ("cluster", "scheduler", "job_id", "step", "started_at")
+"""Which step of which attempt a row is: an attempt that is requeued has other starts."""
+
+MEASURES: Final = (
+    *("totalcpu", "maxrss", "consumedenergyraw", "consumedenergy"),
+    *("tresusageinmax", "tresusageintot"),
+)
+"""The columns of sacct that record use. A dump without any of them has no rows here."""
+
+ESSENTIAL: Final = ("totalcpu", "maxrss")
+"""Without these neither the efficiency of CPUs nor that of memory can be told."""
+
+_RSS: Final = ("max_rss_bytes", "max_rss_node", "max_rss_task")
+_NUMBERS: Final = (
+    *("db_index", "ended_at", "elapsed_s", "n_nodes", "n_tasks", "cpu_s", "tasks_rss_bytes"),
+    *("gpu_util_max", "gpu_util_total", "gpu_mem_max_bytes", "gpu_mem_total_bytes", "energy_j"),
+)
+
+
+def step_usage(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str) -> pl.DataFrame:
+    """Rows of sacct, jobs and steps, as `STEP_USAGE`: one row each that started, and of jobs only what records use.
+
+    Args:
+        frame: all columns text.
+        cluster: of rows that do not name one.
+        timezone: of times without an offset.
+        origin: file name or command, for messages.
+    """
+    if not any(name in frame.columns for name in MEASURES):
+        return empty(STEP_USAGE)
+    ids = next(name for name in ("jobidraw", "jobid") if name in frame.columns)
+    rows = frame.filter(pl.col(ids).str.contains("^[^.]*" + values.STEP) | _used(frame))
+    if rows.is_empty():
+        return empty(STEP_USAGE)
+    table = _table(Columns(rows, timezone=timezone, origin=origin), cluster)
+    started = pl.all_horizontal(pl.col(name).is_not_null() for name in KEY)
+    return merge_usage(conform(table.filter(started), STEP_USAGE))
+
+
+def _used(frame: pl.DataFrame) -> pl.Expr:
+    """Which rows hold a value other than a 0."""
+    blank = r"^[0:.\s]*$"
+    return pl.any_horizontal(
+        ~pl.col(name).str.contains(blank).fill_null(value=True) for name in MEASURES if name in frame.columns
+    )
+
+
+def _table(columns: Columns, cluster: str | None) -> pl.DataFrame:
+    ids = values.job_ids(columns.word("jobidraw", "jobid"))
+    start = columns.time("start")
+    elapsed = columns.duration("elapsedraw", "elapsed")
+    times = consistent_times(
+        submit=start,
+        eligible=start,
+        start=start,
+        end=columns.time("end"),
+        elapsed_s=elapsed,
+        suspended_s=columns.duration("suspended"),
+    )
+    most, total = (tres_used(columns.word(name)) for name in ("tresusageinmax", "tresusageintot"))
+    table = pl.DataFrame(
+        {
+            "cluster": columns.word("cluster").fill_null(pl.lit(cluster, pl.String)),
+            "scheduler": pl.repeat("slurm", len(elapsed), eager=True),
+            "job_id": columns.word("jobidraw", "jobid").str.replace(values.STEP, ""),
+            "step": ids["step"].fill_null(""),
+            "started_at": times["start"],
+            "db_index": columns.whole("dbindex"),
+            "ended_at": times["end"],
+            "elapsed_s": elapsed,
+            "n_nodes": columns.whole("nnodes", "allocnodes"),
+            "n_tasks": columns.whole("ntasks"),
+            "cpu_s": columns.duration("totalcpu"),
+            "max_rss_bytes": _measured(sizes(columns.word("maxrss")).fill_null(most["mem"])),
+            "max_rss_node": columns.word("maxrssnode"),
+            "max_rss_task": columns.whole("maxrsstask"),
+            "tasks_rss_bytes": _measured(total["mem"]),
+            "gpu_util_max": most["gpu_util_most"],
+            "gpu_util_total": total["gpu_util"],
+            "gpu_mem_max_bytes": most["gpu_mem_most"],
+            "gpu_mem_total_bytes": total["gpu_mem"],
+            "energy_j": _energy(columns),
+        }
+    )
+    sampled = pl.col("max_rss_bytes").is_not_null() | pl.col("tasks_rss_bytes").is_not_null()
+    return table.with_columns(
+        pl.when((pl.col("cpu_s") > 0) | (sampled & (pl.col("step") != ""))).then("cpu_s"),
+        *(pl.when(pl.col("max_rss_bytes").is_not_null()).then(name).alias(name) for name in _RSS[1:]),
+    )
+
+
+def _measured(numbers: pl.Series) -> pl.Series:
+    """Numbers of which a 0 means that nothing was measured."""
+    return numbers.set(numbers <= 0, None)
+
+
+def _energy(columns: Columns) -> pl.Series:
+    """Joules. ConsumedEnergy has suffixes of thousands; without them it is the same number."""
+    raw, shown = columns.word("consumedenergyraw"), columns.word("consumedenergy")
+    joules = sizes(raw, 1000).fill_null(sizes(shown, 1000)).cast(pl.Float64)
+    return joules.set((joules <= 0) | (joules >= _UNMEASURED), None)
+
+
+_UNMEASURED: Final = 2.0**63
+"""Joules from which on a number is the mark for "not set"."""
+
+_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,9})?)([KMGTPE]?)B?", re.ASCII | re.IGNORECASE)
+_POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+
+
+def sizes(text: pl.Series, base: int = 1024) -> pl.Series:
+    """Numbers with sacct's suffixes; without one (`--noconvert`) they are bytes, or joules.
+
+    >>> sizes(pl.Series(["5054464", "4936K", "1.50G", "16?", None])).to_list()
+    [5054464, 5054464, 1610612736, None, None]
+    """
+    return values.by_distinct(text, lambda each: (_size(each, base),), {"size": pl.Int64()})["size"]
+
+
+def _size(text: str, base: int) -> int | None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        return None
+    size = float(match[1]) * base ** _POWERS[match[2].upper()]
+    return int(size) if size < 2**63 else None
+
+
+_TRES: Final[Schema] = {
+    "mem": pl.Int64(),
+    "gpu_util": pl.Float64(),
+    "gpu_util_most": pl.Float64(),
+    "gpu_mem": pl.Int64(),
+    "gpu_mem_most": pl.Int64(),
+}
+
+
+def tres_used(text: pl.Series) -> pl.DataFrame:
+    """Memory and GPUs of a column TRESUsageIn...: `mem`, and of GPUs the sum and the most over their types.
+
+    `gres/gpuutil` counts all types; where a site lists types only (`gres/gpuutil:a100`), those are taken together.
+
+    >>> tres_used(pl.Series(["cpu=00:00:01,gres/gpumem=21794M,gres/gpuutil=97,mem=5054464"])).rows()
+    [(5054464, 97.0, 97.0, 22852665344, 22852665344)]
+    >>> tres_used(pl.Series(["gres/gpuutil:a100=50,gres/gpuutil:h100=97"])).rows()
+    [(None, 147.0, 97.0, None, None)]
+    """
+    return values.by_distinct(text, _tres_used, _TRES)
+
+
+def _tres_used(text: str) -> tuple[object, ...]:
+    items = dict(item.strip().partition("=")[::2] for item in text.split(","))
+    util, memory = _of_gpus(items, "gres/gpuutil"), _of_gpus(items, "gres/gpumem")
+    return (
+        _size(items.get("mem", ""), 1024),
+        float(sum(util)) if util else None,
+        float(max(util)) if util else None,
+        sum(memory) if memory else None,
+        max(memory) if memory else None,
+    )
+
+
+def _of_gpus(items: dict[str, str], name: str) -> list[int]:
+    """The values of a GPU resource: that of all types if it is there, else those of each type."""
+    whole = _size(items.get(name, ""), 1024)
+    if whole is not None:
+        return [whole]
+    typed = (_size(value, 1024) for key, value in items.items() if key.startswith(f"{name}:"))
+    return [value for value in typed if value is not None]
+
+
+# --- the same step seen more than once -------------------------------------------------------------------------------
+
+
+def merge_usage(*frames: pl.DataFrame) -> pl.DataFrame:
+    """One row per `KEY` of any number of loads, whatever their order.
+
+    What a later record shows replaces what an earlier one did: the end of a step replaces its running, and a longer
+    time a shorter one. Records of the same end carry the columns that were exported, and fill each other's gaps.
+    """
+    rows = pl.concat([conform(frame, STEP_USAGE) for frame in frames]) if frames else empty(STEP_USAGE)
+    if not rows.select(KEY).is_duplicated().any():
+        return rows
+    latest = pl.struct(pl.col("ended_at").is_not_null(), pl.col("elapsed_s").fill_null(-1.0)).rank("dense")
+    rows = rows.with_columns(latest.over(KEY).alias("#latest"))
+    rows = rows.filter(pl.col("#latest") == pl.col("#latest").max().over(KEY))
+    greatest = [pl.col(name).sort_by(*_RSS, nulls_last=False).last() for name in _RSS]
+    return conform(rows.group_by(KEY).agg(*greatest, *(pl.col(name).max() for name in _NUMBERS)), STEP_USAGE)

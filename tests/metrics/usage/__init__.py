@@ -1,0 +1,1 @@
+"""What accounting records of the use of attempts."""
