@@ -9,6 +9,7 @@ from app.cli.ingest_hints import GIVES, local_zone
 from ingest.slurm.accounting.sacct import USED
 from tests.support.command import trackside
 from tests.support.dumps import tiny
+from tests.support.parsing import DATA
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,8 +65,13 @@ def test_a_dump_of_few_columns_gets_hints_which_to_add(tmp_path: Path) -> None:
 
 
 def test_a_whole_dump_lacks_nothing(tmp_path: Path) -> None:
-    done = trackside("ingest", "slurm", *tiny(5).write(tmp_path), "--warehouse", str(tmp_path / "w"))
-    assert " lacks " not in done.stderr
+    load = ("ingest", "slurm", "--warehouse", str(tmp_path / "w"))
+    assert " lacks " not in trackside(*load, str(DATA / "usage.sacct.txt")).stderr
+    assert " lacks " not in trackside(*load, str(DATA / "usage.sacct.json")).stderr
+    few = trackside(*load, *tiny(5).write(tmp_path)).stderr
+    assert (
+        " lacks TotalCPU (CPU efficiency), MaxRSS (memory efficiency). Add to the -o of sacct: TotalCPU,MaxRSS " in few
+    )
 
 
 def test_named_columns_are_columns_that_are_read() -> None:

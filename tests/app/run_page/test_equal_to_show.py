@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,20 +13,37 @@ from app.config.settings import Config
 from app.run_page.contents import gather
 from app.run_page.document import document
 from app.run_page.request import choose
+from ingest.slurm.accounting.jobstats import digest
+from ingest.tables import ATTEMPT_KEY, JOB_SUMMARIES, STEP_USAGE, conform
 from queries.of_run import CONDITIONS
-from queries.warehouse import Reader, open_reader
+from queries.warehouse import Reader, open_reader, open_writer
 from tests.support.command import trackside
 from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from queries.warehouse import Writer
+
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return from_everything(tmp_path_factory.mktemp("run_equal"))
+    root = from_everything(tmp_path_factory.mktemp("run_equal"))
+    with open_writer(root, verb="test", now=datetime(2026, 11, 23, tzinfo=UTC)) as writer, writer.transaction():
+        _record_use(writer)
+    return root
+
+
+def _record_use(writer: Writer) -> None:
+    """Give every attempt that started a step and a summary of jobstats: the demo's accounting has neither."""
+    comment = "JS1:one for all"
+    attempts = writer.frame("SELECT * FROM stored.attempts WHERE started_at IS NOT NULL")
+    writer.replace("stored.attempts", attempts.with_columns(admin_comment=pl.lit(comment)), keys=ATTEMPT_KEY)
+    steps = attempts.select(*ATTEMPT_KEY[:3], "started_at", "elapsed_s", step=pl.lit("batch"), cpu_s="elapsed_s")
+    writer.append("step_usage", conform(steps, STEP_USAGE))
+    writer.append("job_summaries", conform(pl.DataFrame({"digest": digest(comment), "node": "n1"}), JOB_SUMMARIES))
 
 
 @pytest.fixture(scope="module")

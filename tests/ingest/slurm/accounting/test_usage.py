@@ -108,7 +108,8 @@ def test_json_steps_of_every_version_are_read(version: str, identity: object) ->
 
 
 def test_steps_in_json_that_are_none_leave_the_job_alone() -> None:
-    for steps in ("gpu", [{"step": 7}], [[]], {"a": 1}):
+    wrong: list[object] = ["gpu", [{"step": 7}], [[]], {"a": 1}]
+    for steps in wrong:
         data = answer(jobs=[job(steps=steps)])
         parsed = parse_accounting_json(data, ParseContext(origin="x"))
         assert (parsed.rows_loaded, parsed.frames["step_usage"].height) == (1, 0)
