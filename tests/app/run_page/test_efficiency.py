@@ -57,13 +57,13 @@ def test_cpus_and_memory_are_those_of_seff(page: Callable[..., str]) -> None:
     assert "CPUs and memory used" not in two_nodes
 
 
-def test_a_job_that_used_more_memory_than_it_held_is_told_why_it_failed(page: Callable[..., str]) -> None:
+def test_memory_above_what_was_held_explains_a_failure(page: Callable[..., str]) -> None:
     killed = page("3")
     assert "100.0 MiB held used at most 242.1 MiB, 242.1 % of it (most on n1; samples of Slurm)" in killed
     assert "more than it held: the likely reason of its failure; request more" in killed
 
 
-def test_out_of_memory_is_told_where_the_sample_missed_the_peak(page: Callable[..., str]) -> None:
+def test_out_of_memory_counts_where_the_sample_missed_the_peak(page: Callable[..., str]) -> None:
     """As a cgroup ends it: the highest sample of a real one was 3 MiB of 100."""
     text = edited(REAL, "3", State="OUT_OF_MEMORY")
     text = edited(text, "3.batch", MaxRSS="3248128", TRESUsageInTot="mem=3248128", State="OUT_OF_MEMORY")
@@ -78,7 +78,7 @@ def test_all_attempts_of_a_run_count(page: Callable[..., str]) -> None:
     assert "used at most 161.0 MiB, 32.2 % of it" in requeued
 
 
-def test_a_lost_step_makes_it_a_least(page: Callable[..., str]) -> None:
+def test_lost_step_makes_cpu_time_a_least(page: Callable[..., str]) -> None:
     lost = page("4", edited(REAL, "4.0", TotalCPU="00:00:00", MaxRSS="", TRESUsageInTot="", TRESUsageInMax=""))
     assert "CPUs at least 10.0 % used" in lost
     assert "no record of 1 step: they were cut off, or still run" in lost
@@ -104,7 +104,7 @@ def test_samples_of_slurm_give_a_bound_and_no_mean(page: Callable[..., str]) -> 
     assert "at most" not in zero.partition("Utilisation")[2].partition("CPUs")[0]
 
 
-def test_a_dump_without_steps_is_told_what_brings_them(page: Callable[..., str]) -> None:
+def test_dump_without_steps_gets_the_options_that_bring_them(page: Callable[..., str]) -> None:
     lines = REAL.splitlines()
     at = lines[0].split("|").index("JobIDRaw")
     total = lines[0].split("|").index("TotalCPU")

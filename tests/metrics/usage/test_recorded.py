@@ -38,7 +38,7 @@ def test_cpu_time_is_that_of_the_steps_over_what_was_held() -> None:
     assert of_steps({"step": "", "cpu_s": 150.0}, {"step": "0", "cpu_s": 200.0})["cpu_s"] == 200.0
 
 
-def test_a_lost_step_makes_cpu_time_a_least_but_not_that_of_extern() -> None:
+def test_lost_step_makes_cpu_time_a_least_but_not_extern() -> None:
     assert of_steps({"step": "batch"}, {"step": "extern", "cpu_s": 1.0})["n_lost_steps"] == 1
     assert of_steps({"step": "batch", "cpu_s": 1.0}, {"step": "extern"})["n_lost_steps"] == 0
 
@@ -49,7 +49,7 @@ def test_without_what_was_held_there_is_no_share(held: Row) -> None:
     assert (row["cpu_s"], row["cpu_held_s"], row["cpu_share"]) == (200.0, None, None)
 
 
-def test_memory_is_the_largest_step_and_the_largest_task_by_its_node() -> None:
+def test_memory_is_the_largest_step_and_the_largest_task() -> None:
     row = of_steps(
         {"step": "batch", "max_rss_bytes": 50, "max_rss_node": "n1", "tasks_rss_bytes": 50},
         {"step": "0", "max_rss_bytes": 300, "max_rss_node": "n2", "tasks_rss_bytes": 800},
@@ -71,7 +71,7 @@ def test_gpu_samples_bound_the_busy_time_from_above() -> None:
 
 
 @pytest.mark.parametrize("step", [{"gpu_util_max": None}, {"n_tasks": None}, {"elapsed_s": None}])
-def test_one_step_that_was_not_measured_leaves_the_bound_unknown(step: Row) -> None:
+def test_one_unmeasured_step_leaves_the_bound_unknown(step: Row) -> None:
     both = ({"step": "0", "gpu_util_max": 50.0}, {"step": "1", "gpu_util_max": 50.0, **step})
     assert of_steps(*both)["gpu_busy_most_s"] is None
     assert of_steps({"step": "extern", "gpu_util_max": 0.0})["gpu_busy_most_s"] is None
@@ -86,7 +86,7 @@ def test_nothing_recorded_is_nothing_known() -> None:
     assert by_jobstats(frames.conform(pl.DataFrame(), SUMMARIES)).schema == pl.Schema(RECORDED)
 
 
-def test_energy_is_of_nodes_so_steps_beside_each_other_do_not_add_up() -> None:
+def test_energy_of_steps_beside_each_other_does_not_add_up() -> None:
     assert of_steps({"step": "batch", "energy_j": 700.0}, {"step": "extern", "energy_j": 720.0})["energy_j"] == 720.0
     assert of_steps({"step": "", "energy_j": 1500.0}, {"step": "0", "energy_j": 720.0})["energy_j"] == 720.0
     assert of_steps({"step": "", "energy_j": 1500.0})["energy_j"] == 1500.0

@@ -92,7 +92,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_cannot_be_read_is_counted_by_its_reason_and_its_job_is_loaded(name: str) -> None:
+def test_damaged_summary_is_counted_and_its_job_is_loaded(name: str) -> None:
     comment, reason = HOSTILE[name]
     parsed = parse(text({"AdminComment": comment}))
     assert parsed.frames["attempts"]["admin_comment"].to_list() == [comment]
@@ -113,7 +113,7 @@ def test_values_that_cannot_be_are_null() -> None:
     assert (row["n_gpus"], row["gpu_util_sum"], row["n_memory_gpus"], row["gpu_used_bytes"]) == (1, 0.5, 0, None)
 
 
-def test_any_cut_and_any_flipped_byte_is_read_or_refused_with_a_reason() -> None:
+def test_any_cut_or_flipped_byte_is_read_or_has_a_reason() -> None:
     whole = encoded(summary(n1=NODE, n2=NODE))
     expected = rows(whole)
     random.seed(20261123)
@@ -129,7 +129,7 @@ def test_equal_comments_are_kept_once_and_counted_each() -> None:
     assert (frame["digest"].to_list(), [each.count for each in warnings]) == ([digest(good)], [3])
 
 
-def test_real_slurm_keeps_the_blob_that_scontrol_set_and_old_sacctmgr_spoils_it() -> None:
+def test_blob_of_scontrol_is_read_and_one_of_old_sacctmgr_not() -> None:
     parsed = parse_accounting((DATA / "usage.sacct.txt").read_bytes(), ParseContext(origin="x"))
     (row,) = parsed.frames["job_summaries"].to_dicts()
     assert (row["node"], row["gpu_util_sum"], row["run_s"]) == ("n1", 0.615, 8.0)

@@ -75,7 +75,7 @@ def test_jobs_without_their_steps_have_no_use() -> None:
     assert usage("\n".join(alone).encode()).is_empty()
 
 
-def test_json_has_the_same_as_text_but_for_the_fractions_of_cpu_time() -> None:
+def test_json_equals_text_but_for_fractions_of_cpu_time() -> None:
     parsed = parse_accounting_json((DATA / "usage.sacct.json").read_bytes(), ParseContext(origin="x"))
     there = parsed.frames["step_usage"].sort(KEY)
     own = usage(REAL.read_bytes()).filter(pl.col("step") != "")
@@ -143,7 +143,7 @@ def test_values_of_a_step_are_read(cells: dict[str, str], wanted: dict[str, obje
     assert {name: row[name] for name in wanted} == wanted
 
 
-def test_any_subset_of_the_columns_gives_its_values_and_no_others() -> None:
+def test_any_subset_of_columns_gives_its_values_and_no_others() -> None:
     cells = {
         "TotalCPU": "00:01:00", "MaxRSS": "4096", "ConsumedEnergyRaw": "7", "TRESUsageInMax": "mem=4096,gres/gpuutil=9",
         "TRESUsageInTot": "mem=8192",
@@ -164,7 +164,7 @@ def test_dumps_without_these_columns_have_no_use() -> None:
     assert usage(text({}, step(NTasks="2"))).is_empty()
 
 
-def test_records_of_a_step_merge_alike_in_any_order_and_any_grouping() -> None:
+def test_records_of_a_step_merge_alike_in_any_order() -> None:
     running = usage(text({}, step(End="Unknown", ElapsedRaw="5", TotalCPU="00:00:00", MaxRSS="")))
     one = usage(text({}, step(TotalCPU="00:01:00", DBIndex="")))
     other = usage(text({}, step(TotalCPU="00:00:00", MaxRSS="4096", MaxRSSNode="n1", MaxRSSTask="2")))

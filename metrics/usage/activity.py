@@ -1,0 +1,62 @@
+"""What accounting records of GPUs as GPU-seconds within a window: for attempts that no telemetry covers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from metrics import frames
+from metrics.usage.recorded import JOBSTATS, SLURM
+
+TELEMETRY: Final = "telemetry"
+NOTHING: Final = "none"
+"""Kinds of evidence beside the sources of `metrics.usage.recorded`."""
+
+_KEY: Final = list(frames.ATTEMPT_KEY)
+
+GPU_USE: Final[frames.Schema] = {
+    **{name: frames.ATTEMPTS[name] for name in _KEY},
+    "evidence": frames.TEXT,
+    **dict.fromkeys(
+        ("observed_s", "judged_s", "idle_s", "gpu_util_s", "gpu_util_sum", "busy_most_s", "bounded_s"), frames.NUMBER
+    ),
+}
+"""GPU-seconds of an attempt within a window, by the best source of accounting.
+
+`gpu_util_sum` over `gpu_util_s` is the mean utilisation; `idle_s` those of GPUs that were never busy (at least), of
+`judged_s`; `busy_most_s` of `bounded_s` those that can have been busy at most.
+"""
+
+
+def gpu_use(recorded: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
+    """What accounting records of the GPUs of attempts, as `GPU_USE`; attempts of which it records nothing are left out.
+
+    A record is of the whole attempt: of one that lies in the window in part, the part is taken to be like the whole.
+
+    Args:
+        recorded: `metrics.usage.recorded.RECORDED`.
+        allocated: `frames.ATTEMPT_KEY` and `allocated_s`, GPU-seconds within the window.
+    """
+    mean, bound = pl.col("gpu_util_s") > 0, pl.col("gpu_util_max").is_not_null()
+    best = (
+        recorded.filter((pl.col("source") == JOBSTATS) & mean | (pl.col("source") == SLURM) & bound)
+        .sort(*_KEY, "source")  # jobstats comes first
+        .unique(_KEY, keep="first", maintain_order=True)
+    )
+    known = best.join(allocated.filter(pl.col("allocated_s") > 0), on=_KEY)
+    held = pl.col("gpu_held_s").fill_null(pl.col("gpu_util_s"))
+    covered = pl.when(mean).then(pl.col("allocated_s") * pl.min_horizontal(pl.col("gpu_util_s") / held, 1.0))
+    unused = pl.col("n_unused_gpus") / pl.col("n_gpus")
+    bounded = pl.when(pl.col("gpu_busy_most_s").is_not_null() & (pl.col("gpu_held_s") > 0)).then("allocated_s")
+    return frames.conform(
+        known.with_columns(
+            pl.col("source").alias("evidence"),
+            *(covered.alias(name) for name in ("observed_s", "judged_s", "gpu_util_s")),
+            (covered * unused).alias("idle_s"),
+            (covered * pl.col("gpu_util_sum") / pl.col("gpu_util_s")).alias("gpu_util_sum"),
+            bounded.alias("bounded_s"),
+            (bounded * pl.col("gpu_busy_most_s") / pl.col("gpu_held_s")).alias("busy_most_s"),
+        ),
+        GPU_USE,
+    )
