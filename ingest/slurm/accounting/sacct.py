@@ -211,7 +211,7 @@ def accounting_blocks(
         counts.add(rows, facts)
         held = gpu_steps(rows.frame.filter(steps), cluster=counts.cluster, timezone=timezone, origin=counts.origin)
         attempts, others = with_steps(merge_attempts(facts.attempts), held)
-        usage = step_usage(rows.frame, cluster=counts.cluster, timezone=timezone, origin=counts.origin)
+        usage = step_usage(rows.frame, cluster=counts.cluster, timezone=timezone, origin=counts.origin, now=counts.now)
         yield Block(attempts, facts.lists, others, usage, facts.summaries)
 
 

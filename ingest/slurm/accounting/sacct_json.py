@@ -103,7 +103,7 @@ def parse_accounting_json(data: bytes, context: ParseContext) -> Parsed:
     frame = _frame(rows)
     facts = read_facts(frame, cluster=named, timezone=None, origin=context.origin, now=context.now)
     attempts, _ = with_steps(merge_attempts(facts.attempts), _step_gpus(rows, named))
-    usage = step_usage(step_rows(rows, named), cluster=named, timezone=None, origin=context.origin)
+    usage = step_usage(step_rows(rows, named), cluster=named, timezone=None, origin=context.origin, now=context.now)
     rejects = _rejects(rows, facts, named, context.origin)
     first = attempts.select(pl.coalesce(pl.col("started_at").min(), pl.col("submitted_at").min())).item()
     others = sorted(set(attempts["cluster"].unique()) - {context.cluster}) if context.cluster else []

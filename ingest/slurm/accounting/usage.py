@@ -12,14 +12,18 @@ never do. A 0 of `gres/gpuutil` is kept: whether the GPU was measured at all, th
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ingest import future
 from ingest.slurm.accounting.columns import Columns
 from ingest.slurm.formats import values
 from ingest.slurm.formats.timestamps import consistent_times
 from ingest.tables import STEP_USAGE, Schema, conform, empty
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 KEY: Final = ("cluster", "scheduler", "job_id", "step", "started_at")
 """Which step of which attempt a row is: an attempt that is requeued has other starts."""
@@ -40,7 +44,9 @@ _NUMBERS: Final = (
 )
 
 
-def step_usage(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str) -> pl.DataFrame:
+def step_usage(
+    frame: pl.DataFrame, *, cluster: str | None, timezone: str | None, origin: str, now: datetime | None = None
+) -> pl.DataFrame:
     """Rows of sacct, jobs and steps, as `STEP_USAGE`: one row each that started, and of jobs only what records use.
 
     Args:
@@ -48,6 +54,7 @@ def step_usage(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None
         cluster: of rows that do not name one.
         timezone: of times without an offset.
         origin: file name or command, for messages.
+        now: the time, if known: rows of later are left out, as their jobs are refused.
     """
     if not any(name in frame.columns for name in MEASURES):
         return empty(STEP_USAGE)
@@ -57,7 +64,14 @@ def step_usage(frame: pl.DataFrame, *, cluster: str | None, timezone: str | None
         return empty(STEP_USAGE)
     table = _table(Columns(rows, timezone=timezone, origin=origin), cluster)
     started = pl.all_horizontal(pl.col(name).is_not_null() for name in KEY)
-    return merge_usage(conform(table.filter(started), STEP_USAGE))
+    return merge_usage(conform(table.filter(started & ~_ahead(now)), STEP_USAGE))
+
+
+def _ahead(now: datetime | None) -> pl.Expr:
+    """Which rows are of later than now."""
+    if now is None:
+        return pl.lit(value=False)
+    return (pl.max_horizontal("started_at", "ended_at") > future.latest(now)).fill_null(value=False)
 
 
 def _used(frame: pl.DataFrame) -> pl.Expr:

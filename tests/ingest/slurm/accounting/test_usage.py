@@ -14,7 +14,7 @@ from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.accounting.usage import KEY, MEASURES, merge_usage
 from ingest.tables import STEP_USAGE
 from tests.support.command import trackside
-from tests.support.parsing import DATA, ROW, parse, text
+from tests.support.parsing import DATA, ROW, at, parse, text
 from tests.support.slurm_answers import VERSIONS, answer, job, number
 
 if TYPE_CHECKING:
@@ -201,3 +201,9 @@ def test_texts_parse_alike_at_once_and_in_blocks() -> None:
     parsed = parse(REAL.read_bytes())
     assert parsed.frames["step_usage"].schema == pl.Schema(STEP_USAGE)
     assert parsed.rows_skipped == parsed.frames["step_usage"].filter(pl.col("step") != "").height
+
+
+def test_steps_of_the_future_are_left_out_as_their_jobs_are() -> None:
+    parsed = parse(text({}, step(MaxRSS="1M", NTasks="1")), now=at(START - 3600))
+    assert (parsed.rows_rejected, parsed.rows_skipped, parsed.frames["step_usage"].height) == (1, 1, 0)
+    assert parse(text({}, step(MaxRSS="1M")), now=at(START + 3600)).frames["step_usage"].height == 1
