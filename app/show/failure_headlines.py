@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.show.sentences import counted, lasted, percent
+from app.show.sentences import counted, days, lasted, percent
 from metrics.failures.size_law import caveat
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def of_law(rows: pl.DataFrame, gpus: float) -> str:
     if row["mttf_d"] is None or row["mttf_by_1_n_d"] is None:
         return f"Infrastructure, {counted(row['n_failures'], 'failure')}: {words}."
     return (
-        f"At {gpus:g} GPUs: infrastructure MTTF {row['mttf_d']:.4g} d as fitted to the job sizes, "
-        f"{row['mttf_by_1_n_d']:.4g} d by 1/N ({words})."
+        f"At {gpus:,g} GPUs: infrastructure MTTF {days(row['mttf_d'])} as fitted to the job sizes, "
+        f"{days(row['mttf_by_1_n_d'])} by 1/N ({words})."
     )
 
 
@@ -110,5 +110,5 @@ def of_labels(rows: pl.DataFrame, label: str) -> str:
     first = failed.row(0, named=True)
     return (
         f"Most often interrupted by infrastructure: {label} {first[label] or 'unknown'}, {first['n_failures']:,} of "
-        f"{int(failed['n_failures'].sum()):,} attempts, MTTF of one of its GPUs {first['mttf_d']:.4g} d."
+        f"{int(failed['n_failures'].sum()):,} attempts, MTTF of one of its GPUs {days(first['mttf_d'])}."
     )

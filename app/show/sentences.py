@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app.formatting import duration
-from app.terminal.columns import decimals
+from app.terminal.columns import decimals, neat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +65,15 @@ def gpu_hours(seconds: float) -> str:
     """
     hours = seconds / 3600
     return f"{hours:,.{decimals([abs(hours)], fine=False)}f} GPU-h"
+
+
+def days(number: float) -> str:
+    """A number of days with three digits.
+
+    >>> days(0.61534), days(3.6604), days(630.12), days(2078.4), days(0.01534)
+    ('0.62 d', '3.66 d', '630.1 d', '2,078 d', '0.015 d')
+    """
+    return f"{neat([number], 'number')[0]} d"
 
 
 def counted(number: int, what: str) -> str:

@@ -156,7 +156,7 @@ def _footer(texts: list[str], terminal: Terminal) -> list[str]:
 
 
 def _noted(texts: list[tuple[str, str]], terminal: Terminal) -> list[str]:
-    return [line for mark, text in texts for line in wrap(text, terminal.width, indent="    ", first=f"{mark:<4}")]
+    return [line for mark, text in texts for line in wrap(text, terminal.width, indent="    ", first=f"{mark:<3} ")]
 
 
 def _label(name: str, how: tuple[str, str]) -> str:
@@ -191,9 +191,15 @@ def _said_once(rows: pl.DataFrame, headings: Mapping[str, tuple[str, str]]) -> t
 
 
 def _take_notes(candidates: list[_Column], columns: int) -> list[tuple[str, str, str]]:
-    """Put long texts below the table: their cells become marks; a column's name, mark and text are returned."""
+    """Put long texts below the table, the longest first, as far as the line is too short for all columns.
+
+    Their cells become marks.
+
+    Returns:
+        a column's name, mark and text.
+    """
     notes: list[tuple[str, str, str]] = []
-    for column in candidates[1:]:
+    for column in sorted(candidates[1:], key=lambda each: -each.natural):
         texts = [text for text in dict.fromkeys(column.cells) if text != _NOTHING]
         if column.unit != "text" or column.natural <= LONG or len(texts) > MOST_NOTED:
             continue

@@ -245,7 +245,7 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
     )
     n_refused = runs.height - counted.height
     refused = f"; {n_refused} logs that the library refuses, or that could not be computed, left out"
-    ours = f"; by the account that adds up {sums['ours'] / sums['total_s']:.4f}"
+    ours = f"; by the account that adds up {100 * sums['ours'] / sums['total_s']:.2f} %"
     differs = abs(sums["ours"] - sums["productive_s"]) >= _VISIBLE * sums["total_s"]
     row = pl.DataFrame(
         {

@@ -10,7 +10,7 @@ from app.results.checkpoints import checkpoint_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
-from app.show.sentences import counted
+from app.show.sentences import counted, gpu_hours
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -121,8 +121,5 @@ def _to_win(saved: pl.DataFrame) -> list[str]:
     change = saved.filter(pl.col("advice").is_in(["save less often", "save more often"]))
     if change.is_empty():
         return ["No run's interval lies outside of what the failure rate's interval leaves open."]
-    amount = change["gain_gpu_s"].sum() / 3600
-    return [
-        f"{counted(change.height, 'run')} would have won {amount:,.1f} GPU-h in this window "
-        "by saving at the best interval."
-    ]
+    amount = gpu_hours(float(change["gain_gpu_s"].sum()))
+    return [f"{counted(change.height, 'run')} would have won {amount} in this window by saving at the best interval."]

@@ -10,6 +10,7 @@ from app.results import advice
 from app.results.failures.lemons import judged, node_score_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
+from app.show.sentences import counted
 from metrics.failures import lemons as rules
 
 if TYPE_CHECKING:
@@ -91,9 +92,24 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
 def _outcome(flagged: pl.DataFrame) -> tuple[str, ...]:
     if flagged.is_empty():
         return ("No node failed more often than chance would have it.",)
-    lemon = flagged.filter(pl.col("verdict") == "lemon").height
-    suspect = flagged.height - lemon
-    return (f"{lemon} lemon(s) and {suspect} suspect(s); of suspects no second family of signals agrees.",)
+    lemons, suspects = (flagged.filter((pl.col("verdict") == "lemon") == lemon) for lemon in (True, False))
+    sentences = [f"{counted(lemons.height, 'lemon')}: {_worst(lemons)}."] if lemons.height else []
+    if suspects.height:
+        why = "they fail more often than chance gives, and no second family of signals agrees"
+        sentences.append(f"{counted(suspects.height, 'suspect')} ({why}): {_worst(suspects)}.")
+    return tuple(sentences)
+
+
+def _worst(flagged: pl.DataFrame) -> str:
+    """The nodes that failed most often, with what chance would give."""
+    shown = flagged.head(_MOST_NAMED).to_dicts()
+    named = (f"{row['node']} failed {row['failures']} times where chance gives {row['expected']:.2g}" for row in shown)
+    more = flagged.height - len(shown)
+    return ", ".join((*named, *((f"and {more:,} more",) if more else ())))
+
+
+_MOST_NAMED: Final = 3
+"""Nodes that the first sentence names."""
 
 
 def _judged(judged: Window, window: Window) -> tuple[str, ...]:

@@ -214,7 +214,7 @@ def _imputed(guess: dict[str, Any]) -> str:
     least, cost_s = ("at least ", guess["bound_low"]) if guess["value"] is None else ("", guess["value"])
     unknown = guess["note"].partition("; ")[2]
     return (
-        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{cost_s / 3600:,.2f} GPU-h "
+        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{gpu_hours(cost_s)} "
         f"if half an hourly checkpoint interval was lost each time{f'; {unknown}' if unknown else ''}."
     )
 
@@ -226,4 +226,4 @@ def _straggling(rows: pl.DataFrame) -> tuple[str, ...]:
         return ()
     productive = float(rows.filter(pl.col("category") == "productive")["gpu_seconds"].sum())
     share = f", {percent(slow / productive)} of the productive time" if productive else ""
-    return (f"of which straggling (overlay, added to nothing): {slow / 3600:,.2f} GPU-h{share}.",)
+    return (f"of which straggling (overlay, added to nothing): {gpu_hours(slow)}{share}.",)

@@ -72,6 +72,7 @@ def _whole(source: Reader, window: Window, conventions: tuple[Convention, ...]) 
         {"metric": ("measure", "text"), **_MFU_COLUMNS, **_WALL_COLUMNS, "note": ("note", "text")},
         headline=_headline(rows),
         ranked=("convention", "value", "ci_low", "ci_high", "mfu_wall", "n"),
+        in_words=(pl.col("note").str.strip_prefix(pl.concat_str("convention", pl.lit(" "))),),
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
         parts={"metric": "metric", "subject": "convention", **_MFU_PARTS},

@@ -16,6 +16,7 @@ from app.results.failures.failure_rates import (
 from app.show import failure_headlines as headlines
 from app.show.answer import Answer, Question
 from app.show.registry import question
+from app.show.sentences import days
 from metrics.failures.rates import rates_by, rates_by_cause
 from metrics.failures.size_law import caveat
 from metrics.statistics import OVERDISPERSION_P
@@ -137,10 +138,10 @@ def _scaled(pooled: dict[str, Any], gpus: float, law: str) -> str:
     if not pooled["exposure_gpu_days"]:
         return "No exposure yet: no attempt is known to have held GPUs in this window."
     low = pooled["mttf_low_d"] / gpus
-    high = "no upper limit" if pooled["mttf_high_d"] is None else f"{pooled['mttf_high_d'] / gpus:.4g} d"
-    value = "no failure yet" if pooled["mttf_d"] is None else f"{pooled['mttf_d'] / gpus:.4g} d"
+    high = "no upper limit" if pooled["mttf_high_d"] is None else days(pooled["mttf_high_d"] / gpus)
+    value = "no failure yet" if pooled["mttf_d"] is None else days(pooled["mttf_d"] / gpus)
     return (
-        f"At {gpus:g} GPUs, pooled over all sizes ({law}): infrastructure MTTF {value}, 95 % interval {low:.4g} d to "
+        f"At {gpus:,g} GPUs, pooled over all sizes ({law}): infrastructure MTTF {value}, 95 % interval {days(low)} to "
         f"{high}."
     )
 
