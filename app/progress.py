@@ -62,12 +62,14 @@ def _bar(title: str) -> Iterator[ReportProgress]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column  # noqa: PLC0415 - as above
 
     from app import console  # noqa: PLC0415 - as above
 
-    text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, console=console.console(error=True), transient=True) as bar:
+    text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
+    percentage, elapsed, remaining = TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    columns = (text, BarColumn(bar_width=20), percentage, elapsed, TextColumn("left"), remaining)
+    with Progress(*columns, console=console.console(error=True), transient=True, expand=True) as bar:
         task, known = bar.add_task(described(title, ""), total=None), 1
 
         def report(what: str, done: int, total: int) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from app.compute.inputs import Facts
-    from app.compute.outcome import Days
+    from app.compute.outcome import Days, Progress
     from app.config.settings import Rules
     from app.window import Window
     from queries.warehouse import Writer
@@ -38,6 +38,7 @@ def write_ledger(
     straggling: pl.DataFrame,
     now: datetime,
     full: bool,
+    progress: Progress,
 ) -> Days:
     """Bring the ledger of a cluster up to date, and write its inventory and the activity of its attempts."""
     cluster = window.cluster
@@ -53,7 +54,7 @@ def write_ledger(
         states_known=covered_time(writer, cluster, "slurm.events", rules),
         covered=facts.covered,
         logged=logged,
-        active=_active(writer, window, rules, facts, inventoried),
+        active=_active(writer, window, rules, facts, inventoried, progress),
         other_work=other_work(facts.attempts, rules.other_work),
         straggling=straggling,
     )
@@ -67,16 +68,30 @@ def write_ledger(
         blocks=writer.query("blocks", cluster=cluster),
     )
     writer.append("inventory", with_gpus(inventoried, "gpus"))
-    days = write_days(writer, cluster, inputs, waits, straggling, now=now, full=full)
+    days = write_days(
+        writer,
+        cluster,
+        inputs,
+        waits,
+        straggling,
+        now=now,
+        full=full,
+        progress=lambda part, share: progress(part, 0.5 + 0.2 * share),
+    )
+    progress("activity of attempts", 0.7)
     _write_activity(writer, window, rules, facts, inventoried)
     return days
 
 
-def _active(
-    writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame
+def _active(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame, progress: Progress
 ) -> pl.DataFrame | None:
     """Activity of attempts by GPU samples; None without samples."""
-    activity = gpu_activity(writer, window, rules)
+
+    def report(done: int, days: int) -> None:
+        progress(f"GPU activity, day {done + 1:,} of {days:,}", 0.5 * done / days)
+
+    activity = gpu_activity(writer, window, rules, report=report)
     if activity.is_empty():
         return None
     return active_time(activity, facts.on_nodes, inventoried, facts.covered, facts.attempts)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import date, datetime
 
+    from app.compute.outcome import Progress
     from metrics.ledger.demand import Waiting
     from metrics.ledger.inputs import Inputs
     from queries.warehouse import Writer
@@ -34,6 +35,7 @@ def write_days(
     *,
     now: datetime,
     full: bool,
+    progress: Progress,
 ) -> Days:
     """Bring the ledger of a cluster in line with its inputs, within the open transaction.
 
@@ -45,6 +47,7 @@ def write_days(
         straggling: `frames.STRAGGLING`.
         now: kept as `computed_at` of the days that are computed.
         full: compute every day, also those whose inputs are unchanged.
+        progress: receives which days are being computed, and the share of them that is done.
     """
     before = {} if full else _stored_days(writer, cluster)
     prints: dict[int, str] = {}
@@ -55,7 +58,10 @@ def write_days(
     for since, until in _gaps(kept):
         writer.run("delete_ledger_days", cluster=cluster, since=since, until=until)
     changed = prints.keys() - set(kept)
+    done = 0
     for first, last in _together(changed, inputs):
+        progress(f"day {done + 1:,} of {len(changed):,}", done / len(changed))
+        done += last - first
         demand = waiting.demand(first * DAY_US, last * DAY_US)
         some = inputs.within(first, last).with_demand(demand)
         rows = with_names(sweep_ledger(some), some)

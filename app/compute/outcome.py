@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from app.window import Window
     from queries.warehouse import CheckResult
+
+    Progress: TypeAlias = Callable[[str, float], None]
+    """Receives what is being done within a stage, and which share of the stage is done."""
 
 
 @dataclass(frozen=True)

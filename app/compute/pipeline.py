@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from app.compute.outcome import Days
+    from app.compute.outcome import Days, Progress
     from app.config.settings import Config, Rules
     from app.results.runs.run_logs import Logs
     from app.results.stored import Verdicts
@@ -95,7 +95,7 @@ def compute(
             (`app.compute.unchanged`); nothing is stored if None.
         verdicts: makes the verdicts of a cluster from its new numbers
             (`app.claims.stored.StoredClaims.verdicts`); no verdict is stored if None.
-        progress: receives what is being done, how many stages are done, and how many there are.
+        progress: receives what is being done, how much of the work is done, and how much there is.
 
     Raises:
         NothingToComputeError: there is no accounting between `since` and `until`; nothing is changed then.
@@ -111,8 +111,9 @@ def compute(
             rules = settings.rules
             covered = _clip(covered_time(writer, cluster, "slurm.accounting", rules), since, until)
             computed = _compute_cluster(
-                writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=stages.begin
+                writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=stages.report
             )
+            stages.next_cluster()
             if computed is None:
                 empty.append(cluster)
                 continue
@@ -123,7 +124,7 @@ def compute(
             raise NothingToComputeError(
                 "nothing was computed and nothing changed: no accounting between --since and --until is loaded"
             )
-        stages.begin("checking that every GPU-second is accounted for once")
+        stages.report("checking that every GPU-second is accounted for once", 0.0)
         warnings = writer.stop_on_failed_checks()
         writer.put_fact_of_version(RESULTS, "stored")
         if inputs is not None:
@@ -132,19 +133,28 @@ def compute(
 
 
 class _Stages:
-    """Counts the stages of a computation while they begin: `PER_CLUSTER` of each cluster, and the checks."""
+    """How much of a computation is done: `PER_CLUSTER` parts for each cluster, and `CHECKS` for the checks."""
 
-    PER_CLUSTER = 5
+    PER_CLUSTER = 100
+    CHECKS = 15
 
     def __init__(self, report: Callable[[str, int, int], None], n_clusters: int) -> None:
         self._report = report
-        self._begun = 0
-        self._all = self.PER_CLUSTER * n_clusters + 1
+        self._done = 0
+        self._all = self.PER_CLUSTER * n_clusters + self.CHECKS
 
-    def begin(self, what: str) -> None:
-        """Report the next stage."""
-        self._report(what, self._begun, self._all)
-        self._begun += 1
+    def report(self, what: str, share: float) -> None:
+        """Report what is being done, and which share of the present cluster's work is done."""
+        self._report(what, self._done + round(self.PER_CLUSTER * share), self._all)
+
+    def next_cluster(self) -> None:
+        """All of a cluster is done."""
+        self._done += self.PER_CLUSTER
+
+
+def _within(progress: Progress, what: str, begin: float, end: float) -> Progress:
+    """The progress of a stage that takes this part of a cluster's work, about."""
+    return lambda part, share: progress(f"{what}, {part}" if part else what, begin + share * (end - begin))
 
 
 def _compute_cluster(
@@ -156,7 +166,7 @@ def _compute_cluster(
     verdicts: Callable[[Source, Window], Verdicts] | None,
     now: datetime,
     full: bool,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> tuple[Window, Days] | None:
     key = pl.DataFrame({"cluster": [cluster]})
     for table in (*DERIVED, *BY_DAY) if covered.is_empty() else DERIVED:
@@ -165,7 +175,7 @@ def _compute_cluster(
         forget_results(writer, cluster)
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
-    progress(f"{cluster}: runs and interruptions")
+    progress(f"{cluster}: runs and interruptions", 0.0)
     source = CachedSource(WindowedSource(writer, window), only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
     reported = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
     fixes = adjudications.fixes(writer, cluster)
@@ -186,16 +196,21 @@ def _compute_cluster(
     again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
     _write_runs(writer, facts, joined=joined, interrupted=interrupted, again=again)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
-    progress(f"{cluster}: ledger")
+    in_ledger = _within(progress, f"{cluster}: ledger", 0.05, 0.65)
+    in_ledger("", 0.0)
     logged = logged_time(executed, logs.sessions, logs.events, facts.attempts, interrupted)
     slow = straggling(executed)
-    days = write_ledger(writer, window, rules, facts, logged=logged, straggling=slow, now=now, full=full)
-    progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed")
+    days = write_ledger(
+        writer, window, rules, facts, logged=logged, straggling=slow, now=now, full=full, progress=in_ledger
+    )
+    progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed", 0.65)
     writer.append("computes", _account(writer, window, rules, now))
-    progress(f"{cluster}: results")
-    windows = write_results(writer, source, window, rules=rules, now=now, full=full)
-    progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed")
+    in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)
+    in_results("", 0.0)
+    windows = write_results(writer, source, window, rules=rules, now=now, full=full, progress=in_results)
+    progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed", 0.95)
     if verdicts is not None:
+        progress(f"{cluster}: verdicts on claims", 0.97)
         judged = verdicts(source, window)
         writer.append("verdicts", judged.rows)
         for fact, text in judged.facts.items():

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
+    from app.compute.outcome import Progress
     from app.config.settings import Rules
     from app.window import Source
     from metrics.failures.exposure import Histories
@@ -58,7 +59,7 @@ class _Plan:
 
 
 def write_results(
-    writer: Writer, source: Source, window: Window, *, rules: Rules, now: datetime, full: bool
+    writer: Writer, source: Source, window: Window, *, rules: Rules, now: datetime, full: bool, progress: Progress
 ) -> Windows:
     """Write what is stored of a cluster's numbers; a window whose inputs are the same keeps its rows.
 
@@ -70,6 +71,7 @@ def write_results(
         rules: that the numbers depend on.
         now: stored as `computed_at` of the windows that are computed.
         full: compute every window. The result is the same.
+        progress: receives which window is being computed, and the share of the work that is done.
     """
     past = failure_history(source, window)
     plan = _plan(writer, WindowInputs(source, window, rules, past), standard_windows(window), now=now, full=full)
@@ -78,7 +80,7 @@ def write_results(
     for table, rows in plan.kept.items():
         writer.append(table, rows)
     writer.append(_INPUTS, plan.account)
-    _write_windows(writer, source, window, past, plan.computed)
+    _write_windows(writer, source, window, past, plan.computed, progress)
     return Windows(len(plan.computed), plan.account.height)
 
 
@@ -128,12 +130,20 @@ def _periods(windows: Collection[Window]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={name: _ACCOUNT[name] for name in _PERIOD}, orient="row")
 
 
-def _write_windows(writer: Writer, source: Source, window: Window, past: Histories, windows: Sequence[Window]) -> None:
+def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
+    writer: Writer,
+    source: Source,
+    window: Window,
+    past: Histories,
+    windows: Sequence[Window],
+    progress: Progress,
+) -> None:
     """Compute the numbers of windows, `window` among them, and those that are stored of `window` only."""
     rates = failure_rate_tables(past, windows)
     writer.append("failure_rates", rates)
     of_cluster: list[pl.DataFrame] = []
-    for standard in windows:
+    for number, standard in enumerate(windows):
+        progress(f"window {number + 1} of {len(windows)}", 0.6 * number / len(windows))
         once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
         by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
@@ -153,11 +163,13 @@ def _write_windows(writer: Writer, source: Source, window: Window, past: Histori
         ]
         if standard == window:
             writer.append("run_results", run_result_rows(by_run, expected, jobs, window))
+    progress("MFU of runs", 0.6)
     writer.append("mfu", mfu_run_rows(source, window, measures=MEASURES))
     proxy = mfu_proxy(source, window)
     writer.append("mfu_proxies", proxy.fitted)
     of_cluster += [mfu_wall_rows(source, window), mfu_estimated_rows(proxy, window)]
     writer.append("cluster_metrics", pl.concat(of_cluster))
+    progress("nodes and checkpoints", 0.85)
     _write_advice(writer, source, windows, rates)
 
 

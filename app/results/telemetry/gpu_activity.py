@@ -19,12 +19,15 @@ from metrics.telemetry.rollup_fallback import LONGEST_S, with_hours
 from metrics.telemetry.sample_grid import GPU, Reading, inactive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
 
     from app.config.settings import Rules
     from app.window import Window
     from metrics.telemetry.occupancy import Holders
     from queries.warehouse import Reader, Writer
+
+    ReportDays: TypeAlias = Callable[[int, int], None]
 
 VERIFICATION = "verification"
 """Kind of `rules.other_work` whose jobs check nodes."""
@@ -125,10 +128,19 @@ def _in_units(days: list[pl.DataFrame], by: list[str], reading: Reading) -> pl.D
     ).drop(f"{HOURLY}_sum", strict=False)
 
 
-def gpu_activity(reader: Reader | Writer, window: Window, rules: Rules) -> pl.DataFrame:
-    """When GPUs were active in the window, by the ledger's rules: `frames.ACTIVITY`, in the order of GPUs and time."""
+def gpu_activity(
+    reader: Reader | Writer, window: Window, rules: Rules, *, report: ReportDays = lambda _done, _all: None
+) -> pl.DataFrame:
+    """When GPUs were active in the window, by the ledger's rules: `frames.ACTIVITY`, in the order of GPUs and time.
+
+    Args:
+        reader: the warehouse.
+        window: the time.
+        rules: when a GPU counts as active.
+        report: receives how many days of samples were read, and how many there are.
+    """
     since_us, until_us = (round(at.timestamp() * 1e6) for at in (window.since, window.until))
-    rows = _rows_by_day(reader, window)
+    rows = _rows_by_day(reader, window, report)
     days = list(activity_intervals(rows, _idle(rules), since_us=since_us, until_us=until_us))
     if not days:
         return frames.empty(frames.ACTIVITY)
@@ -142,9 +154,13 @@ def _days(reader: Reader | Writer, window: Window) -> Iterator[pl.DataFrame]:
         yield with_hours(samples, hours.with_columns(pl.lit(1.0).alias(HOURLY)), by=GPU)
 
 
-def _rows_by_day(reader: Reader | Writer, window: Window) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def _rows_by_day(
+    reader: Reader | Writer, window: Window, report: ReportDays = lambda _done, _all: None
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Samples and roll-ups of each day that may overlap the window, the last day first; whole hours."""
-    for day in reader.query("gpu_sample_days", cluster=window.cluster)["day"]:
+    days = reader.query("gpu_sample_days", cluster=window.cluster)["day"]
+    for number, day in enumerate(days):
+        report(number, len(days))
         span = read_of_day(day, window)
         if span is not None:
             low, high = span

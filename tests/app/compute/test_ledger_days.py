@@ -41,6 +41,20 @@ def computed(writer: Writer, *, now: datetime, full: bool = False, settings: Con
     return [each for each in said if "days changed" in each]
 
 
+def test_compute_reports_a_share_that_grows_with_each_stage(tmp_path: Path) -> None:
+    reported: list[tuple[str, int, int]] = []
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        ingest(writer, *tiny(60).write(tmp_path))
+        computing.compute(writer, Config(), now=NOW, progress=lambda *each: reported.append(each))
+    shares = [done / total for _, done, total in reported]
+    assert shares == sorted(shares)
+    assert len(set(shares)) >= 8
+    assert max(shares) < 1
+    texts = [what for what, _, _ in reported]
+    assert any("results, window 1 of " in what for what in texts)
+    assert any("ledger, day 1 of " in what for what in texts)
+
+
 def ledger(root: Path) -> pl.DataFrame:
     with open_reader(root) as reader:
         found = reader.table("gpu_time")
