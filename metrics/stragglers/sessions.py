@@ -93,42 +93,51 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
 
 
 def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
-    """Nodes with slow ranks, how many there are in all, and how slow the slowest of them is; without a block."""
+    """Nodes with slow ranks, how many there are in all, and how slow the slowest of them is; without blocks."""
     slow = pl.col("slow").fill_null(value=False)
-    by_node = ranks.group_by(*_SESSION, "node").agg(
-        ranks=pl.len(),
-        slow_ranks=slow.sum(),
-        first=pl.col("rank").min(),
-        last=pl.col("rank").max(),
-        staged=pl.col("stage").is_not_null().any(),
-        slow_ratio=pl.col("ratio").filter(slow).max(),
-        tested=pl.col("p_value").is_not_null().any(),
-        detectable=pl.col("detectable").median(),
+    by_node = (
+        ranks.with_columns(slow=slow)
+        .sort(*_SESSION, "rank", "node")
+        .with_columns(in_block=_in_block())
+        .group_by(*_SESSION, "node")
+        .agg(
+            slow=pl.col("slow").any(),
+            whole=pl.col("slow").all(),
+            in_block=pl.col("in_block").filter("slow").all(),
+            slow_ratio=pl.col("ratio").filter("slow").max(),
+            tested=pl.col("p_value").is_not_null().any(),
+            detectable=pl.col("detectable").median(),
+        )
     )
-    by_node = by_node.sort(*_SESSION, "first", "node").with_columns(in_block=_block())
-    suspect = (pl.col("slow_ranks") > 0) & ~pl.col("in_block")
-    return by_node.group_by(_SESSION).agg(
-        nodes=pl.col("node").filter(suspect).unique().sort(),
-        all_nodes=pl.col("node").n_unique(),
-        slow_ratio=pl.col("slow_ratio").filter(suspect).max(),
-        tested=pl.col("tested").any(),
-        detectable=pl.col("detectable").median(),
-        block=pl.col("in_block").any(),
+    runs = pl.col("run_id").filter("whole").n_unique().over("cluster", "node")
+    in_block = pl.col("slow") & pl.col("in_block") & ~(pl.col("whole") & (runs > 1))
+    suspect = pl.col("slow") & ~in_block
+    return (
+        by_node.with_columns(suspect=suspect, in_block=in_block)
+        .group_by(_SESSION)
+        .agg(
+            nodes=pl.col("node").filter("suspect").unique().sort(),
+            all_nodes=pl.col("node").n_unique(),
+            slow_ratio=pl.col("slow_ratio").filter("suspect").max(),
+            tested=pl.col("tested").any(),
+            detectable=pl.col("detectable").median(),
+            block=pl.col("in_block").any(),
+        )
     )
 
 
-def _block() -> pl.Expr:
-    """Whether a node is one of several in a row whose ranks are all slow, as many as a stage has; rows by first rank.
+def _in_block() -> pl.Expr:
+    """Whether a slow rank is one of several in a row, as many as a pipeline stage would have; rows sorted by rank.
 
-    A pipeline stage that the lines do not name looks like that, and so does a warm rack.
+    A stage with more work that the lines do not name looks like that, and so does a slow node or rack. One run cannot
+    tell; that the whole node is slow in another run, too, does.
     """
-    whole = pl.col("ranks") == pl.col("slow_ranks")
-    in_a_row = [*_SESSION, (whole != whole.shift(1)).fill_null(value=True).cum_sum().over(_SESSION)]
-    n, first = pl.col("ranks").sum().over(in_a_row), pl.col("first").min().over(in_a_row)
-    without_gap = pl.col("last").max().over(in_a_row) - first + 1 == n
-    aligned = (pl.col("ranks").sum().over(_SESSION) % n == 0) & (first % n == 0)
-    unnamed = ~pl.col("staged").any().over(_SESSION)
-    return whole & (pl.len().over(in_a_row) > 1) & without_gap & aligned & unnamed
+    in_a_row = [*_SESSION, pl.col("slow").rle_id().over(_SESSION)]
+    n, first = pl.len().over(in_a_row), pl.col("rank").min().over(in_a_row)
+    without_gap = pl.col("rank").max().over(in_a_row) - first + 1 == n
+    aligned = (pl.len().over(_SESSION) % n == 0) & (first % n == 0)
+    unnamed = pl.col("stage").is_null().all().over(_SESSION)
+    return pl.col("slow") & (n > 1) & without_gap & aligned & unnamed
 
 
 def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
@@ -164,7 +173,7 @@ def _reason(n_slow: pl.Expr) -> pl.Expr:
         .when(pl.col("cause") == "none")
         .then(pl.lit("no rank computes longer than its peers by what matters"))
         .when((n_slow == 0) & pl.col("block"))
-        .then(pl.lit("all ranks of neighbouring nodes are slow: a pipeline stage that is not recorded, or their rack"))
+        .then(pl.lit("slow ranks are a block in a row: a pipeline stage that is not recorded, or their nodes"))
         .when(~pl.col("tested"))
         .then(pl.lit("too few intervals, ranks or nodes to compare"))
         .when((pl.col("cause") == "job_shape") & (n_slow > 0))
