@@ -109,8 +109,10 @@ def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
             detectable=pl.col("detectable").median(),
         )
     )
-    runs = pl.col("run_id").filter("whole").n_unique().over("cluster", "node")
-    in_block = pl.col("slow") & pl.col("in_block") & ~(pl.col("whole") & (runs > 1))
+    of_node, runs = ["cluster", "node"], pl.col("run_id")
+    whole = runs.filter("whole").n_unique().over(of_node)
+    often = pl.col("whole") & (whole > 1) & (whole >= MAJORITY * runs.n_unique().over(of_node))
+    in_block = pl.col("slow") & pl.col("in_block") & ~often
     suspect = pl.col("slow") & ~in_block
     return (
         by_node.with_columns(suspect=suspect, in_block=in_block)
@@ -130,7 +132,7 @@ def _in_block() -> pl.Expr:
     """Whether a slow rank is one of several in a row, as many as a pipeline stage would have; rows sorted by rank.
 
     A stage with more work that the lines do not name looks like that, and so does a slow node or rack. One run cannot
-    tell; that the whole node is slow in another run, too, does.
+    tell; that the whole node is slow in most of its runs does.
     """
     in_a_row = [*_SESSION, pl.col("slow").rle_id().over(_SESSION)]
     n, first = pl.len().over(in_a_row), pl.col("rank").min().over(in_a_row)

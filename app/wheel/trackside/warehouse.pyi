@@ -596,3 +596,25 @@ class Warehouse:
         Raises:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
+
+    def stalls(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["stall"] | None = None,
+        run: str | None = None,
+    ) -> pl.DataFrame:
+        """When a run made no step, why, and which rank was last.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+            run: only this run: a run id, a job id or a run's name.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """

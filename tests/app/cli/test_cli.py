@@ -57,6 +57,7 @@ NOT_BY_ACCOUNTING = {
     "scaling": "No run",
     "stragglers": "No rank times",
     "anomalies": "No telemetry of GPUs",
+    "stalls": "No step was late",
     "utilisation": "No telemetry of GPUs",
     "filesystems": "No telemetry of nodes",
     "network": "No telemetry of nodes",

@@ -140,3 +140,13 @@ def test_sessions_in_parts_are_judged_as_one() -> None:
     parts = rows.partition_by("session")
     assert session_stragglers_in_parts(parts).equals(session_stragglers(rows))
     assert session_stragglers_in_parts([]).is_empty()
+
+
+def test_a_node_that_is_slow_as_a_whole_in_most_of_its_runs_is_named() -> None:
+    rows = Fleet(nodes=16).rows()
+    hot = pl.col("node") == "node-15"
+    slow = rows.with_columns(compute_s=pl.when(hot).then(pl.col("compute_s") * 1.2).otherwise("compute_s"))
+    again = [slow.with_columns(session=pl.lit(name), run_id=pl.lit(name)) for name in ("a", "b")]
+    assert session_stragglers(pl.concat(again))["nodes"].to_list() == [["node-15"], ["node-15"]]
+    healthy = [rows.with_columns(session=pl.lit(name), run_id=pl.lit(name)) for name in ("d", "e", "f")]
+    assert session_stragglers(pl.concat([*again, *healthy]))["nodes"].explode().drop_nulls().is_empty()

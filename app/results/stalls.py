@@ -1,0 +1,54 @@
+"""Stalls of a window: steps that were late by many times the usual, with what explains them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from metrics import frames
+from metrics.stragglers.stalls import RANK_LINES, stalls
+
+if TYPE_CHECKING:
+    from app.window import Source, Window
+    from metrics.runs.steps import Rules
+
+LONGEST_LINE: Final = timedelta(days=1)
+"""A line of rank times that began earlier before a stall is not looked for."""
+
+MOST: Final = 200
+"""Stalls whose ranks are read; of more, those that lasted longest."""
+
+
+def stall_rows(source: Source, window: Window, rules: Rules, run: str | None = None) -> pl.DataFrame:
+    """`metrics.stragglers.stalls.STALLS` of steps that began in the window: of all runs, or of the run or job named."""
+    gaps = source.query(
+        "step_gaps",
+        cluster=window.cluster,
+        since=window.since,
+        until=window.until,
+        run=run,
+        times=rules.hang_steps,
+        least_s=rules.hang_min_s,
+    )
+    events = frames.conform(source.query("run_events", cluster=window.cluster), frames.RUN_EVENTS)
+    return stalls(gaps, events, _lines(source, window.cluster, gaps))
+
+
+def _lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Times of ranks whose lines span a stall; each line once."""
+    longest = gaps.sort(pl.col("resumed_at") - pl.col("began_at"), descending=True, maintain_order=True).head(MOST)
+    during = [
+        source.query(
+            "rank_lines_during",
+            cluster=cluster,
+            run=gap["run_id"],
+            since=gap["began_at"] - LONGEST_LINE,
+            until=gap["resumed_at"],
+            began=gap["began_at"],
+        )
+        for gap in longest.iter_rows(named=True)
+    ]
+    lines = [frames.conform(each, RANK_LINES) for each in during]
+    return pl.concat([frames.empty(RANK_LINES), *lines]).unique(maintain_order=True)

@@ -1,0 +1,71 @@
+"""`show stalls` from a run log and rank times alone: each stall with its kind, and the rank that was last."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.command import trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGIN = 1_790_812_800.0
+STEP_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 200 steps: 600 s at step 50 behind rank 5, 400 s of data at step 100, a restart at step 150."""
+    folder = tmp_path_factory.mktemp("stalls")
+    run = {"type": "run", "v": 1, "t": BEGIN, "run_id": "r", "n_gpus": 16, "job_id": "7", "scheduler": "slurm"}
+    lines: list[dict[str, Any]] = [run]
+    now = BEGIN + 5
+    begins = {}
+    for step in range(200):
+        begins[step] = now
+        lines.append({"type": "step", "step": step, "t": now, "duration_s": STEP_S - 1})
+        now += STEP_S + {50: 600, 100: 400, 150: 900}.get(step, 0)
+        if step == 100:
+            lines.append({"type": "event", "kind": "data", "begin": now - 395, "end": now - 2})
+        if step == 150:
+            lines.append({**run, "t": now - 20, "restart_count": 1})
+    (folder / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ranks = [
+        {"type": "rank_steps", "t": begins[0], "end": begins[99] + 9, "run_id": "r", "job_id": "7", "rank": rank,
+         "node": f"n{rank // 2}", "step": 0, "steps": 100, "compute_s": 900.0, "wait_s": 20.0 if rank == 5 else 620.0}
+        for rank in range(8)
+    ]  # fmt: skip
+    (folder / "ranks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ranks))
+    for source, name in (("runlog", "run.jsonl"), ("ranks", "ranks.jsonl")):
+        done = trackside("ingest", source, str(folder / name), "--warehouse", str(folder / "w"))
+        assert done.returncode == 0, done.stderr
+    return folder / "w"
+
+
+def shown(warehouse: Path, *arguments: str) -> str:
+    done = trackside("show", "stalls", "--warehouse", str(warehouse), *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_each_stall_has_its_kind_and_a_restart_is_none(warehouse: Path) -> None:
+    rows = json.loads(shown(warehouse, "--format", "json"))
+    assert [(row["step"], row["kind"], row["last_rank"], row["last_node"]) for row in rows] == [
+        (50, "collective", 5, "n2"),
+        (100, "data", None, None),
+    ]
+    assert rows[0]["seconds"] == pytest.approx(600)
+    assert rows[0]["lost_gpu_s"] == pytest.approx(16 * 600)
+
+
+def test_the_headline_counts_and_prices_them(warehouse: Path) -> None:
+    first = shown(warehouse).splitlines()[0]
+    assert first.startswith("2 stalls (1 collective, 1 data)")
+    assert "4.44 GPU-h" in first
+
+
+def test_of_another_run_there_are_none(warehouse: Path) -> None:
+    assert "No step was late" in shown(warehouse, "--run", "nobody")
