@@ -228,7 +228,7 @@ def test_every_format_and_without_telemetry(warehouse: Path) -> None:
     assert any("gpu_busy_hours" in query for query in explained["sql"])
 
 
-def test_telemetry_confirms_a_node_that_slow_ranks_are_suspected_on(warehouse: Path, reader: Reader) -> None:
+def test_telemetry_confirms_a_node_with_slow_ranks(warehouse: Path, reader: Reader) -> None:
     answer = QUESTIONS["stragglers"](reader, WINDOW, Question())
     (row,) = answer.rows.to_dicts()
     assert (row["cause"], row["nodes"], row["confirmed"], row["confirmed_by"]) == ("node", "n1", False, "telemetry")

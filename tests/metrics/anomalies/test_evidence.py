@@ -49,7 +49,7 @@ def test_events_count_from_an_hour_before_to_the_end(hours: float, *, confirms: 
 
 
 @pytest.mark.parametrize(("peers", "confirms"), [(0, True), (2, True), (3, False), (8, False)])
-def test_what_more_than_a_quarter_of_the_peers_have_confirms_nothing(peers: int, *, confirms: bool) -> None:
+def test_what_more_than_a_quarter_of_peers_have_is_no_evidence(peers: int, *, confirms: bool) -> None:
     assert bool(shown(event("n0", 2), *(event(f"n{n}", 3) for n in range(1, 1 + peers)))) == confirms
 
 
