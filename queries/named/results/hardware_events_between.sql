@@ -3,5 +3,8 @@ SELECT node, ts, gpu, kind, code, device
 FROM health_events
 WHERE cluster = $cluster AND ts >= $since AND ts < $until AND severity IN ('critical', 'warning')
     AND (kind <> 'xid' OR class IS DISTINCT FROM 'APP')
-    AND kind IN ('throttle', 'thermal', 'ecc', 'row_remap', 'retired_pages', 'nvlink', 'pcie', 'ib', 'edac', 'gpu_health', 'xid')
+    AND (
+        kind IN ('throttle', 'ecc', 'row_remap', 'retired_pages', 'nvlink', 'pcie', 'ib', 'edac', 'gpu', 'gpu_health', 'xid')
+        OR (kind = 'condition' AND regexp_matches(code, '(?i)gpu|nvlink|nvswitch|xid|pcie|thermal|infiniband|hardware'))
+    )
 ORDER BY node, ts, kind, code, gpu;

@@ -35,6 +35,7 @@ def test_throttling_and_self_repair_never_explain_a_failure() -> None:
         ("ecc", "dbe"),
         ("row_remap", "failure"),
         ("nvlink", "fatal"),
+        ("gpu", "fallen_off_bus"),
         ("ib", "link_downed"),
         ("edac", "uncorrectable"),
         ("filesystem", "readonly"),
