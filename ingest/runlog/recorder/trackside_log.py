@@ -240,6 +240,11 @@ _IDS = (
 
 _CUT = "a line was cut; is the disk full?"
 
+_STEP_LINE = b'{"type":"step","step":%d,"t":%.6f,"duration_s":%.6f,"tokens":%s,"loss":%s}\n'
+_wall, _tick, _write = time.time, time.perf_counter, os.write  # noqa: TID251 - looked up once: each step needs them
+
+_WHOLE_LINE = _STEP_LINE.replace(b'"tokens":%s,"loss":%s', b'"tokens":%d,"loss":%.9g')
+
 
 def rank_times(
     path: str | os.PathLike[str],
@@ -337,22 +342,7 @@ class Log:
         """
         plain = type(step) is int and (tokens is None or type(tokens) is int)
         if plain and type(begin) is float and type(duration_s) is float and 1.0 <= begin < 1e15 > duration_s >= 0.0:
-            at = f"{int(begin * 1e6 + 0.5)}"
-            number = f"{loss:.9g}" if type(loss) is float and loss - loss == 0.0 else _json(_number(loss))
-            try:
-                text = (
-                    f'{{"type":"step","step":{step},"t":{at[:-6]}.{at[-6:]},"duration_s":{duration_s:.6f},'
-                    f'"tokens":{"null" if tokens is None else tokens},"loss":{number}}}\n'
-                )
-                if self._fd < 0 or self._torn:
-                    self._append(text)
-                    return
-                data = text.encode()
-                self._torn = os.write(self._fd, data) != len(data)
-                if self._torn:
-                    self._warn(_CUT)
-            except Exception as error:  # noqa: BLE001 - more digits than Python writes, or a disk that is full
-                self._warn(error)
+            self._write_step(step, begin, duration_s, tokens, loss)
             return
         whole, began = _whole(step), _number(begin)
         if whole is None or began is None:
@@ -368,6 +358,23 @@ class Log:
                 "loss": _number(loss),
             }
         )
+
+    def _write_step(self, step: int, begin: float, duration_s: float, tokens: int | None, loss: object) -> None:
+        """Write the line of a step whose values but the loss are plain. It is on the path that costs most."""
+        try:
+            if tokens is not None and type(loss) is float and loss - loss == 0.0:
+                data = _WHOLE_LINE % (step, begin, duration_s, tokens, loss)
+            else:
+                count = b"null" if tokens is None else b"%d" % tokens
+                data = _STEP_LINE % (step, begin, duration_s, count, b"null" if loss is None else _json(loss))
+            if self._fd < 0 or self._torn:
+                self._append(data.decode())
+                return
+            self._torn = _write(self._fd, data) != len(data)
+            if self._torn:
+                self._warn(_CUT)
+        except Exception as error:  # noqa: BLE001 - more digits than Python writes, or a disk that is full
+            self._warn(error)
 
     def checkpoint(self, step: int) -> _Checkpoint:
         """Time a save that training waits for: `with log.checkpoint(17): save()`. It counts as safe at the end.
@@ -448,7 +455,7 @@ class Log:
             data = text.encode()
             if self._torn:
                 data = b"\n" + data
-            self._torn = os.write(self._fd, data) != len(data)
+            self._torn = _write(self._fd, data) != len(data)
             if self._torn:
                 self._warn(_CUT)
         except Exception as error:  # noqa: BLE001 - a disk that is full or gone must not stop training
@@ -576,16 +583,20 @@ class _Step:
         self.loss = loss
 
     def __enter__(self) -> _Step:
-        self._began = time.time()  # noqa: TID251 - the training node's clock
+        began = self._began = _wall()
         if self._log._took >= START_LOGGED_S:  # noqa: SLF001 - of this file
-            self._log._begin_step(self._number, self._began)  # noqa: SLF001 - of this file
-        self._clock = time.perf_counter()
+            self._log._begin_step(self._number, began)  # noqa: SLF001 - of this file
+        self._clock = _tick()
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         if kind is None:
-            took = self._log._took = time.perf_counter() - self._clock  # noqa: SLF001 - of this file
-            self._log.record_step(self._number, self._began, took, self.tokens, self.loss)
+            log, step, tokens = self._log, self._number, self.tokens
+            log._took = took = _tick() - self._clock  # noqa: SLF001 - of this file
+            if type(step) is int and (tokens is None or type(tokens) is int):
+                log._write_step(step, self._began, took, tokens, self.loss)  # noqa: SLF001 - of this file
+            else:
+                log.record_step(step, self._began, took, tokens, self.loss)
 
 
 class _Span:
@@ -807,9 +818,9 @@ def _second(value: object) -> float | None:
     return None if found is None else round(found, 6)
 
 
-def _json(number: float | None) -> str:
-    """A number as JSON."""
-    return "null" if number is None else json.dumps(number)
+def _json(value: object) -> bytes:
+    """A number as JSON, from whatever can be one."""
+    return json.dumps(_number(value)).encode()
 
 
 def _whole(value: object) -> int | None:

@@ -147,8 +147,8 @@ def test_begin_of_a_running_step_is_logged_unless_steps_are_fast(
     recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took: float, logged: bool
 ) -> None:
     now = [1_790_812_800.0]
-    monkeypatch.setattr(recorder.time, "time", lambda: now[0])
-    monkeypatch.setattr(recorder.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(recorder, "_wall", lambda: now[0])
+    monkeypatch.setattr(recorder, "_tick", lambda: now[0])
     path = tmp_path / "run.jsonl"
     log = recorder.start(path, run_id="r")
     with log.step(1):
