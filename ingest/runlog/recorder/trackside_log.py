@@ -359,7 +359,7 @@ class Log:
             }
         )
 
-    def _write_step(self, step: int, begin: float, duration_s: float, tokens: int | None, loss: object) -> None:
+    def _write_step(self, step: int, begin: float, duration_s: float, tokens: float | None, loss: object) -> None:
         """Write the line of a step whose values but the loss are plain. It is on the path that costs most."""
         try:
             if tokens is not None and type(loss) is float and loss - loss == 0.0:

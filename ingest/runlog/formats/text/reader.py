@@ -13,6 +13,7 @@ import polars as pl
 from ingest.errors import OptionError, UntimedError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
+from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.scan import US, Scan, scan
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import with_times
@@ -69,9 +70,7 @@ def _timeline(found: Scan, records: pl.DataFrame, request: LogRequest, name: str
     if begin is None and found.first_stamp is not None:
         first = found.first_stamp.with_columns(line=pl.lit(1, dtype=pl.Int64), clock=None, clock_fraction=None)
         timeline.now = with_times(first, request, name)["at"][0]
-    for part in records.iter_slices(SLICE):
-        for record in part.iter_rows(named=True):
-            timeline.take(record)
+    take_all(timeline, records, SLICE)
     timeline.finish()
     return timeline
 

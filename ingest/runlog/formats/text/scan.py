@@ -33,11 +33,16 @@ FEW: Final = 1_000
 
 US: Final = 1_000_000
 
+_NO_TEXT: Final = b"\x01"
+"""A byte that text does not have."""
+
 _LINES: Final = {"line": pl.Int64(), "text": pl.String()}
 _ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_STAMP: Final = r"(\d{4}-\d{2}-\d{2})[T _](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\s?(Z|[+-]\d{2}:?\d{2})?"
+_STAMP: Final = (
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T _]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
+)
 _CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
-_WRITER: Final = r"^\s*(\[[^\]\s]{1,40}\](?:<std\w{3}>)?|[\w.-]{1,80}):"
+_WRITER: Final = r"^\s*(\[[^\]\s]+\](?:<std[a-z]{3}>)?:|[A-Za-z0-9_.-]+:\s)"
 _ELAPSED: Final = r"^(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d)$"
 
 SCHEMA: Final[dict[str, pl.DataType]] = {
@@ -212,9 +217,20 @@ def _few(data: bytes, begins: Sequence[int], first: int) -> pl.DataFrame:
 
 
 def _split(data: bytes, first: int) -> pl.DataFrame:
-    texts = pl.Series([data.removesuffix(b"\n").decode()], dtype=pl.String).str.split("\n").explode()
+    texts = _texts(data.removesuffix(b"\n"))
     numbers = pl.int_range(first, first + len(texts), dtype=pl.Int64, eager=True)
     return _apart(pl.DataFrame({"line": numbers, "text": texts}, schema=_LINES))
+
+
+def _texts(data: bytes) -> pl.Series:
+    """The lines of a text: by the reader of CSV where it can do it, which takes a fifth of the time of a split."""
+    count = data.count(b"\n") + 1
+    if count > 1 and _NO_TEXT not in data:
+        options = {"has_header": False, "quote_char": None, "truncate_ragged_lines": True}
+        table = pl.read_csv(data, separator=_NO_TEXT.decode(), schema={"text": pl.String}, **options)  # type: ignore[arg-type]
+        if table.height == count:
+            return table["text"].fill_null("")
+    return pl.Series([data.decode()], dtype=pl.String).str.split("\n").explode()
 
 
 def _apart(lines: pl.DataFrame) -> pl.DataFrame:
@@ -231,8 +247,8 @@ def _first_stamp(lines: pl.DataFrame) -> pl.DataFrame | None:
     return stamps.head(1) if stamps.height else None
 
 
-def _stamp(column: str) -> pl.Expr:
-    groups = pl.col(column).str.extract_groups(_STAMP).struct
+def _stamp(column: str, anchor: str = "") -> pl.Expr:
+    groups = pl.col(column).str.extract_groups(anchor + _STAMP).struct
     return groups.rename_fields(["date", "time", "fraction", "offset"]).alias("stamp")
 
 
@@ -240,10 +256,9 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame) -> pl.DataFrame:
     """Lines of one kind as records."""
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
     values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
-    clock = pl.col("text").str.extract_groups(_CLOCK).struct.rename_fields(["clock", "clock_fraction"])
     return (
-        lines.with_columns(_stamp("text"), clock.alias("clock"), writer=pl.col("text").str.extract(_WRITER))
-        .unnest("stamp")
+        _stamped(lines)
+        .with_columns(_clock(), writer=pl.col("text").str.extract(_WRITER))
         .unnest("clock")
         .with_columns(
             kind=pl.lit(number, dtype=pl.Int16),
@@ -252,6 +267,18 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame) -> pl.DataFrame:
         )
         .select(pl.col(name).cast(kind_) for name, kind_ in SCHEMA.items())
     )
+
+
+def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with their stamps; a stamp with which a line begins is read in half the time."""
+    anchored = lines.with_columns(_stamp("text", "^")).unnest("stamp")
+    if not anchored["date"].has_nulls():
+        return anchored
+    return lines.with_columns(_stamp("text")).unnest("stamp")
+
+
+def _clock() -> pl.Expr:
+    return pl.col("text").str.extract_groups(_CLOCK).struct.rename_fields(["clock", "clock_fraction"]).alias("clock")
 
 
 def _nothing() -> pl.Expr:

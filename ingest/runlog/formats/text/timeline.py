@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import polars as pl
+
     from ingest.runlog.text_format import LineKind, TextFormat
 
 US: Final = 1_000_000
@@ -65,6 +67,8 @@ class Session:
         previous: the step that the next line's steps follow; None: unknown.
         cursor: when the last step ended.
         of_writer: the last step that each writer reported.
+        untimed: saves that ended at an unknown time.
+        held_until: the latest end of an event.
     """
 
     line: int
@@ -78,6 +82,8 @@ class Session:
     facts: dict[str, Any] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    untimed: list[Event] = field(default_factory=list)
+    held_until: int = 0
     bar: Mapping[str, Any] | None = None
     bar_total: float | None = None
     bar_began: int | None = None
@@ -99,6 +105,12 @@ class Steps:
     tokens: list[float | None] = field(default_factory=list)
     loss: list[float | None] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
+
+    def extend(self, session: int, steps: pl.DataFrame) -> None:
+        """Add steps of a session: the other columns."""
+        self.session += [session] * steps.height
+        for name in ("step", "begin", "length", "tokens", "loss", "line"):
+            getattr(self, name).extend(steps[name].to_list())
 
 
 @dataclass
@@ -225,6 +237,9 @@ class Timeline:
         event.is_timed = event.is_timed and at is not None
         if not event.ended:
             event.end, event.ended = at, True
+            session.held_until = max(session.held_until, at or 0)
+            if event.kind == SAVE and not event.is_timed and at is None:
+                session.untimed.append(event)
         if kind.durable and kind.event == SAVE and event.durable is None:
             event.durable = at
         if kind.event == LOAD and not session.trained:
@@ -268,6 +283,12 @@ class Timeline:
                 return
             session = self._new(record)
         self._add(record, session, step)
+        self.pass_on(record, session)
+
+    def pass_on(self, record: Mapping[str, Any], session: Session) -> None:
+        """The steps up to that of this record are in the columns."""
+        step = int(record["step"])
+        self.now = self.now if record["at"] is None else record["at"]
         session.last, session.previous = step, step
         session.last_key = _key(record)
         session.of_writer[record["writer"]] = step
@@ -388,12 +409,15 @@ class Timeline:
 
     def _resolve(self, session: Session, begin: int) -> None:
         """Saves without a time ended, and were safe, when the next step began, if that is a time of the log's own."""
-        for event in session.events:
-            untimed = event.kind == SAVE and not event.is_timed and event.ended and event.end is None
-            if untimed and event.begin is not None and begin > event.begin:
+        if not session.untimed:
+            return
+        for event in session.untimed:
+            if event.begin is not None and begin > event.begin:
                 event.end = event.durable = begin
+                session.held_until = max(session.held_until, begin)
+        session.untimed = [event for event in session.untimed if event.end is None]
 
-    def _numbers(self, session: Session) -> Mapping[str, Any]:
+    def facts_of(self, session: Session) -> Mapping[str, Any]:
         """The facts that tokens follow from; those of a session do not change once it trains."""
         if not session.numbers:
             recorded = {name: _whole(value) for name, value in session.facts.items() if name in _COUNTED}
@@ -404,7 +428,7 @@ class Timeline:
         """Tokens of one step over all GPUs, from what is known of them."""
         if record["tokens"] is not None:
             return float(record["tokens"])
-        facts = self._numbers(session)
+        facts = self.facts_of(session)
         samples = record["samples"] if record["samples"] is not None else facts.get("global_batch")
         if samples is None and record["samples_per_s"] is not None and length:
             samples = round(record["samples_per_s"] * length / US)

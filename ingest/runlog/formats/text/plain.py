@@ -1,0 +1,133 @@
+"""Lines of steps that follow each other plainly, taken together in a tenth of the time.
+
+The result is that of `Timeline.take` for each.
+
+Plain are lines of one kind and one writer that have a time and a duration, each of a later step than the one before,
+with nothing else of the format between them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from ingest.runlog.formats.text.timeline import MOST_STEPS, US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ingest.runlog.formats.text.timeline import Session, Timeline
+
+FEWEST: Final = 32
+"""Lines that are taken one by one where fewer follow each other."""
+
+
+def take_all(timeline: Timeline, records: pl.DataFrame, piece: int) -> None:
+    """Read records in the order of time, `piece` at a time."""
+    for part in records.iter_slices(piece):
+        for stretch, is_plain in _stretches(part, _is_step(timeline)):
+            if is_plain:
+                timeline.take(stretch.row(0, named=True))
+                rest = stretch[1:]
+                if _take_plain(timeline, rest):
+                    continue
+                stretch = rest  # noqa: PLW2901 - the first line is taken
+            for record in stretch.iter_rows(named=True):
+                timeline.take(record)
+
+
+def _is_step(timeline: Timeline) -> pl.Expr:
+    steps = [number for number, line in enumerate(timeline.form.lines) if line.kind == "step"]
+    return pl.col("kind").is_in(steps)
+
+
+def _stretches(records: pl.DataFrame, is_step: pl.Expr) -> Iterator[tuple[pl.DataFrame, bool]]:
+    """Parts of the records, and whether a part is plain."""
+    length = pl.coalesce("duration_s", "duration_ms")
+    whole = is_step & pl.col("at").is_not_null() & pl.col("step").is_finite() & length.is_finite() & (length >= 0)
+    goes_on = whole & whole.shift(1) & (pl.col("step") > pl.col("step").shift(1))
+    same = pl.col("kind").eq(pl.col("kind").shift(1)) & pl.col("writer").eq_missing(pl.col("writer").shift(1))
+    follows = (goes_on & same).fill_null(value=False)
+    numbered = records.select(stretch=(~follows).cum_sum()).to_series().rle().struct.unnest()
+    begin = since = 0
+    for size in numbered["len"]:
+        if size >= FEWEST:
+            if begin > since:
+                yield records[since:begin], False
+            yield records[begin : begin + size], True
+            since = begin + size
+        begin += size
+    if begin > since:
+        yield records[since:begin], False
+
+
+def _take_plain(timeline: Timeline, records: pl.DataFrame) -> bool:
+    """Take lines behind a step of their session; False where something of that session is open."""
+    session = timeline.sessions[-1] if timeline.sessions else None
+    first = records["step"][0]
+    if session is None or session.last is None or session.previous != session.last or session.last >= first:
+        return False
+    cursor = session.cursor
+    if cursor is None or session.untimed or session.held_until > cursor:
+        return False
+    steps = records["step"].cast(pl.Int64)
+    counts = steps - steps.shift(1).fill_null(session.last)
+    counts = counts.set(counts > MOST_STEPS, 1)
+    lengths = records.select(_length=pl.coalesce(pl.col("duration_s") * US, pl.col("duration_ms") * 1_000)).to_series()
+    begins, session.cursor = _begins(records, lengths.to_list(), counts.to_list(), cursor)
+    _add(
+        timeline, session, records.with_columns(steps, lengths, _count=counts, _begin=pl.Series(begins, dtype=pl.Int64))
+    )
+    timeline.pass_on(records.row(-1, named=True), session)
+    return True
+
+
+def _begins(records: pl.DataFrame, lengths: list[float], counts: list[int], cursor: int) -> tuple[list[int], int]:
+    """When the first step of each line began, and the last one ended: as `Timeline` has it without events between."""
+    begins = []
+    stamps = zip(records["at"].to_list(), records["unit"].to_list(), lengths, counts, strict=True)
+    for end, unit, length, count in stamps:
+        took = round(count * length)
+        first = end - took
+        if first < cursor <= first + unit + length / 20:
+            first, cursor = cursor, cursor + took
+        else:
+            cursor = end
+        begins.append(first)
+    return begins, cursor
+
+
+def _add(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None:
+    """Add the steps that lines stand for: `step`, `_count`, `_length` and `_begin` of the first of each."""
+    batch = lines["samples"].drop_nulls()
+    if batch.len():
+        session.facts.setdefault("global_batch", str(batch[0]))
+    count, number = pl.col("_count"), pl.col("_number")
+    several = lines.with_columns(tokens=_tokens(timeline.facts_of(session)))
+    if (lines["_count"] > 1).any():
+        several = several.with_columns(_number=pl.int_ranges(0, count)).explode("_number")
+    else:
+        several = several.with_columns(_number=pl.lit(0, dtype=pl.Int64))
+    made = several.select(
+        step=pl.col("step") - count + 1 + number,
+        begin=pl.col("_begin") + (number * pl.col("_length")).round(mode="half_to_even").cast(pl.Int64),
+        length="_length",
+        tokens="tokens",
+        loss=pl.when(number == count - 1).then("loss"),
+        line="line",
+    )
+    timeline.counts["averaged"] += int(lines.filter(count > 1)["_count"].sum())
+    session.began = min([*([] if session.began is None else [session.began]), *made["begin"].bottom_k(1)])
+    timeline.steps.extend(len(timeline.sessions) - 1, made)
+
+
+def _tokens(facts: Mapping[str, Any]) -> pl.Expr:
+    """Tokens of one step over all GPUs, from what is known of them: as `Timeline` has them of one line."""
+    length = pl.when(pl.col("_length") > 0).then(pl.col("_length") / US)
+    measured = (pl.col("samples_per_s") * length).round(mode="half_to_even")
+    samples = pl.coalesce("samples", pl.lit(facts.get("global_batch"), dtype=pl.Float64), measured)
+    by_samples = samples * facts["seq_len"] if facts.get("seq_len") else pl.lit(None, dtype=pl.Float64)
+    took = pl.col("_length") / US
+    a_gpu = pl.col("tokens_per_s_per_gpu") * (facts.get("n_gpus") or None) * took
+    return pl.coalesce("tokens", by_samples, pl.col("tokens_per_s") * took, a_gpu)
