@@ -41,7 +41,7 @@ REASONS: Final = {
     **dict.fromkeys(("verify", "show", "status"), _START),
     "ingest": "Known rows are looked up among all rows.",
     "run log": "Each line is validated as a Python object.",
-    "stdout of": "Python places each step among sessions, ranks and events; then it is validated.",
+    "stdout of": "The bare read keeps no line numbers, prefixes, sessions or events, and validates and stores nothing.",
     "memory": "Frames of all attempts, of their nodes and of their runs are held at the same time.",
 }
 """Why a goal is missed, by how the row's name begins, or by what it measures."""

@@ -139,8 +139,8 @@ def test_both_logs_have_the_loops_steps(logged: Logged) -> None:
         assert own["step"].to_list() == steps[: own.height]
         assert len(steps) - own.height <= (UNWRITTEN if number < 2 else 0)
         for row, line in zip(own.iter_rows(named=True), knew, strict=False):
-            assert row["ts"].timestamp() == pytest.approx(line["begin"], abs=0.1)
-            assert row["duration_s"] == pytest.approx(line["end"] - line["begin"], abs=0.05)
+            assert row["ts"].timestamp() == pytest.approx(line["begin"], abs=0.3)
+            assert row["duration_s"] == pytest.approx(line["end"] - line["begin"], abs=0.2)
 
 
 def test_both_give_one_run_of_the_same_attempts(logged: Logged) -> None:
@@ -181,7 +181,7 @@ def test_restart_times_are_the_loops_in_both(logged: Logged) -> None:
             first = logged.process(number + 1)[0]
             before = steps.filter(pl.col("ts").dt.epoch("us") < (first["begin"] - 0.1) * 1e6).row(-1, named=True)
             t0 = before["ts"].timestamp() + before["duration_s"]
-            assert row["time_to_first_step_s"] == pytest.approx(first["end"] - t0, abs=0.3)
+            assert row["time_to_first_step_s"] == pytest.approx(first["end"] - t0, abs=0.5)
 
 
 def test_mfu_is_the_same_by_both_and_the_loops_own(logged: Logged) -> None:

@@ -43,8 +43,8 @@ def loaded(folder: Path, run_id: str) -> tuple[pl.DataFrame, int]:
         return reader.table("steps").sort("ts"), page["steps"]["lost"]
 
 
-def assert_loaded(folder: Path, run_id: str, truth: Truth, *, duration_s: float, every: int = 1) -> None:
-    """Ends and durations are those that the loops knew; what was run twice is lost once."""
+def assert_loaded(folder: Path, run_id: str, truth: Truth, *, every: int = 1) -> None:
+    """Ends are those that the loops knew, and durations where each step is logged; what was run twice is lost once."""
     steps, n_lost = loaded(folder, run_id)
     first, second = truth
     resumed = second[0]["step"]
@@ -55,8 +55,9 @@ def assert_loaded(folder: Path, run_id: str, truth: Truth, *, duration_s: float,
     assert n_lost == written - resumed
     for row, line in zip(steps.iter_rows(named=True), knew, strict=True):
         if line["step"] % every == 0:
-            assert row["ts"].timestamp() + row["duration_s"] == pytest.approx(line["end"], abs=0.2)
-            assert row["duration_s"] == pytest.approx(line["duration_s"], abs=duration_s)
+            assert row["ts"].timestamp() + row["duration_s"] == pytest.approx(line["end"], abs=2)
+            assert row["duration_s"] <= line["duration_s"] + 1e-6
+            assert every > 1 or row["duration_s"] == pytest.approx(line["duration_s"])
 
 
 def test_wandb_of_today(tmp_path: Path) -> None:
@@ -65,9 +66,9 @@ def test_wandb_of_today(tmp_path: Path) -> None:
         folder = out / f"offline-run-20261123_070000-{name}"
         folder.mkdir()
         (out / f"{name}.wandb").rename(folder / "run-tiny1.wandb")
-    assert_loaded(out, "tiny1", truth, duration_s=1e-6)
+    assert_loaded(out, "tiny1", truth)
 
 
 def test_tensorboard_of_today(tmp_path: Path) -> None:
     truth, out = written_by(DATA / "tensorboard" / "make.py", tmp_path / "out", "tensorboard")
-    assert_loaded(out, "tiny", truth, duration_s=0.01, every=2)
+    assert_loaded(out, "tiny", truth, every=2)
