@@ -57,7 +57,7 @@ def assert_loaded(folder: Path, run_id: str, truth: Truth, *, every: int = 1) ->
         if line["step"] % every == 0:
             assert row["ts"].timestamp() + row["duration_s"] == pytest.approx(line["end"], abs=2)
             assert row["duration_s"] <= line["duration_s"] + 1e-6
-            assert every > 1 or row["duration_s"] == pytest.approx(line["duration_s"])
+            assert every > 1 or row["duration_s"] == pytest.approx(line["duration_s"], abs=1e-6)
 
 
 def test_wandb_of_today(tmp_path: Path) -> None:
