@@ -60,3 +60,43 @@ def gpu_use(recorded: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
         ),
         GPU_USE,
     )
+
+
+def bounds(use: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+    """How much GPUs can have been busy at most: `by`, `busy_most_s`, `bounded_s`, and their share `busy_most`.
+
+    Args:
+        use: rows with the columns of `by`, `busy_most_s` and `bounded_s`.
+        by: columns that name a subject.
+    """
+    names = ("busy_most_s", "bounded_s")
+    sums = use.group_by(by).agg(pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()) for name in names)
+    share = pl.when(pl.col("bounded_s") > 0).then(pl.col("busy_most_s") / pl.col("bounded_s"))
+    return sums.with_columns(share.alias("busy_most"))
+
+
+def never_busy(use: pl.DataFrame, allocated: pl.DataFrame) -> pl.DataFrame:
+    """GPUs that summaries of jobstats show as never busy: one row, none where no summary has a mean.
+
+    Args:
+        use: `GPU_USE`.
+        allocated: `frames.ATTEMPT_KEY` and `allocated_s`, GPU-seconds within the window.
+
+    Returns:
+        `gpu_s`, GPU-seconds of GPUs that were never busy (at least), `high_gpu_s`, all without a kernel by the means
+        and without a record (at most), `allocated_gpu_s` of these attempts, `share` and `share_high` of it, `n`
+        (attempts with such a GPU), `n_attempts`, and shares of evidence, which is accounting alone.
+    """
+    mine = use.filter(pl.col("evidence") == JOBSTATS).join(allocated, on=_KEY)
+    whole = pl.col("allocated_s").sum()
+    row = mine.select(
+        gpu_s=pl.col("idle_s").sum(),
+        high_gpu_s=whole - pl.col("gpu_util_sum").sum(),
+        allocated_gpu_s=whole,
+        n=(pl.col("idle_s") > 0).sum(),
+        n_attempts=pl.len(),
+        evidence_accounting=pl.lit(1.0),
+        **dict.fromkeys(("evidence_log", "evidence_telemetry", "evidence_assumed"), pl.lit(0.0)),
+    ).filter(pl.col("n_attempts") > 0)
+    shares = {"share": "gpu_s", "share_high": "high_gpu_s"}
+    return row.with_columns((pl.col(name) / pl.col("allocated_gpu_s")).alias(share) for share, name in shares.items())

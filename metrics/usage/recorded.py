@@ -152,6 +152,25 @@ def by_jobstats(summaries: pl.DataFrame) -> pl.DataFrame:
     return _with_shares(table)
 
 
+def of_held(recorded: pl.DataFrame) -> pl.DataFrame:
+    """What attempts together used of what they held, by the better source of each: one row.
+
+    Args:
+        recorded: `RECORDED`.
+
+    Returns:
+        `n_attempts` of which the CPU time is recorded, `cpu_share` of the CPU time that they held, and the median of
+        their `memory_share`; null where nothing is recorded.
+    """
+    # jobstats comes first: it counts every process of a node
+    known = recorded.filter(pl.col("cpu_share").is_not_null()).sort(*_KEY, "source").unique(_KEY, keep="first")
+    return known.select(
+        n_attempts=pl.len(),
+        cpu_share=pl.col("cpu_s").sum() / _positive(pl.col("cpu_held_s").sum()),
+        memory_share=pl.col("memory_share").median(),
+    )
+
+
 def _with_shares(table: pl.DataFrame) -> pl.DataFrame:
     shares = {"cpu_share": ("cpu_s", "cpu_held_s"), "memory_share": ("used_bytes", "held_bytes")}
     shares |= {"node_memory_share": ("node_used_bytes", "node_held_bytes")}

@@ -9,11 +9,13 @@ import polars as pl
 from app.results.telemetry.gpu_activity import VERIFICATION, Activity, activity
 from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
 from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.recorded_use import by_accounting, notes, recorded_rows, sentence, together
 from app.show.registry import question
 from app.show.sentences import gpu_hours, percent
 from app.show.telemetry import hourly_notes, none_left
 from metrics import frames
 from metrics.telemetry.utilisation import MEANS, utilisation
+from metrics.usage.activity import TELEMETRY
 
 if TYPE_CHECKING:
     from app.config.settings import Rules
@@ -30,7 +32,8 @@ LITTLE: Final = 0.95
 @question(
     "utilisation",
     "what allocated GPUs did",
-    help="what allocated GPUs did: utilisation, tensor activity, idle GPU-hours, power, energy (needs telemetry)\n"
+    help="what allocated GPUs did: utilisation, tensor activity, idle GPU-hours, power, energy (by telemetry, and\n"
+    "where it has nothing by what accounting records)\n"
     "--by user, account, partition, run, attempt",
     by=("cluster", "user", "account", "partition", "run", "attempt"),
     position=13,
@@ -47,29 +50,36 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
     mine = pl.DataFrame(schema={name: named.schema[name] for name in key})
     if activity is not None:
         mine = _with_users(activity, named, key, by, window.cluster)
-    rows = utilisation(mine, held.filter(~pl.col(VERIFICATION)).select(*key, "allocated_s"), key)
+    seen = None if activity is None else activity.attempts
+    recorded, others = recorded_rows(source, window, held.filter(~pl.col(VERIFICATION)), seen, key)
+    rows = together(utilisation(mine, others.select(*key, "allocated_s"), key), recorded, key)
     rows = rows.filter((pl.col("allocated_s") > 0) | (pl.col("observed_s") > 0)).select(
         pl.lit(window.cluster).alias("cluster"),
         pl.lit("gpu_util").alias("metric"),
         pl.all(),
         (pl.col("energy_j") / 3.6e6).alias("energy_kwh"),
     )
-    observed = _total(rows, "observed_s") + _total(rows, "unattributed_s") > 0
+    observed = recorded.height or _total(rows, "observed_s") + _total(rows, "unattributed_s") > 0
+    sampled = rows.filter(pl.col("evidence") == TELEMETRY)
     return Answer(
         "What allocated GPUs did, the most idle time first",
         rows if observed else rows.clear(),
         _columns(rows, by),
-        headline=f"{_headline(rows)}{_most_idle(rows, by)}" if observed else "",
-        ranked=("allocated_s", "idle_s", "idle_share", "gpu_util", "tensor_active", "coverage", "user"),
+        headline=_sentences(_headline(sampled) + _most_idle(sampled, by), sentence(rows)) if observed else "",
+        ranked=(
+            *("allocated_s", "evidence", "idle_s", "idle_share", "gpu_util", "busy_most", "tensor_active", "coverage"),
+            "user",
+        ),
         metrics=("gpu_util", "tensor_active", "idle_gpus", "telemetry_coverage"),
-        queries=(*queries, "allocated_to_attempts"),
-        notes=_notes(source, window, rows, facts.rules, checks) if observed else (),
+        queries=(*queries, "allocated_to_attempts", "usage_of_attempts", "summaries_of_attempts"),
+        notes=(*_notes(source, window, sampled, facts.rules, checks), *notes(rows)) if observed else (),
         when_empty=_nothing(source, window),
         parameters={"dimension": by},
         worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED if by in {"run", "attempt"} else None,
         parts={
             "metric": "metric",
             "subject": "subject",
+            "evidence": "evidence",
             "value": "gpu_util",
             "numerator": "gpu_util_sum",
             "denominator": "gpu_util_s",
@@ -81,8 +91,14 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
             "observed_gpu_s": "observed_s",
             "allocated_gpu_s": "allocated_s",
             "unattributed_gpu_s": "unattributed_s",
+            "busy_at_most_gpu_s": "busy_most_s",
+            "busy_at_most_of_gpu_s": "bounded_s",
         },
     )
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(filter(None, texts))
 
 
 def _total(rows: pl.DataFrame, name: str) -> float:
@@ -167,14 +183,19 @@ def _columns(rows: pl.DataFrame, by: str) -> dict[str, tuple[str, str]]:
         if _total(rows, "power_s") or not half
         else {}
     )
+    recorded = by_accounting(rows)
+    evidence = {"evidence": ("evidence", "text")} if recorded.height else {}
+    bounds = {"busy_most": ("busy at most", "ratio")} if _total(recorded, "bounded_s") else {}
     return {
         "subject": ("job" if by == "attempt" else by, "text"),
+        **evidence,
         **(whose if by == "attempt" else {}),
         "allocated_s": ("allocated GPU-h", "gpu_h"),
         "coverage": ("seen", "ratio"),
         "idle_s": ("idle GPU-h", "gpu_h"),
         "idle_share": ("idle", "ratio"),
         **means,
+        **bounds,
         **power,
         **unclear,
     }

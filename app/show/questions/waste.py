@@ -8,6 +8,7 @@ import polars as pl
 
 from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.recorded_use import UNUSED, unused_rows, use_note
 from app.show.registry import question
 from app.show.sentences import bounded, counted, gpu_hours, percent, row_of
 from metrics.waste import waste as rules
@@ -24,6 +25,7 @@ TITLES_OF_KINDS: Final = {
     "failed_at_once": "failed at once, again and again",
     "short_of_limit": f"done in less than {rules.SHORT:.0%} of the time limit",
     "at_maximum": "of that: had requested the partition's maximum",
+    UNUSED: "GPUs never busy, by jobstats",
 }
 
 _EMPTY = "No attempt is known to have held GPUs in this window: is it within what `trackside status` covers?"
@@ -48,7 +50,8 @@ def waste(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
-    rows = waste_rows(flags).with_columns(
+    unused = unused_rows(source, window, flags)
+    rows = pl.concat([waste_rows(flags), unused]).with_columns(
         pl.lit("waste").alias("metric"), says=pl.col("kind").replace_strict(TITLES_OF_KINDS)
     )
     return Answer(
@@ -68,8 +71,15 @@ def _by_kind(flags: pl.DataFrame, source: Reader, window: Window) -> Answer:
         headline=_headline(rows),
         ranked=("gpu_s", "high_gpu_s", "share", "share_high", "n", "n_attempts"),
         metrics=("waste", "time_limit_used"),
-        queries=("attempt_spending", "attempt_activity"),
-        notes=(_OVERLAP, *_blind(rows), *_inactive(source, window, rows), *_limits(flags), *_unmeasured()),
+        queries=("attempt_spending", "attempt_activity", "usage_of_attempts", "summaries_of_attempts"),
+        notes=(
+            _OVERLAP,
+            *_blind(rows),
+            *_inactive(source, window, rows),
+            *([] if unused.is_empty() else [_BY_JOBSTATS]),
+            *_limits(flags),
+            use_note(source, window, flags) or _UNMEASURED,
+        ),
         parts=_PARTS | {"subject": "kind"},
         when_empty=_EMPTY,
     )
@@ -255,5 +265,9 @@ def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
     )
 
 
-def _unmeasured() -> tuple[str, ...]:
-    return ("Memory and CPUs requested and not used: cannot tell, accounting here has no usage of them.",)
+_UNMEASURED: Final = "Memory and CPUs requested and not used: cannot tell, accounting here has no usage of them."
+
+_BY_JOBSTATS: Final = (
+    "by jobstats: attempts that neither telemetry nor a log covers, by the summaries in AdminComment; shares are of "
+    "these attempts. At least: GPUs that were never busy; at most: all time without a kernel, by the mean of each GPU."
+)
