@@ -122,7 +122,7 @@ def test_headline_and_notes_name_the_evidence(case: tuple[Path, bool]) -> None:
     assert "evidence" in shown
 
 
-def test_waste_has_a_row_of_jobstats_for_what_nothing_observed(case: tuple[Path, bool]) -> None:
+def test_waste_has_a_row_of_jobstats_for_unobserved_attempts(case: tuple[Path, bool]) -> None:
     root, observed = case
     given = answer(root, "waste", "kind")
     row = given.rows.filter(kind="unused_by_jobstats").row(0, named=True)

@@ -57,7 +57,7 @@ def test_a_record_covers_no_more_than_was_allocated() -> None:
     assert (row["observed_s"], row["gpu_util_sum"]) == (200.0, 100.0)
 
 
-def test_never_busy_is_bounded_by_the_time_without_a_kernel() -> None:
+def test_never_busy_is_bounded_by_time_without_a_kernel() -> None:
     (row,) = never_busy(gpu_use(table(MEANS), allocated(200.0)), allocated(200.0)).to_dicts()
     assert (row["gpu_s"], row["high_gpu_s"], row["allocated_gpu_s"]) == pytest.approx((45.0, 110.0, 200.0))
     assert (row["share"], row["share_high"], row["n"], row["n_attempts"]) == pytest.approx((0.225, 0.55, 1, 1))
@@ -70,7 +70,7 @@ def test_bounds_add_up_and_are_unknown_without_any() -> None:
     assert (parts["a"]["busy_most"], parts["b"]["busy_most"], parts["b"]["bounded_s"]) == (0.25, None, None)
 
 
-def test_use_of_what_was_held_takes_one_source_of_each_attempt() -> None:
+def test_use_of_held_takes_one_source_of_each_attempt() -> None:
     rows = table(
         {"source": JOBSTATS, "cpu_s": 30.0, "cpu_held_s": 100.0, "cpu_share": 0.3, "memory_share": 0.5},
         {"source": SLURM, "cpu_s": 90.0, "cpu_held_s": 100.0, "cpu_share": 0.9, "memory_share": 0.9},
