@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 def recorded_use(source: Source, cluster: str) -> pl.DataFrame:
     """What each source records of attempts, a row per attempt and source: `metrics.usage.recorded.RECORDED`."""
-    steps = frames.conform(source.query("usage_of_attempts", cluster=cluster), recorded.STEPS)
+    steps = recorded.placed(source.query("usage_of_attempts", cluster=cluster))
     summaries = frames.conform(source.query("summaries_of_attempts", cluster=cluster), recorded.SUMMARIES)
     return pl.concat([recorded.by_slurm(steps), recorded.by_jobstats(summaries)])

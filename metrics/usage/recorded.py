@@ -82,6 +82,18 @@ SLURM: Final = "slurm"
 JOBSTATS: Final = "jobstats"
 
 
+def placed(steps: pl.DataFrame) -> pl.DataFrame:
+    """Steps with the one attempt that each belongs to, as `STEPS`: of attempts that meet in a second the later one.
+
+    Args:
+        steps: rows of `usage_of_attempts`: with `started_at` of the step and `held_from`, the start of the attempt.
+    """
+    step = ["cluster", "scheduler", "job_id", "step", "started_at"]
+    if steps.select(step).is_duplicated().any():
+        steps = steps.sort("held_from", "submitted_at").unique(step, keep="last", maintain_order=True)
+    return frames.conform(steps, STEPS)
+
+
 def by_slurm(steps: pl.DataFrame) -> pl.DataFrame:
     """What Slurm's records of steps say of attempts, as `RECORDED`.
 

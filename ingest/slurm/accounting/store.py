@@ -261,7 +261,9 @@ def write_step_usage(writer: Writer, usage: pl.DataFrame) -> None:
     """What Slurm recorded of steps, merged with what earlier loads have of them."""
     if usage.is_empty():
         return
-    existing = conform(writer.matching("step_usage", usage, keys=USAGE_KEY), STEP_USAGE)
+    span = {"since": usage["started_at"].min(), "until": usage["started_at"].max()}
+    existing = writer.query_with("existing_step_usage", {"incoming": usage.select(USAGE_KEY)}, once=True, **span)
+    existing = conform(existing, STEP_USAGE)
     merged = merge_usage(existing, usage)
     changed = merged.join(existing, on=merged.columns, how="anti", nulls_equal=True)
     writer.delete("step_usage", changed.join(existing, on=list(USAGE_KEY), how="semi").select(USAGE_KEY))

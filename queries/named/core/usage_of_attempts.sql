@@ -1,9 +1,11 @@
--- One row is what Slurm recorded of the use of a step (of the job itself where step is empty), with the attempt that it belongs to and what that held: the attempt of the same row of slurmdbd, or else the last one that had begun by the step's Start and not ended.
+-- One row is what Slurm recorded of the use of a step (of the job itself where step is empty), with the attempt that it belongs to and what that held: the attempt of the same row of slurmdbd, or else those that had begun by the step's Start and not ended (of several the last one counts).
 SELECT
     u.cluster,
     u.scheduler,
     u.job_id,
     a.submitted_at,
+    a.started_at AS held_from,
+    u.started_at,
     a.elapsed_s AS held_s,
     a.n_nodes AS held_nodes,
     a.n_cpus AS held_cpus,
@@ -27,7 +29,4 @@ JOIN stored.attempts AS a
         ELSE u.started_at >= a.started_at AND u.started_at <= COALESCE(a.ended_at, 'infinity')
     END
 WHERE u.cluster = $cluster
-QUALIFY ROW_NUMBER() OVER (
-    PARTITION BY u.scheduler, u.job_id, u.step, u.started_at ORDER BY a.started_at DESC, a.submitted_at DESC
-) = 1
 ORDER BY u.job_id, a.submitted_at, u.started_at, u.step;

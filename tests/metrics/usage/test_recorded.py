@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from metrics import frames
-from metrics.usage.recorded import JOBSTATS, RECORDED, SLURM, STEPS, SUMMARIES, by_jobstats, by_slurm
+from metrics.usage.recorded import JOBSTATS, RECORDED, SLURM, STEPS, SUMMARIES, by_jobstats, by_slurm, placed
 
 SUBMITTED = datetime(2026, 11, 1, tzinfo=UTC)
 KEY = {"cluster": "c", "scheduler": "slurm", "job_id": "7", "submitted_at": SUBMITTED}
@@ -105,6 +105,20 @@ def test_jobstats_adds_up_nodes_that_have_both_numbers() -> None:
     assert (row["worst_node"], row["node_memory_share"]) == ("n2", 0.9)
     assert (row["gpu_util_sum"], row["gpu_util_s"], row["n_gpus"], row["n_unused_gpus"]) == (180.0, 360.0, 4, 1)
     assert (row["gpu_held_s"], row["gpu_used_bytes"], row["gpu_memory_bytes"]) == (400.0, 5.0, 80.0)
+
+
+def test_a_step_belongs_to_one_attempt_the_later_of_two() -> None:
+    begun = SUBMITTED.replace(hour=2)
+    rows = [
+        {**KEY, **HELD, "step": "0", "started_at": begun, "held_from": SUBMITTED.replace(hour=hour), "cpu_s": 1.0,
+         "submitted_at": SUBMITTED.replace(minute=hour)}
+        for hour in (2, 1)
+    ]  # fmt: skip
+    other = {**rows[0], "step": "1", "held_from": None}
+    steps = placed(pl.DataFrame([*rows, other]))
+    later = SUBMITTED.replace(minute=2)
+    assert sorted(steps.select("step", "submitted_at").rows()) == [("0", later), ("1", later)]
+    assert steps.schema == pl.Schema(STEPS)
 
 
 # --- the plain twin --------------------------------------------------------------------------------------------------
