@@ -23,7 +23,12 @@ MOST: Final = 200
 
 def stall_rows(source: Source, window: Window, rules: Rules, run: str | None = None) -> pl.DataFrame:
     """`metrics.stragglers.stalls.STALLS` of steps that began in the window: of all runs, or of the run or job named."""
-    gaps = source.query(
+    return stalls_of(source, window, step_gaps(source, window, rules, run))
+
+
+def step_gaps(source: Source, window: Window, rules: Rules, run: str | None = None) -> pl.DataFrame:
+    """Steps that were late, as `metrics.stragglers.stalls.STEP_GAPS`."""
+    return source.query(
         "step_gaps",
         cluster=window.cluster,
         since=window.since,
@@ -32,6 +37,10 @@ def stall_rows(source: Source, window: Window, rules: Rules, run: str | None = N
         times=rules.hang_steps,
         least_s=rules.hang_min_s,
     )
+
+
+def stalls_of(source: Source, window: Window, gaps: pl.DataFrame) -> pl.DataFrame:
+    """What late steps waited for."""
     events = frames.conform(source.query("run_events", cluster=window.cluster), frames.RUN_EVENTS)
     return stalls(gaps, events, _lines(source, window.cluster, gaps))
 

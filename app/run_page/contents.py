@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -19,9 +19,11 @@ from app.results.usage import recorded_use
 from app.results.windows import ledger_sums
 from app.run_page.log_only import LogOnly, last_line, read
 from app.run_page.one_run import OneRun
+from app.run_page.slowness import slowness
 from app.window import Window
 from metrics import frames
 from metrics.mfu.flops import MEASURES
+from metrics.runs.steps import Rules as StepRules
 from metrics.telemetry.utilisation import utilisation
 
 if TYPE_CHECKING:
@@ -98,6 +100,8 @@ class Contents:
         node_memory: memory in use on its nodes.
         health: incidents on its nodes.
         slow: days on which its steps took longer than the ideal one.
+        stragglers: its sessions with times of ranks, as `SESSION_STRAGGLERS`.
+        stalls: when it stood still, as `STALLS`.
         checkpoints: its row of `checkpoint_rows`; None without a log.
         recorded: what accounting records of the use by its attempts, rows of `recorded_use`.
         log_read: end of the log, and when it was last read: of a log alone.
@@ -122,6 +126,8 @@ class Contents:
     node_memory: Row | None = None
     health: list[Row] = field(default_factory=list)
     slow: list[Row] = field(default_factory=list)
+    stragglers: list[Row] = field(default_factory=list)
+    stalls: list[Row] = field(default_factory=list)
     checkpoints: Row | None = None
     recorded: list[Row] = field(default_factory=list)
     log_read: tuple[datetime, datetime | None] | None = None
@@ -155,9 +161,16 @@ def gather(reader: Reader, choice: RunChoice, rules: Rules) -> Contents:
     Args:
         reader: the published copy.
         choice: the run.
-        rules: those of the configuration, for a run that only its log describes.
+        rules: those of the configuration: when a pause is a hang.
     """
-    return _of_log(reader, choice, rules) if choice.logged_only else _of_accounting(reader, choice)
+    contents = _of_log(reader, choice, rules) if choice.logged_only else _of_accounting(reader, choice)
+    source = OneRun(reader, choice.cluster, choice.run_id)
+    logs = source.query("run_sessions", cluster=choice.cluster)["run_id"].to_list()
+    jobs = [] if choice.logged_only else [row["job_id"] for row in contents.attempts]
+    name = (*logs, *jobs, choice.run_id)[0]
+    hangs = StepRules(rules.hang_steps, rules.hang_min_s)
+    stragglers, stalls = slowness(source, contents.window, name, hangs)
+    return replace(contents, stragglers=stragglers, stalls=stalls)
 
 
 # --- by accounting, and what else is known ---------------------------------------------------------------------------

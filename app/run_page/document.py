@@ -47,6 +47,8 @@ def document(contents: Contents, *, options: str = "", explained: Sequence[str] 
         "node_memory": contents.node_memory,
         "health": contents.health,
         "slow_days": contents.slow,
+        "stragglers": contents.stragglers,
+        "stalls": contents.stalls,
         "checkpoints": contents.checkpoints,
         "recorded_use": contents.recorded,
         "cannot_tell": [asdict(each) for each in unknowns(contents)],

@@ -1,10 +1,10 @@
-"""The hardware of a run: utilisation, memory, health, slow days."""
+"""The hardware of a run: utilisation, memory, health, slow days, stragglers, stalls."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from app.run_page import efficiency, texts
+from app.run_page import efficiency, slowness, texts
 from app.run_page.header import components
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def hardware(page: Page, contents: Contents) -> None:
         *efficiency.energy_lines(contents),
         *_health(contents),
         *_slow(contents),
+        *slowness.lines(contents.stragglers, contents.stalls),
     ]
     if not lines:
         return

@@ -9,6 +9,7 @@ import polars as pl
 
 from ingest.files.input import Input
 from ingest.future import without_future
+from ingest.ranks.kineto import is_kineto, rank_lines
 from ingest.ranks.parse import KEY, ROWS, parse_rank_times
 from ingest.ranks.sources import SOURCES
 from ingest.store.clusters import LOCAL, cluster_of_jobs
@@ -61,7 +62,8 @@ def ingest_files(
 
 def _load(writer: Writer, name: str, cluster: str, of_jobs: str, now: datetime) -> Report:
     source = Input(name)
-    parsed = parse_rank_times(source.with_short_lines(), origin=source.name, cluster=cluster, cluster_of_jobs=of_jobs)
+    lines = rank_lines(source, source.name) if is_kineto(source.head) else source.with_short_lines()
+    parsed = parse_rank_times(lines, origin=source.name, cluster=cluster, cluster_of_jobs=of_jobs)
     parsed = without_future(parsed, origin=source.name, now=now)
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
+from metrics.stragglers.actions import ACTIONS
 from metrics.stragglers.slow_ranks import judged, measured, tested
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
 
@@ -39,10 +40,13 @@ SESSION_STRAGGLERS: frames.Schema = {
     "intervals": frames.COUNT,
     "detectable": frames.NUMBER,
     "reason": frames.TEXT,
+    "confidence": frames.NUMBER,
+    "action": frames.TEXT,
 }
 """A session: `slowdown` is `slowest_s` over `middle_s`, the seconds of computation of the slowest and of the middle
 rank of each interval; `explained` is the share of the difference that slow ranks of the named nodes explain, and
-`lost_gpu_s` of `measured_gpu_s` what all ranks together waited for the slowest."""
+`lost_gpu_s` of `measured_gpu_s` what all ranks together waited for the slowest; `confidence` is 1 less the false
+discovery rate at which the named nodes would just be named; `action` is for a person, null for `none`."""
 
 
 def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
@@ -105,6 +109,7 @@ def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
             whole=pl.col("slow").all(),
             in_block=pl.col("in_block").filter("slow").all(),
             slow_ratio=pl.col("ratio").filter("slow").max(),
+            q_value=pl.col("q_value").filter("slow").min(),
             tested=pl.col("p_value").is_not_null().any(),
             detectable=pl.col("detectable").median(),
         )
@@ -121,6 +126,7 @@ def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
             nodes=pl.col("node").filter("suspect").unique().sort(),
             all_nodes=pl.col("node").n_unique(),
             slow_ratio=pl.col("slow_ratio").filter("suspect").max(),
+            q_value=pl.col("q_value").filter("suspect").max(),
             tested=pl.col("tested").any(),
             detectable=pl.col("detectable").median(),
             block=pl.col("in_block").any(),
@@ -162,7 +168,10 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
         sessions.with_columns(explained=pl.when(n_slow > 0).then(explained))
         .with_columns(cause=cause)
         .with_columns(
-            reason=_reason(n_slow), nodes=pl.when(pl.col("cause") == "node").then("nodes").otherwise(pl.lit([]))
+            reason=_reason(n_slow),
+            confidence=pl.when(pl.col("cause") == "node").then(1 - pl.col("q_value")),
+            action=pl.col("cause").replace_strict(ACTIONS, default=None, return_dtype=pl.String()),
+            nodes=pl.when(pl.col("cause") == "node").then("nodes").otherwise(pl.lit([])),
         )
     )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from metrics.stragglers.actions import ACTIONS
+
 if TYPE_CHECKING:
     from metrics.stragglers.what_if import WhatIf, Worker
 
@@ -61,7 +63,7 @@ def verdict(result: WhatIf) -> Verdict:
         return _node(result, shares[cause])
     if cause == "job_shape":
         return _shape(result, shares[cause])
-    return Verdict(cause, shares[cause], (), _REASONS[cause], _ACTIONS[cause])
+    return Verdict(cause, shares[cause], (), _REASONS[cause], ACTIONS[cause])
 
 
 def _node(result: WhatIf, share: float) -> Verdict:
@@ -89,8 +91,7 @@ def _node(result: WhatIf, share: float) -> Verdict:
         share,
         suspects,
         f"{where}{more} computes {result.peers[first]:.2f} times as long as the other ranks of its stage",
-        "Compare clocks, throttling and errors of its node with its neighbours'; drain it when another run is slow"
-        " there, too.",
+        ACTIONS["node"],
     )
 
 
@@ -123,8 +124,4 @@ def _unknown(reason: str) -> Verdict:
 _REASONS: Final[dict[Cause, str]] = {
     "network": "transfers take longer than such transfers usually do",
     "launch": "operations start later than those before them end: the host is late",
-}
-_ACTIONS: Final[dict[Cause, str]] = {
-    "network": "Look at the links between the slow sender and receiver: errors, flaps, a rail that is down.",
-    "launch": "Look at the host: data loading, garbage collection, CPU cores shared with other processes.",
 }

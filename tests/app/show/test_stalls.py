@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.run_page.slowness import lines
+from metrics.stragglers.sessions import session_stragglers
+from tests.metrics.stragglers.fleet import Fleet
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -21,18 +24,18 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 200 steps: 600 s at step 50 behind rank 5, 400 s of data at step 100, a restart at step 150."""
     folder = tmp_path_factory.mktemp("stalls")
     run = {"type": "run", "v": 1, "t": BEGIN, "run_id": "r", "n_gpus": 16, "job_id": "7", "scheduler": "slurm"}
-    lines: list[dict[str, Any]] = [run]
+    logged: list[dict[str, Any]] = [run]
     now = BEGIN + 5
     begins = {}
     for step in range(200):
         begins[step] = now
-        lines.append({"type": "step", "step": step, "t": now, "duration_s": STEP_S - 1})
+        logged.append({"type": "step", "step": step, "t": now, "duration_s": STEP_S - 1})
         now += STEP_S + {50: 600, 100: 400, 150: 900}.get(step, 0)
         if step == 100:
-            lines.append({"type": "event", "kind": "data", "begin": now - 395, "end": now - 2})
+            logged.append({"type": "event", "kind": "data", "begin": now - 395, "end": now - 2})
         if step == 150:
-            lines.append({**run, "t": now - 20, "restart_count": 1})
-    (folder / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            logged.append({**run, "t": now - 20, "restart_count": 1})
+    (folder / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in logged))
     ranks = [
         {"type": "rank_steps", "t": begins[0], "end": begins[99] + 9, "run_id": "r", "job_id": "7", "rank": rank,
          "node": f"n{rank // 2}", "step": 0, "steps": 100, "compute_s": 900.0, "wait_s": 20.0 if rank == 5 else 620.0}
@@ -65,6 +68,26 @@ def test_the_headline_counts_and_prices_them(warehouse: Path) -> None:
     first = shown(warehouse).splitlines()[0]
     assert first.startswith("2 stalls (1 collective, 1 data)")
     assert "4.44 GPU-h" in first
+
+
+def test_the_page_of_the_run_has_them(warehouse: Path) -> None:
+    done = trackside("run", "r", "--warehouse", str(warehouse))
+    assert done.returncode == 0, done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.strip().startswith("Stalls"))
+    assert "collective, 10 min, 2.67 GPU-h" in line
+    assert "rank 5 on n2" in " ".join(done.stdout.split())
+    document = json.loads(trackside("run", "r", "--warehouse", str(warehouse), "--format", "json").stdout)
+    assert [row["kind"] for row in document["stalls"]] == ["collective", "data"]
+
+
+def test_the_page_names_a_suspected_node_with_its_cost_and_what_to_do() -> None:
+    sums = Fleet(nodes=16, slow=(3,), factor=1.3).rows()
+    ((label, text),) = lines(session_stragglers(sums).to_dicts(), [])
+    assert label == "Stragglers"
+    assert text.startswith("suspected: node-3; ")
+    assert "GPU-h waited for the slowest rank" in text
+    assert "drain it" in text
+    assert lines(session_stragglers(Fleet(nodes=16).rows()).to_dicts(), []) == []
 
 
 def test_of_another_run_there_are_none(warehouse: Path) -> None:

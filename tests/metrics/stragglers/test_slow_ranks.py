@@ -83,6 +83,8 @@ def test_a_node_is_named_and_priced_and_confirmed_by_another_run() -> None:
     row = session_stragglers(rows).row(0, named=True)
     assert (row["session"], row["cause"], row["nodes"], row["confirmed"]) == ("session-0", "node", ["node-3"], False)
     assert row["explained"] > 0.8
+    assert row["confidence"] > 0.999
+    assert "drain it" in row["action"]
     assert row["slowest_s"] / row["middle_s"] == pytest.approx(row["slowdown"])
     assert row["lost_gpu_s"] == pytest.approx(60 * 100 * 0.3 * 128, rel=0.05)
     again = rows.filter(pl.col("session") == "session-0").with_columns(session=pl.lit("later"), run_id=pl.lit("other"))
