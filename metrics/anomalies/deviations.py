@@ -58,9 +58,11 @@ DEVIATIONS: frames.Schema = {
     "node": frames.TEXT,
     "device": frames.TEXT,
     "hour": frames.COUNT,
+    "attempt": frames.COUNT,
     "deviation": frames.NUMBER,
 }
-"""A subject (`signal`, `level`, `node`, `device`: a GPU, a port, a mount, or empty for the node) in an hour."""
+"""A subject (`signal`, `level`, `node`, `device`: a GPU, a port, a mount, or empty for the node) in an hour, and the
+attempt whose GPUs, ports or mounts are its peers."""
 
 _HOUR: Final = ("attempt", "hour")
 
@@ -151,6 +153,6 @@ def resistant_slope(x: FloatArray, y: FloatArray) -> float:
 
 def _by_signal(relative: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     parts = relative.unpivot(
-        on=names, index=["level", "node", "device", "hour"], variable_name="signal", value_name="deviation"
+        on=names, index=["level", "node", "device", "hour", "attempt"], variable_name="signal", value_name="deviation"
     )
     return frames.conform(parts.filter(pl.col("deviation").is_not_null()), DEVIATIONS)

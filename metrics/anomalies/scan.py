@@ -46,6 +46,9 @@ MIN_HOURS: Final = 6
 MIN_SUBJECTS: Final = 4
 """With fewer subjects on a day nothing is known of how they differ, and none is tested on it."""
 
+MIN_OF_ATTEMPT: Final = 8
+"""From so many subjects of one attempt on it counts how these differ, too."""
+
 LEVEL: Final = 0.05
 """False discovery rate."""
 
@@ -101,6 +104,7 @@ class Scan:
 
     def __init__(self) -> None:
         self._tests = frames.empty(_STATE)
+        self._apart: dict[tuple[str, ...], list[float]] = {}
         self._past = pl.DataFrame(schema={**dict.fromkeys(_SUBJECT, frames.TEXT), "medians": pl.List(frames.NUMBER)})
 
     def learn(self, deviations: pl.DataFrame) -> None:
@@ -115,7 +119,7 @@ class Scan:
         daily = _daily(rows).join(self._baselines(), on=_SUBJECT, how="left", maintain_order="left")
         first_hour = int(rows["hour"].min())  # type: ignore[arg-type]  # polars types min() broadly
         grid = _grid(rows, daily, first_hour)
-        of_day = pl.concat([_tests(daily, against) for against in ("peers", "past")])
+        of_day = pl.concat([self._tests_of_day(daily, against) for against in ("peers", "past")])
         self._advance(of_day, grid, first_hour)
         self._remember(daily)
 
@@ -134,6 +138,16 @@ class Scan:
         )
         q_values = adjusted(worst["p_value"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
         return _shown(worst.with_columns(q_value=pl.Series(q_values, dtype=pl.Float64).fill_nan(None)))
+
+    def _tests_of_day(self, daily: pl.DataFrame, against: str) -> pl.DataFrame:
+        """The tests of a day, with how subjects differed on this day or on any of the last ones."""
+        measured = _levels(daily, against)
+        for *group, apart in measured.select(*_GROUP, "apart").unique().sort(_GROUP).iter_rows():
+            days = self._apart.setdefault((*group, against), [])
+            days[:] = [*days, apart][-PAST_DAYS:]
+        keys = [(*key[:2], max(days)) for key, days in self._apart.items() if key[2] == against]
+        recent = pl.DataFrame(keys, schema=dict.fromkeys(_GROUP, frames.TEXT) | {"recent": frames.NUMBER}, orient="row")
+        return _tests(measured.join(recent, on=_GROUP, how="left", maintain_order="left"), against)
 
     def _baselines(self) -> pl.DataFrame:
         enough = pl.col("medians").list.len() >= MIN_PAST_DAYS
@@ -205,6 +219,7 @@ def _daily(deviations: pl.DataFrame) -> pl.DataFrame:
         .group_by(_SUBJECT, maintain_order=True)
         .agg(
             median=value.median(),
+            attempt=pl.col("attempt").last(),
             scatter=_MAD_TO_SIGMA * (value - value.median()).abs().median(),
             correlation=pl.when(squares > 0).then((centred * centred.shift(1)).sum() / squares),
         )
@@ -220,28 +235,44 @@ def _grid(rows: pl.DataFrame, daily: pl.DataFrame, first_hour: int) -> FloatArra
     return grid
 
 
-def _tests(daily: pl.DataFrame, against: str) -> pl.DataFrame:
+def _levels(daily: pl.DataFrame, against: str) -> pl.DataFrame:
+    """The level of each subject's day, less its past if it is tested against that, and how subjects differ in it.
+
+    They may differ more within an attempt of which the GPUs have unequal work (stages of a pipeline).
+    """
+    offset = pl.lit(0.0) if against == "peers" else pl.col("past")
+    levels = (
+        daily.with_row_index("row")
+        .with_columns(offset=offset)
+        .filter(pl.col("offset").is_not_null())
+        .filter(pl.len().over(_GROUP) >= MIN_SUBJECTS)
+        .with_columns(level_of_day=pl.col("median") - pl.col("offset"))
+    )
+    within = (*_GROUP, "attempt")
+    of_attempt = pl.when(pl.len().over(within) >= MIN_OF_ATTEMPT).then(_scatter_over("level_of_day", within))
+    return levels.with_columns(apart=_scatter_over("level_of_day", _GROUP), apart_of_attempt=of_attempt)
+
+
+def _scatter_over(name: str, by: tuple[str, ...]) -> pl.Expr:
+    value = pl.col(name)
+    return _MAD_TO_SIGMA * (value - value.median().over(by)).abs().median().over(by)
+
+
+def _tests(levels: pl.DataFrame, against: str) -> pl.DataFrame:
     """The tests of a day: a row for each subject and direction, with what is immaterial, and the rate of its sum.
 
     How subjects differ is the scatter of their medians, and how hours scatter that of the middle subject: an anomalous
     one does not hide itself. Hours that are alike count for fewer: by their correlation r the variance of a sum grows
     by (1 + r) / (1 - r).
     """
-    offset = pl.lit(0.0) if against == "peers" else pl.col("past")
     by_name = {name: signal.least for name, signal in BY_NAME.items()}
     least = pl.col("signal").replace_strict(by_name, return_dtype=pl.Float64)
-    level = pl.col("median") - pl.col("offset")
     alike = pl.col("correlation").median().over(_GROUP).fill_null(0.0).clip(0.0, 0.9)
-    apart = _MAD_TO_SIGMA * (level - level.median().over(_GROUP)).abs().median().over(_GROUP)
     signs = {name: list(signal.signs) for name, signal in BY_NAME.items()}
     return (
-        daily.with_row_index("row")
-        .with_columns(offset=offset)
-        .filter(pl.col("offset").is_not_null())
-        .filter(pl.len().over(_GROUP) >= MIN_SUBJECTS)
+        levels.with_columns(apart=pl.max_horizontal("apart_of_attempt", "recent"))
         .with_columns(
-            immaterial=pl.max_horizontal(least, SPREAD * apart),
-            apart=apart,
+            immaterial=pl.max_horizontal(least, SPREAD * pl.col("apart")),
             sigma=pl.max_horizontal(pl.col("scatter").median().over(_GROUP), _FINEST * least)
             * ((1 + alike) / (1 - alike)).sqrt(),
         )

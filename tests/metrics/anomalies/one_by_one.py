@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
-from metrics.anomalies.scan import BIAS, CAP, MIN_PAST_DAYS, MIN_SUBJECTS, PAST_DAYS, SPREAD
+from metrics.anomalies.scan import BIAS, CAP, MIN_OF_ATTEMPT, MIN_PAST_DAYS, MIN_SUBJECTS, PAST_DAYS, SPREAD
 from metrics.anomalies.signals import BY_NAME
 
 if TYPE_CHECKING:
@@ -46,42 +46,52 @@ def scan(days: list[pl.DataFrame]) -> dict[tuple[Subject, str, int], Test]:
     """Every test of all days (`DEVIATIONS` each), by subject, `peers` or `past`, and sign."""
     tests: dict[tuple[Subject, str, int], Test] = defaultdict(Test)
     past: dict[Subject, list[float]] = defaultdict(list)
+    apart: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for day in days:
+        attempts = {row[:4]: row[5] for row in day.sort("hour").rows()}
         hours: dict[Subject, dict[int, float]] = defaultdict(dict)
-        for signal, level, node, device, hour, deviation in day.rows():
+        for signal, level, node, device, hour, _, deviation in day.rows():
             hours[signal, level, node, device][hour] = deviation
         for group in {subject[:2] for subject in hours}:
             mine = {subject: of for subject, of in hours.items() if subject[:2] == group}
-            _test_group(mine, tests, past)
+            for against in ("peers", "past"):
+                _test_group(mine, against, tests, past, apart[*group, against], attempts)
         for subject, of in hours.items():
             past[subject] = [*past[subject], median(of.values())][-PAST_DAYS:]
     return tests
 
 
-def _test_group(
-    mine: dict[Subject, dict[int, float]], tests: dict[tuple[Subject, str, int], Test], past: dict[Subject, list[float]]
+def _test_group(  # noqa: PLR0917 - plain on purpose
+    mine: dict[Subject, dict[int, float]],
+    against: str,
+    tests: dict[tuple[Subject, str, int], Test],
+    past: dict[Subject, list[float]],
+    recent: list[float],
+    attempts: dict[Subject, int],
 ) -> None:
     """One signal and level on one day."""
-    for against in ("peers", "past"):
-        offset = {s: 0.0 if against == "peers" else median(past[s]) for s in mine
-                  if against == "peers" or len(past[s]) >= MIN_PAST_DAYS}  # fmt: skip
-        if len(offset) < MIN_SUBJECTS:
-            continue
-        signal = BY_NAME[next(iter(mine))[0]]
-        apart = middle_of_scatter([median(mine[s].values()) - offset[s] for s in offset])
-        scatter = median(middle_of_scatter(list(mine[s].values())) for s in offset)
-        known = [r for s in offset if (r := alikeness([mine[s][h] for h in sorted(mine[s])])) is not None]
-        alike = min(0.9, max(0.0, median(known))) if known else 0.0
-        sigma = max(scatter, 0.1 * signal.least) * math.sqrt((1 + alike) / (1 - alike))
+    offset = {s: 0.0 if against == "peers" else median(past[s]) for s in mine
+              if against == "peers" or len(past[s]) >= MIN_PAST_DAYS}  # fmt: skip
+    if len(offset) < MIN_SUBJECTS:
+        return
+    signal = BY_NAME[next(iter(mine))[0]]
+    level = {s: median(mine[s].values()) - offset[s] for s in offset}
+    recent[:] = [*recent, middle_of_scatter(list(level.values()))][-PAST_DAYS:]
+    scatter = median(middle_of_scatter(list(mine[s].values())) for s in offset)
+    known = [r for s in offset if (r := alikeness([mine[s][h] for h in sorted(mine[s])])) is not None]
+    alike = min(0.9, max(0.0, median(known))) if known else 0.0
+    sigma = max(scatter, 0.1 * signal.least) * math.sqrt((1 + alike) / (1 - alike))
+    for subject, shift in offset.items():
+        peers = [level[s] for s in level if attempts[s] == attempts[subject]]
+        apart = max(*recent, middle_of_scatter(peers) if len(peers) >= MIN_OF_ATTEMPT else 0.0)
         immaterial = max(signal.least, SPREAD * apart)
         rate = 2 * max(immaterial - BIAS * apart, immaterial / 4) / sigma**2
-        for subject, shift in offset.items():
-            for sign in signal.signs:
-                test = tests[subject, against, sign]
-                for hour in sorted(mine[subject]):
-                    beyond = rate * (sign * (mine[subject][hour] - shift) - immaterial)
-                    test = _next(test, hour, max(-CAP, min(CAP, beyond)) - math.exp(-CAP))
-                tests[subject, against, sign] = test
+        for sign in signal.signs:
+            test = tests[subject, against, sign]
+            for hour in sorted(mine[subject]):
+                beyond = rate * (sign * (mine[subject][hour] - shift) - immaterial)
+                test = _next(test, hour, max(-CAP, min(CAP, beyond)) - math.exp(-CAP))
+            tests[subject, against, sign] = test
 
 
 def _next(test: Test, hour: int, added: float) -> Test:

@@ -50,6 +50,10 @@ def test_planted_faults_are_named_and_nothing_else(faulty: pl.DataFrame) -> None
         ("node-003", "5"), ("node-007", "1"), ("node-009", "2"), ("node-011", "0")}  # fmt: skip
 
 
+def test_stages_of_a_pipeline_are_no_anomaly() -> None:
+    assert not scanned(Fleet(seed=41, nodes=64, days=14, stages=4)).filter("anomalous", signal="activity").height
+
+
 def test_since_and_effect_are_those_of_the_fault(faulty: pl.DataFrame) -> None:
     row = faulty.row(by_predicate=(pl.col("signal") == "sm_clock") & (pl.col("node") == "node-003")
                      & (pl.col("device") == "5"), named=True)  # fmt: skip
@@ -73,7 +77,7 @@ def test_power_is_compared_at_equal_work() -> None:
 
 
 def test_the_scan_agrees_with_plain_python() -> None:
-    fleet = Fleet(nodes=6, nodes_per_attempt=6, days=6, gpus=4, faults=(Fault(2, 1, 3, 6, clock=0.93, power=1.2),))
+    fleet = Fleet(nodes=6, nodes_per_attempt=3, days=6, gpus=4, faults=(Fault(2, 1, 3, 6, clock=0.93, power=1.2),))
     days = [gpu_deviations(hours) for hours in fleet.days_of_hours()]
     # Some subjects miss hours or whole days, and one comes late.
     days = [day.filter((pl.col("hour") + pl.col("node").str.tail(1).cast(pl.Int64)) % 7 != number % 7)

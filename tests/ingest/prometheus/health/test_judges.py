@@ -67,7 +67,7 @@ def test_nothing_happens_while_nothing_changes(
     assert health.from_raw([samples(series(name, still, **labels))], cluster="c").events.is_empty(), event
 
 
-def test_components_of_gpud_that_are_no_accelerators_are_left_out() -> None:
+def test_gpud_components_that_are_no_accelerators_are_left_out() -> None:
     labels = {"component": "disk", "instance": "n1:15132"}
     assert health.from_raw(
         [samples(series("gpud_components_unhealthy", GOOD_FIRST, **labels))], cluster="c"
