@@ -46,6 +46,7 @@ from app.json_text import as_json
 from app.output_file import write_file
 from app.progress import progress
 from app.results.headlines import headlines
+from app.results.telemetry.anomalies import anomalies
 from app.terminal.terminal import Terminal
 from app.times import iso, parse_period
 from app.window import Window
@@ -115,6 +116,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         window = Window(CLUSTER, computed["since"], computed["until"])
         claims = read_claims(settings.claims)
         numbers, judged = headlines(reader, window), verifying.verify(reader, window, claims)
+        deviating = anomalies(reader, window).rows
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
@@ -122,7 +124,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     output.echo()
     output.lines_as_made(verdict_lines(judged, where, Terminal.of()))
     output.echo()
-    for line in _closing(judged):
+    for line in (*_closing(judged), *compared_anomalies(deviating, truth["anomalies"])):
         output.echo(line)
     output.echo()
     for line in _places(folder):
@@ -406,6 +408,27 @@ def compared_to_truth(headline: Headline, truth: float | None) -> str:
     return f"{text}, {'the same' if off < 1e-4 else f'off by {100 * off:.2f} % of it'}"
 
 
+def compared_anomalies(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> Iterator[str]:
+    """What was planted into telemetry, whether it was found, and what was named besides.
+
+    Args:
+        rows: `metrics.anomalies.scan.ANOMALIES`.
+        truth: `node`, `gpu`, `signal`, `since` and `until` (seconds since 1970) and `effect` of each that was planted.
+    """
+    flagged = rows.filter(pl.col("anomalous").fill_null(value=False))
+    for planted in truth:
+        same = flagged.filter(node=planted["node"], device=planted["gpu"], signal=planted["signal"], level="gpu")
+        since = iso(datetime.fromtimestamp(planted["since"], UTC))
+        result = "not found"
+        if same.height:
+            row = same.row(0, named=True)
+            result = f"found, {100 * row['effect']:+.1f} % since {iso(row['since'])}"
+        what = f"GPU {planted['gpu']} of {planted['node']} clocks {100 * planted['effect']:+.1f} % since {since}"
+        yield f"Planted anomaly: {what}: {result}"
+    others = flagged.filter(~pl.col("node").is_in([planted["node"] for planted in truth]))["node"].n_unique()
+    yield f"False alarms: {others:,} of {rows['node'].n_unique():,} nodes"
+
+
 _WHY = {
     "supported": "all of what it may be meets the target",
     "refuted": "all of what it may be misses the target",
@@ -441,6 +464,7 @@ def _places(folder: Path) -> Iterator[str]:
     yield f"The sources: {folder / 'sources'}   and the truth behind them: {folder / 'truth.json'}"
     yield f"Ask it more: {_command()} show lost --warehouse {warehouse}"
     yield f"             {_command()} show health --by kind --warehouse {warehouse}"
+    yield f"             {_command()} show anomalies --warehouse {warehouse}"
     yield f"             {_command()} run {STRAGGLING} --warehouse {warehouse}"
 
 

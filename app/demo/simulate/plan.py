@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -107,6 +108,21 @@ class Slow:
 
 
 @dataclass(frozen=True)
+class Dimmed:
+    """A GPU whose power is capped for a while: it clocks lower than its peers, and nothing reports an error.
+
+    Steps stay as long as they are: their ranks wait for communication for longer than this costs.
+    """
+
+    node: int
+    gpu: int
+    begin: int
+    end: int
+    clock: float
+    power: float
+
+
+@dataclass(frozen=True)
 class Maintenance:
     """Nodes that are taken out of service on purpose."""
 
@@ -123,6 +139,7 @@ class Plan:
     failures: list[Failure] = field(default_factory=list)
     lemons: tuple[int, ...] = ()
     slow: tuple[Slow, ...] = ()
+    dimmed: tuple[Dimmed, ...] = ()
     maintenance: tuple[Maintenance, ...] = ()
 
 
@@ -138,6 +155,7 @@ def plan(settings: Settings) -> Plan:
         failures=_failures(settings, lemons, chance),
         lemons=lemons,
         slow=_slow(settings, [int(node) for node in odd[count:]]),
+        dimmed=_dimmed(settings, {int(node) for node in odd}),
         maintenance=_maintenance(settings),
     )
 
@@ -185,6 +203,17 @@ def _slow(settings: Settings, nodes: list[int]) -> tuple[Slow, ...]:
     return tuple(
         Slow(node, BEGIN + int(share * span), BEGIN + int((share + 1 / 12) * span), factor)
         for node, (share, factor) in zip(nodes, shares, strict=True)
+    )
+
+
+def _dimmed(settings: Settings, odd: set[int]) -> tuple[Dimmed, ...]:
+    """A GPU of the first whole node with nothing else to it, for a tenth of the time; none where all have something."""
+    span = settings.days * DAY_S
+    begin = BEGIN + int(0.45 * span) // HOUR_S * HOUR_S
+    nodes = (node for node in range(settings.n_whole * 3 // 4) if node not in odd)
+    return tuple(
+        Dimmed(node, 5, begin, begin + max(DAY_S, span // 10 // HOUR_S * HOUR_S), clock=0.88, power=0.80)
+        for node in itertools.islice(nodes, 1)
     )
 
 

@@ -105,6 +105,7 @@ def gpu_hours(world: World) -> pl.DataFrame:
     chance = np.random.default_rng([settings.seed, 7])
     observed = cells.covered > 0
     node, gpu, hour = (index.astype(np.int32) for index in np.nonzero(observed))
+    at = BEGIN + hour.astype(np.int64) * HOUR_S
     covered = cells.covered[observed] / 1000
     # A GPU that computes is not silent, so what was computed was observed.
     share = np.minimum(cells.busy[observed] / 1000 / covered, 1.0)
@@ -117,21 +118,31 @@ def gpu_hours(world: World) -> pl.DataFrame:
             "cluster": pl.Series([CLUSTER]).new_from_index(0, share.size),
             "node": names.gather(node),
             "gpu": pl.Series([str(n) for n in range(GPUS_PER_NODE)]).gather(gpu),
-            "ts": pl.Series((BEGIN + hour.astype(np.int64) * HOUR_S) * 1_000_000).cast(pl.Datetime("us", "UTC")),
+            "ts": pl.Series(at * 1_000_000).cast(pl.Datetime("us", "UTC")),
             "covered_s": covered,
         }
     )
+    clock, capped = _dimmed(world, node, gpu, at)
     level = cells.tensor[observed] / 1000 / np.maximum(cells.busy[observed], 1)
-    tensor, power = level * wobble, 660 * wobble
+    tensor, power, clock = level * wobble, 660 * wobble * capped, CLOCK_HZ * clock
     metrics = {
         "active": (share, busy.astype(float), share * covered),
         "gpu_util": (0.99 * share + 0.05 * idle_share, np.where(busy, 1.0, 0.05), None),
         "tensor_active": (tensor * share, np.where(busy, tensor + 0.06, 0.0), None),
-        "sm_clock_hz": (CLOCK_HZ * share + 0.345e9 * (1 - share), np.where(busy, CLOCK_HZ, 0.345e9), None),
+        "sm_clock_hz": (clock * share + 0.345e9 * (1 - share), np.where(busy, clock, 0.345e9), None),
         "power_w": (power * share + (1 - share) * 95, np.where(busy, power + 25, 110.0), None),
     }
     rows = [_metric(base, name, *values) for name, values in metrics.items()]
     return pl.concat(rows)
+
+
+def _dimmed(world: World, node: np.ndarray, gpu: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of clock and power of GPU-hours: 1 but for those of a GPU whose power is capped."""
+    clock, power = np.ones(at.size), np.ones(at.size)
+    for each in world.history.plan.dimmed:
+        inside = (node == each.node) & (gpu == each.gpu) & (at >= each.begin) & (at < each.end)
+        clock[inside], power[inside] = each.clock, each.power
+    return clock, power
 
 
 def _metric(

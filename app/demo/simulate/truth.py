@@ -225,6 +225,7 @@ def summary(world: World, attempts: pl.DataFrame) -> dict[str, Any]:
             {"node": settings.name(s.node), "since": s.begin, "until": s.end, "factor": s.factor}
             for s in history.plan.slow
         ],
+        "anomalies": _dimmed_rows(world),
         "health_events": dict(event_rows(world).filter("observed")["why"].value_counts().sort("why").iter_rows()),
         "without_exporter": [settings.name(node) for node in silent_nodes(world)],
         "maintenance": [
@@ -233,6 +234,15 @@ def summary(world: World, attempts: pl.DataFrame) -> dict[str, Any]:
         ],
         "runs": runs.filter("logged").drop("logged").to_dicts(),
     }
+
+
+def _dimmed_rows(world: World) -> list[dict[str, Any]]:
+    """GPUs that clock lower than their peers for a while."""
+    return [
+        {"node": world.settings.name(each.node), "gpu": str(each.gpu), "signal": "sm_clock", "since": each.begin,
+         "until": each.end, "effect": round(each.clock - 1, 6)}
+        for each in world.history.plan.dimmed
+    ]  # fmt: skip
 
 
 def headlines(world: World, attempts: pl.DataFrame, runs: pl.DataFrame) -> dict[str, float | None]:

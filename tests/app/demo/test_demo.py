@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from app.cli.verbs import demo as verb
@@ -171,3 +173,21 @@ def test_position_of_a_number_to_its_truth_is_reported(
 ) -> None:
     headline = Headline(metric="ettr", title="ETTR", unit="ratio", **result)  # type: ignore[arg-type]  # numbers only
     assert demo.compared_to_truth(headline, truth) == output
+
+
+def test_planted_anomalies_are_compared_with_what_is_named() -> None:
+    planted = {"node": "gpu-001", "gpu": "5", "signal": "sm_clock", "since": 1_788_220_800, "effect": -0.12}
+    since = datetime(2026, 9, 1, 2, tzinfo=UTC)
+    named = {"signal": "sm_clock", "level": "gpu", "node": "gpu-001", "device": "5", "anomalous": True, "since": since,
+             "effect": -0.118}  # fmt: skip
+    rows = pl.DataFrame([named, {**named, "node": "gpu-002", "anomalous": False}])
+    assert list(demo.compared_anomalies(rows, [planted])) == [
+        "Planted anomaly: GPU 5 of gpu-001 clocks -12.0 % since 2026-09-01T00:00:00Z: found, -11.8 % since "
+        "2026-09-01T02:00:00Z",
+        "False alarms: 0 of 2 nodes",
+    ]
+    wrong = rows.with_columns(anomalous=pl.col("node") == "gpu-002")
+    assert list(demo.compared_anomalies(wrong, [planted])) == [
+        "Planted anomaly: GPU 5 of gpu-001 clocks -12.0 % since 2026-09-01T00:00:00Z: not found",
+        "False alarms: 1 of 2 nodes",
+    ]

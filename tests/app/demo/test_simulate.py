@@ -524,3 +524,19 @@ def test_what_cannot_be_simulated_is_refused_in_words(tmp_path: Path, options: t
     assert done.returncode == 2
     assert output in done.stderr
     assert not (tmp_path / "sim").exists()
+
+
+# --- anomalies
+
+
+def test_the_planted_gpu_clocks_lower_while_its_power_is_capped(made: Made) -> None:
+    (planted,) = json.loads((made.folder / "truth.json").read_text("utf-8"))["anomalies"]
+    clocks = pl.read_parquet(made.folder / "sources/gpu_hours.parquet").filter(
+        pl.col("metric") == "sm_clock_hz", pl.col("mean") > 1.4e9
+    )
+    begin, end = (pl.lit(planted[name]) for name in ("since", "until"))
+    capped = (pl.col("node") == planted["node"]) & (pl.col("gpu") == planted["gpu"])
+    inside = capped & (seconds("ts") >= begin) & (seconds("ts") < end)
+    assert clocks.filter(inside).height > 0
+    assert clocks.filter(inside)["max"].unique().to_list() == [pytest.approx(1.755e9 * (1 + planted["effect"]))]
+    assert clocks.filter(~inside)["max"].unique().to_list() == [1.755e9]
