@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.bench.anomalies import bench_anomalies
 from tests.bench.attributing import bench_attribution
 from tests.bench.counting import bench_counters
 from tests.bench.engine import bench_engine, bench_whole_year
@@ -77,6 +78,7 @@ def sections(*, quick: bool, year: int) -> Sections:
         "ledger": lambda _: bench_year(quick=quick),
         "attribution": lambda folder: bench_attribution(folder, gpus=200 if quick else 2000),
         "stragglers": lambda _: bench_stragglers(quick=quick),
+        "anomalies": lambda folder: bench_anomalies(folder, quick=quick),
         "counters": lambda _: bench_counters(2_000 if quick else 20_000),
     }
     if not missing():
