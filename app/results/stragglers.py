@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -20,19 +20,24 @@ if TYPE_CHECKING:
     from app.window import Source
 
 MOST_ROWS: Final = 4_000_000
-"""Of a part, unless one session has more."""
+"""Of a part."""
 
 
 def rank_times(source: Source, window: Window, run: str | None = None) -> Iterator[pl.DataFrame]:
     """Rank times of steps that began in the window, as `frames.RANK_STEPS`: of all runs, or of the run or job named.
 
-    They come in parts, each session in one part, so that no more than a part is in memory.
+    They come in parts, each session in one part, so that no more than a part is in memory. Lines of a session that has
+    more than `MOST_ROWS` are added up over so many steps that it has no more.
     """
     of_window = {"cluster": window.cluster, "since": window.since, "until": window.until}
     sessions = source.query("rank_sessions", **of_window, run=run)
     if sessions["n_rows"].sum() <= MOST_ROWS:
         yield frames.conform(source.query("rank_steps", **of_window, run=run), frames.RANK_STEPS)
         return
+    large = pl.col("n_rows") > MOST_ROWS
+    for session in sessions.filter(large).iter_rows(named=True):
+        yield _summed(source, window, session)
+    sessions = sessions.filter(~large)
     part = pl.col("n_rows").cum_sum() // MOST_ROWS
     for of_part in sessions.with_columns(part.alias("part")).partition_by("part", maintain_order=True):
         rows = source.query(
@@ -44,6 +49,19 @@ def rank_times(source: Source, window: Window, run: str | None = None) -> Iterat
             sessions=of_part["name"].to_list(),
         )
         yield frames.conform(rows, frames.RANK_STEPS)
+
+
+def _summed(source: Source, window: Window, session: dict[str, Any]) -> pl.DataFrame:
+    rows = source.query(
+        "rank_steps_summed",
+        cluster=window.cluster,
+        since=max(window.since, session["since"]),
+        until=window.until,
+        run=session["run_id"],
+        session=session["session"],
+        bin=-(-session["n_rows"] // MOST_ROWS) * session["steps_a_line"],
+    )
+    return frames.conform(rows, frames.RANK_STEPS)
 
 
 def confirmed_sessions(source: Source, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-_QUERIES: Final = ("rank_sessions", "rank_steps", "rank_steps_of_sessions", "rank_nodes", "hardware_events_between")
+_QUERIES: Final = (
+    "rank_sessions",
+    "rank_steps",
+    "rank_steps_of_sessions",
+    "rank_steps_summed",
+    "rank_nodes",
+    "hardware_events_between",
+)
 
 _ABOUT: Final = (
     "A rank is compared with the middle rank of its pipeline stage over the same steps, by seconds of computation: wall"

@@ -1,8 +1,10 @@
--- One row is a session with rank times in a window: how many rows, and from when to when; of all runs, or of the run or job named.
+-- One row is a session with rank times in a window: how many rows, of how many steps at most, and from when to when; of all runs, or of the run or job named.
 SELECT
     run_id,
+    session,
     run_id || '|' || session AS name,
     COUNT(*) AS n_rows,
+    MAX(steps) AS steps_a_line,
     MIN(started_at) AS since,
     MAX(started_at) AS until
 FROM rank_steps

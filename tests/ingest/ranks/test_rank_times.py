@@ -19,6 +19,7 @@ from app.results import stragglers
 from app.window import Window
 from ingest.ranks.parse import parse_rank_times
 from ingest.runlog.recorder import trackside_log
+from metrics.stragglers.sessions import session_stragglers
 from queries.warehouse import open_reader
 from tests.metrics.stragglers.fleet import Fleet
 from tests.support.command import contents, trackside
@@ -171,7 +172,7 @@ def test_show_names_the_slow_node_without_accounting(tmp_path: Path) -> None:
 
 
 def test_rank_times_in_parts_are_those_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = fleet_lines(Fleet(nodes=32, nodes_per_run=8, slow=(3,), intervals=6))
+    lines = fleet_lines(Fleet(nodes=32, nodes_per_run=8, slow=(3,), factor=1.3, intervals=12))
     file = tmp_path / "ranks.jsonl"
     file.write_bytes(lines_of(lines))
     assert trackside("ingest", "ranks", str(file), "--warehouse", str(tmp_path / "w")).returncode == 0
@@ -179,11 +180,17 @@ def test_rank_times_in_parts_are_those_at_once(tmp_path: Path, monkeypatch: pyte
     window = Window(cluster="local", since=day, until=day + timedelta(days=1))
     with open_reader(tmp_path / "w") as reader:
         whole = list(stragglers.rank_times(reader, window))
-        monkeypatch.setattr(stragglers, "MOST_ROWS", 700)
+        monkeypatch.setattr(stragglers, "MOST_ROWS", 1400)
         parts = list(stragglers.rank_times(reader, window))
         of_run = list(stragglers.rank_times(reader, window, "run-2"))
+        monkeypatch.setattr(stragglers, "MOST_ROWS", 400)
+        summed = pl.concat(stragglers.rank_times(reader, window))
     assert [part["run_id"].n_unique() for part in parts] == [1, 2, 1]
     assert pl.concat(parts).sort(pl.all()).equals(whole[0].sort(pl.all()))
+    assert summed.height == 32 * 8 * 12 / 2  # each session has 768 lines: two and two are added up
+    for column in ("steps", "compute_s"):
+        assert summed[column].sum() == pytest.approx(whole[0][column].sum())
+    assert session_stragglers(summed)["nodes"].to_list() == session_stragglers(whole[0])["nodes"].to_list()
     assert pl.concat(of_run)["run_id"].unique().to_list() == ["run-2"]
 
 
