@@ -193,6 +193,16 @@ class Connection:
             with contextlib.suppress(duckdb.Error):  # a failed transaction takes them back itself
                 self._connection.execute("".join(f"DROP TABLE IF EXISTS temp.{view};" for view in EXPANDED))
 
+    @contextlib.contextmanager
+    def view_computed_once(self, view: str) -> Iterator[None]:
+        """Have a view be a table: the rows that it reads must not change within it."""
+        self._connection.execute(f"CREATE TEMP TABLE {view} AS SELECT * FROM {view}")  # noqa: S608 - our names
+        try:
+            yield
+        finally:
+            with contextlib.suppress(duckdb.Error):  # as above
+                self._connection.execute(f"DROP TABLE IF EXISTS temp.{view}")
+
     def checks(self) -> list[CheckResult]:
         """Run every data check and return those that failed.
 

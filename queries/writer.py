@@ -17,7 +17,7 @@ from queries.sample_views import view_whole
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
 
@@ -122,6 +122,47 @@ class Writer(Connection):
         match = " AND ".join(f't."{column}" = k."{column}"' for column in keys.columns)
         with self._handed_over(keys) as name:
             self._connection.execute(f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}")  # noqa: S608 - our names
+
+    def bring_in_line(self, table: str, rows: pl.DataFrame, *, key: pl.DataFrame) -> int:
+        """Have the table's rows of a key be these; those that are stored as they ought to be are not written again.
+
+        Args:
+            table: its rows of a key are each there once.
+            rows: what there has to be, each row once, all of them of that key.
+            key: one row: columns and the values that rows of the table have in them.
+
+        Returns:
+            How many rows were written.
+        """
+        stored, fresh = self._digests(table, key), self._digests_of(table, rows)
+        gone = stored.join(fresh, on="digest", how="anti")
+        if 2 * gone.height > stored.height:
+            self.delete(table, key)
+            self.append(table, rows)
+            return rows.height
+        if not gone.is_empty():
+            with self._handed_over(gone.select("place")) as name:
+                self._connection.execute(f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE t.rowid = k.place")  # noqa: S608 - our names
+        new = rows[fresh.join(stored, on="digest", how="anti")["place"].sort()]
+        self.append(table, new)
+        return new.height
+
+    def _digests(self, table: str, key: pl.DataFrame) -> pl.DataFrame:
+        """Digests of the stored rows of a key: `place` (DuckDB's number of a row), `digest`."""
+        match = " AND ".join(f'"{column}" = ?' for column in key.columns)
+        digest = _digest(table, [column.name for column in sql_files.table(table).columns])
+        found = self._connection.execute(
+            f"SELECT rowid AS place, {digest} AS digest FROM {_named(table)} WHERE {match}",  # noqa: S608 - our names
+            key.row(0),
+        )
+        return found.pl()
+
+    def _digests_of(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
+        """Digests of rows as the table would store them: `place` (in `rows`), `digest`."""
+        placed = rows.with_row_index("place")
+        with self._handed_over(_portions(placed) if placed.height > ROW_GROUP else placed) as name:
+            digest = _digest(table, rows.columns)
+            return self._connection.execute(f"SELECT place, {digest} AS digest FROM {name}").pl()  # noqa: S608 - our names
 
     def append_new(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
         """Append those rows whose key the table does not have yet (and each key once)."""
@@ -408,6 +449,13 @@ def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
 
     table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
     return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=ROW_GROUP))
+
+
+def _digest(table: str, columns: Collection[str]) -> str:
+    """SQL for the digest of a row that has these columns of a table; the others are null."""
+    types = [(column.name, column.type.removesuffix(" NOT NULL")) for column in sql_files.table(table).columns]
+    values = (f'CAST("{name}" AS {kind})' if name in columns else f"CAST(NULL AS {kind})" for name, kind in types)
+    return f"hash({', '.join(values)})"
 
 
 def _matching(table: str, rows: str, keys: Sequence[str]) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from metrics import frames
 from metrics.failures.health_incidents import HEALTH_EVENTS, incidents
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from queries.warehouse import Writer
 
 TABLES = ("health_incidents", "attempt_health")
 
 
 def write_incidents(writer: Writer, cluster: str, attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> None:
-    """Write the incidents of a cluster, and whom they touched. What was there of both must have been deleted.
+    """Write the incidents of a cluster, and whom they touched.
 
     Args:
         writer: the warehouse.
@@ -26,4 +26,4 @@ def write_incidents(writer: Writer, cluster: str, attempts: pl.DataFrame, attemp
     """
     events = frames.conform(writer.query("health_events", cluster=cluster), HEALTH_EVENTS)
     for table, rows in zip(TABLES, incidents(events, attempts, attempt_nodes), strict=True):
-        writer.append(table, rows)
+        writer.bring_in_line(table, rows, key=pl.DataFrame({"cluster": [cluster]}))

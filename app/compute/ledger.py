@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from app.compute.inputs import covered_time, with_gpus
 from app.compute.ledger_days import write_days
 from app.results.telemetry.gpu_activity import VERIFICATION, attempt_activity, gpu_activity
@@ -18,8 +20,6 @@ from metrics.telemetry.occupancy import holders
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    import polars as pl
 
     from app.compute.inputs import Facts
     from app.compute.outcome import Days, Progress
@@ -67,7 +67,7 @@ def write_ledger(
         node_states=facts.states,
         blocks=writer.query("blocks", cluster=cluster),
     )
-    writer.append("inventory", with_gpus(inventoried, "gpus"))
+    writer.bring_in_line("inventory", with_gpus(inventoried, "gpus"), key=pl.DataFrame({"cluster": [cluster]}))
     days = write_days(
         writer,
         cluster,

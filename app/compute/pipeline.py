@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.incidents import write_incidents
 from app.compute.inputs import Facts, covered_time, with_gpus
 from app.compute.ledger import write_ledger
@@ -46,15 +47,8 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 DERIVED = (
-    "inventory",
     "attempt_activity",
     "attempt_node_activity",
-    "runs",
-    "run_attempts",
-    "interruptions",
-    "health_incidents",
-    "attempt_health",
-    "restarts",
     "mfu",
     "checkpoint_advice",
     "mfu_proxies",
@@ -63,6 +57,9 @@ DERIVED = (
     "computes",
 )
 """Tables that a computation replaces, cluster by cluster."""
+
+BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", *INCIDENTS)
+"""Tables of which it replaces the rows that changed."""
 
 BY_DAY = ("gpu_time", "ledger_days")
 """Tables of which it replaces the days that changed: see `app.compute.ledger_days`. Those of which it replaces the
@@ -169,7 +166,7 @@ def _compute_cluster(
     progress: Progress,
 ) -> tuple[Window, Days] | None:
     key = pl.DataFrame({"cluster": [cluster]})
-    for table in (*DERIVED, *BY_DAY) if covered.is_empty() else DERIVED:
+    for table in (*DERIVED, *BY_ROW, *BY_DAY) if covered.is_empty() else DERIVED:
         writer.delete(table, key)
     if covered.is_empty():
         forget_results(writer, cluster)
@@ -194,7 +191,7 @@ def _compute_cluster(
     direct = fixes.of_causes(interruptions(facts.attempts, joined, facts.on_nodes, at_nodes))
     interrupted = with_second_order(direct, facts.attempts, joined, facts.on_nodes)
     again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
-    _write_runs(writer, facts, joined=joined, interrupted=interrupted, again=again)
+    _write_runs(writer, key, facts, joined=joined, interrupted=interrupted, again=again)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     in_ledger = _within(progress, f"{cluster}: ledger", 0.05, 0.65)
     in_ledger("", 0.0)
@@ -207,11 +204,13 @@ def _compute_cluster(
     writer.append("computes", _account(writer, window, rules, now))
     in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)
     in_results("", 0.0)
-    windows = write_results(writer, source, window, rules=rules, now=now, full=full, progress=in_results)
-    progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed", 0.95)
-    if verdicts is not None:
-        progress(f"{cluster}: verdicts on claims", 0.97)
-        judged = verdicts(source, window)
+    with writer.view_computed_once("run_interruptions"):
+        windows = write_results(writer, source, window, rules=rules, now=now, full=full, progress=in_results)
+        progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed", 0.95)
+        if verdicts is not None:
+            progress(f"{cluster}: verdicts on claims", 0.97)
+        judged = None if verdicts is None else verdicts(source, window)
+    if judged is not None:
         writer.append("verdicts", judged.rows)
         for fact, text in judged.facts.items():
             writer.put_fact_of_version(fact, text)
@@ -226,8 +225,8 @@ def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None)
 
 def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, logs: Logs) -> pl.DataFrame:
     """Which run each attempt belongs to: by its log, what was written at it, requeues, or a guess."""
-    labels = frames.conform(writer.query("attempt_labels", cluster=cluster), frames.ATTEMPT_LABELS)
     by_rule = RunRules(rules.run_env, rules.run_comment_key, wckey=rules.run_wckey, names=rules.run_names)
+    labels = _labels(writer, cluster, by_rule, every=rules.join_by_name)
     named = named_runs(attempts, labels, by_rule, logs.names())
     max_gap_s = rules.run_gap_hours * 3600
     joined = run_attempts(attempts, max_gap_s=max_gap_s, explicit=named)
@@ -243,13 +242,31 @@ def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, 
     )
 
 
+def _labels(writer: Writer, cluster: str, rules: RunRules, *, every: bool) -> pl.DataFrame:
+    """What was written at attempts: at every one, or at those whose runs it may name. Most jobs have none of it."""
+    rows = (
+        writer.query("attempt_labels", cluster=cluster)
+        if every
+        else writer.query(
+            "naming_labels", cluster=cluster, env=rules.env, comment_key=rules.comment_key, by_wckey=rules.wckey
+        )
+    )
+    return frames.conform(rows, frames.ATTEMPT_LABELS)
+
+
 def _write_runs(
-    writer: Writer, facts: Facts, *, joined: pl.DataFrame, interrupted: pl.DataFrame, again: pl.DataFrame
+    writer: Writer,
+    key: pl.DataFrame,
+    facts: Facts,
+    *,
+    joined: pl.DataFrame,
+    interrupted: pl.DataFrame,
+    again: pl.DataFrame,
 ) -> None:
-    writer.append("run_attempts", joined)
-    writer.append("runs", with_gpus(runs(facts.attempts, joined), "n_gpus"))
-    writer.append("interruptions", with_gpus(interrupted, "n_gpus"))
-    writer.append("restarts", with_gpus(again, "n_gpus"))
+    writer.bring_in_line("run_attempts", joined, key=key)
+    writer.bring_in_line("runs", with_gpus(runs(facts.attempts, joined), "n_gpus"), key=key)
+    writer.bring_in_line("interruptions", with_gpus(interrupted, "n_gpus"), key=key)
+    writer.bring_in_line("restarts", with_gpus(again, "n_gpus"), key=key)
 
 
 def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.DataFrame:

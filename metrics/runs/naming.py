@@ -62,7 +62,9 @@ def named_runs(
         user has jobs of one name in several accounts, the account is appended.
     """
     key = list(frames.ATTEMPT_KEY)
-    labelled = attempts.select(*key, "user", "account", "name").join(labels, on=key, how="left")
+    # Without a pattern only labels and logs name a run, which few attempts have.
+    may_be_named = attempts if rules.names else attempts.join(_keys(labels, logged), on=key, how="semi")
+    labelled = may_be_named.select(*key, "user", "account", "name").join(labels, on=key, how="left")
     by_rule = {
         "environment": _environment(rules.env),
         "comment": _comments(rules.comment_key),
@@ -85,6 +87,11 @@ def named_runs(
         joined_by=pl.coalesce(pl.when(pl.col(f"#{word}").is_not_null()).then(pl.lit(word)) for word in words),
     )
     return frames.conform(named.filter(pl.col("run_id").is_not_null()), NAMED)
+
+
+def _keys(labels: pl.DataFrame, logged: pl.DataFrame | None) -> pl.DataFrame:
+    key = list(frames.ATTEMPT_KEY)
+    return pl.concat([rows.select(key) for rows in (labels, logged) if rows is not None])
 
 
 _NOTHING = pl.lit(None, dtype=pl.String)

@@ -43,7 +43,18 @@ END = datetime(2026, 10, 3, tzinfo=UTC)
 LATE = "4140"
 RULES = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, origin="test")
 
-ALL_RESULTS: Final = (*BY_WINDOW, "result_windows", "run_metrics", "mfu", "checkpoint_advice")
+DERIVED_ROWS: Final = ("inventory", "runs", "run_attempts", "interruptions", "restarts", "gpu_time", "ledger_days")
+"""Tables of which only rows or days that changed are written."""
+
+ALL_RESULTS: Final = (
+    *BY_WINDOW,
+    "result_windows",
+    "run_metrics",
+    "run_results",
+    "mfu",
+    "checkpoint_advice",
+    *DERIVED_ROWS,
+)
 
 
 @pytest.fixture(scope="module")
