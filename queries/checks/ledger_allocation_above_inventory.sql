@@ -5,14 +5,13 @@ WITH held AS (
         n.node,
         SUM(
             -- A part of a GPU is rounded to a thousandth: seven sevenths are 1.001, and that is no GPU too many.
-            (n.n_gpus - CASE WHEN n.n_gpus % 1 = 0 THEN 0 ELSE 0.001 END) * GREATEST(0, epoch_us(LEAST(COALESCE(r.ended_at, a.ended_at, i.ended_at), i.ended_at))
-            - epoch_us(GREATEST(a.started_at, i.started_at))) * 0.000001
+            (n.n_gpus - CASE WHEN n.n_gpus % 1 = 0 THEN 0 ELSE 0.001 END) * GREATEST(0, epoch_us(LEAST(COALESCE(r.ended_at, n.ended_at, i.ended_at), i.ended_at))
+            - epoch_us(GREATEST(n.started_at, i.started_at))) * 0.000001
         ) AS gpu_seconds
-    FROM attempt_nodes AS n
-    JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+    FROM attempt_node_times AS n
     LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
     JOIN inventory AS i ON n.cluster = i.cluster AND n.node = i.node
-    WHERE a.started_at IS NOT NULL
+    WHERE n.started_at IS NOT NULL
     GROUP BY ALL
 ),
 counted AS (

@@ -1,31 +1,11 @@
 -- One row is an attempt on a node with the GPUs it held there. Accounting does not record how many were held where: they are spread evenly, and where they do not divide the first nodes of the list get one more. Null: how many it held is unknown (see attempts).
 CREATE OR REPLACE VIEW attempt_nodes AS
-WITH held AS (
-    SELECT
-        a.cluster,
-        a.scheduler,
-        a.job_id,
-        a.submitted_at,
-        UNNEST(l.nodes) AS node,
-        UNNEST(generate_series(0, LEN(l.nodes) - 1)) AS place,
-        LEN(l.nodes) AS n_nodes,
-        a.gpus_from,
-        -- Whole GPUs are spread as whole ones; parts of GPUs by the thousandth.
-        CASE WHEN a.n_gpus % 1 = 0 THEN 1000 ELSE 1 END AS unit,
-        CAST(a.n_gpus * 1000 AS BIGINT) // unit AS units
-    FROM attempt_gpus AS a
-    JOIN node_lists AS l USING (node_list)
-)
 SELECT
     cluster,                                                                         -- cluster
     scheduler,                                                                       -- as in attempts
     job_id,                                                                          -- as in attempts
     submitted_at,                                                                    -- as in attempts
     node,                                                                            -- node
-    CAST((units // n_nodes + CAST(place < units % n_nodes AS BIGINT)) * unit / 1000 AS DECIMAL(12, 3)) AS n_gpus, -- GPUs held on this node; null: unknown
-    CASE
-        WHEN units IS NULL THEN 'unknown'
-        WHEN units % n_nodes = 0 AND gpus_from NOT IN ('request', 'steps') THEN 'accounting'
-        ELSE 'assumed'
-    END AS evidence                                                                  -- accounting; assumed where an uneven split is not recorded, or only what was requested is; unknown
-FROM held;
+    n_gpus,                                                                          -- GPUs held on this node; null: unknown
+    evidence                                                                         -- accounting; assumed where an uneven split is not recorded, or only what was requested is; unknown
+FROM attempt_node_times;

@@ -6,13 +6,12 @@ SELECT
     n.job_id,
     n.submitted_at,
     n.node,
-    a.started_at,
-    COALESCE(r.ended_at, a.ended_at) AS ended_at,
-    a.suspended_s,
+    n.started_at,
+    COALESCE(r.ended_at, n.ended_at) AS ended_at,
+    n.suspended_s,
     CAST(n.n_gpus * 1000 AS BIGINT) AS milli_gpus,
-    CASE WHEN r.job_id IS NULL AND a.end_guessed IS NULL THEN n.evidence ELSE 'assumed' END AS evidence
-FROM attempt_nodes AS n
-JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+    CASE WHEN r.job_id IS NULL AND n.end_guessed IS NULL THEN n.evidence ELSE 'assumed' END AS evidence
+FROM attempt_node_times AS n
 LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
-WHERE n.cluster = $cluster AND a.started_at IS NOT NULL
+WHERE n.cluster = $cluster AND n.started_at IS NOT NULL
 ORDER BY n.job_id, n.submitted_at, n.node;

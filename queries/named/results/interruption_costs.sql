@@ -1,10 +1,33 @@
 -- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was unobserved, or what of its work was kept is not logged: its own, and that of the attempt that followed.
-WITH wanted AS (
-    SELECT run_id, attempt_no FROM run_interruptions
-    WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
+-- Of an attempt that nothing but accounting knows, nothing can be told: those are most of the ledger.
+WITH seen AS (
+    SELECT DISTINCT scheduler, job_id, submitted_at
+    FROM gpu_time
+    WHERE cluster = $cluster
+      AND job_id IS NOT NULL
+      AND (
+          category = 'unattributed'
+          OR (category = 'stalled' AND cause = 'lockstep')
+          OR (category = 'productive' AND evidence <> 'log')
+      ) IS NOT TRUE
+),
+ended AS (
+    SELECT DISTINCT i.run_id, i.attempt_no
+    FROM interruptions AS i
+    JOIN run_attempts AS r USING (cluster, run_id, attempt_no)
+    SEMI JOIN seen AS s ON r.scheduler = s.scheduler AND r.job_id = s.job_id AND r.submitted_at = s.submitted_at
+    WHERE i.cluster = $cluster
+),
+wanted AS (
+    SELECT run_id, attempt_no FROM ended
     UNION
-    SELECT run_id, attempt_no + 1 FROM run_interruptions
-    WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
+    SELECT run_id, attempt_no + 1 FROM ended
+),
+parts AS (
+    SELECT r.scheduler, r.job_id, r.submitted_at, r.run_id, r.attempt_no
+    FROM run_attempts AS r
+    SEMI JOIN wanted AS w ON w.run_id = r.run_id AND w.attempt_no = r.attempt_no
+    WHERE r.cluster = $cluster
 ),
 times AS (
     SELECT
@@ -20,9 +43,8 @@ times AS (
             'infinity'
         ) AS before_steps
     FROM gpu_time AS g
-    JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
-    SEMI JOIN wanted AS w ON w.run_id = r.run_id AND w.attempt_no = r.attempt_no
-    WHERE r.cluster = $cluster
+    JOIN parts AS r USING (scheduler, job_id, submitted_at)
+    WHERE g.cluster = $cluster
 ),
 spent AS (
     SELECT

@@ -1,0 +1,39 @@
+-- One row is an attempt on a node as in attempt_nodes, with the attempt's own times: what joins of both cost is saved.
+CREATE OR REPLACE VIEW attempt_node_times AS
+WITH held AS (
+    SELECT
+        a.cluster,
+        a.scheduler,
+        a.job_id,
+        a.submitted_at,
+        a.started_at,
+        a.ended_at,
+        a.end_guessed,
+        a.suspended_s,
+        UNNEST(l.nodes) AS node,
+        UNNEST(generate_series(0, LEN(l.nodes) - 1)) AS place,
+        LEN(l.nodes) AS n_nodes,
+        a.gpus_from,
+        -- Whole GPUs are spread as whole ones; parts of GPUs by the thousandth.
+        CASE WHEN a.n_gpus % 1 = 0 THEN 1000 ELSE 1 END AS unit,
+        CAST(a.n_gpus * 1000 AS BIGINT) // unit AS units
+    FROM attempt_gpus AS a
+    JOIN node_lists AS l USING (node_list)
+)
+SELECT
+    cluster,                                                                         -- cluster
+    scheduler,                                                                       -- as in attempts
+    job_id,                                                                          -- as in attempts
+    submitted_at,                                                                    -- as in attempts
+    node,                                                                            -- node
+    CAST((units // n_nodes + CAST(place < units % n_nodes AS BIGINT)) * unit / 1000 AS DECIMAL(12, 3)) AS n_gpus, -- as in attempt_nodes
+    CASE
+        WHEN units IS NULL THEN 'unknown'
+        WHEN units % n_nodes = 0 AND gpus_from NOT IN ('request', 'steps') THEN 'accounting'
+        ELSE 'assumed'
+    END AS evidence,                                                                 -- as in attempt_nodes
+    started_at,                                                                      -- as in attempts
+    ended_at,                                                                        -- as in attempts
+    end_guessed,                                                                     -- as in attempts
+    suspended_s                                                                      -- as in attempts
+FROM held;
