@@ -22,7 +22,7 @@ from metrics.checkpoints.advice import logged_saves
 from metrics.ettr.confidence import interval_over_runs
 from metrics.ettr.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
 from metrics.ettr.expected import FORMS as EXPECTED_FORMS
-from metrics.ettr.expected import expected, inputs, over_runs, starts
+from metrics.ettr.expected import at_failure_rate, expected, inputs, over_runs, starts
 from metrics.ettr.timeline import run_timeline
 from metrics.exact import exact_sum
 
@@ -229,8 +229,9 @@ def expected_run_rows(
     began = starts(known.executed.filter(inside), _logged_starts(source, window, logs.sessions.filter(inside)))
     saves = logged_saves(logs.events, logs.sessions, executed, since=window.since, until=window.until)
     rate = pooled_rate(failure_rate_rows(source, window) if rates is None else rates)
+    own = inputs(runs, began, saves, _gpu_days(rate.value))
     at_rate, at_high, at_low = (
-        expected(inputs(runs, began, saves, _gpu_days(each))) for each in (rate.value, rate.high, rate.low)
+        expected(at_failure_rate(own, _gpu_days(each))) for each in (rate.value, rate.high, rate.low)
     )
     ends = {"expected_low": at_high["expected"], "expected_high": at_low["expected"]}
     return at_rate.with_columns(pl.col("mttf_s").replace(math.inf, None), **ends)

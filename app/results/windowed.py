@@ -47,6 +47,13 @@ SLICES: Final[dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
 """Named queries whose rows in a window are those of a longer window for which this is true, in the same order."""
 
 
+_EXPOSURES: Final = (
+    *frames.ATTEMPT_KEY, "het_job_id", "started_at", "ended_at", "state", "user", "partition", "suspended_s", "n_nodes",
+    "milli_gpus",
+)  # fmt: skip
+"""Columns of the named query `exposures`."""
+
+
 class WindowedSource:
     """A source that reads each table once for all windows within one.
 
@@ -65,6 +72,8 @@ class WindowedSource:
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query."""
+        if name == "attempts" and params.get("cluster") == self._whole.cluster:
+            return self._attempts()
         since, until = params.get("since"), params.get("until")
         if (
             params.get("cluster") == self._whole.cluster
@@ -75,6 +84,8 @@ class WindowedSource:
             if name in SLICES:
                 inside = SLICES[name](pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME))
                 return self._kept.get((name,), lambda: self._of_whole(name)).filter(inside)
+            if name == "exposures":
+                return self._exposures(since, until)
             if name == "ledger_sums" and params.get("dimension") in {"cluster", "run"}:
                 return self._ledger_sums(since, until, str(params["dimension"]))
         return self._source.query(name, **params)
@@ -82,6 +93,18 @@ class WindowedSource:
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returns, as the source keeps it."""
         return self._source.memo(key, make)
+
+    def _attempts(self) -> pl.DataFrame:
+        return self._kept.get(("attempts",), lambda: self._source.query("attempts", cluster=self._whole.cluster))
+
+    def _exposures(self, since: datetime, until: datetime) -> pl.DataFrame:
+        """Attempts that held nodes and may have run in a window: the query of that name says which."""
+        ends = pl.col("started_at"), pl.col("ended_at")
+        ran = (pl.min_horizontal(*ends) < pl.lit(until, dtype=frames.TIME)) & (
+            ends[1].is_null() | (pl.max_horizontal(*ends) >= pl.lit(since, dtype=frames.TIME))
+        )
+        held = ends[0].is_not_null() & (pl.col("n_nodes") > 0) & pl.col("milli_gpus").ne_missing(0)
+        return self._attempts().filter(held & (pl.col("het_job_id").is_not_null() | ran)).select(_EXPOSURES)
 
     def _of_whole(self, name: str) -> pl.DataFrame:
         whole = self._whole

@@ -61,7 +61,6 @@ def inputs(
         `interval_from`: measured, of the cluster, or assumed.
     """
     gpus = pl.col("milli_gpus") / 1000
-    rate = pl.lit(gpu_days_per_failure, dtype=pl.Float64) * DAY_S / gpus
     # Startup without a log is in no sum, so starts without a log must not count either.
     begun = pl.coalesce("seen_gpus", "started_gpus")
     own_restart = pl.when((pl.col("startup") > 0) & (begun > 0)).then(pl.col("startup") / begun)
@@ -72,7 +71,7 @@ def inputs(
         .join(checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN, how="left")
         .with_columns(
             gpus=gpus,
-            mttf_s=rate,
+            mttf_s=_mttf_s(gpus, gpu_days_per_failure),
             own_restart=own_restart,
             queue_s=pl.when(pl.col("started_gpus") > 0).then(queued / pl.col("started_gpus")).otherwise(0.0),
             productive_s=pl.when(pl.col("ettr").is_not_null()).then(pl.col("productive") / gpus),
@@ -93,6 +92,15 @@ def inputs(
         *_RUN, "gpus", "wall_gpu_s", "mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "productive_s",
         "restart_from", "interval_from",
     )  # fmt: skip
+
+
+def at_failure_rate(run_inputs: pl.DataFrame, gpu_days_per_failure: float | None) -> pl.DataFrame:
+    """The inputs of runs at another failure rate of the cluster; arguments as of `inputs`."""
+    return run_inputs.with_columns(mttf_s=_mttf_s(pl.col("gpus"), gpu_days_per_failure))
+
+
+def _mttf_s(gpus: pl.Expr, gpu_days_per_failure: float | None) -> pl.Expr:
+    return pl.lit(gpu_days_per_failure, dtype=pl.Float64) * DAY_S / gpus
 
 
 def _origin(own: pl.Expr) -> pl.Expr:

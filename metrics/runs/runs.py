@@ -280,11 +280,21 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         (null while a component waits or runs), GPUs and nodes added up, longest `suspended_s`, the rest as the leading
         component has it; sorted.
     """
-    together = attempts.join(joined, on=list(frames.ATTEMPT_KEY))
+    place = ["cluster", "run_id", "attempt_no"]
+    columns = [
+        *place,
+        *("submitted_at", "eligible_at", "started_at", "ended_at", "milli_gpus", "n_nodes", "suspended_s", "state"),
+        *("user", "account", "partition", "name", "joined_by"),
+    ]
+    own = [name for name in columns if name not in joined.columns]
+    rows = attempts.select(*frames.ATTEMPT_KEY, *own).join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
+    shared = _in_company(rows, place)
+    if not shared.any():
+        return rows.select(columns)
     over = pl.col("ended_at").is_null().any()
-    return (
-        together.sort(by_id())
-        .group_by("cluster", "run_id", "attempt_no")
+    together = (
+        rows.filter(shared)
+        .group_by(place, maintain_order=True)
         .agg(
             pl.col("submitted_at").min(),
             pl.col("eligible_at").min(),
@@ -297,8 +307,14 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             pl.col("user", "account", "partition", "name").first(),
             pl.col("joined_by").first(),
         )
-        .sort("cluster", "run_id", "attempt_no")
     )
+    return pl.concat([rows.filter(~shared).select(columns), together.select(columns)]).sort(place)
+
+
+def _in_company(rows: pl.DataFrame, names: list[str]) -> pl.Series:
+    """Whether a row has the same values as a neighbour. Most runs are one attempt: what groups cost is saved."""
+    as_before = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in names).fill_null(value=False)
+    return rows.select(as_before | as_before.shift(-1).fill_null(value=False)).to_series()
 
 
 def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
@@ -308,17 +324,31 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         The columns of the table `runs`, with `milli_gpus` in place of `n_gpus`: null where the GPUs of one of its
         executions are unknown.
     """
-    return (
-        executions(attempts, joined)
-        .group_by("cluster", "run_id")
+    run = ["cluster", "run_id"]
+    executed = executions(attempts, joined)
+    several = _in_company(executed, run)
+    # A row revoked is a federated job's shadow on a cluster that did not run it, and no attempt.
+    counts = (pl.col("state") != "REVOKED").fill_null(value=True)
+    single = executed.filter(~several).select(
+        *run,
+        *("joined_by", "user", "account", "partition", "name"),
+        counts.cast(pl.Int64).alias("n_attempts"),
+        "milli_gpus",
+        pl.col("submitted_at").alias("first_submitted_at"),
+        *("eligible_at", "started_at", "ended_at", "state"),
+    )
+    if not several.any():
+        return single
+    joined_of_several = (
+        executed.filter(several)
+        .group_by(run, maintain_order=True)
         .agg(
             pl.coalesce(
                 *(_where_any(word) for word in (*ACROSS_JOBS, "requeue_chain")), pl.col("joined_by").last()
             ).alias("joined_by"),
             pl.col("user", "account").first(),
             pl.col("partition", "name").last(),
-            # A row revoked is a federated job's shadow on a cluster that did not run it, and no attempt.
-            (pl.col("state") != "REVOKED").fill_null(value=True).sum().cast(pl.Int64).alias("n_attempts"),
+            counts.sum().cast(pl.Int64).alias("n_attempts"),
             unknown.all_or_null("milli_gpus", pl.col("milli_gpus").max()).alias("milli_gpus"),
             pl.col("submitted_at").min().alias("first_submitted_at"),
             pl.col("eligible_at").first(),
@@ -329,8 +359,8 @@ def runs(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
             .alias("ended_at"),
             pl.col("state").last(),
         )
-        .sort("cluster", "run_id")
     )
+    return pl.concat([single, joined_of_several]).sort(run)
 
 
 def _where_any(word: str) -> pl.Expr:
