@@ -33,7 +33,8 @@ _START: Final = "Most of it is the start of Python, polars and DuckDB: it costs 
 REASONS: Final = {
     "compute after a new day": (
         "The ledger is made of the changed days only, and standard windows of changed inputs only. Runs, interruptions "
-        "and the whole period's numbers are still made of all attempts, so this grows with the past."
+        "and the whole period's numbers are still made of all attempts (rows that stay the same are not written "
+        "again), so this grows with the past."
     ),
     "compute --full": _IN_TEXTS,
     "compute, all but a day": _IN_TEXTS,
