@@ -42,8 +42,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
     >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
-    >>> display(4.845e22, "flop")
-    '48.5 ZFLOP'
+    >>> display(4.845e22, "flop"), display(3.7e-06, "number")
+    ('48.5 ZFLOP', '0.00000370')
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "no limit" if unit == "number_or_open" else NOTHING
@@ -69,7 +69,13 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
 def _number(value: float) -> str:
     if value == 0:
         return "0"
+    if abs(value) < _LEAST_PLAIN:
+        return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+_LEAST_PLAIN: Final = 1e-4
+"""Below it a general format writes exponents, which people do not read."""
 
 
 def _prefixed(value: float, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""Lines to type after an ingest of Slurm files: for times without a zone, and for columns that a dump lacks."""
+"""Lines to type after an ingest of files: for times without a zone, and for columns that a dump of sacct lacks."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ GIVES: Final = {
 """Columns of sacct that a dump may lack, and what that leaves unanswered."""
 
 
-def zone_hint(reports: Sequence[Report], options: argparse.Namespace) -> str | None:
+def zone_hint(reports: Sequence[Report], options: argparse.Namespace, source: str = "slurm") -> str | None:
     """The command that loads files whose times have no zone; None if there are no such files.
 
     All files are named again: loading twice changes nothing, and snapshots take their time from the others.
     """
     if options.timezone or not any(isinstance(report.error, TimeZoneError) for report in reports):
         return None
-    words = ["trackside", "ingest", "slurm", *options.files, "--timezone", local_zone() or "Europe/Berlin"]
-    for name in ("cluster", "since", "until", "warehouse", "config"):
-        value = getattr(options, name)
+    words = ["trackside", "ingest", source, *options.files, "--timezone", local_zone() or "Europe/Berlin"]
+    for name in ("cluster", "since", "until", "model", "begin", "warehouse", "config"):
+        value = getattr(options, name, None)
         words += [] if value is None else [f"--{name}", str(value)]
-    whose = "this machine's zone; replace it if Slurm's is another" if local_zone() else "replace the zone by Slurm's"
+    words += [word for each in getattr(options, "set", ()) for word in ("--set", each)]
+    own = "Slurm's" if source == "slurm" else "the log's"
+    whose = f"this machine's zone; replace it if {own} is another" if local_zone() else f"replace the zone by {own}"
     return f"To type: {shlex.join(words)}   ({whose})"
 
 

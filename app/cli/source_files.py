@@ -39,8 +39,9 @@ def run(options: argparse.Namespace, folder: SourceFolder) -> int:
 def load(options: argparse.Namespace, folder: SourceFolder, ingest_files: Callable[..., list[Report]]) -> int:
     """Load the files with a function that takes the arguments of `ingest.runlog.store.ingest_files`."""
     from app import clock
+    from app.cli.ingest_hints import zone_hint
     from app.cli.ingest_report import accounting_is_loaded_of, finish
-    from app.cli.run_context import progress, settings_and_root
+    from app.cli.run_context import note, progress, settings_and_root
     from ingest.slurm.load_files import once_only
     from queries.warehouse import open_writer
 
@@ -54,5 +55,8 @@ def load(options: argparse.Namespace, folder: SourceFolder, ingest_files: Callab
     ):
         reports = ingest_files(writer, options.files, cluster=cluster, now=now, progress=report)
         jobs_known = accounting_is_loaded_of(writer, reports)
+    hint = zone_hint(reports, options, folder.name) if "timezone" in options else None
+    if hint is not None:
+        note(hint, quiet=options.quiet)
     alone = folder.without_jobs
     return finish(reports, files=True, quiet=options.quiet, jobs_known=jobs_known, without_jobs=alone)

@@ -93,6 +93,7 @@ class Contents:
         steps: None without a log.
         goodput: its row of `job_accounts`.
         mfu: rows of `mfu_run_rows`.
+        log_lacks: facts that MFU needs and that no process of the run logs.
         mfu_wall: the share of the allocated time that the steps of these take; None where it is unknown.
         convention: that of the headline MFU.
         activity: its row of `utilisation`; None without telemetry.
@@ -119,6 +120,7 @@ class Contents:
     steps: Steps | None = None
     goodput: Row | None = None
     mfu: list[Row] = field(default_factory=list)
+    log_lacks: tuple[str, ...] = ()
     mfu_wall: float | None = None
     convention: str = ""
     activity: Row | None = None
@@ -252,9 +254,8 @@ def _of_steps(source: Source, window: Window, run_id: str) -> Row:
     convention = computed_constants(source, window.cluster).get("flop_convention", "")
     if mine.is_empty():
         return {"convention": convention}
-    sessions = logs.sessions.filter((pl.col("run") == run_id) & pl.col("usable")).select(
-        "run_id", "scheduler", "job_id"
-    )
+    own = logs.sessions.filter((pl.col("run") == run_id) & pl.col("usable"))
+    sessions = own.select("run_id", "scheduler", "job_id")
     saves = logs.events.filter(pl.col("kind") == "checkpoint_save").join(
         sessions.unique(), on=["run_id", "scheduler", "job_id"], how="semi"
     )
@@ -266,8 +267,27 @@ def _of_steps(source: Source, window: Window, run_id: str) -> Row:
         "steps": _steps(mine, saves.height),
         "goodput": _row(accounts),
         "mfu": measured.to_dicts(),
+        "log_lacks": lacking(own, mine),
         "mfu_wall": wall["step_share"].item() if wall.height else None,
     }
+
+
+def lacking(sessions: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
+    """What MFU needs and the log does not have, by the names of `--set`; "tokens" are those of the steps.
+
+    Args:
+        sessions: rows of `run_sessions`.
+        steps: its steps, with `tokens`.
+    """
+    known = {name for name in (*_NEEDED, *_SIZES) if name in sessions.columns and sessions[name].count()}
+    absent = [] if "tokens" in steps.columns and steps["tokens"].count() else ["tokens"]
+    absent += [name for name in _NEEDED if name not in known]
+    return (*absent, *(() if known & set(_SIZES) else ("params",)))
+
+
+_NEEDED: Final = ("n_gpus", "gpu_model", "dtype")
+_SIZES: Final = ("params", "params_active", "flops_per_token")
+"""The size of the model; one of them is enough."""
 
 
 def _steps(mine: pl.DataFrame, checkpoints: int) -> Steps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.run_page import texts
 from app.run_page.efficiency import gpu_lines
@@ -66,14 +66,22 @@ def _logs(contents: Contents) -> Iterator[Unknown]:
         return
     if headline_mfu(contents) is None:
         notes = [str(row["note"]) for row in contents.mfu if row["note"]]
-        why = (
-            notes[0]
-            if notes
-            else "the log lacks tokens, the model's size, GPUs or their model: trackside recorder --help"
-        )
-        yield Unknown("MFU", why)
+        yield Unknown("MFU", notes[0] if notes else _without_mfu(contents.log_lacks))
     if contents.checkpoints is None or not contents.checkpoints["n_checkpoints"]:
         yield Unknown("How often to save", "no checkpoint is logged: log.checkpoint(step), trackside recorder --help")
+
+
+def _without_mfu(lacks: tuple[str, ...]) -> str:
+    """Why there is no MFU, and where what the log lacks can be given."""
+    if not lacks:
+        return "its steps would need more than its GPUs can do: are tokens, GPUs and their model right?"
+    settable = [f"--set {name}={_EXAMPLES[name]}" for name in lacks if name in _EXAMPLES]
+    given = f": in start() of the recorder; of another log: trackside ingest runlog FILE {' '.join(settable)}"
+    return f"the log lacks {', '.join(lacks)}{given if settable else ' of its steps'}"
+
+
+_EXAMPLES: Final = {"n_gpus": "16", "gpu_model": "H100", "dtype": "bf16", "params": "8e9"}
+"""Values of facts that can be stated for a log."""
 
 
 def _telemetry(contents: Contents) -> Iterator[Unknown]:

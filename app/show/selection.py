@@ -61,24 +61,26 @@ def conventions_meant(requested: str | None) -> tuple[Convention, ...]:
     return matching
 
 
-def refuse_logged_only(source: Reader, cluster: str | None, text: str) -> None:
-    """Refuse a run that only its log describes, with the command that shows what the log has.
+def logged_only(source: Reader, cluster: str | None, text: str) -> tuple[str, str] | None:
+    """The cluster and the id of a run that only its log describes; None where there is accounting of it, or no run.
 
     Args:
         source: the warehouse.
         cluster: only of this cluster; None: of any.
         text: a run id or a job id.
-
-    Raises:
-        UsageError: there is such a run, and none with accounting.
     """
     rows = source.query("run_candidates", text=text, job=text, cluster=cluster)
     if rows.is_empty() or not rows["logged_only"].all():
-        return
+        return None
     first = rows.row(0, named=True)
-    raise UsageError(
-        f"{first['cluster']}: run {first['run_id']!r} is described by its log alone; `trackside show` is about runs "
-        f"with accounting.\nIts page:        trackside run {shlex.quote(first['run_id'])}\n"
+    return first["cluster"], first["run_id"]
+
+
+def needs_accounting(cluster: str, run_id: str) -> str:
+    """Why a question about a run that only its log describes has no rows, and what to type."""
+    return (
+        f"{cluster}: run {run_id!r} is described by its log alone; `trackside show` is about runs "
+        f"with accounting.\nIts page:        trackside run {shlex.quote(run_id)}\n"
         "Its accounting:  trackside ingest slurm && trackside compute"
     )
 

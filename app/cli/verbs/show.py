@@ -72,12 +72,13 @@ def _answer(options: argparse.Namespace) -> int:
     from app import console
     from app.cli.rows import RowFormat, row_options
     from app.cli.run_context import warehouse_root
+    from app.errors import UsageError
     from app.periods import Period, windows
     from app.show import registry
     from app.show.answer import Question, explain
     from app.show.page import answer_lines
     from app.show.run_question import run_question
-    from app.show.selection import refuse_logged_only
+    from app.show.selection import logged_only, needs_accounting
     from app.terminal.pager import page
     from app.terminal.rows import selected
     from app.terminal.terminal import Terminal
@@ -93,14 +94,18 @@ def _answer(options: argparse.Namespace) -> int:
         details=options.explain,
     )
     registry.refuse_options(entry, question)
+    rows_as, wanted = RowFormat.of(options), row_options(options)
     with open_reader(root) as reader:
         if question.run is not None and not entry.span:
-            refuse_logged_only(reader, options.cluster, question.run)
+            alone = logged_only(reader, options.cluster, question.run)
+            if alone is not None and rows_as.form != "table":
+                raise UsageError(needs_accounting(*alone))
+            if alone is not None:
+                return _page_of_log(options, *alone)
         requested = windows(reader, Period(options.cluster, options.since, options.until), span=entry.span)
         refuse = partial(console.echo, error=True)
         answer, shown = run_question(reader, requested, entry, question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None
-    rows_as, wanted = RowFormat.of(options), row_options(options)
     if rows_as.form != "table":
         rows = selected(answer.rows, wanted, answer.columns) if wanted.changes else answer.rows
         rows_as.write(rows, extra=explained and {"explain": explained})
@@ -109,3 +114,17 @@ def _answer(options: argparse.Namespace) -> int:
     lines = answer_lines(answer, shown, terminal, wanted, explained=explained)
     page("\n".join(lines) + "\n", terminal, wide=wanted.wide)
     return 0
+
+
+def _page_of_log(options: argparse.Namespace, cluster: str, run_id: str) -> int:
+    """A run that only its log describes: its page answers what the log can."""
+    import argparse
+
+    from app import console
+    from app.cli.verbs import run as run_page
+
+    console.echo(
+        f"Only the log of {run_id} is loaded: its page. More with accounting: trackside ingest slurm", error=True
+    )
+    values = {**vars(options), "id": run_id, "cluster": cluster, "format": "text", "events": None}
+    return run_page.run(argparse.Namespace(**values))

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
+from app.run_page.contents import lacking
 from tests.support.command import ROOT, trackside
 
 if TYPE_CHECKING:
@@ -51,9 +53,13 @@ def test_two_commands_after_the_recorder_as_printed_show_the_run(tmp_path: Path,
     assert "only run logs are loaded" in refused.stderr
     assert refused.stderr.endswith("trackside run\n")
     shown = trackside("show", "mfu", "--run", "llama-8b", cwd=tmp_path)
-    assert shown.returncode == 2
-    assert "run 'llama-8b' is described by its log alone" in shown.stderr
-    assert "trackside run llama-8b\n" in shown.stderr
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr.startswith("Only the log of llama-8b is loaded: its page. ")
+    assert "Run llama-8b, described by its log alone (cluster local)" in shown.stdout
+    as_rows = trackside("show", "mfu", "--run", "llama-8b", "--format", "json", cwd=tmp_path)
+    assert as_rows.returncode == 2
+    assert "run 'llama-8b' is described by its log alone" in as_rows.stderr
+    assert "trackside run llama-8b\n" in as_rows.stderr
 
 
 def test_log_grows_and_accounting_comes_later(tmp_path: Path) -> None:
@@ -72,3 +78,20 @@ def test_log_grows_and_accounting_comes_later(tmp_path: Path) -> None:
     both = trackside("run", "102", *warehouse).stdout
     assert "Run llama-8b on c: job 102" in both
     assert "node fail" in both
+
+
+@pytest.mark.parametrize(
+    ("session", "tokens", "expected"),
+    [
+        ({}, None, ("tokens", "n_gpus", "gpu_model", "dtype", "params")),
+        ({"n_gpus": 8, "gpu_model": "H100", "dtype": "bf16"}, 4096, ("params",)),
+        ({"n_gpus": 8, "gpu_model": "H100", "params_active": 8e9}, 4096, ("dtype",)),
+        ({"n_gpus": 8, "gpu_model": "H100", "dtype": "bf16", "flops_per_token": 5e10}, 4096, ()),
+    ],
+)
+def test_what_a_log_lacks_for_mfu_is_named(
+    session: dict[str, object], tokens: int | None, expected: tuple[str, ...]
+) -> None:
+    names = ("n_gpus", "gpu_model", "dtype", "params", "params_active", "flops_per_token")
+    sessions = pl.DataFrame([dict.fromkeys(names) | session])
+    assert lacking(sessions, pl.DataFrame({"tokens": [tokens]})) == expected
