@@ -71,7 +71,7 @@ def days(number: float) -> str:
     """A number of days with three digits.
 
     >>> days(0.61534), days(3.6604), days(630.12), days(2078.4), days(0.01534)
-    ('0.62 d', '3.66 d', '630.1 d', '2,078 d', '0.015 d')
+    ('0.615 d', '3.66 d', '630.1 d', '2,078 d', '0.0153 d')
     """
     return f"{neat([number], 'number')[0]} d"
 
