@@ -40,6 +40,7 @@ REASONS: Final = {
     "compute, all but a day": _IN_TEXTS,
     "compute, nothing new": "Nothing is read but the inputs' digest; the rest is the start of Python and DuckDB.",
     **dict.fromkeys(("verify", "show", "status"), _START),
+    "a day of": "Samples are grouped by GPU and hour through texts, which costs several times what reading them does.",
     "ingest": "Known rows are looked up among all rows.",
     "run log": "Each line is validated as a Python object.",
     "stdout of": "The bare read keeps no line numbers, prefixes, sessions or events, and validates and stores nothing.",
