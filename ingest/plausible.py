@@ -33,6 +33,7 @@ LATEST_EPOCH: Final = 253_402_300_799
 DAY_S: Final = 86_400.0
 _WIDTH: Final = Bound(1e8, "the widest layers published have about 1e5")
 _COUNT: Final = Bound(1e6, "the largest published models have a few hundred")
+_GROUP: Final = Bound(1e7, "the largest clusters have about 1e6 GPUs")
 _PARAMS: Final = Bound(1e16, "the largest published models have about 1e13 parameters")
 
 RUN_LOG: Final[dict[str, Bound]] = {
@@ -52,6 +53,14 @@ RUN_LOG: Final[dict[str, Bound]] = {
     "global_batch": Bound(1e12, "the largest published batches have 6e7 tokens, and a sample has one at least"),
     "learning_rate": Bound(1e6, "published rates are below 10"),
     "time_factor": Bound(1e3, "a benchmark's rules multiply by less than 10"),
+    "tensor_parallel": _GROUP,
+    "pipeline_parallel": _GROUP,
+    "data_parallel": _GROUP,
+    "context_parallel": _GROUP,
+    "expert_parallel": _GROUP,
+    "printed_tflops": Bound(1e6, "the fastest published GPU does about 2e4 TFLOP/s in any data type"),
+    "printed_mfu": Bound(10.0, "a share of the peak, 1 at most, unless the peak is one of another data type"),
+    "printed_steps": Bound(1e12, "a step every millisecond for thirty years"),
     "vocab": Bound(1e9, "the largest published vocabularies have about 1e6 entries"),
     "layers": _COUNT,
     "attention_layers": _COUNT,

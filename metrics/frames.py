@@ -203,6 +203,22 @@ MODEL: Schema = {
 RECIPE: Schema = {"recipe": TEXT, "global_batch": NUMBER, "learning_rate": NUMBER, "time_factor": NUMBER}
 """How a session trains its model, as the run log names it."""
 
+LAYOUT: Schema = {
+    "tensor_parallel": COUNT,
+    "pipeline_parallel": COUNT,
+    "data_parallel": COUNT,
+    "context_parallel": COUNT,
+    "expert_parallel": COUNT,
+    "wandb_run_id": TEXT,
+    "pod": TEXT,
+    "pod_namespace": TEXT,
+    "pod_uid": TEXT,
+    "printed_tflops": NUMBER,
+    "printed_mfu": NUMBER,
+    "printed_steps": COUNT,
+}
+"""How a model is spread over GPUs, ids of other systems, and the speed that a log prints itself."""
+
 SESSIONS: Schema = {
     "cluster": TEXT,
     "run_id": TEXT,
@@ -217,6 +233,7 @@ SESSIONS: Schema = {
     "dtype": TEXT,
     **MODEL,
     **RECIPE,
+    **LAYOUT,
 }
 
 STEPS: Schema = {

@@ -94,6 +94,7 @@ class Contents:
         goodput: its row of `job_accounts`.
         mfu: rows of `mfu_run_rows`.
         log_lacks: facts that MFU needs and that no process of the run logs.
+        layout: what its log records of `frames.LAYOUT`: parallel sizes, ids, the speed that the log prints itself.
         mfu_wall: the share of the allocated time that the steps of these take; None where it is unknown.
         convention: that of the headline MFU.
         activity: its row of `utilisation`; None without telemetry.
@@ -122,6 +123,7 @@ class Contents:
     mfu: list[Row] = field(default_factory=list)
     log_lacks: tuple[str, ...] = ()
     mfu_wall: float | None = None
+    layout: Row = field(default_factory=dict)
     convention: str = ""
     activity: Row | None = None
     memory: Row | None = None
@@ -255,9 +257,8 @@ def _of_steps(source: Source, window: Window, run_id: str) -> Row:
     if mine.is_empty():
         return {"convention": convention}
     own = logs.sessions.filter((pl.col("run") == run_id) & pl.col("usable"))
-    sessions = own.select("run_id", "scheduler", "job_id")
     saves = logs.events.filter(pl.col("kind") == "checkpoint_save").join(
-        sessions.unique(), on=["run_id", "scheduler", "job_id"], how="semi"
+        own.select("run_id", "scheduler", "job_id").unique(), on=["run_id", "scheduler", "job_id"], how="semi"
     )
     accounts = job_accounts(source, window).runs.filter(pl.col("run_id") == run_id)
     wall = mfu_wall_run_rows(source, window).filter(pl.col("run_id") == run_id)
@@ -268,6 +269,7 @@ def _of_steps(source: Source, window: Window, run_id: str) -> Row:
         "goodput": _row(accounts),
         "mfu": measured.to_dicts(),
         "log_lacks": lacking(own, mine),
+        "layout": _layout(own),
         "mfu_wall": wall["step_share"].item() if wall.height else None,
     }
 
@@ -288,6 +290,22 @@ def lacking(sessions: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
 _NEEDED: Final = ("n_gpus", "gpu_model", "dtype")
 _SIZES: Final = ("params", "params_active", "flops_per_token")
 """The size of the model; one of them is enough."""
+
+
+def _layout(sessions: pl.DataFrame) -> Row:
+    """The newest of each fact; the speed that the logs print is the mean over their steps."""
+    printed = ("printed_tflops", "printed_mfu")
+    steps = pl.col("printed_steps")
+    newest = sessions.sort("started_at").select(pl.col(*frames.LAYOUT).drop_nulls().last())
+    weights = {name: steps.filter(pl.col(name).is_not_null()) for name in printed}
+    mean = ((pl.col(name).drop_nulls() * weight).sum() / weight.sum() for name, weight in weights.items())
+    means = sessions.select(*mean, steps.sum()).fill_nan(None)
+    known = newest.row(0, named=True) | means.row(0, named=True)
+    return {
+        name: value
+        for name, value in known.items()
+        if value is not None and not (name == "printed_steps" and not value)
+    }
 
 
 def _steps(mine: pl.DataFrame, checkpoints: int) -> Steps:

@@ -42,6 +42,7 @@ def document(contents: Contents, *, options: str = "", explained: Sequence[str] 
         "mfu": headline_mfu(contents),
         "mfu_by_convention": contents.mfu,
         "mfu_wall_share": contents.mfu_wall,
+        "layout": contents.layout,
         "utilisation": contents.activity,
         "gpu_memory": contents.memory,
         "node_memory": contents.node_memory,

@@ -21,7 +21,9 @@ def training(page: Page, contents: Contents) -> None:
     each = "" if steps.median_s is None else f", median {duration(steps.median_s)}"
     lost = f"{steps.lost:,} lost" if steps.lost else "none lost"
     page.fact("Steps", f"{steps.executed:,} executed ({steps.first:,} to {steps.last:,}), {lost}{each}")
+    _layout(page, contents)
     _mfu(page, contents)
+    _printed(page, contents)
     goodput = contents.goodput
     if goodput is not None and goodput["value"] is not None:
         page.fact(
@@ -59,6 +61,50 @@ def _mfu(page: Page, contents: Contents) -> None:
         page.fact("", "; ".join(words))
 
 
+def _layout(page: Page, contents: Contents) -> None:
+    """Parallel sizes, and what other systems call the run."""
+    sizes = [
+        f"{name} {contents.layout[f'{name}_parallel']:,}" for name in _GROUPS if f"{name}_parallel" in contents.layout
+    ]
+    if sizes:
+        page.fact("Parallel", ", ".join(sizes))
+    wandb, pod = contents.layout.get("wandb_run_id"), contents.layout.get("pod")
+    ids = [] if wandb in {None, contents.choice.run_id} else [f"W&B run {texts.name(wandb)}"]
+    if pod is not None:
+        ids.append(f"pod {texts.name('/'.join(filter(None, (contents.layout.get('pod_namespace'), pod))))}")
+    if ids:
+        page.fact("Ids", ", ".join(ids))
+
+
+def _printed(page: Page, contents: Contents) -> None:
+    """The speed that the log itself prints, beside ours; it is a part of none of our numbers."""
+    layout, ours = contents.layout, headline_mfu(contents)
+    tflops, share = layout.get("printed_tflops"), layout.get("printed_mfu")
+    words = [] if tflops is None else [f"{tflops:,.4g} TFLOP/s per GPU"]
+    words += [] if share is None else [f"MFU {texts.share(share)}"]
+    if not words:
+        return
+    text = f"the log itself prints {' and '.join(words)}"
+    if tflops is not None and ours is not None:
+        own = _tflops(ours)
+        text += f"; ours is {own:,.4g} TFLOP/s, {_apart(own, tflops)}: it counts FLOP, or time, its own way"
+        known = [row for row in contents.mfu if row["measure"] == "mfu" and row["value"] is not None]
+        nearest = min(known, key=lambda row: abs(_tflops(row) - tflops))
+        if nearest["convention"] != ours["convention"]:
+            text += f"; nearest by ours: {nearest['convention']}, {_tflops(nearest):,.4g}"
+    page.fact("", text)
+
+
+def _tflops(row: Row) -> float:
+    return float(row["value"] * row["peak_flops"] / 1e12)
+
+
+def _apart(ours: float, printed: float) -> str:
+    percent = 100 * (ours / printed - 1)
+    return "the same" if abs(percent) < 0.05 else f"{abs(percent):.1f} % {'more' if percent > 0 else 'less'}"
+
+
+_GROUPS: Final = ("tensor", "pipeline", "data", "context", "expert")
 _CONVENTIONS: Final = 3
 _TELLABLE: Final = 0.0005
 """Ends of a ratio that lie less apart than this read the same."""

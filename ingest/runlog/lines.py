@@ -75,6 +75,18 @@ class Run(msgspec.Struct, tag_field="type", tag="run"):
     global_batch: float | None = None
     learning_rate: float | None = None
     time_factor: float | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    context_parallel: int | None = None
+    expert_parallel: int | None = None
+    wandb_run_id: str | int | None = None
+    pod: str | None = None
+    pod_namespace: str | None = None
+    pod_uid: str | None = None
+    printed_tflops: float | None = None
+    printed_mfu: float | None = None
+    printed_steps: int | None = None
 
 
 class Step(msgspec.Struct, tag_field="type", tag="step", gc=False):
@@ -119,6 +131,18 @@ Line = Run | Step | Ckpt | Event | Rejected
 STRICT: Final = msgspec.json.Decoder(Line)
 """Reads a line that is plainly right."""
 
+PARALLEL: Final = (
+    "tensor_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "context_parallel",
+    "expert_parallel",
+)
+"""Sizes of the parallel groups."""
+
+IDS: Final = ("wandb_run_id", "pod", "pod_namespace", "pod_uid")
+"""Ids that other systems know a process by."""
+
 SIZES: Final = (
     "world",
     "n_gpus",
@@ -143,6 +167,10 @@ SIZES: Final = (
     "global_batch",
     "learning_rate",
     "time_factor",
+    *PARALLEL,
+    "printed_tflops",
+    "printed_mfu",
+    "printed_steps",
 )
 """Facts that are above zero where they are known, those of `MAY_BE_NONE` at least zero."""
 

@@ -12,6 +12,7 @@ from ingest.errors import shorten
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import LONGEST_NAME, RUN_LOG, is_within
 from ingest.runlog.lines import (
+    IDS,
     MAY_BE_NONE,
     RECOMPUTED,
     SIZES,
@@ -91,6 +92,7 @@ def session_of(run: Run, cluster: str | None, origin: str, first_step: int, warn
         "tied": run.tied,
         "recompute": _recomputed(run, run_id, warnings),
         "recipe": text_or_none(run.recipe),
+        **{name: _id(getattr(run, name)) for name in IDS},
         "origin": origin,
     }
     return Session(row, run.rank or 0, began, began, first_step)
@@ -99,6 +101,12 @@ def session_of(run: Run, cluster: str | None, origin: str, first_step: int, warn
 def _routes(run: Run) -> bool:
     """Whether it is a mixture of experts: not all of its parameters are active."""
     return run.experts is not None and run.experts > 1
+
+
+def _id(value: str | int | None) -> str | None:
+    """An id as text, cut where it is longer than any."""
+    text = text_or_none(value)
+    return None if text is None else text[:LONGEST_NAME]
 
 
 def _recomputed(run: Run, run_id: str, warnings: list[LoadWarning]) -> str | None:

@@ -62,8 +62,11 @@ NUMBERS: Final = (
     "total",
     "seconds",
     "first_step",
+    "tflops_per_gpu",
+    "mfu_percent",
 )
-"""Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs; `seconds` is an event's length."""
+"""Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs; `seconds` is an event's length;
+`tflops_per_gpu` and `mfu_percent` are the framework's own figures."""
 
 FIELDS: Final = (*NUMBERS, "elapsed")
 """Fields of all kinds but `facts`."""

@@ -145,6 +145,7 @@ class _WandbLog(RecordLog):
             "gpu_model": place.gpu_type,
             "rank": whole(slurm.get("procid", "")) if self._message.shared else None,
             **recorded(config),
+            "wandb_run_id": self._message.run_id or _id_in(self._path),
             "run_id": stated.get("run_id") or self._message.run_id or _id_in(self._path),
         }
         return {"t": first, **stated, **{name: value for name, value in known.items() if value is not None}}

@@ -39,6 +39,18 @@ SELECT
     global_batch,
     learning_rate,
     time_factor,
+    tensor_parallel,
+    pipeline_parallel,
+    data_parallel,
+    context_parallel,
+    expert_parallel,
+    wandb_run_id,
+    pod,
+    pod_namespace,
+    pod_uid,
+    printed_tflops,
+    printed_mfu,
+    printed_steps,
     origin,
     read_at
 FROM run_sessions

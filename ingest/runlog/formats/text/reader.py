@@ -54,7 +54,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     _report(found, timeline, account)
     if not timeline.steps.step:
         raise UntimedError(_untimed(name, found, records))
-    return _written(timeline, request)
+    return _written(timeline, request, _printed(timeline, records))
 
 
 def _in_time(records: pl.DataFrame) -> pl.DataFrame:
@@ -107,7 +107,29 @@ def _untimed(name: str, found: Scan, records: pl.DataFrame) -> str:
     )
 
 
-def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes]:
+def _printed(timeline: Timeline, records: pl.DataFrame) -> dict[int, dict[str, Any]]:
+    """The speed that a log itself prints, by session: means over the time of its steps; empty where it prints none."""
+    names = ["tflops_per_gpu", "mfu_percent"]
+    lines = records.filter(pl.any_horizontal(pl.col(names).is_finite() & (pl.col(names) > 0)))
+    if lines.is_empty():
+        return {}
+    columns = timeline.steps
+    steps = pl.DataFrame({"session": columns.session, "line": columns.line, "length": columns.length}, strict=False)
+    weight = pl.col("length").cast(pl.Float64).fill_null(0) + 1  # microseconds; alike where no line has a duration
+    printed = (
+        steps.join(lines.select("line", *names).unique("line", keep="last"), on="line")
+        .group_by("session")
+        .agg(
+            *((pl.col(each) * weight).sum() / weight.filter(pl.col(each).is_not_null()).sum() for each in names),
+            printed_steps=pl.len(),
+        )
+    )
+    facts = {"printed_tflops": pl.col("tflops_per_gpu"), "printed_mfu": pl.col("mfu_percent") / 100}
+    known = [pl.when(value.is_finite() & (value > 0)).then(value).alias(name) for name, value in facts.items()]
+    return {row.pop("session"): row for row in printed.select("session", *known, "printed_steps").to_dicts()}
+
+
+def _written(timeline: Timeline, request: LogRequest, printed: Mapping[int, dict[str, Any]]) -> Iterator[bytes]:
     """The run log, session by session."""
     columns = timeline.steps
     table = pl.DataFrame(
@@ -127,7 +149,7 @@ def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes]:
     for number, session in enumerate(timeline.sessions):
         if session.began is None:
             continue
-        yield msgspec.json.encode(_run_line(session, request.run_facts())) + b"\n"
+        yield msgspec.json.encode(_run_line(session, request.run_facts()) | printed.get(number, {})) + b"\n"
         own = table.filter(pl.col("session") == number).drop("session")
         for part in own.iter_slices(SLICE):
             yield part.write_ndjson().encode()
