@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from ingest.runlog.translation import LogFormat
 
-_RUN_LOG: Final = re.compile(rb'"type"\s*:\s*"(run|step|ckpt|event)"|"run_id"|\0')
-"""What a run log has in its beginning; one that was damaged by a power failure has NULs."""
+_RUN_LOG: Final = re.compile(rb'"type"\s*:\s*"(run|step|ckpt|event)"|"run_id"')
+"""What a run log has in its beginning."""
 
 
 @cache
@@ -71,10 +71,21 @@ def chunks_of_run_log(chunks: Iterable[bytes], name: str, request: LogRequest, a
     named = replace(request, file=name)
     if form is not None:
         yield from form.read(_chained(head, rest), named, account)
-    elif _RUN_LOG.search(head[:HEAD]):
+    elif _is_run_log(head[:HEAD]):
         yield from _own(head, rest, name, request)
     else:
         yield from _text(head, rest, named, account)
+
+
+def _is_run_log(head: bytes) -> bool:
+    """Whether a log begins like a run log; one that was damaged by a power failure begins with NULs, or is cut by them.
+
+    >>> _is_run_log(bytes(9) + b'{"ty'), _is_run_log(b"iteration 1/ 9 |" + bytes(9))
+    (True, False)
+    """
+    if _RUN_LOG.search(head):
+        return True
+    return b"\0" in head and head.replace(b"\0", b"").lstrip()[:2] in {b"", b"{", b'{"'}
 
 
 def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> Iterator[bytes]:
