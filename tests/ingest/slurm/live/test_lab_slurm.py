@@ -16,7 +16,9 @@ import polars as pl
 import pytest
 
 from app.cli.sources.slurm import DUMP_COMMANDS
+from app.results.usage import recorded_use
 from queries.warehouse import open_reader
+from tests.lab.config import CLUSTER
 from tests.lab.played import played
 from tests.support.command import trackside_on
 
@@ -143,6 +145,17 @@ def test_a_job_that_never_got_a_node_holds_nothing(scenario: Scenario) -> None:
     assert attempt["started_at"] is None
     assert attempt["node_list"] is None
     assert attempt["cancelled_by"] == "2001"
+
+
+def test_use_of_steps_is_read_live_and_belongs_to_its_attempt(scenario: Scenario) -> None:
+    with open_reader(scenario.warehouse) as reader:
+        use = recorded_use(reader, CLUSTER)
+    for name in ("completed", "failed", "requeued"):
+        ended = scenario.attempts(name)[-1]
+        row = use.filter(job_id=ended["job_id"], submitted_at=ended["submitted_at"]).row(0, named=True)
+        assert 0 < row["cpu_s"] < row["cpu_held_s"]
+        assert 0 < row["used_bytes"] < row["held_bytes"] == ended["alloc_mem_bytes"]
+        assert (row["n_lost_steps"], row["worst_step"]) == (0, "batch")
 
 
 def test_the_dead_node_is_blamed_and_its_gpus_counted_as_stalled(scenario: Scenario) -> None:
