@@ -376,7 +376,7 @@ METRICS = (
         claim=Claimable("ledger_ratio", of="capacity"),
         show="goodput",
         by=("day", "node"),
-        parts=Parts("gpu_h", "allocated", "GPU-h there were"),
+        parts=Parts("gpu_h", "allocated", "GPU-h in all"),
         exported=Exported(
             "occupancy_ratio", "Share of all GPU-time there was that was allocated to jobs.", bounds=False
         ),
