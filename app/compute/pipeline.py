@@ -106,7 +106,7 @@ def compute(
         stages = _Stages(progress, len(clusters))
         for cluster in clusters:
             rules = settings.rules
-            covered = _clip(covered_time(writer, cluster, "slurm.accounting", rules), since, until)
+            covered = _clip(covered_time(writer, cluster, "accounting", rules), since, until)
             computed = _compute_cluster(
                 writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=stages.report
             )

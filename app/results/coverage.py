@@ -67,7 +67,7 @@ def accounted(source: Source, computed: Mapping[str, Any]) -> tuple[Interval, ..
     """
     since, until = computed["since"], computed["until"]
     gap_s = constants_of(computed["constants"])["coverage_gap_hours"] * 3600
-    intervals = coverage_of(source, computed["cluster"], "slurm.accounting", gap_s)
+    intervals = coverage_of(source, computed["cluster"], "accounting", gap_s)
     return tuple((max(low, since), min(high, until)) for low, high in intervals if low < until and high > since)
 
 

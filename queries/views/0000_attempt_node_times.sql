@@ -19,6 +19,7 @@ WITH held AS (
         CAST(a.n_gpus * 1000 AS BIGINT) // unit AS units
     FROM attempt_gpus AS a
     JOIN node_lists AS l USING (node_list)
+    ANTI JOIN placements AS p USING (cluster, scheduler, job_id, submitted_at)
 )
 SELECT
     cluster,                                                                         -- cluster
@@ -32,8 +33,23 @@ SELECT
         WHEN units % n_nodes = 0 AND gpus_from NOT IN ('request', 'steps') THEN 'accounting'
         ELSE 'assumed'
     END AS evidence,                                                                 -- as in attempt_nodes
-    started_at,                                                                      -- as in attempts
-    ended_at,                                                                        -- as in attempts
+    started_at,                                                                      -- when it got them: as in attempts, but in placements
+    ended_at,                                                                        -- when it lost them: as in attempts, but in placements
     end_guessed,                                                                     -- as in attempts
     suspended_s                                                                      -- as in attempts
-FROM held;
+FROM held
+UNION ALL
+SELECT
+    p.cluster,
+    p.scheduler,
+    p.job_id,
+    p.submitted_at,
+    p.node,
+    p.n_gpus,
+    CASE WHEN p.n_gpus IS NULL THEN 'unknown' ELSE 'accounting' END AS evidence,
+    p.started_at,
+    COALESCE(p.ended_at, a.ended_at) AS ended_at,
+    a.end_guessed,
+    a.suspended_s
+FROM placements AS p
+JOIN attempt_gpus AS a USING (cluster, scheduler, job_id, submitted_at);

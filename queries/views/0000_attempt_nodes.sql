@@ -1,4 +1,4 @@
--- One row is an attempt on a node with the GPUs it held there. Accounting does not record how many were held where: they are spread evenly, and where they do not divide the first nodes of the list get one more. Null: how many it held is unknown (see attempts).
+-- One row is an attempt on a node with the GPUs it held there. Accounting does not record how many were held where: they are spread evenly, and where they do not divide the first nodes of the list get one more. Null: how many it held is unknown (see attempts). Kubernetes records both: see placements.
 CREATE OR REPLACE VIEW attempt_nodes AS
 SELECT
     cluster,                                                                         -- cluster

@@ -49,7 +49,7 @@ def known(source: Source, cluster: str) -> Known:
     on_nodes = frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
     states = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
     nodes = frames.conform(source.query("nodes", cluster=cluster), frames.NODES)
-    loads = frames.conform(source.query("coverage", cluster=cluster, source="slurm.accounting"), frames.COVERAGE)
+    loads = frames.conform(source.query("coverage", cluster=cluster, source="accounting"), frames.COVERAGE)
     low, high = (pl.lit(computed[name], dtype=frames.TIME) for name in ("since", "until"))
     covered = (
         coverage(loads, gap_s=rules.coverage_gap_hours * 3600)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from ingest.slurm.formats.mig import gpus_of
+from ingest.mig import gpus_of
 from ingest.tables import GPUS, Schema
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ def read_tres(text: str) -> Tres:
 
     `gres/gpu` counts all GPUs; `gres/gpu:TYPE` gives the kind and is the same GPUs again, so the larger of the two
     counts: sites list either or both in AccountingStorageTRES. A slice of a GPU (MIG) counts as the part of a GPU that
-    it is (`ingest.slurm.formats.mig`), if its type is listed; else it looks like a whole one, neither here nor
+    it is (`ingest.mig`), if its type is listed; else it looks like a whole one, neither here nor
     in the node's own TRES. `gres/gpumem`, `gres/gpuutil` and `gres/shard` are no GPUs.
 
     >>> read_tres("cpu=64,gres/gpu:h100=8,gres/gpu=8,mem=2G,node=1")[:2]

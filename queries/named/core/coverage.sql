@@ -1,5 +1,6 @@
 -- One row is the window of one load of a source of a cluster. Files of node events do not record when they were made:
--- where it was not passed (--until), they are taken to reach as far as the accounting does.
+-- where it was not passed (--until), they are taken to reach as far as the accounting does. The source 'accounting' is
+-- Slurm's, or Kubernetes' objects in a cluster without.
 SELECT
     cluster,
     covers_from AS started_at,
@@ -10,4 +11,8 @@ SELECT
     loaded_at
 FROM loads
 WHERE cluster = $cluster
-QUALIFY source = $source;
+QUALIFY source = CASE
+    WHEN $source <> 'accounting' THEN $source
+    WHEN COUNT(*) FILTER (source = 'slurm.accounting') OVER () > 0 THEN 'slurm.accounting'
+    ELSE 'kubernetes.objects'
+END;

@@ -1,2 +1,2 @@
--- One row is a cluster of which accounting was loaded.
-SELECT DISTINCT cluster FROM loads WHERE source = 'slurm.accounting' ORDER BY cluster;
+-- One row is a cluster of which accounting, or Kubernetes' objects, were loaded.
+SELECT DISTINCT cluster FROM loads WHERE source IN ('slurm.accounting', 'kubernetes.objects') ORDER BY cluster;

@@ -5,8 +5,8 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
+from ingest.mig import share_of_a_gpu
 from ingest.slurm.formats import values
-from ingest.slurm.formats.mig import share_of_a_gpu
 
 GIB = 1024**3
 

@@ -1,0 +1,1 @@
+"""Kubernetes: pods and what controls them, and the attempts that follow."""

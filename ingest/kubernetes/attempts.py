@@ -1,0 +1,316 @@
+"""Attempts of workloads from their pods: what a scheduler of batch jobs would have accounted.
+
+A workload is the outermost object that controls pods: the TrainJob above a JobSet above Jobs, a step of an Argo
+Workflow, a pod that nothing (or only a ReplicaSet, StatefulSet or DaemonSet) controls. It is one job, and its pods are
+one gang. A pod that takes the place (`slot`) of an earlier one begins a new attempt of the whole gang; replacements
+within `TOGETHER_S` are one restart. Pods that live on across a restart hold their GPUs in both attempts, each for its
+part of the time: every second of a pod is in exactly one attempt.
+
+A pod holds GPUs on its node from its assignment until its last container ends. One that a later list of its namespace
+lacks has ended unobserved: its end is taken from its workload's, else it is the latest observation, marked as guessed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.kubernetes.pods import WORK
+from ingest.kubernetes.workloads import KINDS, KUBEFLOW
+from ingest.tables import ATTEMPTS, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOGETHER_S: Final = 120
+"""Seconds between replaced pods that still are one restart."""
+
+DEEPEST: Final = 5
+"""Owners above each other that are followed."""
+
+PLACEMENTS: Final = columns_of("placements")
+
+ENDED_BY: Final = ("NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "TIMEOUT", "FAILED")
+"""Of the states of the pods of an attempt, the first of these is its state: the others follow from it."""
+
+_JOB: Final = ("cluster", "job")
+_ATTEMPT: Final = ("cluster", "job", "attempt")
+_FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
+
+
+def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Pods with the workload that each belongs to: `root_uid`, `root_kind`, `root_name`.
+
+    Args:
+        pods: rows of `pods`.
+        workloads: rows of `workloads`. Where an owner is not among them, the chain ends at what its object records.
+    """
+    followed = pl.col("owner_kind").is_in(sorted(KINDS))
+    rows = pods.with_columns(
+        root_uid=pl.when(followed).then("owner_uid").otherwise("uid"),
+        root_kind=pl.when(followed).then("owner_kind").otherwise(pl.lit("Pod")),
+        root_name=pl.when(followed).then("owner_name").otherwise("name"),
+    )
+    above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS))).select(
+        "cluster", "owner_uid", "owner_kind", "owner_name", root_uid="uid"
+    )
+    for _ in range(DEEPEST):
+        rows = rows.drop("owner_uid", "owner_kind", "owner_name").join(above, on=["cluster", "root_uid"], how="left")
+        rows = rows.with_columns(
+            root_uid=pl.coalesce("owner_uid", "root_uid"),
+            root_kind=pl.coalesce("owner_kind", "root_kind"),
+            root_name=pl.coalesce("owner_name", "root_name"),
+        )
+    return rows.drop("owner_uid", "owner_kind", "owner_name")
+
+
+def attempts_of(
+    pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, aliases: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The attempts of workloads that hold GPUs, and where they held them.
+
+    Args:
+        pods: all pods of the workloads, `with_roots`.
+        workloads: rows of `workloads`.
+        lists: rows of `pod_lists`.
+        aliases: `cluster`, `name`, `node`: Slurm's names of the nodes that run slurmd in a pod.
+
+    Returns:
+        Rows of `attempts`, and of `placements`.
+    """
+    held = _held(_of_gangs(pods), workloads, lists, aliases)
+    parts = _parts(held)
+    attempts = _attempts(parts, workloads)
+    return attempts, _placements(parts, attempts)
+
+
+def _of_gangs(pods: pl.DataFrame) -> pl.DataFrame:
+    """Pods that are work, of workloads of which one holds GPUs, or may."""
+    steps = pl.when(pl.col("root_kind") == "Workflow").then(pl.col("slot"))
+    rows = pods.filter(pl.col("role") == WORK).with_columns(
+        job=pl.concat_str(
+            "namespace",
+            pl.col("root_name"),
+            steps,
+            pl.col("root_uid").str.replace_all("-", "").str.head(8),
+            separator=".",
+            ignore_nulls=True,
+        ).str.replace_all("/", "_"),
+    )
+    uses_gpus = (pl.col("n_gpus").fill_null(1) > 0).any().over(_JOB)
+    return rows.filter(uses_gpus)
+
+
+def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
+    """Pods with `held_from`, `held_until`, whether the end is guessed, and their nodes by Slurm's names."""
+    last_list = lists.group_by("cluster", "namespace").agg(listed_at=pl.col("seen_at").max())
+    ends = workloads.select("cluster", "ended_at", root_uid="uid").rename({"ended_at": "root_ended"})
+    gone = (pl.col("listed_at") > pl.col("seen_at")).fill_null(value=False)
+    rows = (
+        pods.join(last_list, on=["cluster", "namespace"], how="left")
+        .join(ends, on=["cluster", "root_uid"], how="left")
+        .join(
+            aliases.rename({"node": "slurm_node"}),
+            left_on=["cluster", "node"],
+            right_on=["cluster", "name"],
+            how="left",
+        )
+        .with_columns(gone=gone & pl.col("ended_at").is_null() & pl.col("deleted_at").is_null())
+    )
+    unobserved = pl.when("gone").then(pl.coalesce(pl.col("root_ended"), "seen_at"))
+    return rows.with_columns(
+        node=pl.coalesce("slurm_node", "node"),
+        held_from=pl.col("scheduled_at"),
+        held_until=pl.coalesce("ended_at", "deleted_at", unobserved),
+        guessed=pl.col("gone") & pl.col("root_ended").is_null(),
+        state=pl.when(pl.col("state").is_in(["RUNNING", "PENDING"]) & ~_lasts())
+        .then(pl.lit("CANCELLED"))
+        .otherwise("state"),
+    ).with_columns(
+        held_until=pl.when(pl.col("held_until").is_not_null()).then(pl.max_horizontal("held_until", "held_from"))
+    )
+
+
+def _lasts() -> pl.Expr:
+    """Whether a pod without an end is still there."""
+    return pl.col("ended_at").is_null() & pl.col("deleted_at").is_null() & ~pl.col("gone")
+
+
+def _parts(held: pl.DataFrame) -> pl.DataFrame:
+    """Pods by attempt, with `begins` and `ends` of the part: those that live across a restart are in several."""
+    slot = pl.coalesce("slot", pl.when(_one_at_a_time()).then(pl.lit("")).otherwise("name"))
+    rows = held.with_columns(slot=slot).sort(*_JOB, "slot", "restart_attempt", "created_at", "uid")
+    rows = rows.with_columns(ordinal=pl.int_range(1, pl.len() + 1).over(*_JOB, "slot"))
+    spans = _spans(rows)
+    created_in = (pl.col("created_at") >= pl.col("since")) & (pl.col("created_at") < pl.col("until"))
+    own = rows.join(spans, on=_JOB).filter(created_in).select("cluster", "uid", own="attempt")
+    replaced = pl.col("own").shift(-1).over(*_JOB, "slot", order_by="ordinal")
+    pods = rows.join(own, on=["cluster", "uid"]).with_columns(replaced=replaced)
+    is_own = pl.col("attempt") == pl.col("own")
+    lives_on = (pl.col("held_until") > pl.col("since")).fill_null(value=True) & pl.col("held_from").is_not_null()
+    is_last = (pl.col("until") == _FAR) | (pl.col("attempt") == pl.col("replaced") - 1).fill_null(value=False)
+    return (
+        pods.join(spans, on=_JOB)
+        .filter(is_own | ((pl.col("attempt") > pl.col("own")) & lives_on))
+        .filter((pl.col("attempt") < pl.col("replaced")).fill_null(value=True) | is_own)
+        .with_columns(
+            begins=pl.when(is_own).then("held_from").otherwise(pl.max_horizontal("held_from", "since")),
+            ends=pl.when(is_last).then("held_until").otherwise(pl.min_horizontal("held_until", "until")),
+            survives=~is_last & (pl.col("held_until") > pl.col("until")).fill_null(value=True),
+        )
+        .filter((pl.col("begins") <= pl.col("ends")).fill_null(value=True))
+    )
+
+
+def _one_at_a_time() -> pl.Expr:
+    """Whether no two pods of a job ran at the same time: then each replaces the one before."""
+    before = pl.col("held_until").fill_null(_FAR).shift(1).cum_max().over(_JOB, order_by="created_at")
+    return (pl.col("created_at") >= before).fill_null(value=True).all().over(_JOB)
+
+
+def _spans(rows: pl.DataFrame) -> pl.DataFrame:
+    """The attempts of jobs: `attempt` from 1, begun at `since` and succeeded at `until`, and `submitted_at`."""
+    later = rows.filter(pl.col("ordinal") > 1).sort(*_JOB, "created_at", "ordinal")
+    gap_s = (pl.col("created_at") - pl.col("created_at").shift(1)).dt.total_microseconds() / 1e6
+    again = pl.col("ordinal") > pl.col("ordinal").cum_max().shift(1)
+    begins = (gap_s > TOGETHER_S).fill_null(value=True) | again.fill_null(value=True)
+    restarts = (
+        later.with_columns(attempt=begins.cast(pl.Int64).cum_sum().over(_JOB) + 1)
+        .group_by(_ATTEMPT)
+        .agg(since=pl.col("created_at").min())
+    )
+    first = rows.group_by(_JOB).agg(attempt=pl.lit(1, dtype=pl.Int64), since=pl.col("created_at").min())
+    every = pl.concat([first.select(restarts.columns), restarts]).sort(_ATTEMPT)
+    repeated = pl.int_range(pl.len()).over(*_JOB, "since")
+    return every.with_columns(
+        submitted_at=pl.col("since") + pl.duration(microseconds=repeated),
+        until=pl.col("since").shift(-1).over(_JOB, order_by="attempt").fill_null(_FAR),
+    )
+
+
+def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    of_root = workloads.select(
+        "cluster",
+        root_uid="uid",
+        root_created="created_at",
+        root_state="state",
+        root_reason="reason",
+        root_queue="queue",
+        root_user="user",
+    )
+    rank = pl.col("state").replace_strict({name: place for place, name in enumerate(ENDED_BY)}, default=None)
+    failed = rank.is_not_null() & ~pl.col("survives")
+    rows = parts.with_columns(rank=pl.when(failed).then(rank)).sort(
+        *_ATTEMPT, "rank", "held_until", "uid", nulls_last=True
+    )
+    grouped = rows.group_by(_ATTEMPT, maintain_order=True).agg(
+        pl.col("root_uid", "root_kind", "root_name", "namespace", "submitted_at").first(),
+        worst=pl.col("state").filter(pl.col("rank").is_not_null()).first(),
+        failed_node=pl.col("node").filter(pl.col("rank").is_not_null()).first(),
+        exit_code=pl.col("exit_code").filter(pl.col("rank").is_not_null()).first(),
+        why=pl.col("reason").filter(pl.col("rank").is_not_null()).first(),
+        started_at=pl.col("begins").min(),
+        lasts=(pl.col("ends").is_null()).any(),
+        running=(pl.col("ends").is_null() & pl.col("begins").is_not_null()).any(),
+        last_end=pl.col("ends").max(),
+        all_completed=(pl.col("state") == "COMPLETED").all(),
+        guessed=pl.col("guessed").any(),
+        n_nodes=pl.col("node").filter(pl.col("begins").is_not_null()).n_unique().cast(pl.Int64),
+        n_gpus=_gpus(pl.col("begins").is_not_null()),
+        req_gpus=_gpus(pl.lit(value=True)),
+        queue=pl.col("queue").drop_nulls().first(),
+        user=pl.col("user").drop_nulls().first(),
+        restarts=pl.col("restarts").max(),
+        nodes=pl.col("node").filter(pl.col("begins").is_not_null()).unique().sort(),
+    )
+    joined = grouped.join(of_root, on=["cluster", "root_uid"], how="left").sort(_ATTEMPT)
+    is_last = pl.col("attempt") == pl.col("attempt").max().over(_JOB)
+    root_over = is_last & pl.col("root_state").is_in(["COMPLETED", "FAILED", "TIMEOUT"])
+    state = (
+        pl.when("running")
+        .then(pl.lit("RUNNING"))
+        .when("lasts")
+        .then(pl.lit("PENDING"))
+        .when(root_over & (pl.col("root_state") == "COMPLETED"))
+        .then(pl.lit("COMPLETED"))
+        .when(pl.col("worst").is_not_null())
+        .then("worst")
+        .when(root_over)
+        .then("root_state")
+        .when("all_completed")
+        .then(pl.lit("COMPLETED"))
+        .otherwise(pl.lit("CANCELLED"))
+    )
+    submitted = (
+        pl.when(pl.col("attempt") == 1)
+        .then(pl.min_horizontal("root_created", "submitted_at"))
+        .otherwise("submitted_at")
+    )
+    over = ~pl.col("lasts")
+    rows = joined.with_columns(
+        state=state,
+        submitted_at=submitted,
+        ended_at=pl.when(over).then(pl.coalesce("last_end", "submitted_at")),
+        n_gpus=pl.when(pl.col("started_at").is_null()).then(pl.lit(0)).otherwise("n_gpus"),
+    )
+    return _as_attempts(rows)
+
+
+def _gpus(which: pl.Expr) -> pl.Expr:
+    """GPUs of the pods of an attempt; unknown where one's are."""
+    chosen = pl.col("n_gpus").filter(which)
+    return pl.when(chosen.null_count() == 0).then(chosen.sum())
+
+
+def _as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
+    kinds: Sequence[str] = sorted(KUBEFLOW)
+    scheduler = (
+        pl.when(pl.col("root_kind").is_in(kinds))
+        .then(pl.lit("kubeflow"))
+        .when(pl.col("root_kind") == "Workflow")
+        .then(pl.lit("argo"))
+        .otherwise(pl.lit("kubernetes"))
+    )
+    ended = pl.col("ended_at")
+    known = {
+        "scheduler": scheduler,
+        "job_id": pl.col("job"),
+        "display_id": pl.concat_str("namespace", "root_name", separator="/"),
+        "eligible_at": pl.col("submitted_at"),
+        "end_guessed": pl.when(pl.col("guessed") & ended.is_not_null()).then(pl.lit(value=True)),
+        "reason": pl.coalesce("why", "root_reason"),
+        "user": pl.coalesce("root_user", "user"),
+        "account": pl.col("namespace"),
+        "partition": pl.coalesce("root_queue", "queue"),
+        "name": pl.col("root_name"),
+        "elapsed_s": (ended - pl.col("started_at")).dt.total_microseconds() / 1e6,
+        "req_nodes": pl.lit(None, dtype=pl.Int64),
+        "failed_node": pl.when(pl.col("state") == "NODE_FAIL").then("failed_node"),
+        "node_list": pl.when(pl.col("n_nodes") > 0).then(pl.col("nodes").list.join(",")),
+        "exit_code": pl.when(ended.is_not_null()).then("exit_code"),
+    }
+    given = rows.with_columns(**known)
+    missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in ATTEMPTS.items() if name not in given.columns]
+    return given.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in ATTEMPTS.items())
+
+
+def _placements(parts: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `placements`: a node of an attempt once, from its first pod there to its last."""
+    on_nodes = parts.filter(pl.col("begins").is_not_null() & pl.col("node").is_not_null())
+    ended = pl.when(pl.col("ends").null_count() == 0).then(pl.col("ends").max())
+    rows = on_nodes.group_by(*_ATTEMPT, "node").agg(
+        started_at=pl.col("begins").min(),
+        ended_at=ended,
+        n_gpus=pl.when(pl.col("n_gpus").null_count() == 0).then(pl.col("n_gpus").sum()),
+    )
+    keys = attempts.sort("cluster", "job_id", "submitted_at").select(
+        "cluster",
+        "scheduler",
+        "job_id",
+        "submitted_at",
+        job="job_id",
+        attempt=pl.int_range(1, pl.len() + 1).over("cluster", "job_id"),
+    )
+    joined = rows.join(keys, on=_ATTEMPT)
+    return joined.select(pl.col(name).cast(kind) for name, kind in PLACEMENTS.items()).sort(pl.all())

@@ -1,0 +1,83 @@
+"""GPUs that a pod holds, by the extended resources of its containers."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from ingest.mig import share_of_a_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ingest.kubernetes.objects import Container, PodSpec
+
+WHOLE: Final = re.compile(r"^(nvidia\.com/(pgpu|gpu)|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi)$")
+"""Resources of which one is a GPU."""
+
+SLICE: Final = re.compile(r"^nvidia\.com/mig-(.+)$")
+"""Resources of which one is a slice of a GPU: `nvidia.com/mig-3g.40gb`."""
+
+SHARED: Final = re.compile(r"^nvidia\.com/.*\.shared$")
+"""Resources of which several are one GPU, and how many is not in the pod."""
+
+ALWAYS: Final = "Always"
+"""The restart policy of an init container that keeps running beside the others."""
+
+_SUFFIXES: Final = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
+_QUANTITY: Final = re.compile(r"^(\d{1,9}(?:\.\d{1,9})?)(m|k|)$")
+
+
+class QuantityError(ValueError):
+    """A quantity of a resource is not a number of GPUs."""
+
+
+def gpus_of_pod(spec: PodSpec) -> Decimal | None:
+    """GPUs that a pod holds while it is on its node; None: unknown.
+
+    Containers run together, init containers before them and one after the other: the pod holds the larger of the two,
+    and init containers that keep running (sidecars) count with the containers.
+
+    Raises:
+        QuantityError: a quantity is no number.
+    """
+    init = spec.initContainers or ()
+    beside = [one for one in init if one.restartPolicy == ALWAYS]
+    before = [one for one in init if one.restartPolicy != ALWAYS]
+    together = _sum([*(spec.containers or ()), *beside])
+    if together is None or any(_sum([one]) is None for one in before):
+        return None
+    most = max([together, *(_sum([one]) or Decimal(0) for one in before)])
+    return None if not most and spec.resourceClaims else most
+
+
+def _sum(containers: Iterable[Container]) -> Decimal | None:
+    total = Decimal(0)
+    for container in containers:
+        resources = container.resources
+        if resources is None:
+            continue
+        for name, amount in {**(resources.requests or {}), **(resources.limits or {})}.items():
+            if SHARED.match(name):
+                return None
+            if WHOLE.match(name):
+                total += quantity(amount)
+            elif match := SLICE.match(name):
+                total += quantity(amount) * Decimal(share_of_a_gpu(match[1]))
+    return round(total, 3)
+
+
+def quantity(amount: str | float) -> Decimal:
+    """A quantity of a resource.
+
+    >>> quantity("8"), quantity(8), quantity("500m")
+    (Decimal('8'), Decimal('8'), Decimal('0.500'))
+
+    Raises:
+        QuantityError: it is none.
+    """
+    match = _QUANTITY.match(str(amount))
+    if match is None:
+        raise QuantityError(f"{str(amount)[:40]!r} is no number of GPUs")
+    return Decimal(match[1]) * _SUFFIXES[match[2]]

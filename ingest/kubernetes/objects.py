@@ -1,0 +1,258 @@
+"""Kubernetes API objects out of JSON: lists, single objects, what a watch prints, several of them one after the other.
+
+Each object is decoded into the fields that are read; all others are passed over. An object that is damaged is refused
+by itself, with the place of the fault in it.
+
+Source of the fields: the Kubernetes API reference, meta/v1 ObjectMeta, core/v1 Pod, and the Job-like kinds' JobStatus.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from ingest.errors import UnrecognisedInputError, shorten
+from ingest.plausible import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+
+
+class OwnerReference(msgspec.Struct):
+    """What an object belongs to; one of them controls it."""
+
+    kind: Name
+    name: Name
+    uid: Name
+    controller: bool | None = None
+
+
+class Metadata(msgspec.Struct):
+    """The part that all objects have."""
+
+    name: Name
+    uid: Name
+    creationTimestamp: Moment  # noqa: N815 - Kubernetes' name
+    namespace: str = ""
+    deletionTimestamp: Moment | None = None  # noqa: N815
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    ownerReferences: list[OwnerReference] | None = None  # noqa: N815
+
+    def controller(self) -> OwnerReference | None:
+        """What controls the object; None: nothing does."""
+        return next((owner for owner in self.ownerReferences or () if owner.controller), None)
+
+    def label(self, *names: str) -> str | None:
+        """The first of these labels, else annotations, that it has."""
+        for texts in (self.labels or {}, self.annotations or {}):
+            for name in names:
+                if texts.get(name):
+                    return texts[name]
+        return None
+
+
+class Condition(msgspec.Struct):
+    """A condition of an object: whether it holds, and since when."""
+
+    type: str
+    status: str = ""
+    reason: str | None = None
+    lastTransitionTime: Moment | None = None  # noqa: N815
+
+    @property
+    def holds(self) -> bool:
+        """Whether it does."""
+        return self.status == "True"
+
+
+class Resources(msgspec.Struct):
+    """What a container may use, and what it is promised."""
+
+    limits: dict[str, str | int | float] | None = None
+    requests: dict[str, str | int | float] | None = None
+
+
+class Container(msgspec.Struct):
+    """A container of a pod."""
+
+    resources: Resources | None = None
+    restartPolicy: str | None = None  # noqa: N815
+
+
+class Terminated(msgspec.Struct):
+    """How a container ended."""
+
+    exitCode: int | None = None  # noqa: N815
+    reason: str | None = None
+    finishedAt: Moment | None = None  # noqa: N815
+
+
+class Running(msgspec.Struct):
+    """Since when a container runs."""
+
+    startedAt: Moment | None = None  # noqa: N815
+
+
+class ContainerState(msgspec.Struct):
+    """One of the two, or neither while it waits."""
+
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct):
+    """A container, as its node reports it."""
+
+    state: ContainerState | None = None
+    lastState: ContainerState | None = None  # noqa: N815
+    restartCount: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 0  # noqa: N815
+
+
+class PodSpec(msgspec.Struct):
+    """What a pod asks for, and its node."""
+
+    nodeName: str | None = None  # noqa: N815
+    schedulerName: str | None = None  # noqa: N815
+    priorityClassName: str | None = None  # noqa: N815
+    containers: list[Container] | None = None
+    initContainers: list[Container] | None = None  # noqa: N815
+    resourceClaims: list[Any] | None = None  # noqa: N815
+
+
+class PodStatus(msgspec.Struct):
+    """How a pod is."""
+
+    phase: str = "Unknown"
+    reason: str | None = None
+    startTime: Moment | None = None  # noqa: N815
+    conditions: list[Condition] | None = None
+    containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
+
+
+class Pod(msgspec.Struct):
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class WorkloadStatus(msgspec.Struct):
+    """How a workload is, over all kinds: Argo has a phase, Volcano a state, the others have conditions."""
+
+    conditions: list[Condition] | None = None
+    completionTime: Moment | None = None  # noqa: N815
+    phase: str | None = None
+    finishedAt: Moment | None = None  # noqa: N815
+    state: Any = None
+
+
+class Workload(msgspec.Struct):
+    """An object that controls pods, or other workloads."""
+
+    kind: str
+    metadata: Metadata
+    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
+
+
+class Kind(msgspec.Struct):
+    """An object of which only the kind is known yet, a list of them, or an event of a watch."""
+
+    kind: str = ""
+    type: str = ""
+    items: list[msgspec.Raw] | None = None
+    object: msgspec.Raw | None = None
+
+
+class Found(msgspec.Struct):
+    """An object of the input.
+
+    Attributes:
+        kind: its kind.
+        data: its text.
+        removed: a watch reported that it was removed.
+        listed: it came in a list.
+    """
+
+    kind: str
+    data: bytes
+    removed: bool = False
+    listed: bool = False
+
+
+LIST: Final = "List"
+DELETED: Final = "DELETED"
+UNUSED_EVENTS: Final = frozenset({"BOOKMARK", "ERROR"})
+DAMAGED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+NOT_JSON: Final = "no Kubernetes objects in JSON in it; kubectl get ... -o json prints them"
+
+
+def objects(data: bytes, *, origin: str) -> Iterator[Found | str]:
+    """The objects of an input in their order; a text is the reason why the rest of it cannot be read.
+
+    Raises:
+        UnrecognisedInputError: it does not begin with JSON of an object.
+    """
+    text = data.strip()
+    if not text.startswith((b"{", b"[")):
+        raise UnrecognisedInputError(f"{origin}: {NOT_JSON}")
+    try:
+        if text.startswith(b"["):
+            documents = msgspec.json.decode(text, type=list[msgspec.Raw])
+        else:
+            msgspec.json.decode(text, type=Kind)
+            documents = [msgspec.Raw(text)]
+    except DAMAGED:
+        yield from _one_after_the_other(text)
+        return
+    for document in documents:
+        yield from _opened(bytes(document), "", removed=False)
+
+
+def _one_after_the_other(text: bytes) -> Iterator[Found | str]:
+    """Objects behind each other, as a watch prints them; the last one may be cut."""
+    decoder = json.JSONDecoder()
+    rest = text.decode("utf-8", "replace")
+    position = 0
+    while position < len(rest):
+        try:
+            value, position = decoder.raw_decode(rest, position)
+        except (ValueError, RecursionError) as error:
+            yield f"the JSON ends or breaks here: {shorten(str(error))}"
+            return
+        yield from _opened(msgspec.json.encode(value), "", removed=False)
+        while position < len(rest) and rest[position] in " \t\r\n,\x1e":
+            position += 1
+
+
+def _opened(data: bytes, kind: str, *, removed: bool) -> Iterator[Found | str]:
+    try:
+        head = msgspec.json.decode(data, type=Kind)
+    except DAMAGED as error:
+        yield shorten(str(error))
+        return
+    name = head.kind or kind
+    if head.items is not None and name.endswith(LIST):
+        for item in head.items:
+            yield _listed(bytes(item), name.removesuffix(LIST))
+    elif head.object is not None and head.type and not name:
+        if head.type not in UNUSED_EVENTS:
+            yield from _opened(bytes(head.object), "", removed=head.type == DELETED)
+    else:
+        yield Found(name, data, removed)
+
+
+def _listed(data: bytes, kind: str) -> Found | str:
+    """An item of a list. Lists that the API itself returns do not repeat the kind at every item."""
+    try:
+        head = msgspec.json.decode(data, type=Kind)
+    except DAMAGED as error:
+        return shorten(str(error))
+    return Found(head.kind or kind, data, listed=True)

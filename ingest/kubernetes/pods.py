@@ -1,0 +1,203 @@
+"""A pod as a row of `pods`: when it held its GPUs, and how it ended in Slurm's words.
+
+Source of what reasons mean: the Kubernetes documentation, "Pod Lifecycle", "Disruptions" (condition DisruptionTarget)
+and "Node Shutdowns"; kubelet's and the scheduler's reasons by their names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ingest.kubernetes.gpus import gpus_of_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from ingest.kubernetes.objects import Condition, Metadata, Pod, Terminated
+
+WORK: Final = "work"
+SLURM_NODE: Final = "slurm_node"
+SLURM_JOB: Final = "slurm_job"
+
+SLURM_NODE_KINDS: Final = frozenset({"NodeSet"})
+"""Kinds whose pods are Slurm nodes: Slinky's and SUNK's."""
+
+SLURM_NODE_LABELS: Final = {
+    "app.kubernetes.io/name": frozenset({"slurmd"}),
+    "slurm.nebius.ai/worker": frozenset({"true"}),
+}
+"""Labels of pods that are Slurm nodes."""
+
+SLURM_JOB_LABELS: Final = ("scheduler.slinky.slurm.net/slurm-jobid", "slinky.slurm.net/slurm-jobid")
+"""Labels and annotations of pods that a Slurm job stands for (slurm-bridge)."""
+
+SLURM_SCHEDULERS: Final = ("slurm-bridge-scheduler", "-slurm-scheduler")
+"""Ends of the names of schedulers that have Slurm place pods: slurm-bridge's and SUNK's."""
+
+QUEUE_LABELS: Final = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
+USER_LABELS: Final = ("trackside.io/user", "kueue.x-k8s.io/submitter", "user", "owner")
+
+DISRUPTED: Final = "DisruptionTarget"
+OF_DISRUPTION: Final = {
+    "PreemptionByScheduler": "PREEMPTED",
+    "EvictionByEvictionAPI": "PREEMPTED",
+    "DeletionByTaintManager": "NODE_FAIL",
+    "DeletionByPodGC": "NODE_FAIL",
+    "TerminationByKubelet": "NODE_FAIL",
+}
+"""Why the system ended a pod, and what Slurm would call that."""
+
+OF_REASON: Final = {
+    "NodeLost": "NODE_FAIL",
+    "NodeShutdown": "NODE_FAIL",
+    "Shutdown": "NODE_FAIL",
+    "Terminated": "NODE_FAIL",
+    "UnexpectedAdmissionError": "NODE_FAIL",
+    "DeadlineExceeded": "TIMEOUT",
+    "Preempting": "PREEMPTED",
+    "Preempted": "PREEMPTED",
+    "OOMKilled": "OUT_OF_MEMORY",
+}
+"""The same for the reasons of a pod and of its containers."""
+
+
+def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
+    """The row; `deleted_at` and `seen_at` are left to the caller.
+
+    Raises:
+        QuantityError: its GPUs are no number.
+    """
+    meta, spec, status = pod.metadata, pod.spec, pod.status
+    owner = meta.controller()
+    conditions = {condition.type: condition for condition in status.conditions or ()}
+    ends = _ends(pod)
+    scheduled = conditions.get("PodScheduled")
+    failed = next(iter(sorted((end for end in ends if end.exitCode), key=_moment_of)), None)
+    has_node = bool(spec.nodeName)
+    return {
+        "cluster": cluster,
+        "uid": meta.uid,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "owner_kind": owner.kind if owner else None,
+        "owner_name": owner.name if owner else None,
+        "owner_uid": owner.uid if owner else None,
+        "role": _role(pod),
+        "slot": _slot(meta, owner.kind if owner else None),
+        "restart_attempt": _number(meta.label("jobset.sigs.k8s.io/restart-attempt")),
+        "created_at": meta.creationTimestamp,
+        "scheduled_at": _first_time(scheduled, status.startTime, meta.creationTimestamp) if has_node else None,
+        "ended_at": _ended(pod, ends, conditions),
+        "node": spec.nodeName or None,
+        "n_gpus": gpus_of_pod(spec),
+        **_outcome(pod, conditions, failed),
+        "restarts": sum(one.restartCount for one in status.containerStatuses or ()),
+        "queue": meta.label(*QUEUE_LABELS),
+        "priority_class": spec.priorityClassName,
+        "user": meta.label(*USER_LABELS),
+        "slurm_job_id": meta.label(*SLURM_JOB_LABELS),
+    }
+
+
+def times_of(pod: Pod) -> Iterable[datetime]:
+    """All times that the pod reports: the latest was not later than the observation."""
+    yield pod.metadata.creationTimestamp
+    for condition in pod.status.conditions or ():
+        if condition.lastTransitionTime:
+            yield condition.lastTransitionTime
+    for one in pod.status.containerStatuses or ():
+        if one.state and one.state.running and one.state.running.startedAt:
+            yield one.state.running.startedAt
+        if one.state and one.state.terminated and one.state.terminated.finishedAt:
+            yield one.state.terminated.finishedAt
+
+
+def _role(pod: Pod) -> str:
+    meta = pod.metadata
+    owner = meta.controller()
+    labels = meta.labels or {}
+    if (owner and owner.kind in SLURM_NODE_KINDS) or any(
+        labels.get(name) in values for name, values in SLURM_NODE_LABELS.items()
+    ):
+        return SLURM_NODE
+    if meta.label(*SLURM_JOB_LABELS) or (pod.spec.schedulerName or "").endswith(SLURM_SCHEDULERS):
+        return SLURM_JOB
+    return WORK
+
+
+def _slot(meta: Metadata, owner_kind: str | None) -> str | None:
+    """Which of its workload's pods it is: a pod that replaces another has its slot."""
+    labels = meta.labels or {}
+    step = (meta.annotations or {}).get("workflows.argoproj.io/node-name")
+    if step:
+        return step.partition("(")[0] if step.endswith(")") else step
+    parts = [
+        labels.get(name)
+        for name in (
+            "jobset.sigs.k8s.io/replicatedjob-name",
+            "jobset.sigs.k8s.io/job-index",
+            "training.kubeflow.org/replica-type",
+            "training.kubeflow.org/replica-index",
+            "leaderworkerset.sigs.k8s.io/group-index",
+            "leaderworkerset.sigs.k8s.io/worker-index",
+            "volcano.sh/task-spec",
+            "volcano.sh/task-index",
+            "batch.kubernetes.io/job-completion-index",
+        )
+    ]
+    named = [part for part in parts if part]
+    if named:
+        return "-".join(named)
+    return None if owner_kind == "Job" else meta.name  # the names of a Job's pods end at random
+
+
+def _ends(pod: Pod) -> list[Terminated]:
+    states = [one.state for one in pod.status.containerStatuses or ()]
+    return [state.terminated for state in states if state and state.terminated]
+
+
+def _ended(pod: Pod, ends: list[Terminated], conditions: dict[str, Condition]) -> datetime | None:
+    """When its last container ended; of a pod whose node went, when that was found out."""
+    if pod.status.phase not in {"Succeeded", "Failed"}:
+        return None
+    disrupted = conditions.get(DISRUPTED)
+    finished = [end.finishedAt for end in ends if end.finishedAt]
+    if finished and len(ends) == len(pod.status.containerStatuses or ()):
+        return max(finished)
+    if disrupted and disrupted.holds and disrupted.lastTransitionTime:
+        return disrupted.lastTransitionTime
+    ready = conditions.get("Ready")
+    known = [*finished, *([ready.lastTransitionTime] if ready and ready.lastTransitionTime else [])]
+    return max(known) if known else None
+
+
+def _outcome(pod: Pod, conditions: dict[str, Condition], failed: Terminated | None) -> dict[str, Any]:
+    """`state`, `reason` and `exit_code`."""
+    phase = pod.status.phase
+    if phase == "Succeeded":
+        return {"state": "COMPLETED", "reason": None, "exit_code": 0}
+    if phase != "Failed":
+        state = "RUNNING" if pod.spec.nodeName else "PENDING"
+        return {"state": state, "reason": pod.status.reason, "exit_code": None}
+    disrupted = conditions.get(DISRUPTED)
+    exit_code = failed.exitCode if failed else None
+    if disrupted and disrupted.holds:
+        state = OF_DISRUPTION.get(disrupted.reason or "", "FAILED")
+        return {"state": state, "reason": disrupted.reason, "exit_code": exit_code}
+    reason = pod.status.reason or (failed.reason if failed else None)
+    return {"state": OF_REASON.get(reason or "", "FAILED"), "reason": reason, "exit_code": exit_code}
+
+
+def _first_time(condition: Condition | None, *others: datetime | None) -> datetime | None:
+    if condition and condition.holds and condition.lastTransitionTime:
+        return condition.lastTransitionTime
+    return next((time for time in others if time), None)
+
+
+def _moment_of(end: Terminated) -> float:
+    return end.finishedAt.timestamp() if end.finishedAt else float("inf")
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 9 else None

@@ -1,0 +1,35 @@
+"""The source of Kubernetes objects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ingest.source import Source, SourceFolder
+
+SOURCES: Final = (
+    Source(
+        name="kubernetes.objects",
+        title="Kubernetes objects",
+        feeds=("pods", "workloads", "attempts", "placements"),
+        counted=("pods", "workloads"),
+        files="kubectl get ... -o json, and with --watch --output-watch-events",
+        command="",
+        gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts, how they ended; one owner tree is one run.",
+        when_empty="does the list hold pods? Nothing else says which GPUs were held.",
+        names_cluster=False,
+    ),
+)
+
+FOLDER: Final = SourceFolder(
+    "kubernetes",
+    "Kubernetes work: pods, Jobs, JobSets, Kubeflow's and Argo's kinds",
+    SOURCES,
+    position=3,
+    loader="ingest.kubernetes.store",
+    files="objects as JSON, .gz is fine; - is standard input",
+    epilog="""\
+kubectl get pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
+Pods that end are removed after a while: load lists often, or what a watch prints:
+kubectl get pods -A --watch --output-watch-events -o json""",
+    manual="sources/kubernetes",
+)

@@ -1,0 +1,127 @@
+"""`trackside ingest kubernetes`: objects into the warehouse, one transaction per file, and the attempts that follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.errors import InputError
+from ingest.files.input import Input
+from ingest.future import without_future
+from ingest.kubernetes.attempts import attempts_of, with_roots
+from ingest.kubernetes.parse import KEY, parse_objects
+from ingest.kubernetes.pods import SLURM_NODE
+from ingest.kubernetes.sources import SOURCES
+from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.loads import Repetition, write_account
+from ingest.store.report import FAULTS, Report, fault_of
+from ingest.store.request import from_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from queries.warehouse import Writer
+
+UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
+SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo")
+"""Values of `attempts.scheduler` of what is made here."""
+
+TABLES: Final = ("pods", "workloads", "pod_lists")
+
+
+def ingest_files(
+    writer: Writer,
+    files: Sequence[str],
+    *,
+    cluster: str | None,
+    now: datetime,
+    progress: Callable[[str, int, int], None],
+) -> list[Report]:
+    """Load files of objects, each in a transaction of its own, in any order and any number of times.
+
+    Args:
+        writer: the warehouse.
+        files: names of files; `-` is standard input.
+        cluster: their cluster; if None, the only one with accounting.
+        now: stored as the time of loading; objects of later are refused.
+        progress: called with which file is being read, its number, and how many there are.
+
+    Returns:
+        One report for each file. A file that cannot be used is reported and leaves nothing behind.
+    """
+    reports = []
+    for number, name in enumerate(files):
+        progress(name, number, len(files))
+        try:
+            reports.append(_load(writer, name, cluster or _only_cluster(writer), now))
+        except FAULTS as error:
+            reports.append(Report(name, error=fault_of(name, error)))
+    return reports
+
+
+def _only_cluster(writer: Writer) -> str:
+    name = cluster_of_jobs(writer)
+    if name in {"", LOCAL}:
+        raise InputError(UNNAMED)
+    return name
+
+
+def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Report:
+    source = Input(name)
+    parsed = parse_objects(source.whole(), origin=source.name, cluster=cluster)
+    parsed = without_future(parsed, origin=source.name, now=now)
+    request, digest = from_file(source.name), source.digest()
+    with writer.transaction():
+        repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
+        pods = _write_latest(writer, "pods", parsed.frames["pods"])
+        workloads = _write_latest(writer, "workloads", parsed.frames["workloads"])
+        writer.append_new("pod_lists", parsed.frames["pod_lists"], keys=["cluster", "namespace", "seen_at"])
+        if pods or workloads:
+            write_attempts(writer, cluster)
+        parsed = repetition.counted(parsed)
+        write_account(writer, parsed, request=request, digest=digest, now=now)
+    return Report(name, parsed)
+
+
+def _write_latest(writer: Writer, table: str, seen: pl.DataFrame) -> bool:
+    """Keep the latest observation of each object; a removal that a watch reported is kept, whatever comes later.
+
+    Returns:
+        Whether there are any.
+    """
+    if seen.is_empty():
+        return False
+    existing = writer.matching(table, seen, keys=list(KEY)).select(seen.columns)
+    rows = pl.concat([existing, seen]).sort("seen_at", "state")
+    if "deleted_at" in rows.columns:
+        rows = rows.with_columns(pl.col("deleted_at").max().over(KEY))
+    writer.replace(table, rows.unique(KEY, keep="last", maintain_order=True), keys=list(KEY))
+    return True
+
+
+def write_attempts(writer: Writer, cluster: str) -> None:
+    """Make the attempts of all workloads of a cluster anew from the objects that are known."""
+    key = pl.DataFrame({"cluster": [cluster]})
+    pods, workloads, lists = (writer.matching(table, key, keys=["cluster"]) for table in TABLES)
+    attempts, placements = attempts_of(with_roots(pods, workloads), workloads, lists, _slurm_names(writer, pods))
+    made = pl.DataFrame({"cluster": cluster, "scheduler": SCHEDULERS})
+    for table, rows in (("stored.attempts", attempts), ("placements", placements)):
+        writer.delete(table, made)
+        writer.append(table, rows)
+    lists = attempts.select("node_list", nodes=pl.col("node_list").str.split(",")).drop_nulls()
+    writer.append_new("node_lists", lists, keys=["node_list"])
+    jobs = made.join(attempts.select("cluster", "scheduler", "job_id").unique(), on=["cluster", "scheduler"])
+    writer.delete("resubmissions", made)
+    writer.run("add_resubmissions", {"jobs": jobs})
+
+
+def _slurm_names(writer: Writer, pods: pl.DataFrame) -> pl.DataFrame:
+    """Slurm's names of hosts whose slurmd runs in a pod: `cluster`, `name`, `node`."""
+    daemons = pods.filter((pl.col("role") == SLURM_NODE) & pl.col("node").is_not_null())
+    latest = daemons.sort("scheduled_at").unique(["cluster", "node"], keep="last", maintain_order=True)
+    names = latest.select("cluster", name="node", node="name")
+    return names.join(
+        writer.query_with("known_nodes", {"incoming": names.select("cluster", "node")}), on=["cluster", "node"]
+    )
