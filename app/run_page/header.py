@@ -28,7 +28,7 @@ _STATES: Final[dict[str, Meaning]] = {
 }
 
 _JOINED: Final = {
-    "requeue_chain": "requeued by Slurm",
+    "requeue_chain": "requeued by the scheduler",
     "resize": "resized",
     "het": "components of a heterogeneous job",
     "explicit": "joined by the name in its log",

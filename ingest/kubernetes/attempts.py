@@ -73,7 +73,7 @@ def attempts_of(
     Args:
         pods: all pods of the workloads, `with_roots`.
         workloads: rows of `workloads`.
-        lists: rows of `pod_lists`.
+        lists: rows of `object_lists`.
         aliases: `cluster`, `name`, `node`: Slurm's names of the nodes that run slurmd in a pod.
 
     Returns:
@@ -104,7 +104,9 @@ def _of_gangs(pods: pl.DataFrame) -> pl.DataFrame:
 
 def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
     """Pods with `held_from`, `held_until`, whether the end is guessed, and their nodes by Slurm's names."""
-    last_list = lists.group_by("cluster", "namespace").agg(listed_at=pl.col("seen_at").max())
+    last_list = (
+        lists.filter(pl.col("kind") == "Pod").group_by("cluster", "namespace").agg(listed_at=pl.col("seen_at").max())
+    )
     ends = workloads.select("cluster", "ended_at", root_uid="uid").rename({"ended_at": "root_ended"})
     gone = (pl.col("listed_at") > pl.col("seen_at")).fill_null(value=False)
     rows = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ingest.mig import share_of_a_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ingest.kubernetes.objects import Container, PodSpec
 
@@ -26,6 +26,7 @@ ALWAYS: Final = "Always"
 """The restart policy of an init container that keeps running beside the others."""
 
 _SUFFIXES: Final = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
+_THOUSANDTH: Final = Decimal("0.001")
 _QUANTITY: Final = re.compile(r"^(\d{1,9}(?:\.\d{1,9})?)(m|k|)$")
 
 
@@ -52,20 +53,30 @@ def gpus_of_pod(spec: PodSpec) -> Decimal | None:
     return None if not most and spec.resourceClaims else most
 
 
-def _sum(containers: Iterable[Container]) -> Decimal | None:
+def gpus_of(resources: Mapping[str, str | float]) -> Decimal | None:
+    """GPUs of some extended resources, to a thousandth; None: unknown, some are shared.
+
+    >>> gpus_of({"cpu": "96", "nvidia.com/gpu": "8"})
+    Decimal('8.000')
+
+    Raises:
+        QuantityError: a quantity is no number.
+    """
     total = Decimal(0)
-    for container in containers:
-        resources = container.resources
-        if resources is None:
-            continue
-        for name, amount in {**(resources.requests or {}), **(resources.limits or {})}.items():
-            if SHARED.match(name):
-                return None
-            if WHOLE.match(name):
-                total += quantity(amount)
-            elif match := SLICE.match(name):
-                total += quantity(amount) * Decimal(share_of_a_gpu(match[1]))
-    return round(total, 3)
+    for name, amount in resources.items():
+        if SHARED.match(name) and quantity(amount):
+            return None
+        if WHOLE.match(name):
+            total += quantity(amount)
+        elif match := SLICE.match(name):
+            total += quantity(amount) * Decimal(share_of_a_gpu(match[1]))
+    return total.quantize(_THOUSANDTH)
+
+
+def _sum(containers: Iterable[Container]) -> Decimal | None:
+    asked = [one.resources for one in containers if one.resources]
+    each = [gpus_of({**(one.requests or {}), **(one.limits or {})}) for one in asked]
+    return sum((one for one in each if one is not None), Decimal(0)) if None not in each else None
 
 
 def quantity(amount: str | float) -> Decimal:

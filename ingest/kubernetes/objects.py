@@ -162,13 +162,40 @@ class Workload(msgspec.Struct):
     status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
 
 
+class NodeSpec(msgspec.Struct):
+    """What is wanted of a node."""
+
+    unschedulable: bool = False
+
+
+class NodeCondition(Condition):
+    """A condition of a node, which says when it was last confirmed."""
+
+    lastHeartbeatTime: Moment | None = None  # noqa: N815
+
+
+class NodeStatus(msgspec.Struct):
+    """What a node has, and how it is."""
+
+    capacity: dict[str, str | int | float] | None = None
+    conditions: list[NodeCondition] | None = None
+
+
+class Node(msgspec.Struct):
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
 class Kind(msgspec.Struct):
     """An object of which only the kind is known yet, a list of them, or an event of a watch."""
 
     kind: str = ""
     type: str = ""
     items: list[msgspec.Raw] | None = None
-    object: msgspec.Raw | None = None
+    object: msgspec.Raw = msgspec.Raw()
 
 
 class Found(msgspec.Struct):
@@ -242,7 +269,7 @@ def _opened(data: bytes, kind: str, *, removed: bool) -> Iterator[Found | str]:
     if head.items is not None and name.endswith(LIST):
         for item in head.items:
             yield _listed(bytes(item), name.removesuffix(LIST))
-    elif head.object is not None and head.type and not name:
+    elif bytes(head.object) and head.type and not name:
         if head.type not in UNUSED_EVENTS:
             yield from _opened(bytes(head.object), "", removed=head.type == DELETED)
     else:

@@ -1,4 +1,4 @@
-"""Kubernetes objects to rows of `pods`, `workloads` and `pod_lists`."""
+"""Kubernetes objects to rows of `pods`, `workloads`, `nodes` and `object_lists`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 import polars as pl
 
 from ingest.errors import UnrecognisedInputError, shorten
-from ingest.kubernetes import pods, workloads
+from ingest.kubernetes import nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
-from ingest.kubernetes.objects import DAMAGED, NOT_JSON, Found, Pod, Workload, objects
-from ingest.tables import RAW_LIMIT, REJECTS, Parsed, columns_of, conform
+from ingest.kubernetes.objects import DAMAGED, NOT_JSON, Found, Node, Pod, Workload, objects
+from ingest.tables import NODES, RAW_LIMIT, REJECTS, Parsed, columns_of, conform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,10 +20,19 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "kubernetes.objects"
 KEY: Final = ("cluster", "uid")
+NODE_KEY: Final = ("cluster", "node", "valid_from")
 
 PODS: Final = columns_of("pods")
 WORKLOADS: Final = columns_of("workloads")
-LISTS: Final = columns_of("pod_lists")
+LISTS: Final = columns_of("object_lists")
+
+
+_TABLES: Final = {
+    "pods": (KEY, "seen_at", PODS),
+    "workloads": (KEY, "seen_at", WORKLOADS),
+    "nodes": (NODE_KEY, "last_seen_at", NODES),
+}
+"""By table: what identifies a row, its column of the time of the observation, and its columns."""
 
 
 @dataclass
@@ -33,7 +42,8 @@ class _Objects:
     cluster: str
     pods: list[dict[str, Any]] = field(default_factory=list)
     workloads: list[dict[str, Any]] = field(default_factory=list)
-    listed: set[str] = field(default_factory=set)
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    listed: set[tuple[str, str]] = field(default_factory=set)
     rejects: list[tuple[str, bytes]] = field(default_factory=list)
     rows_read: int = 0
     skipped: int = 0
@@ -48,6 +58,8 @@ class _Objects:
         try:
             if found.kind == "Pod":
                 self._add_pod(found)
+            elif found.kind == "Node":
+                self._add_node(found)
             elif found.kind in workloads.KINDS:
                 self._add_workload(found)
             else:
@@ -64,7 +76,7 @@ class _Objects:
         if found.removed and deleted is not None:
             self._observe([deleted])
         if found.listed:
-            self.listed.add(pod.metadata.namespace)
+            self.listed.add(("Pod", pod.metadata.namespace))
 
     def _add_workload(self, found: Found) -> None:
         workload = msgspec.json.decode(found.data, type=Workload)
@@ -72,16 +84,23 @@ class _Objects:
         self._observe(workloads.times_of(workload))
         self.workloads.append(workloads.workload_row(workload, cluster=self.cluster))
 
+    def _add_node(self, found: Found) -> None:
+        node = msgspec.json.decode(found.data, type=Node)
+        self._observe(nodes.times_of(node))
+        self.nodes.append(nodes.node_row(node, cluster=self.cluster))
+        if found.listed:
+            self.listed.add(("Node", ""))
+
     def _observe(self, times: Iterable[datetime]) -> None:
         for time in times:
             self.latest = time if self.latest is None else max(self.latest, time)
             self.earliest = time if self.earliest is None else min(self.earliest, time)
 
-    def table(self, rows: list[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
-        """The rows, each object once, as it was last seen."""
-        seen = [{**row, "seen_at": self.latest} for row in rows]
-        frame = pl.DataFrame(seen, schema=schema)
-        return frame.unique(KEY, keep="last", maintain_order=True)
+    def table(self, name: str) -> pl.DataFrame:
+        """The rows of one of the tables, each object once, as it was last seen."""
+        key, seen, schema = _TABLES[name]
+        rows = [{**row, seen: self.latest} for row in getattr(self, name)]
+        return pl.DataFrame(rows, schema=schema).unique(key, keep="last", maintain_order=True)
 
     def refused(self, origin: str) -> pl.DataFrame:
         """The rejects."""
@@ -112,17 +131,22 @@ def parse_objects(data: bytes, *, origin: str, cluster: str) -> Parsed:
         if isinstance(found, Found) and not found.kind and not read.rows_read:
             raise UnrecognisedInputError(f"{origin}: {NOT_JSON}")
         read.add(found)
-    of_pods, of_workloads = read.table(read.pods, PODS), read.table(read.workloads, WORKLOADS)
-    lists = [{"cluster": cluster, "namespace": name, "seen_at": read.latest} for name in sorted(read.listed)]
-    loaded = of_pods.height + of_workloads.height
+    if read.rows_read == sum(not data for _, data in read.rejects):
+        raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NOT_JSON}")
+    frames = {name: read.table(name) for name in _TABLES}
+    lists = [
+        {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": read.latest}
+        for kind, name in sorted(read.listed)
+    ]
+    loaded = sum(frame.height for frame in frames.values())
     return Parsed(
         SOURCE,
         frozenset({cluster}),
-        {"pods": of_pods, "workloads": of_workloads, "pod_lists": pl.DataFrame(lists, schema=LISTS)},
+        {**frames, "object_lists": pl.DataFrame(lists, schema=LISTS)},
         read.refused(origin),
         rows_read=read.rows_read,
         rows_loaded=loaded,
-        rows_duplicate=len(read.pods) + len(read.workloads) - loaded,
+        rows_duplicate=len(read.pods) + len(read.workloads) + len(read.nodes) - loaded,
         rows_skipped=read.skipped,
         rows_rejected=len(read.rejects),
         covers_from=read.earliest,

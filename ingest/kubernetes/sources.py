@@ -10,7 +10,7 @@ SOURCES: Final = (
     Source(
         name="kubernetes.objects",
         title="Kubernetes objects",
-        feeds=("pods", "workloads", "attempts", "placements"),
+        feeds=("pods", "workloads", "nodes", "attempts", "placements"),
         counted=("pods", "workloads"),
         files="kubectl get ... -o json, and with --watch --output-watch-events",
         command="",
@@ -28,7 +28,7 @@ FOLDER: Final = SourceFolder(
     loader="ingest.kubernetes.store",
     files="objects as JSON, .gz is fine; - is standard input",
     epilog="""\
-kubectl get pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
+kubectl get nodes,pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
 Pods that end are removed after a while: load lists often, or what a watch prints:
 kubectl get pods -A --watch --output-watch-events -o json""",
     manual="sources/kubernetes",

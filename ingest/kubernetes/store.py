@@ -10,7 +10,7 @@ from ingest.errors import InputError
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, with_roots
-from ingest.kubernetes.parse import KEY, parse_objects
+from ingest.kubernetes.parse import KEY, LISTS, NODE_KEY, parse_objects
 from ingest.kubernetes.pods import SLURM_NODE
 from ingest.kubernetes.sources import SOURCES
 from ingest.store.clusters import LOCAL, cluster_of_jobs
@@ -28,7 +28,7 @@ UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
 SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo")
 """Values of `attempts.scheduler` of what is made here."""
 
-TABLES: Final = ("pods", "workloads", "pod_lists")
+TABLES: Final = ("pods", "workloads", "object_lists")
 
 
 def ingest_files(
@@ -75,30 +75,25 @@ def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Report:
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():
         repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-        pods = _write_latest(writer, "pods", parsed.frames["pods"])
-        workloads = _write_latest(writer, "workloads", parsed.frames["workloads"])
-        writer.append_new("pod_lists", parsed.frames["pod_lists"], keys=["cluster", "namespace", "seen_at"])
-        if pods or workloads:
-            write_attempts(writer, cluster)
+        for table in ("pods", "workloads"):
+            _write_latest(writer, table, parsed.frames[table])
+        writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
+        write_attempts(writer, cluster)
+        _write_nodes(writer, parsed.frames["nodes"])
         parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now)
     return Report(name, parsed)
 
 
-def _write_latest(writer: Writer, table: str, seen: pl.DataFrame) -> bool:
-    """Keep the latest observation of each object; a removal that a watch reported is kept, whatever comes later.
-
-    Returns:
-        Whether there are any.
-    """
+def _write_latest(writer: Writer, table: str, seen: pl.DataFrame) -> None:
+    """Keep the latest observation of each object; a removal that a watch reported is kept, whatever comes later."""
     if seen.is_empty():
-        return False
+        return
     existing = writer.matching(table, seen, keys=list(KEY)).select(seen.columns)
     rows = pl.concat([existing, seen]).sort("seen_at", "state")
     if "deleted_at" in rows.columns:
         rows = rows.with_columns(pl.col("deleted_at").max().over(KEY))
     writer.replace(table, rows.unique(KEY, keep="last", maintain_order=True), keys=list(KEY))
-    return True
 
 
 def write_attempts(writer: Writer, cluster: str) -> None:
@@ -115,6 +110,19 @@ def write_attempts(writer: Writer, cluster: str) -> None:
     jobs = made.join(attempts.select("cluster", "scheduler", "job_id").unique(), on=["cluster", "scheduler"])
     writer.delete("resubmissions", made)
     writer.run("add_resubmissions", {"jobs": jobs})
+
+
+def _write_nodes(writer: Writer, seen: pl.DataFrame) -> None:
+    """Inventories of nodes that are not Slurm's: of those its own inventory counts, under its own names."""
+    if seen.is_empty():
+        return
+    pods = writer.matching("pods", seen, keys=["cluster"])
+    others = seen.join(
+        _slurm_names(writer, pods), left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti"
+    )
+    existing = writer.matching("nodes", others, keys=NODE_KEY).select(seen.columns)
+    latest = pl.concat([existing, others]).sort("last_seen_at").unique(NODE_KEY, keep="last", maintain_order=True)
+    writer.replace("nodes", latest, keys=NODE_KEY)
 
 
 def _slurm_names(writer: Writer, pods: pl.DataFrame) -> pl.DataFrame:

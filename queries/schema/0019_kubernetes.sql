@@ -48,10 +48,11 @@ CREATE TABLE workloads (
     seen_at             TIMESTAMPTZ NOT NULL   -- latest observation
 );
 
--- One row is a complete list of the pods of a namespace: those that it lacks no longer existed.
-CREATE TABLE pod_lists (
+-- One row is a complete list of the pods of a namespace, or of the nodes: what it lacks no longer existed.
+CREATE TABLE object_lists (
     cluster             VARCHAR NOT NULL,      -- cluster
-    namespace           VARCHAR NOT NULL,      -- namespace
+    kind                VARCHAR NOT NULL,      -- Pod or Node
+    namespace           VARCHAR NOT NULL,      -- namespace; empty for nodes
     seen_at             TIMESTAMPTZ NOT NULL   -- when: the latest time in the input
 );
 

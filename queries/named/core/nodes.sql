@@ -3,6 +3,11 @@
 -- of which records were refused may have had it among those, and until another one lacks it the node goes on.
 WITH snapshots AS (
     SELECT ts FROM whole_looks WHERE cluster = $cluster AND source = 'slurm.nodes'
+    UNION
+    SELECT seen_at AS ts
+    FROM object_lists
+    WHERE cluster = $cluster AND kind = 'Node'
+      AND NOT EXISTS (SELECT 1 FROM whole_looks WHERE cluster = $cluster AND source = 'slurm.nodes')
 ),
 intervals AS (
     SELECT *, LEAD(valid_from) OVER (PARTITION BY node ORDER BY valid_from) AS next_from

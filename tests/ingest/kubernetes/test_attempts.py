@@ -22,7 +22,7 @@ def derived(*objects: Object, aliases: pl.DataFrame = NO_ALIASES) -> tuple[list[
     """Attempts and placements of objects that one list has."""
     frames = parse_objects(as_list(*objects), origin="x", cluster="c").frames
     pods = with_roots(frames["pods"], frames["workloads"])
-    attempts, placements = attempts_of(pods, frames["workloads"], frames["pod_lists"], aliases)
+    attempts, placements = attempts_of(pods, frames["workloads"], frames["object_lists"], aliases)
     return attempts.to_dicts(), placements.to_dicts()
 
 
@@ -36,7 +36,9 @@ def gang(restart: int, *, created: float, ended: dict[int, float] | float | None
             "batch.kubernetes.io/job-completion-index": str(index),
             "jobset.sigs.k8s.io/restart-attempt": str(restart),
         }
-        own = {name: value[index] if isinstance(value, dict) else value for name, value in values.items()}
+        own: dict[str, Any] = {
+            name: value[index] if isinstance(value, dict) else value for name, value in values.items()
+        }
         name = f"llama-node-0-{index}-{restart}"
         job = owner("Job", f"llama-node-{restart}")
         pods.append(pod(name, above=job, node=f"host-{index}", created=created, ended=end, labels=labels, **own))
