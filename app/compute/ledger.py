@@ -51,7 +51,7 @@ def write_ledger(
         attempt_nodes=facts.on_nodes,
         node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
         demand=frames.empty(frames.DEMAND),  # made of the days that are computed
-        states_known=covered_time(writer, cluster, "slurm.events", rules),
+        states_known=covered_time(writer, cluster, "node_states", rules),
         covered=facts.covered,
         logged=logged,
         active=_active(writer, window, rules, facts, inventoried, progress),

@@ -1,4 +1,4 @@
-"""A node as a row of `nodes`: its GPUs, since it joined.
+"""A node as a row of `nodes`: its GPUs, since it joined; and its conditions, of which its states follow.
 
 A node object has one inventory: a host that is replaced gets an object of its own, and with it another row.
 """
@@ -8,7 +8,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from ingest.kubernetes.gpus import gpus_of
+from ingest.tables import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +26,16 @@ LABELS: Final = (
     "topology.kubernetes.io/region",
 )
 """Labels that are kept."""
+
+
+READY: Final = "Ready"
+UNSCHEDULABLE: Final = "Unschedulable"
+CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
+SYSTEM_TAINTS: Final = ("node.kubernetes.io/", "nvidia.com/gpu")
+"""Taints of which Kubernetes itself makes the reason, or that every GPU node has."""
+
+SOURCE: Final = "kubernetes.objects"
+NODE_STATES: Final = columns_of("node_states")
 
 
 def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
@@ -49,6 +62,59 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
         "labels": kept,
         "evidence": "accounting",
     }
+
+
+def condition_rows(node: Node, *, cluster: str) -> list[dict[str, Any]]:
+    """Rows of `node_conditions`; `last_seen_at`, and a `since` that the node does not report, are left to the caller."""
+    ready = [one for one in node.status.conditions or () if one.type == READY]
+    rows = [(READY, one.holds, one.lastTransitionTime, None if one.holds else one.reason) for one in ready]
+    if node.spec.unschedulable:
+        taints = node.spec.taints or ()
+        since = next((taint.timeAdded for taint in taints if taint.key == CORDON_TAINT), None)
+        others = sorted({taint.key for taint in taints if not taint.key.startswith(SYSTEM_TAINTS)})
+        rows.append((UNSCHEDULABLE, True, since, ", ".join(others) or None))
+    names = ("condition", "holds", "since", "reason")
+    return [{"cluster": cluster, "node": node.metadata.name, **dict(zip(names, row, strict=True))} for row in rows]
+
+
+def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `node_states`: down while not ready, drained while cordoned, unknown where neither is observed.
+
+    A node that became ready again without an observation of the time before was not ready at its end, and it is unknown
+    since when. Of the end of a cordon nothing is recorded: it lasts until the first list of nodes without it.
+
+    Args:
+        conditions: rows of `node_conditions`.
+        nodes: rows of `nodes`: when each joined.
+        lists: rows of `object_lists`.
+    """
+    key = ["cluster", "node"]
+    ready = conditions.filter(pl.col("condition") == READY).sort(*key, "since")
+    begins = ready.with_columns(next_since=pl.col("since").shift(-1).over(key))
+    down = begins.filter(~pl.col("holds")).select(
+        *key, "reason", started_at="since", ended_at="next_since", state=pl.lit("down"), state_raw=pl.lit("NotReady")
+    )
+    joined = nodes.group_by(key).agg(joined=pl.col("valid_from").min())
+    observed = pl.coalesce(pl.col("last_seen_at").shift(1).over(key), "joined")
+    was_ready = pl.col("holds").shift(1).over(key).fill_null(value=True)
+    unseen = (
+        ready.join(joined, on=key, how="left")
+        .with_columns(observed=observed, was_ready=was_ready)
+        .filter(pl.col("holds") & pl.col("was_ready") & (pl.col("observed") < pl.col("since")))
+        .select(
+            *key, reason=pl.lit(None, dtype=pl.String), started_at="observed", ended_at="since",
+            state=pl.lit("unknown"), state_raw=pl.lit("not observed"),
+        )
+    )  # fmt: skip
+    looks = lists.filter(pl.col("kind") == "Node").select("cluster", look="seen_at").sort("look")
+    cordons = conditions.filter(pl.col("condition") == UNSCHEDULABLE).sort("last_seen_at")
+    drained = cordons.join_asof(
+        looks, left_on="last_seen_at", right_on="look", by="cluster", strategy="forward", allow_exact_matches=False
+    ).select(*key, "reason", started_at="since", ended_at="look", state=pl.lit("drained"), state_raw=pl.lit("cordoned"))
+    rows = pl.concat([down, unseen, drained]).with_columns(
+        source=pl.lit(SOURCE), actor=pl.lit(None, dtype=pl.String), planned=pl.lit(value=False)
+    )
+    return rows.select(pl.col(name).cast(kind) for name, kind in NODE_STATES.items())
 
 
 def times_of(node: Node) -> Iterable[datetime]:

@@ -162,10 +162,18 @@ class Workload(msgspec.Struct):
     status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
 
 
+class Taint(msgspec.Struct):
+    """What keeps pods off a node, and since when."""
+
+    key: str
+    timeAdded: Moment | None = None  # noqa: N815
+
+
 class NodeSpec(msgspec.Struct):
     """What is wanted of a node."""
 
     unschedulable: bool = False
+    taints: list[Taint] | None = None
 
 
 class NodeCondition(Condition):

@@ -1,4 +1,4 @@
-"""Kubernetes objects to rows of `pods`, `workloads`, `nodes` and `object_lists`."""
+"""Kubernetes objects to rows of `pods`, `workloads`, `nodes`, `node_conditions` and `object_lists`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 SOURCE: Final = "kubernetes.objects"
 KEY: Final = ("cluster", "uid")
 NODE_KEY: Final = ("cluster", "node", "valid_from")
+CONDITION_KEY: Final = ("cluster", "node", "condition", "holds", "since")
 
 PODS: Final = columns_of("pods")
 WORKLOADS: Final = columns_of("workloads")
+CONDITIONS: Final = columns_of("node_conditions")
 LISTS: Final = columns_of("object_lists")
 
 
-_TABLES: Final = {
+TABLES: Final = {
     "pods": (KEY, "seen_at", PODS),
     "workloads": (KEY, "seen_at", WORKLOADS),
     "nodes": (NODE_KEY, "last_seen_at", NODES),
+    "node_conditions": (CONDITION_KEY, "last_seen_at", CONDITIONS),
 }
 """By table: what identifies a row, its column of the time of the observation, and its columns."""
 
@@ -43,6 +46,7 @@ class _Objects:
     pods: list[dict[str, Any]] = field(default_factory=list)
     workloads: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[dict[str, Any]] = field(default_factory=list)
+    node_conditions: list[dict[str, Any]] = field(default_factory=list)
     listed: set[tuple[str, str]] = field(default_factory=set)
     rejects: list[tuple[str, bytes]] = field(default_factory=list)
     rows_read: int = 0
@@ -88,6 +92,7 @@ class _Objects:
         node = msgspec.json.decode(found.data, type=Node)
         self._observe(nodes.times_of(node))
         self.nodes.append(nodes.node_row(node, cluster=self.cluster))
+        self.node_conditions += nodes.condition_rows(node, cluster=self.cluster)
         if found.listed:
             self.listed.add(("Node", ""))
 
@@ -98,8 +103,11 @@ class _Objects:
 
     def table(self, name: str) -> pl.DataFrame:
         """The rows of one of the tables, each object once, as it was last seen."""
-        key, seen, schema = _TABLES[name]
+        key, seen, schema = TABLES[name]
         rows = [{**row, seen: self.latest} for row in getattr(self, name)]
+        for row in rows:
+            if "since" in row and row["since"] is None:
+                row["since"] = self.latest
         return pl.DataFrame(rows, schema=schema).unique(key, keep="last", maintain_order=True)
 
     def refused(self, origin: str) -> pl.DataFrame:
@@ -133,12 +141,12 @@ def parse_objects(data: bytes, *, origin: str, cluster: str) -> Parsed:
         read.add(found)
     if read.rows_read == sum(not data for _, data in read.rejects):
         raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NOT_JSON}")
-    frames = {name: read.table(name) for name in _TABLES}
+    frames = {name: read.table(name) for name in TABLES}
     lists = [
         {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": read.latest}
         for kind, name in sorted(read.listed)
     ]
-    loaded = sum(frame.height for frame in frames.values())
+    loaded = sum(frames[name].height for name in ("pods", "workloads", "nodes"))
     return Parsed(
         SOURCE,
         frozenset({cluster}),

@@ -10,7 +10,7 @@ SOURCES: Final = (
     Source(
         name="kubernetes.objects",
         title="Kubernetes objects",
-        feeds=("pods", "workloads", "nodes", "attempts", "placements"),
+        feeds=("pods", "workloads", "nodes", "node_states", "attempts", "placements"),
         counted=("pods", "workloads"),
         files="kubectl get ... -o json, and with --watch --output-watch-events",
         command="",

@@ -10,7 +10,9 @@ from ingest.errors import InputError
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, with_roots
-from ingest.kubernetes.parse import KEY, LISTS, NODE_KEY, parse_objects
+from ingest.kubernetes.nodes import SOURCE, states_of
+from ingest.kubernetes.parse import LISTS, NODE_KEY, parse_objects
+from ingest.kubernetes.parse import TABLES as READ
 from ingest.kubernetes.pods import SLURM_NODE
 from ingest.kubernetes.sources import SOURCES
 from ingest.store.clusters import LOCAL, cluster_of_jobs
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
@@ -29,6 +32,9 @@ SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo")
 """Values of `attempts.scheduler` of what is made here."""
 
 TABLES: Final = ("pods", "workloads", "object_lists")
+OF_NODES: Final = ("pods", "node_conditions", "object_lists")
+LATEST: Final = {name: entry for name, entry in READ.items() if name != "nodes"}
+"""Tables of which the latest observation of each row is kept, whatever else is known."""
 
 
 def ingest_files(
@@ -75,25 +81,25 @@ def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Report:
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():
         repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-        for table in ("pods", "workloads"):
-            _write_latest(writer, table, parsed.frames[table])
+        for table, (row, seen, _) in LATEST.items():
+            _write_latest(writer, table, parsed.frames[table], key=row, seen_at=seen)
         writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
         write_attempts(writer, cluster)
-        _write_nodes(writer, parsed.frames["nodes"])
+        _write_nodes(writer, cluster, parsed)
         parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now)
     return Report(name, parsed)
 
 
-def _write_latest(writer: Writer, table: str, seen: pl.DataFrame) -> None:
+def _write_latest(writer: Writer, table: str, seen: pl.DataFrame, *, key: Sequence[str], seen_at: str) -> None:
     """Keep the latest observation of each object; a removal that a watch reported is kept, whatever comes later."""
     if seen.is_empty():
         return
-    existing = writer.matching(table, seen, keys=list(KEY)).select(seen.columns)
-    rows = pl.concat([existing, seen]).sort("seen_at", "state")
+    existing = writer.matching(table, seen, keys=key).select(seen.columns)
+    rows = pl.concat([existing, seen]).sort(seen_at, *[name for name in ("state",) if name in seen.columns])
     if "deleted_at" in rows.columns:
-        rows = rows.with_columns(pl.col("deleted_at").max().over(KEY))
-    writer.replace(table, rows.unique(KEY, keep="last", maintain_order=True), keys=list(KEY))
+        rows = rows.with_columns(pl.col("deleted_at").max().over(key))
+    writer.replace(table, rows.unique(key, keep="last", maintain_order=True), keys=key)
 
 
 def write_attempts(writer: Writer, cluster: str) -> None:
@@ -112,17 +118,21 @@ def write_attempts(writer: Writer, cluster: str) -> None:
     writer.run("add_resubmissions", {"jobs": jobs})
 
 
-def _write_nodes(writer: Writer, seen: pl.DataFrame) -> None:
-    """Inventories of nodes that are not Slurm's: of those its own inventory counts, under its own names."""
-    if seen.is_empty():
-        return
-    pods = writer.matching("pods", seen, keys=["cluster"])
-    others = seen.join(
-        _slurm_names(writer, pods), left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti"
-    )
-    existing = writer.matching("nodes", others, keys=NODE_KEY).select(seen.columns)
-    latest = pl.concat([existing, others]).sort("last_seen_at").unique(NODE_KEY, keep="last", maintain_order=True)
-    writer.replace("nodes", latest, keys=NODE_KEY)
+def _write_nodes(writer: Writer, cluster: str, parsed: Parsed) -> None:
+    """Inventories and states of nodes that are not Slurm's: of those its own count, under its own names."""
+    key = pl.DataFrame({"cluster": [cluster]})
+    pods, conditions, lists = (writer.matching(name, key, keys=["cluster"]) for name in OF_NODES)
+    names = _slurm_names(writer, pods)
+    seen = parsed.frames["nodes"].join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
+    if seen.height:
+        existing = writer.matching("nodes", seen, keys=NODE_KEY).select(seen.columns)
+        latest = pl.concat([existing, seen]).sort("last_seen_at").unique(NODE_KEY, keep="last", maintain_order=True)
+        writer.replace("nodes", latest, keys=NODE_KEY)
+    if conditions.height:
+        own = conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
+        states = states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists)
+        writer.delete("node_states", key.with_columns(source=pl.lit(SOURCE)))
+        writer.append("node_states", states)
 
 
 def _slurm_names(writer: Writer, pods: pl.DataFrame) -> pl.DataFrame:

@@ -56,6 +56,17 @@ CREATE TABLE object_lists (
     seen_at             TIMESTAMPTZ NOT NULL   -- when: the latest time in the input
 );
 
+-- One row is what a node reported of itself since a time, and until when that was observed.
+CREATE TABLE node_conditions (
+    cluster             VARCHAR NOT NULL,      -- cluster
+    node                VARCHAR NOT NULL,      -- Kubernetes' name of the node
+    condition           VARCHAR NOT NULL,      -- Ready, or Unschedulable: it is cordoned
+    holds               BOOLEAN NOT NULL,      -- whether it does; of cordons only those that hold
+    since               TIMESTAMPTZ NOT NULL,  -- when it began to hold, or not to
+    last_seen_at        TIMESTAMPTZ NOT NULL,  -- latest observation
+    reason              VARCHAR                -- Kubernetes' own word for it; of a cordon the node's other taints
+);
+
 -- One row is an attempt on a node, where the source records when it held which GPUs there. The view `attempt_nodes` has these rows, too.
 CREATE TABLE placements (
     cluster             VARCHAR NOT NULL,      -- cluster

@@ -1,6 +1,6 @@
 -- One row is the window of one load of a source of a cluster. Files of node events do not record when they were made:
--- where it was not passed (--until), they are taken to reach as far as the accounting does. The source 'accounting' is
--- Slurm's, or Kubernetes' objects in a cluster without.
+-- where it was not passed (--until), they are taken to reach as far as the accounting does. The sources 'accounting' and
+-- 'node_states' are Slurm's, or in a cluster without Slurm's accounting Kubernetes' objects.
 SELECT
     cluster,
     covers_from AS started_at,
@@ -12,7 +12,12 @@ SELECT
 FROM loads
 WHERE cluster = $cluster
 QUALIFY source = CASE
-    WHEN $source <> 'accounting' THEN $source
-    WHEN COUNT(*) FILTER (source = 'slurm.accounting') OVER () > 0 THEN 'slurm.accounting'
-    ELSE 'kubernetes.objects'
+    WHEN $source = 'accounting' AND COUNT(*) FILTER (source = 'slurm.accounting') OVER () = 0 THEN 'kubernetes.objects'
+    WHEN $source = 'accounting' THEN 'slurm.accounting'
+    WHEN
+        $source = 'node_states'
+        AND COUNT(*) FILTER (source = 'slurm.accounting') OVER () = 0
+        AND EXISTS (SELECT 1 FROM object_lists AS o WHERE o.cluster = $cluster AND o.kind = 'Node') THEN 'kubernetes.objects'
+    WHEN $source = 'node_states' THEN 'slurm.events'
+    ELSE $source
 END;

@@ -1,0 +1,102 @@
+"""Nodes of Kubernetes: GPUs, and when they were down or cordoned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from queries.warehouse import open_reader
+from tests.ingest.kubernetes.test_store import load
+from tests.support.command import trackside
+from tests.support.kubernetes_objects import Object, as_list, at, moment, owner, pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def node(name: str, *, seen: float, since: float = 1, ready: bool = True, cordoned: float | None = None) -> Object:
+    condition = {
+        "type": "Ready",
+        "status": "True" if ready else "Unknown",
+        "reason": "KubeletReady" if ready else "NodeStatusUnknown",
+        "lastTransitionTime": at(since),
+        "lastHeartbeatTime": at(seen),
+    }
+    taints = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": at(cordoned or 0)}]
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "uid": name, "creationTimestamp": at(0)},
+        "spec": {"unschedulable": True, "taints": taints} if cordoned is not None else {},
+        "status": {"capacity": {"nvidia.com/gpu": "8"}, "conditions": [condition]},
+    }
+
+
+def states(root: Path) -> list[tuple[Any, ...]]:
+    with open_reader(root) as reader:
+        return reader.frame("SELECT node, state, started_at, ended_at FROM node_states ORDER BY ALL").rows()
+
+
+def test_node_is_down_until_it_is_ready_again_and_drained_until_a_list_shows_no_cordon(tmp_path: Path) -> None:
+    looks = [
+        as_list(node("a", seen=10), node("b", seen=10)),
+        as_list(node("a", seen=30, since=20, ready=False), node("b", seen=30, cordoned=25)),
+        as_list(node("a", seen=50, since=44), node("b", seen=50)),
+    ]
+    expected = [
+        ("a", "down", moment(20), moment(44)),
+        ("a", "unknown", moment(0), moment(1)),
+        ("b", "drained", moment(25), moment(50)),
+        ("b", "unknown", moment(0), moment(1)),
+    ]
+    load(tmp_path / "w", *looks)
+    load(tmp_path / "v", *looks[::-1])
+    assert states(tmp_path / "w") == states(tmp_path / "v") == expected
+
+
+def test_outage_that_was_not_observed_is_unknown_before_its_end(tmp_path: Path) -> None:
+    load(tmp_path / "w", as_list(node("a", seen=10, since=0)), as_list(node("a", seen=50, since=40)))
+    assert states(tmp_path / "w") == [("a", "unknown", moment(10), moment(40))]
+
+
+def test_cordon_without_a_time_begins_when_it_is_first_seen(tmp_path: Path) -> None:
+    cordoned = node("a", seen=30, since=0, cordoned=1)
+    del cordoned["spec"]["taints"]
+    load(tmp_path / "w", as_list(cordoned))
+    assert states(tmp_path / "w") == [("a", "drained", moment(30), None)]
+
+
+def test_hosts_of_slurm_nodes_keep_slurms_inventory_and_states(tmp_path: Path) -> None:
+    (tmp_path / "nodes.txt").write_text(
+        "NodeName=gpu-0 Arch=x86_64 CPUTot=96 Gres=gpu:h100:8 CfgTRES=cpu=96,mem=1T,gres/gpu=8 State=IDLE\n"
+    )
+    where = ("--warehouse", str(tmp_path / "w"))
+    named = ("--cluster", "c", "--timezone", "UTC", "--until", "2026-10-01T00:00:00Z")
+    assert trackside("ingest", "slurm", str(tmp_path / "nodes.txt"), *named, *where).returncode == 0
+    slurmd = pod("gpu-0", above=owner("NodeSet", "gpu"), node="host-7")
+    load(
+        tmp_path / "w",
+        as_list(slurmd, node("host-7", seen=30, since=20, ready=False), node("host-8", seen=30, since=0)),
+    )
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.frame("SELECT DISTINCT node FROM nodes ORDER BY 1").rows() == [("gpu-0",), ("host-8",)]
+        assert reader.frame("SELECT * FROM node_states WHERE source = 'kubernetes.objects'").is_empty()
+
+
+def test_goodput_has_capacity_idle_and_down_time_by_kubernetes_alone(tmp_path: Path) -> None:
+    work = pod("train", node="a", created=10, scheduled=10, ended=40)
+    looks = [
+        as_list(node("a", seen=60, since=0), node("b", seen=60, since=30, ready=False), work),
+        as_list(node("a", seen=100, since=0), node("b", seen=100, since=90)),
+    ]
+    for number, text in enumerate(looks):
+        (tmp_path / f"{number}.json").write_bytes(text)
+    where = ("--warehouse", str(tmp_path / "w"))
+    files = [str(tmp_path / f"{number}.json") for number in range(2)]
+    assert trackside("ingest", "kubernetes", *files, "--cluster", "k", *where).returncode == 0
+    assert trackside("compute", *where).returncode == 0
+    sums = "SELECT state || ' ' || category, sum(gpu_seconds) / 480 FROM gpu_time GROUP BY 1 ORDER BY 1"
+    rows = trackside("sql", sums, "--format", "csv", *where).stdout.splitlines()[1:]
+    assert {name: float(value) for name, value in (row.split(",") for row in rows)} == {
+        "allocated unattributed": 30.0,
+        "idle no_demand": 10 + 60 + 30 + 10,
+        "unavailable down": 60.0,
+    }
