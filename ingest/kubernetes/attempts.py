@@ -7,21 +7,19 @@ within `TOGETHER_S` are one restart. Pods that live on across a restart hold the
 part of the time: every second of a pod is in exactly one attempt.
 
 A pod holds GPUs on its node from its assignment until its last container ends. One that a later list of its namespace
-lacks has ended unobserved: its end is taken from its workload's, else it is the latest observation, marked as guessed.
+lacks, or whose workload was over later, has ended unobserved: its end is its workload's, else the latest observation,
+which is marked as guessed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from ingest.kubernetes.pods import WORK
 from ingest.kubernetes.workloads import KINDS, KUBEFLOW
 from ingest.tables import ATTEMPTS, columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TOGETHER_S: Final = 120
 """Seconds between replaced pods that still are one restart."""
@@ -108,7 +106,7 @@ def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, alia
         lists.filter(pl.col("kind") == "Pod").group_by("cluster", "namespace").agg(listed_at=pl.col("seen_at").max())
     )
     ends = workloads.select("cluster", "ended_at", root_uid="uid").rename({"ended_at": "root_ended"})
-    gone = (pl.col("listed_at") > pl.col("seen_at")).fill_null(value=False)
+    gone = (pl.col("listed_at") > pl.col("seen_at")) | (pl.col("root_ended") >= pl.col("seen_at"))
     rows = (
         pods.join(last_list, on=["cluster", "namespace"], how="left")
         .join(ends, on=["cluster", "root_uid"], how="left")
@@ -118,7 +116,7 @@ def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, alia
             right_on=["cluster", "name"],
             how="left",
         )
-        .with_columns(gone=gone & pl.col("ended_at").is_null() & pl.col("deleted_at").is_null())
+        .with_columns(gone=gone.fill_null(value=False) & pl.col("ended_at").is_null() & pl.col("deleted_at").is_null())
     )
     unobserved = pl.when("gone").then(pl.coalesce(pl.col("root_ended"), "seen_at"))
     return rows.with_columns(
@@ -192,7 +190,8 @@ def _spans(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    of_root = workloads.select(
+    """Rows of `attempts`."""
+    roots = workloads.select(
         "cluster",
         root_uid="uid",
         root_created="created_at",
@@ -201,62 +200,67 @@ def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
         root_queue="queue",
         root_user="user",
     )
+    summed = _summed(parts).join(roots, on=["cluster", "root_uid"], how="left").sort(_ATTEMPT)
+    begun = pl.when(pl.col("attempt") == 1).then(pl.min_horizontal("root_created", "submitted_at"))
+    return _as_attempts(
+        summed.with_columns(
+            state=_state(),
+            submitted_at=pl.coalesce(begun, "submitted_at"),
+            ended_at=pl.when(~pl.col("lasts")).then(pl.coalesce("last_end", "submitted_at")),
+            n_gpus=pl.when(pl.col("started_at").is_null()).then(pl.lit(0)).otherwise("n_gpus"),
+        )
+    )
+
+
+def _summed(parts: pl.DataFrame) -> pl.DataFrame:
+    """A row an attempt: its pods together, and how the one ended that explains its end best."""
     rank = pl.col("state").replace_strict({name: place for place, name in enumerate(ENDED_BY)}, default=None)
     failed = rank.is_not_null() & ~pl.col("survives")
-    rows = parts.with_columns(rank=pl.when(failed).then(rank)).sort(
-        *_ATTEMPT, "rank", "held_until", "uid", nulls_last=True
-    )
-    grouped = rows.group_by(_ATTEMPT, maintain_order=True).agg(
+    rows = parts.with_columns(rank=pl.when(failed).then(rank))
+    worst, held = pl.col("rank").is_not_null(), pl.col("begins").is_not_null()
+    ordered = rows.sort(*_ATTEMPT, "rank", "held_until", "uid", nulls_last=True)
+    return ordered.group_by(_ATTEMPT, maintain_order=True).agg(
         pl.col("root_uid", "root_kind", "root_name", "namespace", "submitted_at").first(),
-        worst=pl.col("state").filter(pl.col("rank").is_not_null()).first(),
-        failed_node=pl.col("node").filter(pl.col("rank").is_not_null()).first(),
-        exit_code=pl.col("exit_code").filter(pl.col("rank").is_not_null()).first(),
-        why=pl.col("reason").filter(pl.col("rank").is_not_null()).first(),
+        worst=pl.col("state").filter(worst).first(),
+        failed_node=pl.col("node").filter(worst).first(),
+        exit_code=pl.col("exit_code").filter(worst).first(),
+        why=pl.col("reason").filter(worst).first(),
         started_at=pl.col("begins").min(),
-        lasts=(pl.col("ends").is_null()).any(),
-        running=(pl.col("ends").is_null() & pl.col("begins").is_not_null()).any(),
+        lasts=pl.col("ends").is_null().any(),
+        running=(pl.col("ends").is_null() & held).any(),
         last_end=pl.col("ends").max(),
         all_completed=(pl.col("state") == "COMPLETED").all(),
         guessed=pl.col("guessed").any(),
-        n_nodes=pl.col("node").filter(pl.col("begins").is_not_null()).n_unique().cast(pl.Int64),
-        n_gpus=_gpus(pl.col("begins").is_not_null()),
+        n_nodes=pl.col("node").filter(held).n_unique().cast(pl.Int64),
+        n_gpus=_gpus(held),
         req_gpus=_gpus(pl.lit(value=True)),
         queue=pl.col("queue").drop_nulls().first(),
         user=pl.col("user").drop_nulls().first(),
         restarts=pl.col("restarts").max(),
-        nodes=pl.col("node").filter(pl.col("begins").is_not_null()).unique().sort(),
+        nodes=pl.col("node").filter(held).unique().sort(),
     )
-    joined = grouped.join(of_root, on=["cluster", "root_uid"], how="left").sort(_ATTEMPT)
+
+
+def _state() -> pl.Expr:
+    """The state of an attempt: by its pods, and of the last one by what its workload reports."""
     is_last = pl.col("attempt") == pl.col("attempt").max().over(_JOB)
-    root_over = is_last & pl.col("root_state").is_in(["COMPLETED", "FAILED", "TIMEOUT"])
-    state = (
+    of_root = pl.when(is_last & pl.col("root_state").is_in(["COMPLETED", "FAILED", "TIMEOUT"])).then("root_state")
+    return (
         pl.when("running")
         .then(pl.lit("RUNNING"))
         .when("lasts")
         .then(pl.lit("PENDING"))
-        .when(root_over & (pl.col("root_state") == "COMPLETED"))
-        .then(pl.lit("COMPLETED"))
-        .when(pl.col("worst").is_not_null())
-        .then("worst")
-        .when(root_over)
-        .then("root_state")
-        .when("all_completed")
-        .then(pl.lit("COMPLETED"))
-        .otherwise(pl.lit("CANCELLED"))
+        .when(of_root == "COMPLETED")
+        .then(of_root)
+        .otherwise(
+            pl.coalesce(
+                "worst",
+                of_root,
+                pl.when("all_completed").then(pl.lit("COMPLETED")),
+                pl.lit("CANCELLED"),
+            )
+        )
     )
-    submitted = (
-        pl.when(pl.col("attempt") == 1)
-        .then(pl.min_horizontal("root_created", "submitted_at"))
-        .otherwise("submitted_at")
-    )
-    over = ~pl.col("lasts")
-    rows = joined.with_columns(
-        state=state,
-        submitted_at=submitted,
-        ended_at=pl.when(over).then(pl.coalesce("last_end", "submitted_at")),
-        n_gpus=pl.when(pl.col("started_at").is_null()).then(pl.lit(0)).otherwise("n_gpus"),
-    )
-    return _as_attempts(rows)
 
 
 def _gpus(which: pl.Expr) -> pl.Expr:
@@ -266,9 +270,8 @@ def _gpus(which: pl.Expr) -> pl.Expr:
 
 
 def _as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
-    kinds: Sequence[str] = sorted(KUBEFLOW)
     scheduler = (
-        pl.when(pl.col("root_kind").is_in(kinds))
+        pl.when(pl.col("root_kind").is_in(sorted(KUBEFLOW)))
         .then(pl.lit("kubeflow"))
         .when(pl.col("root_kind") == "Workflow")
         .then(pl.lit("argo"))

@@ -65,7 +65,7 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
 
 
 def condition_rows(node: Node, *, cluster: str) -> list[dict[str, Any]]:
-    """Rows of `node_conditions`; `last_seen_at`, and a `since` that the node does not report, are left to the caller."""
+    """Rows of `node_conditions`; `last_seen_at`, and a `since` that the node does not have, are the caller's."""
     ready = [one for one in node.status.conditions or () if one.type == READY]
     rows = [(READY, one.holds, one.lastTransitionTime, None if one.holds else one.reason) for one in ready]
     if node.spec.unschedulable:

@@ -77,6 +77,12 @@ def test_pod_that_a_later_list_lacks_ended_when_its_job_did_else_when_last_seen(
     ]
 
 
+def test_pods_end_with_their_job_though_only_the_job_is_listed_later(tmp_path: Path) -> None:
+    load(tmp_path / "w", as_list(pod("j-0", above=JOB)), as_list(workload("Job", "j", status=completed(60))))
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.frame("SELECT state, ended_at FROM attempts").rows() == [("COMPLETED", moment(60))]
+
+
 def test_objects_without_a_cluster_need_one(tmp_path: Path) -> None:
     (report,) = load(tmp_path / "w", EARLY, cluster=None)
     assert "--cluster" in str(report.error)
