@@ -24,7 +24,7 @@ FOLDER: Final = SourceFolder(
     "kubernetes",
     "Kubernetes work: pods, Jobs, JobSets, Kubeflow's and Argo's kinds",
     SOURCES,
-    position=3,
+    position=5,
     loader="ingest.kubernetes.store",
     files="objects as JSON, .gz is fine; - is standard input",
     epilog="""\

@@ -56,7 +56,7 @@ def shown(attempts: list[dict[str, Any]]) -> list[tuple[str, datetime, datetime 
     return [(row["state"], row["started_at"], row["ended_at"]) for row in attempts]
 
 
-def test_gang_of_a_trainjob_is_one_attempt_under_the_outermost_name() -> None:
+def test_gang_is_one_attempt_under_the_outermost_name() -> None:
     attempts, placements = derived(*tree(restarts=0, status=completed(61)), *gang(0, created=1, ended=60))
     assert shown(attempts) == [("COMPLETED", moment(1.5), moment(60))]
     row = attempts[0]
@@ -67,7 +67,7 @@ def test_gang_of_a_trainjob_is_one_attempt_under_the_outermost_name() -> None:
     assert [(each["node"], each["n_gpus"]) for each in placements] == [(f"host-{n}", Decimal(8)) for n in range(4)]
 
 
-def test_restart_of_a_jobset_is_a_new_attempt_and_lingering_pods_stay_in_theirs() -> None:
+def test_restart_is_an_attempt_and_lingering_pods_stay_in_theirs() -> None:
     first = gang(0, created=1, ended={0: 30, 1: 30, 2: 30, 3: 31.5}, exit_code={0: 1, 1: 1, 2: 1, 3: 137})
     attempts, placements = derived(*tree(restarts=1), *first, *gang(1, created=31, ended=None))
     assert shown(attempts) == [("FAILED", moment(1.5), moment(31.5)), ("RUNNING", moment(31.5), None)]
@@ -77,7 +77,7 @@ def test_restart_of_a_jobset_is_a_new_attempt_and_lingering_pods_stay_in_theirs(
     assert attempts[0]["exit_code"] == 1
 
 
-def test_lost_node_explains_the_end_though_its_peers_failed_first() -> None:
+def test_lost_node_explains_an_end_though_peers_failed_first() -> None:
     lost = {0: None, 1: None, 2: "DeletionByTaintManager", 3: None}
     first = gang(0, created=1, ended={0: 30, 1: 30, 2: 35, 3: 30}, exit_code={0: 1, 1: 1, 2: 137, 3: 1}, disrupted=lost)
     attempts, _ = derived(*tree(restarts=1), *first, *gang(1, created=36, ended=None))
@@ -85,7 +85,7 @@ def test_lost_node_explains_the_end_though_its_peers_failed_first() -> None:
     assert attempts[0]["reason"] == "DeletionByTaintManager"
 
 
-def test_pods_that_live_on_hold_their_gpus_once_across_an_elastic_restart() -> None:
+def test_pods_that_live_on_hold_their_gpus_once() -> None:
     job = owner("PyTorchJob", "elastic")
     workers = [pod(f"elastic-worker-{n}", above=job, node=f"host-{n}", created=0, ended=100) for n in range(2)]
     replaced = [
@@ -120,7 +120,7 @@ def test_single_pod_ends_in_slurms_words(ending: dict[str, Any], state: str) -> 
     assert attempts[0]["scheduler"] == "kubernetes"
 
 
-def test_retries_of_a_job_without_indices_are_attempts_one_after_the_other() -> None:
+def test_retries_of_a_job_without_indices_are_attempts() -> None:
     job = owner("Job", "retry")
     pods = [pod(f"retry-{n}x7", above=job, created=n * 20, ended=n * 20 + 10, exit_code=int(n < 2)) for n in range(3)]
     attempts, _ = derived(workload("Job", "retry", status=completed(50)), *pods)
@@ -150,7 +150,7 @@ def test_steps_of_a_workflow_are_jobs_and_their_retries_attempts() -> None:
     assert len({row["job_id"] for row in attempts}) == 2
 
 
-def test_pods_of_services_are_jobs_of_their_own_and_pods_without_gpus_none() -> None:
+def test_pods_of_services_are_jobs_and_those_without_gpus_none() -> None:
     web = owner("ReplicaSet", "web")
     pods = [pod(f"web-{n}", above=web, node=f"host-{n}", gpus=1) for n in range(2)]
     attempts, _ = derived(*pods, pod("coredns", gpus=0))
@@ -164,7 +164,7 @@ def test_pods_that_are_slurm_nodes_or_slurm_jobs_are_no_attempts() -> None:
     assert derived(slurmd, bridged, placed) == ([], [])
 
 
-def test_pod_whose_gpus_are_unknown_makes_the_attempts_unknown() -> None:
+def test_unknown_gpus_of_a_pod_are_unknown_in_its_attempt() -> None:
     attempts, placements = derived(
         pod("shared", resource="nvidia.com/gpu.shared", gpus=1), pod("dra", gpus=0, resourceClaims=[{"name": "gpu"}])
     )

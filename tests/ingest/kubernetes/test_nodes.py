@@ -35,7 +35,7 @@ def states(root: Path) -> list[tuple[Any, ...]]:
         return reader.frame("SELECT node, state, started_at, ended_at FROM node_states ORDER BY ALL").rows()
 
 
-def test_node_is_down_until_it_is_ready_again_and_drained_until_a_list_shows_no_cordon(tmp_path: Path) -> None:
+def test_node_is_down_until_ready_and_drained_until_uncordoned(tmp_path: Path) -> None:
     looks = [
         as_list(node("a", seen=10), node("b", seen=10)),
         as_list(node("a", seen=30, since=20, ready=False), node("b", seen=30, cordoned=25)),
@@ -52,7 +52,7 @@ def test_node_is_down_until_it_is_ready_again_and_drained_until_a_list_shows_no_
     assert states(tmp_path / "w") == states(tmp_path / "v") == expected
 
 
-def test_outage_that_was_not_observed_is_unknown_before_its_end(tmp_path: Path) -> None:
+def test_unobserved_outage_is_unknown_before_its_end(tmp_path: Path) -> None:
     load(tmp_path / "w", as_list(node("a", seen=10, since=0)), as_list(node("a", seen=50, since=40)))
     assert states(tmp_path / "w") == [("a", "unknown", moment(10), moment(40))]
 
@@ -81,7 +81,7 @@ def test_hosts_of_slurm_nodes_keep_slurms_inventory_and_states(tmp_path: Path) -
         assert reader.frame("SELECT * FROM node_states WHERE source = 'kubernetes.objects'").is_empty()
 
 
-def test_goodput_has_capacity_idle_and_down_time_by_kubernetes_alone(tmp_path: Path) -> None:
+def test_ledger_has_idle_and_down_time_by_kubernetes_alone(tmp_path: Path) -> None:
     work = pod("train", node="a", created=10, scheduled=10, ended=40)
     looks = [
         as_list(node("a", seen=60, since=0), node("b", seen=60, since=30, ready=False), work),

@@ -63,7 +63,7 @@ def test_same_file_again_is_known(tmp_path: Path) -> None:
     assert [report.parsed.rows_new for report in reports] == [None, 0]
 
 
-def test_pod_that_a_later_list_lacks_ended_when_its_job_did_else_when_last_seen(tmp_path: Path) -> None:
+def test_pod_that_a_later_list_lacks_has_ended(tmp_path: Path) -> None:
     load(tmp_path / "w", EARLY, LATER, LAST)
     with open_reader(tmp_path / "w") as reader:
         rows = reader.frame(
@@ -77,7 +77,7 @@ def test_pod_that_a_later_list_lacks_ended_when_its_job_did_else_when_last_seen(
     ]
 
 
-def test_pods_end_with_their_job_though_only_the_job_is_listed_later(tmp_path: Path) -> None:
+def test_pods_end_with_their_job_when_only_it_is_listed(tmp_path: Path) -> None:
     load(tmp_path / "w", as_list(pod("j-0", above=JOB)), as_list(workload("Job", "j", status=completed(60))))
     with open_reader(tmp_path / "w") as reader:
         assert reader.frame("SELECT state, ended_at FROM attempts").rows() == [("COMPLETED", moment(60))]

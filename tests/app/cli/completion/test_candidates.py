@@ -46,7 +46,7 @@ def of(line: str) -> Candidates:
     [
         ("sho", ["show"]),
         ("ex", ["explore", "export"]),
-        ("ingest ", ["slurm", "prometheus", "runlog", "ranks"]),
+        ("ingest ", ["slurm", "prometheus", "runlog", "ranks", "kubernetes"]),
         ("show g", ["goodput"]),
         ("show goodput --f", ["--format"]),
         ("show goodput --format ", ["table", "json", "csv", "parquet"]),
