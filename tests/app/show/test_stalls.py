@@ -80,7 +80,7 @@ def test_the_page_of_the_run_has_them(warehouse: Path) -> None:
     assert [row["kind"] for row in document["stalls"]] == ["collective", "data"]
 
 
-def test_the_page_names_a_suspected_node_with_its_cost_and_what_to_do() -> None:
+def test_page_names_a_suspected_node_its_cost_and_what_to_do() -> None:
     sums = Fleet(nodes=16, slow=(3,), factor=1.3).rows()
     ((label, text),) = lines(session_stragglers(sums).to_dicts(), [])
     assert label == "Stragglers"

@@ -115,7 +115,7 @@ def test_a_stall_of_one_interval_is_no_slow_rank() -> None:
     assert flagged(slow) == {"node-3"}
 
 
-def test_neighbouring_nodes_that_are_slow_as_a_whole_may_be_a_stage_that_is_not_recorded() -> None:
+def test_slow_neighbouring_nodes_may_be_an_unrecorded_stage() -> None:
     rows = Fleet(nodes=16).rows()
     heavy = pl.col("rank") >= 96
     slow = rows.with_columns(compute_s=pl.when(heavy).then(pl.col("compute_s") * 1.2).otherwise("compute_s"))
@@ -144,7 +144,7 @@ def test_sessions_in_parts_are_judged_as_one() -> None:
     assert session_stragglers_in_parts([]).is_empty()
 
 
-def test_a_node_that_is_slow_as_a_whole_in_most_of_its_runs_is_named() -> None:
+def test_node_that_is_slow_as_a_whole_in_most_runs_is_named() -> None:
     rows = Fleet(nodes=16).rows()
     hot = pl.col("node") == "node-15"
     slow = rows.with_columns(compute_s=pl.when(hot).then(pl.col("compute_s") * 1.2).otherwise("compute_s"))

@@ -83,7 +83,7 @@ def test_an_evaluation_is_no_stall() -> None:
     assert stalls(gap(), events(("eval", 1005, 1600)), lines({})).is_empty()
 
 
-def test_the_rank_that_did_not_wait_is_the_one_that_the_others_waited_for() -> None:
+def test_rank_that_did_not_wait_is_the_one_waited_for() -> None:
     row = only(gap(), ranks=lines({**dict.fromkeys(range(32), 640.0), 13: 12.0}))
     assert (row["kind"], row["last_rank"], row["last_node"]) == ("collective", 13, "n1")
     assert row["reason"] == "the other ranks wait for rank 13 on n1"
@@ -104,12 +104,12 @@ def test_where_all_wait_the_collective_stands_still() -> None:
     ],
     ids=["too few ranks", "no waiting recorded", "nobody waited", "lines of another time"],
 )
-def test_nobody_is_named_without_evidence(ranks: pl.DataFrame) -> None:
+def test_no_rank_is_named_without_evidence(ranks: pl.DataFrame) -> None:
     row = only(gap(), ranks=ranks)
     assert (row["kind"], row["last_rank"], row["last_node"]) == ("unknown", None, None)
 
 
-def test_an_event_outweighs_ranks_and_nobody_is_last() -> None:
+def test_an_event_outweighs_ranks_and_no_rank_is_last() -> None:
     row = only(gap(), events(("data", 1005, 1600)), lines({**dict.fromkeys(range(32), 640.0), 13: 12.0}))
     assert (row["kind"], row["last_rank"]) == ("data", None)
 

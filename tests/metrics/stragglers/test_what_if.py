@@ -74,7 +74,7 @@ def test_a_trace_need_not_number_what_has_one_chunk() -> None:
     assert what_if(rows.drop("number", "chunk", "place")) == what_if(rows)
 
 
-def test_gradients_of_a_chunk_are_scattered_while_another_is_computed() -> None:
+def test_gradients_are_scattered_while_another_chunk_is_computed() -> None:
     """Two chunks on one stage: the second one's gradients (3 s) overlap with the first one's backward pass (2 s)."""
     program = [
         ("forward-compute", 0, 0, 0, 0.0, 1.0), ("forward-compute", 1, 1, 1, 1.0, 1.0),
