@@ -85,9 +85,7 @@ def test_cut_input_keeps_what_is_whole_and_reports_the_rest() -> None:
         ({"status": "fine"}, "status"),
     ],
 )
-def test_damaged_object_is_refused_and_the_others_are_read(
-    change: dict[str, object], reason: str
-) -> None:
+def test_damaged_object_is_refused_and_the_others_are_read(change: dict[str, object], reason: str) -> None:
     parsed = parse_objects(as_list({**pod("bad"), **change}, pod("good")), origin="x", cluster="c")
     assert parsed.frames["pods"]["name"].to_list() == ["good"]
     assert reason in parsed.rejects["reason"].item()
