@@ -262,9 +262,19 @@ def _one_after_the_other(text: bytes) -> Iterator[Found | str]:
         except (ValueError, RecursionError) as error:
             yield f"the JSON ends or breaks here: {shorten(str(error))}"
             return
-        yield from _opened(msgspec.json.encode(value), "", removed=False)
+        yield from _again(value)
         while position < len(rest) and rest[position] in " \t\r\n,\x1e":
             position += 1
+
+
+def _again(value: object) -> Iterator[Found | str]:
+    """An object that was decoded to find its end."""
+    try:
+        data = msgspec.json.encode(value)
+    except (ValueError, OverflowError, RecursionError) as error:  # half a character, a number without an end, nesting
+        yield shorten(f"no JSON that others read: {error}")
+        return
+    yield from _opened(data, "", removed=False)
 
 
 def _opened(data: bytes, kind: str, *, removed: bool) -> Iterator[Found | str]:

@@ -9,6 +9,7 @@ import msgspec
 import polars as pl
 
 from ingest.errors import UnrecognisedInputError, shorten
+from ingest.future import latest
 from ingest.kubernetes import nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
 from ingest.kubernetes.objects import DAMAGED, NOT_JSON, Found, Node, Pod, Workload, objects
@@ -43,6 +44,7 @@ class _Objects:
     """What an input holds."""
 
     cluster: str
+    now: datetime
     pods: list[dict[str, Any]] = field(default_factory=list)
     workloads: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[dict[str, Any]] = field(default_factory=list)
@@ -98,6 +100,8 @@ class _Objects:
 
     def _observe(self, times: Iterable[datetime]) -> None:
         for time in times:
+            if time > latest(self.now):
+                continue  # a clock that is wrong: its object is refused, and does not date the others
             self.latest = time if self.latest is None else max(self.latest, time)
             self.earliest = time if self.earliest is None else min(self.earliest, time)
 
@@ -126,15 +130,16 @@ class _Objects:
         return conform(pl.DataFrame(rows, schema=REJECTS), REJECTS)
 
 
-def parse_objects(data: bytes, *, origin: str, cluster: str) -> Parsed:
+def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> Parsed:
     """Read one input.
 
-    The latest time that any of its objects reports is taken as the time of the observation: the text has no other.
+    The latest time that any of its objects reports, up to `now`, is taken as the time of the observation: the text has
+    no other.
 
     Raises:
         UnrecognisedInputError: none of it is a Kubernetes object.
     """
-    read = _Objects(cluster)
+    read = _Objects(cluster, now)
     for found in objects(data, origin=origin):
         if isinstance(found, Found) and not found.kind and not read.rows_read:
             raise UnrecognisedInputError(f"{origin}: {NOT_JSON}")

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
 Object = dict[str, Any]
 
 

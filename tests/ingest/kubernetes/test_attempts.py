@@ -10,7 +10,7 @@ import pytest
 
 from ingest.kubernetes.attempts import attempts_of, with_roots
 from ingest.kubernetes.parse import parse_objects
-from tests.support.kubernetes_objects import Object, as_list, at, completed, moment, owner, pod, workload
+from tests.support.kubernetes_objects import NOW, Object, as_list, at, completed, moment, owner, pod, workload
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +20,7 @@ NO_ALIASES = pl.DataFrame(schema={"cluster": pl.String, "name": pl.String, "node
 
 def derived(*objects: Object, aliases: pl.DataFrame = NO_ALIASES) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Attempts and placements of objects that one list has."""
-    frames = parse_objects(as_list(*objects), origin="x", cluster="c").frames
+    frames = parse_objects(as_list(*objects), origin="x", cluster="c", now=NOW).frames
     pods = with_roots(frames["pods"], frames["workloads"])
     attempts, placements = attempts_of(pods, frames["workloads"], frames["object_lists"], aliases)
     return attempts.to_dicts(), placements.to_dicts()

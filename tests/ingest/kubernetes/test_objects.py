@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError
 from ingest.kubernetes.parse import parse_objects
-from tests.support.kubernetes_objects import as_list, as_watch, at, moment, pod, workload
+from tests.support.kubernetes_objects import NOW, as_list, as_watch, at, moment, pod, workload
 
 NODE = {
     "kind": "Node",
@@ -29,7 +29,7 @@ NODE = {
 
 def test_list_is_read_with_an_account_of_every_object() -> None:
     parsed = parse_objects(
-        as_list(pod("a"), workload("Job", "j"), {"kind": "Service", "metadata": {}}), origin="x", cluster="c"
+        as_list(pod("a"), workload("Job", "j"), {"kind": "Service", "metadata": {}}), origin="x", cluster="c", now=NOW
     )
     assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_skipped, parsed.rows_rejected) == (3, 2, 1, 0)
     assert parsed.frames["object_lists"].rows() == [("c", "Pod", "team-a", moment(1))]
@@ -39,7 +39,7 @@ def test_list_is_read_with_an_account_of_every_object() -> None:
 def test_list_of_the_api_names_the_kind_once() -> None:
     item = {name: value for name, value in pod("a").items() if name not in {"kind", "apiVersion"}}
     text = json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [item]}).encode()
-    assert parse_objects(text, origin="x", cluster="c").frames["pods"].height == 1
+    assert parse_objects(text, origin="x", cluster="c", now=NOW).frames["pods"].height == 1
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_list_of_the_api_names_the_kind_once() -> None:
     ids=["object", "array", "lines", "one after the other", "watch"],
 )
 def test_other_forms_are_read(text: bytes) -> None:
-    parsed = parse_objects(text, origin="x", cluster="c")
+    parsed = parse_objects(text, origin="x", cluster="c", now=NOW)
     assert parsed.frames["pods"]["name"].to_list() == ["a"]
     assert parsed.frames["object_lists"].is_empty()
     assert parsed.rows_rejected == 0
@@ -63,13 +63,13 @@ def test_other_forms_are_read(text: bytes) -> None:
 def test_removal_that_a_watch_reports_ends_a_pod() -> None:
     removed = pod("a", ended=30)
     removed["metadata"]["deletionTimestamp"] = at(31)
-    parsed = parse_objects(as_watch(("ADDED", pod("a")), ("DELETED", removed)), origin="x", cluster="c")
+    parsed = parse_objects(as_watch(("ADDED", pod("a")), ("DELETED", removed)), origin="x", cluster="c", now=NOW)
     assert parsed.frames["pods"].select("ended_at", "deleted_at").rows() == [(moment(30), moment(31))]
 
 
 def test_cut_input_keeps_what_is_whole_and_reports_the_rest() -> None:
     text = as_watch(("ADDED", pod("a")), ("ADDED", pod("b")))[:-40]
-    parsed = parse_objects(text, origin="x", cluster="c")
+    parsed = parse_objects(text, origin="x", cluster="c", now=NOW)
     assert parsed.frames["pods"]["name"].to_list() == ["a"]
     assert parsed.rejects["reason"].to_list()[0].startswith("the JSON ends or breaks here")
 
@@ -86,20 +86,27 @@ def test_cut_input_keeps_what_is_whole_and_reports_the_rest() -> None:
     ],
 )
 def test_damaged_object_is_refused_and_the_others_are_read(change: dict[str, object], reason: str) -> None:
-    parsed = parse_objects(as_list({**pod("bad"), **change}, pod("good")), origin="x", cluster="c")
+    parsed = parse_objects(as_list({**pod("bad"), **change}, pod("good")), origin="x", cluster="c", now=NOW)
     assert parsed.frames["pods"]["name"].to_list() == ["good"]
     assert reason in parsed.rejects["reason"].item()
     assert parsed.rejects["raw"].item().startswith("{")
 
 
+@pytest.mark.parametrize("value", ['"\\ud800"', "9" * 400, "[" * 900 + "]" * 900], ids=["half", "digits", "nested"])
+def test_odd_values_of_others_do_not_hide_an_object(value: str) -> None:
+    odd = json.dumps(pod("odd")).replace('"spec":', f'"more": {value}, "spec":').encode()
+    for text in (as_list(pod("a")) + odd, odd + as_list(pod("a"))):
+        assert "a" in parse_objects(text, origin="x", cluster="c", now=NOW).frames["pods"]["name"].to_list()
+
+
 @pytest.mark.parametrize("text", [b"", b"a: 1", b"JobID|State", b'{"v": 1, "step": 2}', b"\x1f\x8b", b"[" * 50_000])
 def test_input_without_objects_is_refused(text: bytes) -> None:
     with pytest.raises(InputError):
-        parse_objects(text, origin="x", cluster="c")
+        parse_objects(text, origin="x", cluster="c", now=NOW)
 
 
 def test_node_has_its_gpus_and_dates_the_observation() -> None:
-    frame = parse_objects(as_list(NODE), origin="x", cluster="c").frames["nodes"]
+    frame = parse_objects(as_list(NODE), origin="x", cluster="c", now=NOW).frames["nodes"]
     row = frame.row(0, named=True)
     assert (row["node"], int(row["n_gpus"]), row["gpu_model"]) == ("host-1", 8, "NVIDIA-H100-80GB-HBM3")
     assert (row["valid_from"], row["last_seen_at"]) == (moment(0), moment(90))
@@ -109,7 +116,7 @@ def test_node_has_its_gpus_and_dates_the_observation() -> None:
 def test_no_bytes_break_the_reader(noise: bytes, place: int) -> None:
     text = as_list(pod("a"), pod("b", ended=5))
     try:
-        parsed = parse_objects(text[:place] + noise + text[place:], origin="x", cluster="c")
+        parsed = parse_objects(text[:place] + noise + text[place:], origin="x", cluster="c", now=NOW)
     except InputError:
         return
     assert parsed.rows_read == parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected

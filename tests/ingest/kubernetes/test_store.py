@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,11 @@ from ingest.kubernetes.store import ingest_files
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.kubernetes.test_attempts import NO_ALIASES
 from tests.support.command import trackside
-from tests.support.kubernetes_objects import BEGIN, as_list, completed, moment, owner, pod, workload
+from tests.support.kubernetes_objects import BEGIN, NOW, as_list, completed, moment, owner, pod, workload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NOW = datetime(2026, 11, 22, tzinfo=UTC)
 TABLES = ("pods", "workloads", "object_lists", "stored.attempts", "placements", "nodes")
 
 
@@ -88,13 +87,14 @@ def test_objects_without_a_cluster_need_one(tmp_path: Path) -> None:
     assert "--cluster" in str(report.error)
 
 
-def test_objects_of_the_future_are_refused(tmp_path: Path) -> None:
+def test_object_of_the_future_is_refused_and_dates_no_other(tmp_path: Path) -> None:
     ahead = pod("a", created=1)
     ahead["metadata"]["creationTimestamp"] = "2033-01-01T00:00:00Z"
     (report,) = load(tmp_path / "w", as_list(ahead, pod("b")))
-    assert report.parsed.rows_rejected >= 1
+    assert report.parsed.rows_rejected == 1
     with open_reader(tmp_path / "w") as reader:
-        assert reader.frame("SELECT name FROM attempts").rows() == []
+        assert reader.frame("SELECT name FROM attempts").rows() == [("b",)]
+        assert reader.frame("SELECT raw FROM rejects").height == 1
 
 
 def test_command_line_from_objects_to_the_run(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_every_second_of_a_pod_is_in_one_attempt(pods: list[tuple[int, int, int 
         )
         for number, (slot, begin, end, code) in enumerate(pods)
     ]
-    frames = parse_objects(as_list(workload("PyTorchJob", "p"), *made), origin="x", cluster="c").frames
+    frames = parse_objects(as_list(workload("PyTorchJob", "p"), *made), origin="x", cluster="c", now=NOW).frames
     attempts, placements = attempts_of(
         with_roots(frames["pods"], frames["workloads"]), frames["workloads"], frames["object_lists"], NO_ALIASES
     )
