@@ -82,6 +82,8 @@ SAMPLES: Final[Mapping[str, Sample]] = {
     "torn.sacct-all.txt": Sample("slurm.accounting", (7, 2, 0, 5, 0)),
     "transactions-epoch.sacctmgr.txt": Sample("slurm.transactions", (42, 42, 0, 0, 0), BENCH),
     "transactions.sacctmgr.txt": Sample("slurm.transactions", (42, 42, 0, 0, 0), (*BENCH, *UTC)),
+    "usage.sacct.json": Sample("slurm.accounting", (9, 9, 0, 0, 0)),
+    "usage.sacct.txt": Sample("slurm.accounting", (29, 9, 0, 20, 0), UTC),
     "users-plain.sacctmgr.txt": Sample("slurm.associations", (7, 7, 0, 0, 0), (*BENCH, *UNTIL)),
     "users.sacctmgr.txt": Sample("slurm.associations", (7, 7, 0, 0, 0), UNTIL),
 }
