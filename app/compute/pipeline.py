@@ -103,6 +103,7 @@ def compute(
     days: list[Days] = []
     with writer.transaction(), writer.views_computed_once():
         clusters = writer.query("clusters")["cluster"].to_list()
+        _derive_of_kubernetes(writer)
         stages = _Stages(progress, len(clusters))
         for cluster in clusters:
             rules = settings.rules
@@ -127,6 +128,17 @@ def compute(
         if inputs is not None:
             writer.put_fact_of_version(FACT, inputs)
     return Computed(done, empty, warnings, days)
+
+
+def _derive_of_kubernetes(writer: Writer) -> None:
+    """Attempts of Kubernetes once more: Slurm's accounting may have come after the objects."""
+    clusters = writer.query("kubernetes_clusters")["cluster"]
+    if clusters.is_empty():
+        return
+    from ingest.kubernetes.store import derive  # noqa: PLC0415 - few clusters have objects
+
+    for cluster in clusters:
+        derive(writer, str(cluster))
 
 
 class _Stages:

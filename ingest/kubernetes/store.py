@@ -13,7 +13,7 @@ from ingest.kubernetes.attempts import attempts_of, with_roots
 from ingest.kubernetes.nodes import SOURCE, states_of
 from ingest.kubernetes.parse import LISTS, NODE_KEY, parse_objects
 from ingest.kubernetes.parse import TABLES as READ
-from ingest.kubernetes.pods import SLURM_NODE
+from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE, WORK
 from ingest.kubernetes.sources import SOURCES
 from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.loads import Repetition, write_account
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
 SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo")
 """Values of `attempts.scheduler` of what is made here."""
 
-TABLES: Final = ("pods", "workloads", "object_lists")
-OF_NODES: Final = ("pods", "node_conditions", "object_lists")
+TABLES: Final = ("pods", "workloads", "object_lists", "node_conditions")
 LATEST: Final = {name: entry for name, entry in READ.items() if name != "nodes"}
 """Tables of which the latest observation of each row is kept, whatever else is known."""
 
@@ -84,8 +82,8 @@ def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Report:
         for table, (row, seen, _) in LATEST.items():
             _write_latest(writer, table, parsed.frames[table], key=row, seen_at=seen)
         writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
-        write_attempts(writer, cluster)
-        _write_nodes(writer, cluster, parsed)
+        _write_nodes(writer, parsed.frames["nodes"])
+        derive(writer, cluster)
         parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now)
     return Report(name, parsed)
@@ -102,37 +100,55 @@ def _write_latest(writer: Writer, table: str, seen: pl.DataFrame, *, key: Sequen
     writer.replace(table, rows.unique(key, keep="last", maintain_order=True), keys=key)
 
 
-def write_attempts(writer: Writer, cluster: str) -> None:
-    """Make the attempts of all workloads of a cluster anew from the objects that are known."""
+def derive(writer: Writer, cluster: str) -> None:
+    """Make attempts, and states of nodes, of all objects of a cluster anew, by what is known of Slurm by now.
+
+    Slurm's accounting and inventory may be loaded after the objects: `compute` derives once more.
+    """
     key = pl.DataFrame({"cluster": [cluster]})
-    pods, workloads, lists = (writer.matching(table, key, keys=["cluster"]) for table in TABLES)
-    attempts, placements = attempts_of(with_roots(pods, workloads), workloads, lists, _slurm_names(writer, pods))
+    pods, workloads, lists, conditions = (writer.matching(table, key, keys=["cluster"]) for table in TABLES)
+    names = _slurm_names(writer, pods)
+    attempts, placements = attempts_of(
+        with_roots(_without_slurm_jobs(writer, cluster, pods), workloads), workloads, lists, names
+    )
+    _write_attempts(writer, cluster, attempts, placements)
+    writer.delete("nodes", names.select("cluster", node="name"))
+    own = conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
+    writer.delete("node_states", key.with_columns(source=pl.lit(SOURCE)))
+    writer.append("node_states", states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists))
+
+
+def _write_attempts(writer: Writer, cluster: str, attempts: pl.DataFrame, placements: pl.DataFrame) -> None:
     made = pl.DataFrame({"cluster": cluster, "scheduler": SCHEDULERS})
     for table, rows in (("stored.attempts", attempts), ("placements", placements)):
         writer.delete(table, made)
         writer.append(table, rows)
-    lists = attempts.select("node_list", nodes=pl.col("node_list").str.split(",")).drop_nulls()
-    writer.append_new("node_lists", lists, keys=["node_list"])
-    jobs = made.join(attempts.select("cluster", "scheduler", "job_id").unique(), on=["cluster", "scheduler"])
+    node_lists = attempts.select("node_list", nodes=pl.col("node_list").str.split(",")).drop_nulls()
+    writer.append_new("node_lists", node_lists, keys=["node_list"])
     writer.delete("resubmissions", made)
-    writer.run("add_resubmissions", {"jobs": jobs})
+    writer.run("add_resubmissions", {"jobs": attempts.select("cluster", "scheduler", "job_id").unique()})
 
 
-def _write_nodes(writer: Writer, cluster: str, parsed: Parsed) -> None:
-    """Inventories and states of nodes that are not Slurm's: of those its own count, under its own names."""
-    key = pl.DataFrame({"cluster": [cluster]})
-    pods, conditions, lists = (writer.matching(name, key, keys=["cluster"]) for name in OF_NODES)
-    names = _slurm_names(writer, pods)
-    seen = parsed.frames["nodes"].join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
-    if seen.height:
-        existing = writer.matching("nodes", seen, keys=NODE_KEY).select(seen.columns)
-        latest = pl.concat([existing, seen]).sort("last_seen_at").unique(NODE_KEY, keep="last", maintain_order=True)
-        writer.replace("nodes", latest, keys=NODE_KEY)
-    if conditions.height:
-        own = conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
-        states = states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists)
-        writer.delete("node_states", key.with_columns(source=pl.lit(SOURCE)))
-        writer.append("node_states", states)
+def _write_nodes(writer: Writer, seen: pl.DataFrame) -> None:
+    """Inventories of nodes as they were last seen."""
+    if seen.is_empty():
+        return
+    existing = writer.matching("nodes", seen, keys=NODE_KEY).select(seen.columns)
+    latest = pl.concat([existing, seen]).sort("last_seen_at").unique(NODE_KEY, keep="last", maintain_order=True)
+    writer.replace("nodes", latest, keys=NODE_KEY)
+
+
+def _without_slurm_jobs(writer: Writer, cluster: str, pods: pl.DataFrame) -> pl.DataFrame:
+    """Pods whose GPUs Slurm's accounting does not have under a job: a label alone takes none out of the ledger."""
+    claimed = pods.filter(pl.col("role") == SLURM_JOB)
+    if claimed.is_empty():
+        return pods
+    accounted = not writer.query("coverage", cluster=cluster, source="slurm.accounting").is_empty()
+    ids = claimed.select("cluster", scheduler=pl.lit("slurm"), job_id="slurm_job_id").drop_nulls().unique()
+    known = writer.query_with("jobs_there", {"incoming": ids}, once=True)["job_id"]
+    of_slurm = pl.col("slurm_job_id").is_in(known.implode()) | (pl.col("slurm_job_id").is_null() & accounted)
+    work = (pl.col("role") == SLURM_JOB) & ~of_slurm.fill_null(value=False)
+    return pods.with_columns(role=pl.when(work).then(pl.lit(WORK)).otherwise("role"))
 
 
 def _slurm_names(writer: Writer, pods: pl.DataFrame) -> pl.DataFrame:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_store import load
 from tests.support.command import trackside
@@ -11,6 +13,9 @@ from tests.support.kubernetes_objects import Object, as_list, at, moment, owner,
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+SLURM_NODE = "NodeName=gpu-0 Arch=x86_64 CPUTot=96 Gres=gpu:h100:8 CfgTRES=cpu=96,mem=1T,gres/gpu=8 State=IDLE\n"
 
 
 def node(name: str, *, seen: float, since: float = 1, ready: bool = True, cordoned: float | None = None) -> Object:
@@ -65,9 +70,7 @@ def test_cordon_without_a_time_begins_when_it_is_first_seen(tmp_path: Path) -> N
 
 
 def test_hosts_of_slurm_nodes_keep_slurms_inventory_and_states(tmp_path: Path) -> None:
-    (tmp_path / "nodes.txt").write_text(
-        "NodeName=gpu-0 Arch=x86_64 CPUTot=96 Gres=gpu:h100:8 CfgTRES=cpu=96,mem=1T,gres/gpu=8 State=IDLE\n"
-    )
+    (tmp_path / "nodes.txt").write_text(SLURM_NODE)
     where = ("--warehouse", str(tmp_path / "w"))
     named = ("--cluster", "c", "--timezone", "UTC", "--until", "2026-10-01T00:00:00Z")
     assert trackside("ingest", "slurm", str(tmp_path / "nodes.txt"), *named, *where).returncode == 0
@@ -79,6 +82,43 @@ def test_hosts_of_slurm_nodes_keep_slurms_inventory_and_states(tmp_path: Path) -
     with open_reader(tmp_path / "w") as reader:
         assert reader.frame("SELECT DISTINCT node FROM nodes ORDER BY 1").rows() == [("gpu-0",), ("host-8",)]
         assert reader.frame("SELECT * FROM node_states WHERE source = 'kubernetes.objects'").is_empty()
+
+
+SACCT = """\
+JobIDRaw|JobID|Cluster|Submit|Start|End|State|NNodes|AllocTRES|NodeList|ElapsedRaw|User
+77|77|c|2026-10-01T00:00:00|2026-10-01T00:01:00|2026-10-01T00:30:00|COMPLETED|1|cpu=8,gres/gpu=8|host-3|1740|ann
+"""
+
+
+@pytest.mark.parametrize("first", ["slurm", "kubernetes"])
+def test_order_of_slurm_and_kubernetes_makes_no_difference(tmp_path: Path, first: str) -> None:
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    (tmp_path / "nodes.txt").write_text(SLURM_NODE)
+    label = "scheduler.slinky.slurm.net/slurm-jobid"
+    objects = [
+        pod("gpu-0", above=owner("NodeSet", "gpu"), node="host-7"),
+        node("host-7", seen=30, since=0),
+        pod("bridged", node="host-3", ended=30, labels={label: "77"}),
+        pod("pretends", node="host-4", ended=30, labels={label: "78"}),
+    ]
+    where = ("--warehouse", str(tmp_path / "w"))
+    (tmp_path / "o.json").write_bytes(as_list(*objects))
+    loads: dict[str, list[tuple[str, ...]]] = {
+        "slurm": [
+            ("slurm", "sacct.txt", "--cluster", "c", "--timezone", "UTC"),
+            ("slurm", "nodes.txt", "--cluster", "c", "--timezone", "UTC", "--until", "2026-10-01T00:00:00Z"),
+        ],
+        "kubernetes": [("kubernetes", "o.json", "--cluster", "c")],
+    }
+    for kind in sorted(loads, key=lambda name: name != first):
+        for verb, file, *options in loads[kind]:
+            result = trackside("ingest", verb, str(tmp_path / file), *options, *where)
+            assert result.returncode == 0, result.stderr
+    assert trackside("compute", *where).returncode == 0
+    with open_reader(tmp_path / "w") as reader:
+        held = reader.frame("SELECT node, scheduler FROM gpu_time WHERE state = 'allocated' ORDER BY 1").rows()
+        assert reader.frame("SELECT DISTINCT node FROM nodes").rows() == [("gpu-0",)]
+    assert held == [("host-3", "slurm"), ("host-4", "kubernetes")]
 
 
 def test_ledger_has_idle_and_down_time_by_kubernetes_alone(tmp_path: Path) -> None:
