@@ -18,7 +18,13 @@ WIDTH: Final = 80
 SHOWN: Final = 10
 """Clusters that are listed."""
 
-FOLDERS: Final = {"slurm": "Slurm", "prometheus": "telemetry", "runlog": "run logs", "ranks": "rank times"}
+FOLDERS: Final = {
+    "slurm": "Slurm",
+    "prometheus": "telemetry",
+    "runlog": "run logs",
+    "ranks": "rank times",
+    "kubernetes": "Kubernetes",
+}
 """What the sources of a folder are called here; of another folder, its name."""
 
 START: Final = (

@@ -39,6 +39,7 @@ QUESTIONS: Final = {
     "network": ("user", "account", "partition", "run", "attempt", "node"),
     "health": ("node", "attempt", "kind"),
     "scaling": ("day", "reference"),
+    "stalls": (),
     "stragglers": ("rank",),
     "anomalies": ("gpu", "signal"),
 }

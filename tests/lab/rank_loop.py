@@ -22,7 +22,9 @@ from pathlib import Path
 SLOW_RANK = 5
 NICE = 10
 UNIT = b"x" * 500_000
-LENGTHS = (1, 1, 1, 9)
+WORK = 30
+LENGTHS = (10, 10, 10, 90)
+"""Hashes of a step: so many that a line's computation is long beside a busy machine's slices of time."""
 STEPS_A_LINE = 10
 
 
@@ -68,7 +70,7 @@ def main(folder: Path, shape: str, steps: int) -> None:
     try:
         for step in range(steps):
             with times.compute(step):
-                for _ in range(chance.choice(LENGTHS) if shape == "uneven" else 6):
+                for _ in range(chance.choice(LENGTHS) if shape == "uneven" else WORK):
                     hashlib.sha256(UNIT).digest()
             with times.wait(step):
                 reduce(others)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
 
-STEPS = 150
+STEPS = 80
 NODES = ("n1", "n2", "n3", "n4")
 
 
