@@ -1,19 +1,22 @@
-"""The status of a Kubeflow TrainJob (`kubectl get trainjob -o json`): how far training says that it is.
+"""The status of a Kubeflow TrainJob (`kubectl get trainjob -o json`, or `-o yaml`): how far training says that it is.
 
 `status.trainerStatus` (Kubeflow Trainer 2.2 and later) has `progressPercentage`, `estimatedRemainingSeconds`, `metrics`
 and `lastUpdatedTime`: one moment of a run, and no steps. It becomes an event `progress` of the run that the TrainJob
-is; statuses that were written one behind the other (`kubectl get -w -o json`) become one event each.
+is; statuses that were written one behind the other (`kubectl get -w -o json`) become one event each, with or without
+`--output-watch-events` around them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ingest.errors import InputError
+from ingest.files.yaml_documents import documents
 from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
 
@@ -25,13 +28,24 @@ STEP_NAMES: Final = ("global_step", "step", "train/global_step", "current_step")
 
 _LARGEST: Final = 1 << 28
 
+_KIND: Final = re.compile(rb"""^[ -]*["']?kind["']?: *["']?TrainJob["']? *\r?$""", re.MULTILINE)
+_STATUS: Final = re.compile(rb"""^ *["']?trainerStatus["']?:""", re.MULTILINE)
+"""Lines of a job in YAML."""
+
+
+def recognise(head: bytes) -> bool:
+    """Whether it is JSON with a trainer's status, or YAML with a TrainJob and one."""
+    if b'"trainerStatus"' in head and head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}:
+        return True
+    return bool(_KIND.search(head) and _STATUS.search(head))
+
 
 def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
     """The jobs as a run log; one without a trainer's status is refused."""
     data = b"".join(chunks)
     if len(data) > _LARGEST:
         raise InputError("a list of TrainJobs of more than 256 MiB")
-    for number, job in enumerate(_jobs(data.decode(errors="replace")), 1):
+    for number, job in enumerate(_jobs(data, request.file), 1):
         lines = _lines(job, request, number)
         if not lines:
             raw = json.dumps(job)[:RAW_LIMIT]
@@ -39,18 +53,26 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
         yield from (msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-def _jobs(text: str) -> Iterator[dict[str, Any]]:
-    """Every TrainJob: alone, in a list, or one behind the other."""
+def _jobs(data: bytes, name: str) -> Iterator[dict[str, Any]]:
+    """Every TrainJob: alone, in a list, in an event of a watch, or one behind the other."""
+    is_json = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+    for content in _texts(data.decode("utf-8-sig", "replace")) if is_json else documents(data, origin=name):
+        items = content.get("items") if isinstance(content, dict) else content
+        for item in items if isinstance(items, list) else [content]:
+            held = item.get("object", item) if isinstance(item, dict) else None
+            if isinstance(held, dict) and held.get("kind", "TrainJob") == "TrainJob":
+                yield held
+
+
+def _texts(text: str) -> Iterator[Any]:
+    """JSON texts, one behind the other."""
     decoder, at = json.JSONDecoder(), 0
     while (at := _next(text, at)) < len(text):
         try:
             content, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             raise InputError(f"a TrainJob that is cut or damaged: {error}") from None
-        items = content.get("items") if isinstance(content, dict) else content
-        for item in items if isinstance(items, list) else [content]:
-            if isinstance(item, dict) and item.get("kind", "TrainJob") == "TrainJob":
-                yield item
+        yield content
 
 
 def _next(text: str, at: int) -> int:
@@ -114,4 +136,4 @@ def _seconds(value: object) -> float | None:
     return None if moment is None or moment.tzinfo is None else moment.timestamp()
 
 
-FORMAT: Final = LogFormat("kubeflow", "Kubeflow TrainJob", lambda head: b'"trainerStatus"' in head[:HEAD], read=read)
+FORMAT: Final = LogFormat("kubeflow", "Kubeflow TrainJob", lambda head: recognise(head[:HEAD]), read=read)

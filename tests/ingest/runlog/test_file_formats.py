@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from ingest.errors import InputError, UntimedError
 from tests.support.foreign_logs import DAY, codes, events, read, starts, steps
@@ -77,7 +78,15 @@ STATUS = {
 
 
 @pytest.mark.parametrize(
-    "text", [json.dumps(train_job(**STATUS)), json.dumps({"items": [train_job(**STATUS)]}, indent=1)]
+    "text",
+    [
+        json.dumps(train_job(**STATUS)),
+        json.dumps({"items": [train_job(**STATUS)]}, indent=1),
+        json.dumps({"type": "MODIFIED", "object": train_job(**STATUS)}, indent=1),
+        yaml.safe_dump(train_job(**STATUS)),
+        yaml.safe_dump({"apiVersion": "v1", "items": [train_job(**STATUS)], "kind": "List"}),
+        "---\r\n" + yaml.safe_dump({"type": "MODIFIED", "object": train_job(**STATUS)}).replace("\n", "\r\n"),
+    ],
 )
 def test_a_train_jobs_status_is_one_event(text: str) -> None:
     parsed = read(text)
@@ -93,6 +102,19 @@ def test_train_jobs_without_a_status_are_refused() -> None:
     parsed = read(json.dumps(train_job(**STATUS)) + json.dumps(train_job(metrics=None)) + json.dumps(later))
     assert [begin for _, _, begin, _ in events(parsed)] == [32400, 33000]
     assert parsed.rejects["reason"].to_list() == ["TrainJob without status.trainerStatus.lastUpdatedTime"]
+
+
+def test_train_jobs_in_yaml_behind_each_other() -> None:
+    later = train_job(**STATUS | {"lastUpdatedTime": "2026-10-01T09:10:00Z"})
+    text = "---\n".join(yaml.safe_dump(job) for job in (train_job(**STATUS), train_job(metrics=None), later))
+    parsed = read(text)
+    assert [begin for _, _, begin, _ in events(parsed)] == [32400, 33000]
+    assert parsed.rejects["line"].to_list() == [2]
+
+
+def test_a_train_job_in_damaged_yaml_is_an_error() -> None:
+    with pytest.raises(InputError, match="not YAML from line"):
+        read(yaml.safe_dump(train_job(**STATUS)) + "\n a: [\n")
 
 
 def state(*history: dict[str, Any]) -> str:
