@@ -185,23 +185,21 @@ class Connection:
             return
         self._may_compute_views = False
         try:
-            for view in EXPANDED:  # a temporary relation hides one of the database, in views that name it, too
+            with self.computed_once(*EXPANDED):
+                yield
+        finally:
+            self._may_compute_views = True
+
+    @contextlib.contextmanager
+    def computed_once(self, *views: str) -> Iterator[None]:
+        """Have views be tables: the rows that they read must not change within it."""
+        try:
+            for view in views:  # a temporary relation hides one of the database, in views that name it, too
                 self._connection.execute(f"CREATE TEMP TABLE {view} AS SELECT * FROM {view}")  # noqa: S608 - our names
             yield
         finally:
-            self._may_compute_views = True
             with contextlib.suppress(duckdb.Error):  # a failed transaction takes them back itself
-                self._connection.execute("".join(f"DROP TABLE IF EXISTS temp.{view};" for view in EXPANDED))
-
-    @contextlib.contextmanager
-    def view_computed_once(self, view: str) -> Iterator[None]:
-        """Have a view be a table: the rows that it reads must not change within it."""
-        self._connection.execute(f"CREATE TEMP TABLE {view} AS SELECT * FROM {view}")  # noqa: S608 - our names
-        try:
-            yield
-        finally:
-            with contextlib.suppress(duckdb.Error):  # as above
-                self._connection.execute(f"DROP TABLE IF EXISTS temp.{view}")
+                self._connection.execute("".join(f"DROP TABLE IF EXISTS temp.{view};" for view in views))
 
     def checks(self) -> list[CheckResult]:
         """Run every data check and return those that failed.

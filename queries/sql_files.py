@@ -212,6 +212,15 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def sample_time(name: str) -> str:
+    """The column that says in which day's file a row of a sample table lies.
+
+    >>> sample_time("gpu_samples"), sample_time("rank_steps")
+    ('ts', 'started_at')
+    """
+    return "ts" if any(column.name == "ts" for column in table(name).columns) else "started_at"
+
+
 def sample_tables() -> tuple[str, ...]:
     """Tables whose rows live in Parquet partitions (declared in the schema `raw`)."""
     return tuple(table.shown for table in all_tables() if table.name.startswith("raw."))

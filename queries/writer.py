@@ -195,12 +195,9 @@ class Writer(Connection):
         cluster: str,
         since: datetime,
         until: datetime,
-        begins: str = "ts",
     ) -> pl.DataFrame:
-        """As `matching`, of the samples of a cluster that begin in a time: only files of these days are read.
-
-        `begins` is the column of the time.
-        """
+        """As `matching`, of the samples of a cluster that begin in a time: only files of these days are read."""
+        begins = sql_files.sample_time(table)
         within = f' WHERE t.cluster = $cluster AND t."{begins}" >= $since AND t."{begins}" < $until'
         with self._handed_over(rows.select(keys).unique()) as name:
             params = {"cluster": cluster, "since": since, "until": until}

@@ -16,7 +16,7 @@ from app.times import iso
 from ingest.future import as_json, happened, latest, reason
 from ingest.registry import SOURCES
 from ingest.tables import REJECTS, TIME
-from queries.sql_files import sample_tables
+from queries.sql_files import sample_tables, sample_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -100,9 +100,8 @@ def _ahead(table: str) -> str:
 
 def _delete(writer: Writer, table: str, rows: pl.DataFrame, now: datetime) -> None:
     if table in sample_tables():
-        for cluster, day in (
-            rows.select("cluster", pl.col(_begins(table)).dt.date()).unique().sort(pl.all()).iter_rows()
-        ):
+        days = rows.select("cluster", pl.col(sample_time(table)).dt.date()).unique().sort(pl.all())
+        for cluster, day in days.iter_rows():
             _rewrite(writer, table, cluster, day, now)
         return
     stored_in = "stored.attempts" if table == "attempts" else table
@@ -115,20 +114,16 @@ def _delete(writer: Writer, table: str, rows: pl.DataFrame, now: datetime) -> No
 def _rewrite(writer: Writer, table: str, cluster: str, day: date, now: datetime) -> None:
     """Write a day again without its rows of times later than now."""
     begin = datetime.combine(day, time(), UTC)
+    begins = sample_time(table)
     rest = writer.frame(
-        f"SELECT * FROM {table} WHERE cluster = $cluster AND {_begins(table)} >= $since "  # noqa: S608 - our own names
-        f"AND {_begins(table)} < $until AND NOT ({_ahead(table)}) ORDER BY ALL",
+        f"SELECT * FROM {table} WHERE cluster = $cluster AND {begins} >= $since "  # noqa: S608 - our own names
+        f"AND {begins} < $until AND NOT ({_ahead(table)}) ORDER BY ALL",
         {"cluster": cluster, "since": begin, "until": begin + timedelta(days=1), "latest": latest(now)},
     )
     if rest.is_empty():
         writer.remove_partition(table, cluster, day)
     else:
         writer.write_partition(table, cluster, day, rest)
-
-
-def _begins(table: str) -> str:
-    """The column that says in which day's file a sample lies."""
-    return "started_at" if table == "rank_steps" else "ts"
 
 
 def _rejected(table: str, rows: pl.DataFrame, now: datetime) -> pl.DataFrame:

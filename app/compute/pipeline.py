@@ -216,7 +216,7 @@ def _compute_cluster(
     writer.append("computes", _account(writer, window, rules, now))
     in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)
     in_results("", 0.0)
-    with writer.view_computed_once("run_interruptions"):
+    with writer.computed_once("run_interruptions"):
         windows = write_results(writer, source, window, rules=rules, now=now, full=full, progress=in_results)
         progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed", 0.95)
         if verdicts is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from ingest.kubernetes.gpus import gpus_of
+from ingest.kubernetes.sources import OBJECTS
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 SYSTEM_TAINTS: Final = ("node.kubernetes.io/", "nvidia.com/gpu")
 """Taints of which Kubernetes itself makes the reason, or that every GPU node has."""
 
-SOURCE: Final = "kubernetes.objects"
 NODE_STATES: Final = columns_of("node_states")
 
 
@@ -112,7 +112,7 @@ def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame
         looks, left_on="last_seen_at", right_on="look", by="cluster", strategy="forward", allow_exact_matches=False
     ).select(*key, "reason", started_at="since", ended_at="look", state=pl.lit("drained"), state_raw=pl.lit("cordoned"))
     rows = pl.concat([down, unseen, drained]).with_columns(
-        source=pl.lit(SOURCE), actor=pl.lit(None, dtype=pl.String), planned=pl.lit(value=False)
+        source=pl.lit(OBJECTS), actor=pl.lit(None, dtype=pl.String), planned=pl.lit(value=False)
     )
     return rows.select(pl.col(name).cast(kind) for name, kind in NODE_STATES.items())
 

@@ -24,6 +24,10 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 
 
+QUEUE_LABELS: Final = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
+USER_LABELS: Final = ("trackside.io/user", "kueue.x-k8s.io/submitter", "user", "owner")
+
+
 class OwnerReference(msgspec.Struct):
     """What an object belongs to; one of them controls it."""
 
@@ -56,6 +60,23 @@ class Metadata(msgspec.Struct):
                 if texts.get(name):
                     return texts[name]
         return None
+
+
+def identity(meta: Metadata, *, cluster: str) -> dict[str, Any]:
+    """The columns that rows of pods and of workloads share: which object it is, and whose."""
+    owner = meta.controller()
+    return {
+        "cluster": cluster,
+        "uid": meta.uid,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "owner_kind": owner.kind if owner else None,
+        "owner_name": owner.name if owner else None,
+        "owner_uid": owner.uid if owner else None,
+        "created_at": meta.creationTimestamp,
+        "queue": meta.label(*QUEUE_LABELS),
+        "user": meta.label(*USER_LABELS),
+    }
 
 
 class Condition(msgspec.Struct):

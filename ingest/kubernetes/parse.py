@@ -13,13 +13,13 @@ from ingest.future import latest
 from ingest.kubernetes import nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
 from ingest.kubernetes.objects import DAMAGED, NOT_JSON, Found, Node, Pod, Workload, objects
+from ingest.kubernetes.sources import OBJECTS
 from ingest.tables import NODES, RAW_LIMIT, REJECTS, Parsed, columns_of, conform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-SOURCE: Final = "kubernetes.objects"
 KEY: Final = ("cluster", "uid")
 NODE_KEY: Final = ("cluster", "node", "valid_from")
 CONDITION_KEY: Final = ("cluster", "node", "condition", "holds", "since")
@@ -30,13 +30,13 @@ CONDITIONS: Final = columns_of("node_conditions")
 LISTS: Final = columns_of("object_lists")
 
 
-TABLES: Final = {
+OBSERVED: Final = {
     "pods": (KEY, "seen_at", PODS),
     "workloads": (KEY, "seen_at", WORKLOADS),
     "nodes": (NODE_KEY, "last_seen_at", NODES),
     "node_conditions": (CONDITION_KEY, "last_seen_at", CONDITIONS),
 }
-"""By table: what identifies a row, its column of the time of the observation, and its columns."""
+"""Tables of which the latest observation of each row is kept: its key, its column of that time, and its columns."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ class _Objects:
 
     def table(self, name: str) -> pl.DataFrame:
         """The rows of one of the tables, each object once, as it was last seen."""
-        key, seen, schema = TABLES[name]
+        key, seen, schema = OBSERVED[name]
         rows = [{**row, seen: self.latest} for row in getattr(self, name)]
         for row in rows:
             if "since" in row and row["since"] is None:
@@ -119,7 +119,7 @@ class _Objects:
         rows = [
             {
                 "cluster": self.cluster,
-                "source": SOURCE,
+                "source": OBJECTS,
                 "origin": origin,
                 "line": None,
                 "reason": reason,
@@ -146,14 +146,14 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
         read.add(found)
     if read.rows_read == sum(not data for _, data in read.rejects):
         raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NOT_JSON}")
-    frames = {name: read.table(name) for name in TABLES}
+    frames = {name: read.table(name) for name in OBSERVED}
     lists = [
         {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": read.latest}
         for kind, name in sorted(read.listed)
     ]
     loaded = sum(frames[name].height for name in ("pods", "workloads", "nodes"))
     return Parsed(
-        SOURCE,
+        OBJECTS,
         frozenset({cluster}),
         {**frames, "object_lists": pl.DataFrame(lists, schema=LISTS)},
         read.refused(origin),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ingest.kubernetes.gpus import gpus_of_pod
+from ingest.kubernetes.objects import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,9 +35,6 @@ SLURM_JOB_LABELS: Final = ("scheduler.slinky.slurm.net/slurm-jobid", "slinky.slu
 
 SLURM_SCHEDULERS: Final = ("slurm-bridge-scheduler", "-slurm-scheduler")
 """Ends of the names of schedulers that have Slurm place pods: slurm-bridge's and SUNK's."""
-
-QUEUE_LABELS: Final = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
-USER_LABELS: Final = ("trackside.io/user", "kueue.x-k8s.io/submitter", "user", "owner")
 
 DISRUPTED: Final = "DisruptionTarget"
 OF_DISRUPTION: Final = {
@@ -76,26 +74,17 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
     failed = next(iter(sorted((end for end in ends if end.exitCode), key=_moment_of)), None)
     has_node = bool(spec.nodeName)
     return {
-        "cluster": cluster,
-        "uid": meta.uid,
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "owner_kind": owner.kind if owner else None,
-        "owner_name": owner.name if owner else None,
-        "owner_uid": owner.uid if owner else None,
+        **identity(meta, cluster=cluster),
         "role": _role(pod),
         "slot": _slot(meta, owner.kind if owner else None),
         "restart_attempt": _number(meta.label("jobset.sigs.k8s.io/restart-attempt")),
-        "created_at": meta.creationTimestamp,
         "scheduled_at": _first_time(scheduled, status.startTime, meta.creationTimestamp) if has_node else None,
         "ended_at": _ended(pod, ends, conditions),
         "node": spec.nodeName or None,
         "n_gpus": gpus_of_pod(spec),
         **_outcome(pod, conditions, failed),
         "restarts": sum(one.restartCount for one in status.containerStatuses or ()),
-        "queue": meta.label(*QUEUE_LABELS),
         "priority_class": spec.priorityClassName,
-        "user": meta.label(*USER_LABELS),
         "slurm_job_id": meta.label(*SLURM_JOB_LABELS),
     }
 

@@ -6,9 +6,11 @@ from typing import Final
 
 from ingest.source import Source, SourceFolder
 
+OBJECTS: Final = "kubernetes.objects"
+
 SOURCES: Final = (
     Source(
-        name="kubernetes.objects",
+        name=OBJECTS,
         title="Kubernetes objects",
         feeds=("pods", "workloads", "nodes", "node_states", "attempts", "placements"),
         counted=("pods", "workloads"),

@@ -10,20 +10,21 @@ from ingest.errors import InputError
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, with_roots
-from ingest.kubernetes.nodes import SOURCE, states_of
-from ingest.kubernetes.parse import LISTS, NODE_KEY, parse_objects
-from ingest.kubernetes.parse import TABLES as READ
+from ingest.kubernetes.nodes import states_of
+from ingest.kubernetes.parse import LISTS, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE, WORK
-from ingest.kubernetes.sources import SOURCES
+from ingest.kubernetes.sources import OBJECTS, SOURCES
 from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
-from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from ingest.store.report import Report
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
@@ -31,8 +32,6 @@ SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo")
 """Values of `attempts.scheduler` of what is made here."""
 
 TABLES: Final = ("pods", "workloads", "object_lists", "node_conditions")
-LATEST: Final = {name: entry for name, entry in READ.items() if name != "nodes"}
-"""Tables of which the latest observation of each row is kept, whatever else is known."""
 
 
 def ingest_files(
@@ -55,14 +54,11 @@ def ingest_files(
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
-    reports = []
-    for number, name in enumerate(files):
-        progress(name, number, len(files))
-        try:
-            reports.append(_load(writer, name, cluster or _only_cluster(writer), now))
-        except FAULTS as error:
-            reports.append(Report(name, error=fault_of(name, error)))
-    return reports
+
+    def load_file(name: str) -> Parsed:
+        return _load(writer, name, cluster or _only_cluster(writer), now)
+
+    return load_each(files, load_file, progress=progress)
 
 
 def _only_cluster(writer: Writer) -> str:
@@ -72,21 +68,20 @@ def _only_cluster(writer: Writer) -> str:
     return name
 
 
-def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Report:
+def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Parsed:
     source = Input(name)
     parsed = parse_objects(source.whole(), origin=source.name, cluster=cluster, now=now)
     parsed = without_future(parsed, origin=source.name, now=now)
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():
         repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-        for table, (row, seen, _) in LATEST.items():
+        for table, (row, seen, _) in OBSERVED.items():
             _write_latest(writer, table, parsed.frames[table], key=row, seen_at=seen)
         writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
-        _write_nodes(writer, parsed.frames["nodes"])
         derive(writer, cluster)
         parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now)
-    return Report(name, parsed)
+    return parsed
 
 
 def _write_latest(writer: Writer, table: str, seen: pl.DataFrame, *, key: Sequence[str], seen_at: str) -> None:
@@ -114,7 +109,7 @@ def derive(writer: Writer, cluster: str) -> None:
     _write_attempts(writer, cluster, attempts, placements)
     writer.delete("nodes", names.select("cluster", node="name"))
     own = conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
-    writer.delete("node_states", key.with_columns(source=pl.lit(SOURCE)))
+    writer.delete("node_states", key.with_columns(source=pl.lit(OBJECTS)))
     writer.append("node_states", states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists))
 
 
@@ -127,15 +122,6 @@ def _write_attempts(writer: Writer, cluster: str, attempts: pl.DataFrame, placem
     writer.append_new("node_lists", node_lists, keys=["node_list"])
     writer.delete("resubmissions", made)
     writer.run("add_resubmissions", {"jobs": attempts.select("cluster", "scheduler", "job_id").unique()})
-
-
-def _write_nodes(writer: Writer, seen: pl.DataFrame) -> None:
-    """Inventories of nodes as they were last seen."""
-    if seen.is_empty():
-        return
-    existing = writer.matching("nodes", seen, keys=NODE_KEY).select(seen.columns)
-    latest = pl.concat([existing, seen]).sort("last_seen_at").unique(NODE_KEY, keep="last", maintain_order=True)
-    writer.replace("nodes", latest, keys=NODE_KEY)
 
 
 def _without_slurm_jobs(writer: Writer, cluster: str, pods: pl.DataFrame) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ingest.kubernetes.pods import QUEUE_LABELS, USER_LABELS
+from ingest.kubernetes.objects import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,22 +37,7 @@ OF_PHASE: Final = {
 
 def workload_row(workload: Workload, *, cluster: str) -> dict[str, Any]:
     """The row; `seen_at` is left to the caller."""
-    meta = workload.metadata
-    owner = meta.controller()
-    return {
-        "cluster": cluster,
-        "uid": meta.uid,
-        "kind": workload.kind,
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "owner_kind": owner.kind if owner else None,
-        "owner_name": owner.name if owner else None,
-        "owner_uid": owner.uid if owner else None,
-        "created_at": meta.creationTimestamp,
-        **_outcome(workload.status),
-        "queue": meta.label(*QUEUE_LABELS),
-        "user": meta.label(*USER_LABELS),
-    }
+    return {**identity(workload.metadata, cluster=cluster), "kind": workload.kind, **_outcome(workload.status)}
 
 
 def times_of(workload: Workload) -> Iterable[datetime]:

@@ -13,14 +13,16 @@ from ingest.ranks.kineto import is_kineto, rank_lines
 from ingest.ranks.parse import KEY, ROWS, parse_rank_times
 from ingest.ranks.sources import SOURCES
 from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
-from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 from ingest.tables import conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ingest.store.report import Report
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 
@@ -49,18 +51,15 @@ def ingest_files(
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
-    reports = []
     of_jobs = cluster if cluster is not None else cluster_of_jobs(writer)
-    for number, name in enumerate(files):
-        progress(name, number, len(files))
-        try:
-            reports.append(_load(writer, name, cluster or LOCAL, of_jobs, now))
-        except FAULTS as error:
-            reports.append(Report(name, error=fault_of(name, error)))
-    return reports
+
+    def load_file(name: str) -> Parsed:
+        return _load(writer, name, cluster or LOCAL, of_jobs, now)
+
+    return load_each(files, load_file, progress=progress)
 
 
-def _load(writer: Writer, name: str, cluster: str, of_jobs: str, now: datetime) -> Report:
+def _load(writer: Writer, name: str, cluster: str, of_jobs: str, now: datetime) -> Parsed:
     source = Input(name)
     lines = rank_lines(source, source.name) if is_kineto(source.head) else source.with_short_lines()
     parsed = parse_rank_times(lines, origin=source.name, cluster=cluster, cluster_of_jobs=of_jobs)
@@ -71,7 +70,7 @@ def _load(writer: Writer, name: str, cluster: str, of_jobs: str, now: datetime) 
         _write(writer, parsed.frames["rank_steps"])
         parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now)
-    return Report(name, parsed)
+    return parsed
 
 
 def _write(writer: Writer, rows: pl.DataFrame) -> None:
@@ -89,7 +88,7 @@ def _write_day(writer: Writer, cluster: str, day: date, new: pl.DataFrame) -> No
     begin = datetime.combine(day, time(), UTC)
     keys = [name for name in KEY if name != "started_at"]
     stored = writer.matching_samples(
-        "rank_steps", new, keys=keys, cluster=cluster, since=begin, until=begin + timedelta(days=1), begins="started_at"
+        "rank_steps", new, keys=keys, cluster=cluster, since=begin, until=begin + timedelta(days=1)
     )
     existing = conform(stored, ROWS).join(new, on=list(KEY), how="semi")
     out, into = _without(existing, new), _without(new, existing)

@@ -20,8 +20,8 @@ from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
 from ingest.runlog.translation import Account, LogRequest
 from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
-from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ingest.runlog.parse import RunLog
+    from ingest.store.report import Report
     from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
 
@@ -64,26 +65,18 @@ def ingest_files(
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
     named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, cluster_of_jobs(writer))
-    reports = []
-    names = logs_below(files)
-    for number, name in enumerate(names):
-        progress(name, number, len(names))
-        try:
-            source = Input(name)
-            binary = is_binary(source.head)
-            text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
-            content = text.passed_on(source if binary else source.with_short_lines())
-            account = Account()
-            chunks = chunks_of_run_log(content, source.name, logs or LogRequest(), account)
-            log = read_runlog(
-                chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account
-            )
-            request = from_file(source.name)
-            parsed = load(writer, log, text, request=request, digest=source.digest(), now=now)
-            reports.append(Report(name, parsed))
-        except FAULTS as error:  # one user's log must not keep the others' out
-            reports.append(Report(name, error=fault_of(name, error)))
-    return reports
+
+    def load_file(name: str) -> Parsed:
+        source = Input(name)
+        binary = is_binary(source.head)
+        text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
+        content = text.passed_on(source if binary else source.with_short_lines())
+        account = Account()
+        chunks = chunks_of_run_log(content, source.name, logs or LogRequest(), account)
+        log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account)
+        return load(writer, log, text, request=from_file(source.name), digest=source.digest(), now=now)
+
+    return load_each(logs_below(files), load_file, progress=progress)
 
 
 def load(writer: Writer, log: RunLog, text: CutLines, *, request: LoadRequest, digest: str, now: datetime) -> Parsed:

@@ -1,0 +1,35 @@
+"""The loop of every verb that loads files one by one: a file that cannot be used is reported, and the others go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ingest.store.report import FAULTS, Report, fault_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ingest.tables import Parsed
+
+
+def load_each(
+    names: Sequence[str], load: Callable[[str], Parsed], *, progress: Callable[[str, int, int], None]
+) -> list[Report]:
+    """Load each file.
+
+    Args:
+        names: names of files.
+        load: loads one in a transaction of its own; a fault leaves nothing of it behind.
+        progress: called with which file is being read, its number, and how many there are.
+
+    Returns:
+        One report for each file: what was loaded, or the fault.
+    """
+    reports = []
+    for number, name in enumerate(names):
+        progress(name, number, len(names))
+        try:
+            reports.append(Report(name, load(name)))
+        except FAULTS as error:  # one file must not keep the others out
+            reports.append(Report(name, error=fault_of(name, error)))
+    return reports
