@@ -21,19 +21,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.bench.anomalies import bench_anomalies
-from tests.bench.attributing import bench_attribution
-from tests.bench.counting import bench_counters
 from tests.bench.engine import bench_engine, bench_whole_year
-from tests.bench.ingesting import bench_ingest
-from tests.bench.ledger_bench import bench_year
+from tests.bench.ledger.ledger_bench import bench_year
 from tests.bench.page import PAGE, page
-from tests.bench.remote_reading import bench_remote_read
-from tests.bench.runlog_reading import bench_run_log
-from tests.bench.storing import bench_storing
-from tests.bench.stragglers import bench_stragglers
+from tests.bench.reading.ingesting import bench_ingest
+from tests.bench.reading.remote_reading import bench_remote_read
+from tests.bench.reading.runlog_reading import bench_run_log
+from tests.bench.reading.storing import bench_storing
+from tests.bench.reading.text_log_reading import bench_text_log
 from tests.bench.table import row
-from tests.bench.text_log_reading import bench_text_log
+from tests.bench.telemetry.anomalies import bench_anomalies
+from tests.bench.telemetry.attributing import bench_attribution
+from tests.bench.telemetry.counting import bench_counters
+from tests.bench.telemetry.stragglers import bench_stragglers
 from tests.lab.prometheus import missing
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.straggler_fleet import GPUS, KINDS, StragglerFleet
-from tests.bench.stragglers import Score, share_interval
+from tests.bench.telemetry.straggler_fleet import GPUS, KINDS, StragglerFleet
+from tests.bench.telemetry.stragglers import Score, share_interval
 
 
 def test_slow_nodes_of_every_kind_are_found_and_no_other() -> None:

@@ -15,8 +15,8 @@ from metrics.anomalies.deviations import gpu_deviations
 from metrics.anomalies.scan import Scan
 from metrics.statistics import rate_interval
 from queries import parquet_days, sql_files
-from tests.bench.stragglers import share_interval
 from tests.bench.table import row
+from tests.bench.telemetry.stragglers import share_interval
 from tests.bench.year import BEGIN
 from tests.metrics.anomalies.fleet import Fault, Fleet
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.bench.fleet import write_sacct
+from tests.bench.ledger.fleet import write_sacct
 from tests.bench.table import row
 from tests.support.command import ROOT
 

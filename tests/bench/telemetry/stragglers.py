@@ -15,13 +15,13 @@ from scipy import special
 
 from metrics.statistics import rate_interval
 from metrics.stragglers.sessions import session_stragglers_in_parts
-from tests.bench.straggler_fleet import KINDS, StragglerFleet
 from tests.bench.table import row
+from tests.bench.telemetry.straggler_fleet import KINDS, StragglerFleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tests.bench.straggler_fleet import Run
+    from tests.bench.telemetry.straggler_fleet import Run
 
 FACTORS: Final = (1.05, 1.10, 1.30)
 SEEDS: Final = (16, 17)

@@ -6,7 +6,7 @@ import json
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.bench.ingesting import best, ours_of, run
+from tests.bench.reading.ingesting import best, ours_of, run
 from tests.bench.table import row
 
 if TYPE_CHECKING:

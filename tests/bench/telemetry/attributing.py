@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from metrics import frames
-from tests.bench.ingesting import Run, best, run
+from tests.bench.reading.ingesting import Run, best, run
 from tests.bench.table import row
 from tests.bench.year import BEGIN
 

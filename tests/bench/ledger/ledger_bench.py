@@ -15,7 +15,7 @@ import polars as pl
 
 from metrics.ledger.inputs import index_inputs
 from metrics.ledger.sweep import sweep_ledger, with_names
-from tests.bench.pandas_ledger import pandas_ledger
+from tests.bench.ledger.pandas_ledger import pandas_ledger
 from tests.bench.table import row
 from tests.bench.year import ATTEMPTS, NODES, inputs, year
 from tests.support.command import ROOT
@@ -44,7 +44,7 @@ def bench_year(*, quick: bool) -> list[dict[str, Any]]:
 
 
 def _measured(attempts: int, nodes: int, days: int, what: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "tests.bench.ledger_of_a_year", *map(str, (attempts, nodes, days)), what]
+    command = [sys.executable, "-m", "tests.bench.ledger.ledger_of_a_year", *map(str, (attempts, nodes, days)), what]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True
     )
