@@ -99,7 +99,7 @@ def ingest_live(
     except SourceError as error:
         return [Report("Slurm", error=error)]
     reports: list[Report] = []
-    retrier = Retrier(config.slurm, sleep, lambda what: progress(what, 0, 1))
+    retrier = Retrier(config.slurm, sleep, lambda what: progress(what, 0, 1), notify)
     for name in names:
         live = _Live(writer, config, runner, now, retrier, progress, notify, name, options.cluster or config.cluster)
         live.ingest(_whole(options.since), until, again=again)

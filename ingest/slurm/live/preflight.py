@@ -31,6 +31,7 @@ COMMAND: Final = ("sacct", "-e")
 NEVER: Final = (
     "accounting storage is disabled",
     "unable to process configuration file",
+    "res_nsearch error: unknown host",
 )
 """Messages of Slurm's commands where waiting does not help: there is no accounting, or a slurm.conf that is no good.
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ingest.errors import ServerDownError, SourceDownError, SourceError
+from ingest.errors import ServerDownError, SourceDownError, SourceError, shorten
 from ingest.retry import RetryableError, RetryPolicy, retry
 from ingest.slurm.commands.slurmrestd import TooLargeError, TooSlowError
 
@@ -41,16 +41,27 @@ _FORBIDDEN: Final = ("permission denied", "access denied")
 class Retrier:
     """Sends requests, and sends them again where that may help: a circuit breaker for each service of Slurm.
 
-    A service that failed to the end is degraded: every later request to it is sent once, without waiting, until one is
-    answered. So a slurmdbd that is down is not queried again by part after part. One that lets time run out too
-    often has an open circuit and gets no request at all any more: each would take as long as the longest wait for an
-    answer.
+    A request is repeated for as long as the configured pauses come to, its own time included: a command of Slurm that
+    cannot reach slurmctld tries for nine seconds by itself. A service that failed to the end is degraded: every later
+    request to it that is required is sent once, without waiting, and no other, until one is answered. So a slurmdbd
+    that is down is not queried again by part after part. One that lets time run out too often has an open circuit and
+    gets no request at all any more: each would take as long as the longest wait for an answer.
+
+    Attributes:
+        settings: how often to try, and after which pauses.
+        sleep: waits so many seconds; it may raise to stop.
+        waiting: gets what is waited for, every second.
+        notify: gets a line when a service does not answer, and when it is given up.
+        clock: seconds that only ever grow.
     """
 
     settings: Slurm
     sleep: Callable[[float], None] = time.sleep
     waiting: Callable[[str], None] = lambda _: None
-    _degraded: set[Service] = field(default_factory=set)
+    notify: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
+    _degraded: dict[Service, SourceError] = field(default_factory=dict)
+    _told: set[Service] = field(default_factory=set)
     _timeouts: Counter[tuple[Service, bool]] = field(default_factory=Counter)
 
     def request(self, fetch: Callable[[], Fetched], service: Service, *, required: bool = True) -> Fetched:
@@ -61,18 +72,22 @@ class Retrier:
         """
         if self.circuit_is_open(service, required=required):
             raise SourceDownError([service], None, "", CIRCUIT_OPEN)
+        if not required and service in self._degraded:
+            raise self._degraded[service]
+        began = self.clock()
         policy = self._policy if required and service not in self._degraded else RetryPolicy(0)
         try:
             fetched = retry(
                 lambda: self._once(fetch, service, required=required),
                 policy,
                 sleep=lambda pause_s: self.wait(pause_s, f"retrying {service}"),
+                give_up=lambda failure: self._time_is_up(service, began, failure.error),
             )
         except (SourceDownError, ServerDownError) as error:
             if refused(error):
                 self._answered(service)
             elif required:
-                self._degraded.add(service)
+                self._give_up(service, error, self.clock() - began)
             raise
         self._answered(service)
         return fetched
@@ -86,6 +101,25 @@ class Retrier:
             if refused(error) or timed_out(error):
                 raise
             raise RetryableError(error) from None
+
+    def _time_is_up(self, service: Service, began: float, error: Exception) -> bool:
+        """Whether a request took as long as all pauses would; else the first failure of a service is told at once."""
+        left_s = sum(map(self._plain_policy.pause_after, range(self.settings.retries))) - (self.clock() - began)
+        if left_s > 0 and service not in self._told:
+            self._told.add(service)
+            self.notify(f"{service} does not answer ({_reason(error)}): trying again for up to {left_s:.0f} s")
+        return left_s <= 0
+
+    def _give_up(self, service: Service, error: SourceError, seconds: float) -> None:
+        """Send it no more requests than necessary; those that are not sent fail for the same reason."""
+        if service in self._told and service not in self._degraded:
+            self.notify(f"{service} did not answer for {seconds:.0f} s: the rest is read without it as far as possible")
+        self._degraded[service] = error
+
+    @property
+    def _plain_policy(self) -> RetryPolicy:
+        """As `_policy`, without chance."""
+        return RetryPolicy(self.settings.retries, self.settings.retry_s, LONGEST_WAIT_S)
 
     @property
     def _policy(self) -> RetryPolicy:
@@ -107,7 +141,8 @@ class Retrier:
         self._answered("slurmctld")
 
     def _answered(self, service: Service) -> None:
-        self._degraded.discard(service)
+        self._degraded.pop(service, None)
+        self._told.discard(service)
         for required in (True, False):
             self._timeouts[service, required] = 0
 
@@ -117,6 +152,12 @@ class Retrier:
             self.waiting(f"{what} in {seconds:.0f} s")
             self.sleep(min(1.0, seconds))
             seconds -= 1.0
+
+
+def _reason(error: Exception) -> str:
+    """The last thing that the command or the server said."""
+    said = error.stderr if isinstance(error, SourceDownError) and error.stderr else str(error).partition("\n")[0]
+    return shorten(said.strip().splitlines()[-1])
 
 
 def timed_out(error: SourceError) -> bool:

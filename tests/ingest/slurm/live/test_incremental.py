@@ -408,7 +408,7 @@ def test_hanging_slurmdbd_is_queried_twice_then_left(tmp_path: Path) -> None:
     slurm.now, slurm.failing = NOW + days(20), lambda command: hung(command) if command[0] != "scontrol" else None
     ingest(tmp_path, slurm)
     database = [" ".join(command[:4]) for command in slurm.commands if command[0] == "sacctmgr"]
-    assert database == ["sacctmgr -P show event", "sacctmgr -P show reservation"]
+    assert database == ["sacctmgr -P show event"]
     assert len(slurm.windows()) == 0  # sacct -e, before it, hung too
 
 

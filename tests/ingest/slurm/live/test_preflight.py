@@ -44,6 +44,8 @@ def test_missing_slurm_commands_are_tried_once_with_a_hint(tmp_path: Path) -> No
     [
         b"Slurm accounting storage is disabled\n",
         b"sacct: error: ClusterName needs to be specified\nsacct: fatal: Unable to process configuration file\n",
+        b"sacct: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        b"sacct: fatal: Could not establish a configuration source\n",
     ],
 )
 def test_without_accounting_or_configuration_no_more_is_run(tmp_path: Path, output: bytes) -> None:

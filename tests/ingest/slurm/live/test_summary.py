@@ -88,7 +88,8 @@ def test_unavailable_slurmdbd_is_one_message_with_all_unread(tmp_path: Path) -> 
     assert str(error).count("failed to open connection") == 1
     assert str(error).splitlines()[-1] == (
         "Not read: sacctmgr show event, sacctmgr show reservation, sacctmgr show assoc, sacctmgr show user, "
-        "sacctmgr show qos, sacctmgr show transactions, sacct 2026-10-21 12:00 to 2026-11-20 12:00."
+        "sacctmgr show qos, sacctmgr show transactions, squeue and sacct: runaway jobs, "
+        "sacct 2026-10-21 12:00 to 2026-11-20 12:00."
     )
     (left,) = messages(reported.warnings)
     assert "sdiag" in left
