@@ -56,6 +56,7 @@ class SourceFolder(NamedTuple):
         files: its files in `--help`.
         epilog: the text below that.
         manual: its page of the manual.
+        called: its rows in a list, such as "run logs"; empty: as the folder.
         without_jobs: the command that shows something of its rows without the accounting of their jobs.
     """
 
@@ -67,4 +68,5 @@ class SourceFolder(NamedTuple):
     files: str = "files to load; - is standard input"
     epilog: str = ""
     manual: str = ""
+    called: str = ""
     without_jobs: str = ""

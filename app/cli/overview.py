@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ingest.registry import FOLDERS
 from metrics.units import DAY_S
 
 if TYPE_CHECKING:
@@ -18,21 +19,15 @@ WIDTH: Final = 80
 SHOWN: Final = 10
 """Clusters that are listed."""
 
-FOLDERS: Final = {
-    "slurm": "Slurm",
-    "prometheus": "telemetry",
-    "runlog": "run logs",
-    "ranks": "rank times",
-    "kubernetes": "Kubernetes",
-}
-"""What the sources of a folder are called here; of another folder, its name."""
-
 START: Final = (
     ("trackside demo", "everything, on a simulated cluster"),
     ("trackside ingest slurm", "your cluster: where sacct works, or from files"),
     ("trackside ingest runlog FILE", "the log of a training run"),
 )
 """Commands where there is no warehouse yet."""
+
+_CALLED: Final = {folder.name: folder.called or folder.name for folder in FOLDERS}
+"""What the rows of each folder of sources are called, in the order of the folders."""
 
 MORE: Final = (
     "Questions: trackside show. In a browser: trackside explore.\nVerbs: trackside --help. A topic: trackside help ettr"
@@ -116,8 +111,8 @@ def _cluster(cluster: Cluster, now: float) -> str:
     for source in sorted(cluster.sources, key=_position):
         folder, _, kind = source.partition(".")
         present.setdefault(folder, []).extend([kind] if kind else [])
-    kinds = "; ".join(f"{FOLDERS.get(name, name)}{_listed(kinds)}" for name, kinds in present.items())
-    absent = ", ".join(title for name, title in FOLDERS.items() if name not in present)
+    kinds = "; ".join(f"{_CALLED.get(name, name)}{_listed(kinds)}" for name, kinds in present.items())
+    absent = ", ".join(title for name, title in _CALLED.items() if name not in present)
     parts = [f"{cluster.name}: {_time(cluster, now)}", f"loaded: {kinds}"]
     parts += [f"not loaded: {absent}"] if absent else []
     lines = [textwrap.fill(part, WIDTH, initial_indent="    ", subsequent_indent="      ") for part in parts]
@@ -125,9 +120,9 @@ def _cluster(cluster: Cluster, now: float) -> str:
 
 
 def _position(source: str) -> tuple[int, str]:
-    """Where a source is listed: in the order of `FOLDERS`, then by name."""
+    """Where a source is listed: in the order of the folders, then by name."""
     folder = source.partition(".")[0]
-    return list(FOLDERS).index(folder) if folder in FOLDERS else len(FOLDERS), source
+    return list(_CALLED).index(folder) if folder in _CALLED else len(_CALLED), source
 
 
 def _listed(kinds: Sequence[str]) -> str:

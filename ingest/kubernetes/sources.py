@@ -27,6 +27,7 @@ FOLDER: Final = SourceFolder(
     "Kubernetes work: pods, Jobs, JobSets, Kubeflow's and Argo's kinds",
     SOURCES,
     position=5,
+    called="Kubernetes",
     loader="ingest.kubernetes.store",
     files="objects as JSON, .gz is fine; - is standard input",
     epilog="""\

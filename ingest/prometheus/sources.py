@@ -59,7 +59,11 @@ SOURCES: Final = (
 )
 
 FOLDER: Final = SourceFolder(
-    "prometheus", "Telemetry of GPUs and nodes, from a Prometheus server or from files", SOURCES, position=2
+    "prometheus",
+    "Telemetry of GPUs and nodes, from a Prometheus server or from files",
+    SOURCES,
+    position=2,
+    called="telemetry",
 )
 
 TITLES: Final = {source.name: source.title for source in SOURCES}

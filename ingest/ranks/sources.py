@@ -22,6 +22,7 @@ FOLDER: Final = SourceFolder(
     "rank times of training loops: seconds of computation and of waiting, by rank",
     SOURCES,
     position=4,
+    called="rank times",
     loader="ingest.ranks.store",
     files="rank times (JSON lines) or traces of PyTorch's profiler, .gz is fine; - is standard input",
     epilog="""\

@@ -25,6 +25,7 @@ FOLDER: Final = SourceFolder(
     "run logs of training loops: steps, checkpoints, events; W&B, TensorBoard",
     SOURCES,
     position=3,
+    called="run logs",
     loader="ingest.runlog.store",
     files="logs, or folders of them; .gz is fine; - is standard input",
     epilog="""\

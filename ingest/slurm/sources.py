@@ -157,4 +157,6 @@ def source_named(name: SourceName) -> Source:
     return {source.name: source for source in SOURCES}[name]
 
 
-FOLDER: Final = SourceFolder("slurm", "Slurm accounting, node events and inventories", SOURCES, position=1)
+FOLDER: Final = SourceFolder(
+    "slurm", "Slurm accounting, node events and inventories", SOURCES, position=1, called="Slurm"
+)

@@ -87,7 +87,12 @@ def test_all_three_next_commands_exist(clusters: list[Cluster]) -> None:
 
 
 def test_every_source_folder_has_a_name_in_the_overview() -> None:
-    assert {folder.name for folder in FOLDERS} == set(overview.FOLDERS)
+    assert all(folder.called for folder in FOLDERS)
+
+
+def test_a_source_without_a_folder_is_listed_last_by_name() -> None:
+    text = overview.describe([cluster("solar power", "slurm.accounting")], 0.0)
+    assert "loaded: Slurm (accounting); solar power\n" in text
 
 
 def test_lines_fit_eighty_columns(tmp_path: Path) -> None:
