@@ -36,12 +36,14 @@ class Anomalies:
         busy_hours: hours in which a GPU was busy.
         compared_hours: of these, those that were compared with at least three peers.
         device_hours: hours of ports and mounts.
+        held: what attempts held of nodes in the window and the days before it.
     """
 
     rows: pl.DataFrame
     busy_hours: int
     compared_hours: int
     device_hours: int
+    held: pl.DataFrame
 
 
 def anomalies(source: Source, window: Window, run_ids: list[str] | None = None) -> Anomalies:
@@ -52,15 +54,20 @@ def anomalies(source: Source, window: Window, run_ids: list[str] | None = None) 
         window: only its whole hours count.
         run_ids: only hours of attempts of these runs; None: all.
     """
-    scan, read = Scan(), _Hours(source, window.cluster, _held(source, window, run_ids))
-    for day in _days(source, window):
+    days = _days(source, window)
+    held = _held(source, window, run_ids) if days else _NOTHING_HELD
+    scan, read = Scan(), _Hours(source, window.cluster, held)
+    for day in days:
         for low, high, tested in _spans(day, window):
             deviations = read.deviations(low, high, counted=tested)
             if tested:
                 scan.add(deviations)
             else:
                 scan.learn(deviations)
-    return Anomalies(scan.result(), read.busy, read.compared, read.devices)
+    return Anomalies(scan.result(), read.busy, read.compared, read.devices, held)
+
+
+_NOTHING_HELD: Final = pl.DataFrame(schema={**frames.ATTEMPT_NODES, "attempt": frames.COUNT, "meant": frames.FLAG})
 
 
 def _held(source: Source, window: Window, run_ids: list[str] | None) -> pl.DataFrame:
@@ -147,20 +154,20 @@ _NODES: Final[frames.Schema] = {
 }
 
 
-def node_anomalies(source: Source, window: Window, rows: pl.DataFrame) -> pl.DataFrame:
+def node_anomalies(source: Source, window: Window, found: Anomalies) -> pl.DataFrame:
     """What deviates on each node that was tested, and what else happened on it meanwhile; the clearest first.
 
     Args:
-        source: where incidents and attempts are.
-        window: of `rows`.
-        rows: `metrics.anomalies.scan.ANOMALIES`.
+        source: where incidents are.
+        window: that was tested.
+        found: in it.
 
     Returns:
         `_NODES`: `what` is in words; times, incidents and attempts are of what is anomalous.
     """
     flagged = pl.col("anomalous").fill_null(value=False)
     nodes = (
-        rows.sort("q_value", "p_value", nulls_last=True)
+        found.rows.sort("q_value", "p_value", nulls_last=True)
         .with_columns(text=deviation_text())
         .group_by("node", maintain_order=True)
         .agg(
@@ -173,16 +180,15 @@ def node_anomalies(source: Source, window: Window, rows: pl.DataFrame) -> pl.Dat
         )
         .with_columns(cluster=pl.lit(window.cluster))
     )
-    beside = _meanwhile(source, window, nodes.filter("anomalous"))
+    beside = _meanwhile(source, window, nodes.filter("anomalous"), found.held)
     return frames.conform(nodes.join(beside, on="node", how="left", maintain_order="left"), _NODES)
 
 
-def _meanwhile(source: Source, window: Window, nodes: pl.DataFrame) -> pl.DataFrame:
+def _meanwhile(source: Source, window: Window, nodes: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     """Incidents of nodes, and how many attempts were on them, between `since` and `until`."""
     spans = nodes.select("node", "since", "until")
     incidents = source.query("incidents_in", **window.parameters).select("node", "started_at", "ended_at", "kinds")
     happened = _within(spans, incidents).group_by("node").agg(incidents=pl.col("kinds").unique().sort().str.join("; "))
-    held = frames.conform(source.query("attempt_nodes", cluster=window.cluster), frames.ATTEMPT_NODES)
     attempts = _within(spans, held).group_by("node").agg(n_attempts=pl.len())
     return spans.select("node").join(happened, on="node", how="left").join(attempts, on="node", how="left")
 

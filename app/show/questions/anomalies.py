@@ -55,7 +55,7 @@ def anomalies(source: Reader, window: Window, question: Question) -> Answer:
 
 
 def _by_node(source: Reader, window: Window, found: Anomalies) -> Answer:
-    rows = _with_lemons(source, window, node_anomalies(source, window, found.rows))
+    rows = _with_lemons(source, window, node_anomalies(source, window, found))
     return Answer(
         "Nodes by what deviates on them, the clearest first",
         rows,
