@@ -44,12 +44,12 @@ def time_to_train(source: Source, window: Window, claim: Claim, scoped: Scoped |
     recipes = _by_recipe(timed(runs))
     what = "a target in their log" if claim.tokens is None else f"{claim.tokens:,.4g} tokens"
     if not recipes:
-        return Measurement(n=0, needed=f"runs of {claim.gpus:g} GPUs that reached {what}")
+        return Measurement(n=0, needed=f"runs of {claim.gpus:,.10g} GPUs that reached {what}")
     if len(recipes) > 1:
         return Measurement(n=0, needed=_one_recipe([str(label) for (label,), _ in recipes]))
     result = mean_time(recipes[0][1])
     if result is None:
-        return Measurement(n=0, needed=f"runs of {claim.gpus:g} GPUs with a time above zero")
+        return Measurement(n=0, needed=f"runs of {claim.gpus:,.10g} GPUs with a time above zero")
     missed = runs.filter(pl.col("seconds").is_null())["run_id"].n_unique()
     beside = (f"{missed} more run(s) of this size did not reach {what}; they are not in the mean",) if missed else ()
     return replace(_measured(claim, result), beside=beside)
@@ -94,7 +94,7 @@ def _pair_needed(pairs: list[tuple[pl.DataFrame, pl.DataFrame]], claim: Claim) -
     common = "the target" if claim.basis == "time" else "batch" if claim.scaling == "strong" else "batch per GPU"
     reached = " that reached it" if claim.basis == "time" else ""
     return (
-        f"logged runs of {claim.base_gpus:g} and of {claim.gpus:g} GPUs with the same recipe, with {common} in "
+        f"logged runs of {claim.base_gpus:,.10g} and of {claim.gpus:,.10g} GPUs with the same recipe, with {common} in "
         f"common{reached}"
     )
 

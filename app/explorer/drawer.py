@@ -91,7 +91,7 @@ def _exact(value: float | None, metric: str) -> str | None:
     if metric == "mttf":
         return f"{value:,.6g}"
     parts = BY_NAME[metric].parts
-    return f"{value:,.6g} FLOP" if parts and parts.unit == "flop" else f"{value:,.0f} GPU-seconds"
+    return formatting.display(value, "flop") if parts and parts.unit == "flop" else f"{value:,.0f} GPU-seconds"
 
 
 def _claim(judged: Judged, headline: Headline) -> Component:

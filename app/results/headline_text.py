@@ -102,6 +102,9 @@ def fraction_text(headline: Headline) -> str | None:
         return f"{pooled}, pooled over all job sizes (assumes 1/N) / {headline.denominator:,.0f} interruptions"
     parts = headline.definition.parts
     if parts is not None and headline.numerator is not None and headline.denominator is not None:
+        if parts.unit == "flop":  # the amounts have their unit: "model 1.58 YFLOP / peak 3.9 YFLOP"
+            top = parts.numerator.replace("FLOP", amount(headline.numerator, "flop"))
+            return f"{top} / {parts.denominator.replace('FLOP', amount(headline.denominator, 'flop'))}"
         top = f"{amount(headline.numerator, parts.unit)} {parts.numerator}"
         return f"{top} / {amount(headline.denominator, parts.unit, whole=True)} {parts.denominator}"
     return None if headline.n is None else f"{headline.n:,} restarts"
@@ -115,15 +118,15 @@ def pooled_text(headline: Headline) -> str | None:
 
 
 def amount(value: float | None, unit: str, *, whole: bool = False) -> str:
-    """An amount without its unit's name; large ones carry no decimals that nobody reads.
+    """An amount, of FLOP with its unit, else without; large ones carry no decimals that nobody reads.
 
     >>> amount(4_320_000.0, "gpu_h"), amount(360.0, "gpu_h"), amount(1.5e21, "flop"), amount(12.0, "number", whole=True)
-    ('1,200', '0.10', '1.5e+21', '12')
+    ('1,200', '0.10', '1.5 ZFLOP', '12')
     """
     if value is None:
         return "-"
     if unit == "flop":
-        return f"{value:.3g}"
+        return display(value, "flop")
     number = value / 3600 if unit == "gpu_h" else value
     if abs(number) >= 1000:
         return f"{number:,.0f}"

@@ -168,7 +168,7 @@ def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
     exposed = bool(pooled["exposure_gpu_days"])
     return Headline(
         metric="mttf",
-        title=f"{BY_NAME['mttf'].title} at {gpus:g} GPUs",
+        title=f"{BY_NAME['mttf'].title} at {gpus:,.10g} GPUs",
         unit="d",
         value=_over(pooled["mttf_d"], gpus),
         numerator=_over(pooled["exposure_gpu_days"], gpus),
@@ -177,7 +177,7 @@ def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
         ci_low=_over(pooled["mttf_low_d"], gpus) if exposed else None,
         ci_high=_over(pooled["mttf_high_d"], gpus),
         evidence=(("accounting", 1.0),) if exposed else (),
-        note=f"pooled over all job sizes, scaled to {gpus:g} GPUs (assumes 1/N)",
+        note=f"pooled over all job sizes, scaled to {gpus:,.10g} GPUs (assumes 1/N)",
         show=f"trackside show mttf --at {gpus:g}",
         gpus=gpus,
     )

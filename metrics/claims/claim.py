@@ -43,8 +43,8 @@ class Scope:
         """
         names = ("partition", "account", "user", "nodes", "gpu_model")
         parts = [f"{name.replace('_', ' ')} {value}" for name in names if (value := getattr(self, name)) is not None]
-        parts += [f"jobs of at least {self.gpus_min:g} GPUs"] if self.gpus_min is not None else []
-        parts += [f"jobs of at most {self.gpus_max:g} GPUs"] if self.gpus_max is not None else []
+        parts += [f"jobs of at least {self.gpus_min:,.10g} GPUs"] if self.gpus_min is not None else []
+        parts += [f"jobs of at most {self.gpus_max:,.10g} GPUs"] if self.gpus_max is not None else []
         return ", ".join(parts) or None
 
 

@@ -81,7 +81,7 @@ def measure_mttf(
         raise ValueError(f"the claim {claim.id!r} is on an MTTF and does not give its number of GPUs")
     exposure = exposure_gpu_days / claim.gpus if job_days is None else job_days
     if exposure <= 0:
-        where = "attempts with GPUs" if job_days is None else f"jobs of about {claim.gpus:g} GPUs"
+        where = "attempts with GPUs" if job_days is None else f"jobs of about {claim.gpus:,.10g} GPUs"
         return Measurement(n=0, needed=f"{where}: there is no exposure yet", method="exact Poisson")
     value = exposure / failures if failures else None
     if claim.kind == "delivered":
@@ -107,7 +107,7 @@ def _failures_needed(failures: int, exposure: float, claim: Claim, phi: float) -
     """Failure-free days for one verdict, further failures for the other, and how long it takes at the rate so far."""
     days = statistics.exposure_needed(claim.target, failures / phi) * phi - exposure
     more = failures_that_decide(exposure, claim.target, phi=phi) - failures
-    free = f"{max(days, 0):.3g} more failure-free days of {claim.gpus:g} GPUs would"
+    free = f"{max(days, 0):.3g} more failure-free days of {claim.gpus:,.10g} GPUs would"
     further = f"{more} more failure{'s' if more != 1 else ''} in these {exposure:.3g} days would"
     if claim.direction == "at_least":
         needed = f"{free} support it, {further} refute it (at n = {failures + more})"
@@ -172,11 +172,11 @@ def _beside_mttf(failures: int, exposure: float, claim: Claim, phi: float) -> tu
 
 def _without_failure(exposure: float, claim: Claim) -> Measurement:
     """A delivered MTTF of a period without a failure: the first one may come at any time from now on."""
-    more = f"{max(claim.target - exposure, 0):.3g} more failure-free days of {claim.gpus:g} GPUs would"
+    more = f"{max(claim.target - exposure, 0):.3g} more failure-free days of {claim.gpus:,.10g} GPUs would"
     if claim.direction == "at_least":
         needed = f"{more} support it"
     else:
-        needed = f"a failure: none occurred in {exposure:.3g} days of {claim.gpus:g} GPUs; {more} refute it"
+        needed = f"a failure: none occurred in {exposure:.3g} days of {claim.gpus:,.10g} GPUs; {more} refute it"
     return Measurement(None, exposure, math.inf, 0, needed, "the period's exposure: without a failure, the least")
 
 

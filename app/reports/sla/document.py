@@ -526,7 +526,7 @@ def _reproduce(
         ("the same by day", f"trackside show goodput --by day {where}"),
         ("ETTR", f"trackside show ettr {where} --explain"),
         ("MFU", f"trackside show mfu {where} --explain"),
-        *((f"MTTF at {size:g} GPUs", f"trackside show mttf --at {size:g} {where} --explain") for size in sizes),
+        *((f"MTTF at {size:,.10g} GPUs", f"trackside show mttf --at {size:g} {where} --explain") for size in sizes),
         ("restarts, each", f"trackside show restarts --by event {where}"),
         ("where the GPU-time went", f"trackside show lost {where} --explain"),
         ("interruptions, each", f"trackside show interruptions {where}"),

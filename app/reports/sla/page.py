@@ -127,7 +127,7 @@ def parts_of(objective: Document) -> tuple[str, str]:
     """Numerator and denominator of an objective as text; dashes where there are none."""
     top, bottom, unit = objective["numerator"], objective["denominator"], objective["unit"]
     if objective["metric"] == "mttf" and top is not None:
-        size = f" of {objective['gpus']:g} GPUs" if objective["gpus"] else ""
+        size = f" of {objective['gpus']:,.10g} GPUs" if objective["gpus"] else ""
         return f"{display(top, 'number')} days{size}", f"{bottom:,.0f} interruptions"
     if objective["metric"] == "mfu":
         return _flop(top), _flop(bottom)

@@ -163,7 +163,7 @@ def _by_law(_: Reader, past: Histories, window: Window, question: Question) -> A
             "b_high": ("to", "number"),
             "p_value": ("p of b = 1", "number"),
             "phi": ("phi", "number"),
-            "mttf_d": (f"MTTF d at {gpus:g} as fitted", "number"),
+            "mttf_d": (f"MTTF d at {gpus:,.10g} as fitted", "number"),
             "mttf_low_d": ("95 % from", "number"),
             "mttf_high_d": ("to", "number"),
             "mttf_by_1_n_d": ("by 1/N", "number"),

@@ -63,7 +63,7 @@ def test_it_goes_on_where_it_was_interrupted(folder: Path, capsys: pytest.Captur
 def test_all_numbers_are_shown_with_the_truth(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo.show(folder, config.Config(), simulated=SMALL, quiet=True)
     output = capsys.readouterr().out
-    for title in ("Goodput (of allocated)", "Occupancy", "ETTR", "MTTF at 1024 GPUs", "Time to job restart"):
+    for title in ("Goodput (of allocated)", "Occupancy", "ETTR", "MTTF at 1,024 GPUs", "Time to job restart"):
         assert title in output
     assert "Claims against demo" in output
     assert "because" in output

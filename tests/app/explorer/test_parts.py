@@ -59,6 +59,8 @@ def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:
     assert headline_text.bounds_text(result) == "at least 40.0 %, at most 60.0 %"
     assert headline_text.interval_text(result) is None
     assert headline_text.fraction_text(result) == "1.00 productive / 2 queued and scheduled GPU-h"
+    mfu = Headline("mfu", "MFU", "ratio", 0.405, 1.58e24, 3.9e24)
+    assert headline_text.fraction_text(mfu) == "model 1.58 YFLOP / peak 3.9 YFLOP"
     rate = Headline("mttf", "MTTF", "d", 1.5, 3.0, 2.0, ci_low=0.5, gpus=1024.0)
     assert headline_text.fraction_text(rate) == (
         "3,072 GPU-days / 1,024, pooled over all job sizes (assumes 1/N) / 2 interruptions"

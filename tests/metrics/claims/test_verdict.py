@@ -63,13 +63,13 @@ def test_mttf_uses_pooled_exposure_scaled_to_the_claimed_size() -> None:
         (
             0,
             10.0,
-            "3.5 more failure-free days of 1024 GPUs would support it, "  # 13.50 - 10
+            "3.5 more failure-free days of 1,024 GPUs would support it, "  # 13.50 - 10
             "7 more failures in these 10 days would refute it (at n = 7)",
         ),
         (
             14,
             30.0,
-            "56 more failure-free days of 1024 GPUs would support it, "  # 3.66 x 46.979 / 2 - 30 = 55.97
+            "56 more failure-free days of 1,024 GPUs would support it, "  # 3.66 x 46.979 / 2 - 30 = 55.97
             "1 more failure in these 30 days would refute it (at n = 15); "
             "at the rate so far 7.03 more days would decide",
         ),
@@ -104,14 +104,15 @@ def test_without_failure_an_mttf_has_no_value_and_no_upper_limit() -> None:
 @pytest.mark.parametrize(
     ("days", "direction", "verdict", "needed"),
     [
-        (1 / 86_400, "at_least", "undetermined", "3.66 more failure-free days of 1024 GPUs would support it"),
-        (3.0, "at_least", "undetermined", "0.66 more failure-free days of 1024 GPUs would support it"),
+        (1 / 86_400, "at_least", "undetermined", "3.66 more failure-free days of 1,024 GPUs would support it"),
+        (3.0, "at_least", "undetermined", "0.66 more failure-free days of 1,024 GPUs would support it"),
         (3.66, "at_least", "supported", None),
         (
             3.0,
             "at_most",
             "undetermined",
-            "a failure: none occurred in 3 days of 1024 GPUs; 0.66 more failure-free days of 1024 GPUs would refute it",
+            "a failure: none occurred in 3 days of 1,024 GPUs; "
+            "0.66 more failure-free days of 1,024 GPUs would refute it",
         ),
         (3.67, "at_most", "refuted", None),
     ],
@@ -154,7 +155,7 @@ def test_no_failure_free_days_support_a_claim_of_at_most() -> None:
     assert result.needed is not None
     support, refute = result.needed.split(" would support it (at n = 111), ")
     assert support == "20 more failures in these 30 days"
-    assert refute.startswith("6.87 more failure-free days of 1024 GPUs would refute it")
+    assert refute.startswith("6.87 more failure-free days of 1,024 GPUs would refute it")
     assert judge(low, measure_mttf(110, THIRTY_DAYS, low)).verdict == "undetermined"
     assert judge(low, measure_mttf(111, THIRTY_DAYS, low)).verdict == "supported"
 
@@ -214,7 +215,7 @@ def test_an_mttf_of_jobs_of_one_size_is_of_their_own_days() -> None:
     assert (result.value, result.numerator, result.denominator) == (4.0, 12.0, 3.0)
     assert result.method == "exact Poisson, 95 %, jobs of that size only"
     none = measure_mttf(0, THIRTY_DAYS, claim(), job_days=0.0)
-    assert none.needed == "jobs of about 1024 GPUs: there is no exposure yet"
+    assert none.needed == "jobs of about 1,024 GPUs: there is no exposure yet"
 
 
 RESTART = claim(target=90, direction="at_most", gpus=None)
