@@ -10,6 +10,7 @@ InputError                   a file or an answer could not be understood
  +- DelimiterError           the columns cannot be separated
  +- MissingColumnError       a required column is missing
  +- TimeZoneError            local times of an unknown zone
+ +- YearError                times without a year
  +- UntimedError             it is a snapshot whose time is unknown
 OptionError                  what was requested cannot be done with these options
 """
@@ -129,6 +130,18 @@ class TimeZoneError(InputError):
     def of(self, command: str | None) -> TimeZoneError:
         """The same about the output of another command than sacct."""
         return TimeZoneError(*self._details, command=command)
+
+
+class YearError(InputError):
+    """Times without a year, and nothing that says which one it is."""
+
+    def __init__(self, origin: str, sample: str) -> None:
+        self.sample = sample
+        super().__init__(
+            f"{origin}: its time has no year: {shorten(sample)}\n"
+            "Say in which year the log begins: --year 2026\n"
+            "(or --begin with its first day, or --set job_id= of a job whose accounting is loaded)"
+        )
 
 
 def _with_epochs(command: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -65,6 +65,7 @@ def ingest_files(
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
     named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, cluster_of_jobs(writer))
+    request = _beside_its_job(writer, logs or LogRequest())
 
     def load_file(name: str) -> Parsed:
         source = Input(name)
@@ -72,11 +73,21 @@ def ingest_files(
         text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
         content = text.passed_on(source if binary else source.with_short_lines())
         account = Account()
-        chunks = chunks_of_run_log(content, source.name, logs or LogRequest(), account)
+        chunks = chunks_of_run_log(content, source.name, request, account)
         log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account)
         return load(writer, log, text, request=from_file(source.name), digest=source.digest(), now=now)
 
     return load_each(logs_below(files), load_file, progress=progress)
+
+
+def _beside_its_job(writer: Writer, logs: LogRequest) -> LogRequest:
+    """The request with the start of the job that is stated, if the warehouse has it: years of stamps follow from it."""
+    if "job_id" not in logs.facts:
+        return logs
+    job = pl.DataFrame({"job_id": [str(logs.facts["job_id"])]})
+    starts = writer.matching("attempts", job, keys=["job_id"])["started_at"].drop_nulls().sort()
+    close = starts.len() and starts[-1] - starts[0] < timedelta(days=90)
+    return replace(logs, around=starts[0]) if close else logs
 
 
 def load(writer: Writer, log: RunLog, text: CutLines, *, request: LoadRequest, digest: str, now: datetime) -> Parsed:

@@ -37,6 +37,8 @@ class LogRequest:
         facts: of the `run` line, by the names of `ingest.runlog.lines.Run`; what a log records goes before them.
         timezone: zone of times that carry none; None: unknown.
         begin: when the log begins, for logs without times (or without dates); None: unknown.
+        year: the year in which a log begins whose times have none; None: unknown.
+        around: a time that the log is close to, such as the start of its job; None: unknown.
         formats: text formats besides those that are built in.
         file: the log's name; without its endings it is the run id of a log that names no run.
     """
@@ -44,6 +46,8 @@ class LogRequest:
     facts: Mapping[str, Any] = field(default_factory=dict)
     timezone: str | None = None
     begin: datetime | None = None
+    year: int | None = None
+    around: datetime | None = None
     formats: tuple[TextFormat, ...] = ()
     file: str = ""
 

@@ -30,10 +30,11 @@ def read(
     facts: Mapping[str, Any] | None = None,
     formats: tuple[TextFormat, ...] = (),
     chunk: int = 1 << 20,
+    **stated: Any,  # noqa: ANN401 - of a LogRequest
 ) -> Parsed:
     """A log as the loader reads it, in chunks of so many bytes."""
     data = text if isinstance(text, bytes) else text.encode()
-    request = LogRequest({"cluster": "c", **(facts or {})}, timezone, begin, formats)
+    request = LogRequest({"cluster": "c", **(facts or {})}, timezone, begin, formats=formats, **stated)
     account = Account()
     pieces = [data[at : at + chunk] for at in range(0, len(data), chunk)] or [b""]
     lines = chunks_of_run_log(pieces, "train.log", request, account)

@@ -42,6 +42,14 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="TIME",
         help="when a log begins whose lines have no times, or none with a date: 2026-10-01T08:00:00Z",
     )
+    parser.add_argument(
+        "--year",
+        type=int,
+        choices=range(2000, 2101),
+        metavar="YEAR",
+        help="the year in which a log begins whose times have none (Oct  2 13:23:36), where neither the log nor its "
+        "job says it",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,5 +72,6 @@ def _request(options: argparse.Namespace, settings: Config) -> LogRequest:
         facts={**(facts.of_model(options.model) if options.model else {}), **facts.stated(options.set)},
         timezone=timezone,
         begin=None if options.begin is None else parse_begin(options.begin, timezone),
+        year=options.year,
         formats=settings.runlog.text_formats(),
     )

@@ -232,6 +232,19 @@ def test_log_of_a_job_is_of_the_only_accounted_cluster(
         assert job.parsed.clusters == {of_job}
 
 
+def test_the_year_of_a_log_follows_from_its_job(tmp_path: Path) -> None:
+    line = "I0930 23:51:00.5 1 a.py:9] iteration 1/ 9 | elapsed time per iteration (ms): 2000.0 | lm loss: 2.5E+00 |\n"
+    (tmp_path / "train.log").write_text(line)
+    (tmp_path / "sacct.txt").write_text(ACCOUNTING)
+    command = ("ingest", "runlog", str(tmp_path / "train.log"), "--timezone", "UTC", "--warehouse", str(tmp_path / "w"))
+    refused = trackside(*command, "--set", "job_id=7")
+    assert refused.returncode == 35
+    assert "--year 2026" in refused.stderr
+    assert trackside("ingest", "slurm", str(tmp_path / "sacct.txt"), "--warehouse", str(tmp_path / "w")).returncode == 0
+    assert trackside(*command, "--set", "job_id=7").returncode == 0
+    assert [f"{ts:%Y-%m-%d}" for ts in contents(tmp_path / "w")["steps"]["ts"]] == ["2026-09-30"]
+
+
 ACCOUNTING = f"""\
 JobID|JobIDRaw|Cluster|User|Account|Partition|JobName|State|ExitCode|Submit|Eligible|Start|End|NNodes|AllocTRES|NodeList
 7|7|alpha|a|l|m|train|COMPLETED|0:0|{T}|{T}|{T}|{T + 60}|1|cpu=64,gres/gpu=8,node=1|n1

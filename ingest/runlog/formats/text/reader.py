@@ -5,6 +5,8 @@ Memory goes with the steps that a log has, not with its length: 2 GB of other ou
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -49,12 +51,25 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     found = scan(chunks, name, with_builtin(request.formats))
     if found is None:
         return None
+    request = _near(found, request)
     records = with_times(found.records(), request, name)
     timeline = _timeline(found, _in_time(records), request, name)
     _report(found, timeline, account)
     if not timeline.steps.step:
         raise UntimedError(_untimed(name, found, records))
     return _written(timeline, request, _printed(timeline, records))
+
+
+_NO_CLOCK: Final = {name: pl.lit(None, dtype=pl.String) for name in ("month_day", "clock", "clock_fraction")}
+
+
+def _near(found: Scan, request: LogRequest) -> LogRequest:
+    """The request with the first whole date of the log, from which stamps without a year have theirs."""
+    stamp = None if found.first_stamp is None else found.first_stamp["date"][0].replace("/", "-")
+    try:
+        return request if stamp is None else replace(request, around=datetime.fromisoformat(stamp))
+    except ValueError:
+        return request
 
 
 def _in_time(records: pl.DataFrame) -> pl.DataFrame:
@@ -68,7 +83,7 @@ def _timeline(found: Scan, records: pl.DataFrame, request: LogRequest, name: str
     begin = None if request.begin is None else round(request.begin.timestamp() * US)
     timeline = Timeline(found.form, request.facts, begin)
     if begin is None and found.first_stamp is not None:
-        first = found.first_stamp.with_columns(line=pl.lit(1, dtype=pl.Int64), clock=None, clock_fraction=None)
+        first = found.first_stamp.with_columns(line=pl.lit(1, dtype=pl.Int64), **_NO_CLOCK)
         timeline.now = with_times(first, request, name)["at"][0]
     take_all(timeline, records, SLICE)
     timeline.finish()

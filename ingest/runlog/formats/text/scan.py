@@ -39,9 +39,16 @@ _NO_TEXT: Final = b"\x01"
 _LINES: Final = {"line": pl.Int64(), "text": pl.String()}
 _ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _STAMP: Final = (
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T _]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2})[T _]"
+    r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
+_YEARLESS: Final = (
+    r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}[A-Z](\d{1,2}\d{2}) (\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?\b",
+    r"(?:^|[\s\[(])(\d{2}[-/]\d{2})[ T](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b",
+    r"\b((?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}\d{1,2}) (\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b",
+)
+"""Stamps without a year: `I1002 13:23:36.123456` (glog, absl, c10), `10-02 13:23:36`, `Oct  2 13:23:36` (syslog)."""
 _WRITER: Final = r"^\s*(\[[^\]\s]+\](?:<std[a-z]{3}>)?:|[A-Za-z0-9_.-]+:\s)"
 _ELAPSED: Final = r"^(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d)$"
 
@@ -54,13 +61,15 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "time": pl.String(),
     "fraction": pl.String(),
     "offset": pl.String(),
+    "month_day": pl.String(),
     "clock": pl.String(),
     "clock_fraction": pl.String(),
     **dict.fromkeys(NUMBERS, pl.Float64()),
     "elapsed_s": pl.Float64(),
     "text": pl.String(),
 }
-"""Columns of records: the kind is the number of a `LineKind`, `text` is kept of facts only."""
+"""Columns of records: the kind is the number of a `LineKind`, `text` is kept of facts only; `month_day` is the date as
+it is written where it has no year."""
 
 
 @dataclass
@@ -258,9 +267,8 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame) -> pl.DataFrame:
     values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
     return (
         _stamped(lines)
-        .with_columns(_clock(), writer=pl.col("text").str.extract(_WRITER))
-        .unnest("clock")
         .with_columns(
+            writer=pl.col("text").str.extract(_WRITER),
             kind=pl.lit(number, dtype=pl.Int16),
             elapsed_s=_seconds(patterns["elapsed"]) if "elapsed" in patterns else _nothing(),
             **values,
@@ -271,10 +279,29 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame) -> pl.DataFrame:
 
 def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines with their stamps; a stamp with which a line begins is read in half the time."""
+    absent = dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String))
     anchored = lines.with_columns(_stamp("text", "^")).unnest("stamp")
     if not anchored["date"].has_nulls():
-        return anchored
-    return lines.with_columns(_stamp("text")).unnest("stamp")
+        return anchored.with_columns(**absent)
+    stamped = lines.with_columns(_stamp("text")).unnest("stamp")
+    if not stamped["date"].has_nulls():
+        return stamped.with_columns(**absent)
+    return _without_year(stamped).with_columns(_clock()).unnest("clock")
+
+
+def _without_year(lines: pl.DataFrame) -> pl.DataFrame:
+    """Of lines without a date: the stamp that has all but the year."""
+    names = ("month_day", "time", "fraction")
+    found = [pl.col("text").str.extract_groups(pattern).struct for pattern in _YEARLESS]
+    lacking = pl.col("date").is_null()
+    values = {
+        name: pl.when(lacking).then(pl.coalesce(one.field(str(group)) for one in found))
+        for group, name in enumerate(names, 1)
+    }
+    return lines.with_columns(
+        month_day=values["month_day"],
+        **{name: pl.coalesce(name, values[name]) for name in ("time", "fraction")},
+    )
 
 
 def _clock() -> pl.Expr:

@@ -33,6 +33,9 @@ MOST_STEPS: Final = 1_000
 SAME_US: Final = US
 """Two lines of one step this close together are one step that two ranks (or one program twice) report."""
 
+FURTHEST_BEHIND: Final = 8
+"""Steps by which the first line of another rank may be late, where lines have no times: output is buffered."""
+
 SAVE: Final = "checkpoint_save"
 LOAD: Final = "checkpoint_load"
 
@@ -87,6 +90,13 @@ class Session:
     bar: Mapping[str, Any] | None = None
     bar_total: float | None = None
     bar_began: int | None = None
+
+    def begin_at(self, moment: int | None) -> None:
+        """It had begun by this time, where it is not known to have begun earlier; and so had its events without one."""
+        if self.began is None and moment is not None:
+            self.began = moment
+            for event in self.events:
+                event.begin = moment if event.begin is None else event.begin
 
     @property
     def trained(self) -> bool:
@@ -151,12 +161,11 @@ class Timeline:
         if kind.kind == "start":
             self._start(record)
         elif kind.kind == "time":
-            if self.sessions and self.sessions[-1].began is None:
-                self.sessions[-1].began = record["at"]
+            if self.sessions:
+                self.sessions[-1].begin_at(record["at"])
         else:
             session = self.sessions[-1] if self.sessions else self._first(record, before)
-            if session.began is None:
-                session.began = record["at"]
+            session.begin_at(record["at"])
             getattr(self, f"_{kind.kind}")(kind, record, session)
 
     def _first(self, record: Mapping[str, Any], before: int | None) -> Session:
@@ -177,6 +186,7 @@ class Timeline:
         """A process starts; of a session without a step this is another rank's start."""
         fresh = not self.sessions or self.sessions[-1].trained
         session = self._new(record) if fresh else self.sessions[-1]
+        session.begin_at(record["at"])
         session.started = True
 
     def _train(self, _: LineKind, record: Mapping[str, Any], session: Session) -> None:
@@ -220,7 +230,7 @@ class Timeline:
             self.counts["duplicates"] += 1  # another rank's
             return
         at = record["at"]
-        begin = _first_of(at, session.cursor, self.now)
+        begin = _first_of(at, session.cursor, self._began_by(session))
         session.events.append(Event(kind.event, record["line"], step, begin, is_timed=at is not None))
 
     def _end(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
@@ -246,6 +256,10 @@ class Timeline:
             session.previous = session.previous if event.step is None else event.step
             session.cursor = session.cursor if at is None else at
 
+    def _began_by(self, session: Session) -> int | None:
+        """A time by which a session runs: not that of the session before it, whose time was the last one."""
+        return self.now if session.began is not None or len(self.sessions) == 1 else None
+
     @staticmethod
     def _open_event(kind: LineKind, step: int | None, session: Session) -> Event | None:
         """The event that an end belongs to: one that has not ended, or a save that is not known to be safe."""
@@ -262,10 +276,11 @@ class Timeline:
         """An event of which the log only has the end; None where it is another rank's line about one that ended."""
         at, seconds = record["at"], record["seconds"]
         step = session.last if step is None and kind.event == SAVE else step
-        if any(one.kind == kind.event and one.step == step for one in session.events):
-            return None
         begin = at if at is None or seconds is None else at - round(seconds * US)
-        begin = _first_of(begin, session.cursor, self.now)
+        same = (one for one in session.events if one.kind == kind.event)
+        if any(one.step == step or (step is None and _overlaps(one, begin, at)) for one in same):
+            return None
+        begin = _first_of(begin, session.cursor, self._began_by(session))
         event = Event(kind.event, record["line"], step, begin, is_timed=at is not None)
         session.events.append(event)
         return event
@@ -317,7 +332,8 @@ class Timeline:
             return kind.repeats or close or session.last_key == _key(record) or _is_other(record, session)
         reported = session.of_writer.get(record["writer"])
         if reported is None:  # a rank that has not reported before is one line behind, a process that goes on further
-            return session.previous is not None and _is_other(record, session) and step >= (session.last or 0) - 1
+            behind = 1 if record["at"] is not None else FURTHEST_BEHIND
+            return session.previous is not None and _is_other(record, session) and step >= (session.last or 0) - behind
         return step > reported
 
     def _add(self, record: Mapping[str, Any], session: Session, step: int) -> None:
@@ -328,7 +344,8 @@ class Timeline:
         if length is None and end is not None and session.cursor is not None and session.previous is not None:
             length = max(end - session.cursor - _held(session, session.cursor, end), 0) / count
         if end is None and length is not None and session.cursor is not None:
-            end = session.cursor + round(count * length)
+            since = max(session.cursor, session.held_until)
+            end = max(since + round(count * length), self.now or 0)
             self.counts["reckoned"] += count
         if end is None:
             self.unplaced.append(record["line"])
@@ -341,6 +358,7 @@ class Timeline:
             session.facts.setdefault("global_batch", str(record["samples"]))
         tokens = self._tokens(record, session, length)
         n = len(self.sessions) - 1
+        session.begin_at(begins[0])
         session.began = begins[0] if session.began is None else min(session.began, begins[0])
         for number, begin in enumerate(begins, step - count + 1):
             self.steps.session.append(n)
@@ -476,6 +494,13 @@ def _whole(value: object) -> int | None:
 
 def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return record["at"], record["writer"], record["duration_s"], record["duration_ms"], record["loss"]
+
+
+def _overlaps(event: Event, begin: int | None, end: int | None) -> bool:
+    """Whether an event with both its times lies beside these."""
+    if event.begin is None or event.end is None or begin is None or end is None:
+        return False
+    return event.is_timed and begin <= event.end and event.begin <= end
 
 
 def _is_other(record: Mapping[str, Any], session: Session) -> bool:

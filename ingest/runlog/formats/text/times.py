@@ -3,7 +3,9 @@
 A stamp with an offset needs nothing more. One without needs a zone, and without one the log is refused: whole hours off
 would join it to another job. In the hour that occurs twice in autumn the order of the lines decides. A time of day
 alone needs the day on which the log begins; a time earlier than the one before it by more than half a day is on the
-next one.
+next one. A stamp without a year takes it from another stamp of the log, from when the log begins, or from the attempt
+that it is of: the year in which it is closest to that. Behind New Year the next one follows. Without any of these it is
+refused.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from ingest.errors import OptionError, TimeZoneError
+from ingest.errors import OptionError, TimeZoneError, YearError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 US: Final = 1_000_000
 _DAY_US: Final = 86_400 * US
+_HALF_A_YEAR: Final = 6
+"""Months."""
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BACK_US: Final = 1_800 * US
 """A local time that goes back by more than this goes back to the same hour's second occurrence."""
 
@@ -36,9 +41,10 @@ def with_times(records: pl.DataFrame, request: LogRequest, origin: str) -> pl.Da
 
     Raises:
         TimeZoneError: the times have no zone, and none is stated.
+        YearError: they have no year, and it does not follow.
     """
-    naive = _naive("date", "time", "fraction")
-    timed = records.with_columns(_naive=naive, unit=_unit("fraction"))
+    dated = _with_years(records, request, origin)
+    timed = dated.with_columns(_naive=_naive("date", "time", "fraction"), unit=_unit("fraction"))
     if timed["_naive"].is_null().all():
         return _by_clock(timed, request).drop("_naive")
     sign = pl.when(pl.col("offset").str.starts_with("-")).then(-1).otherwise(1)
@@ -51,9 +57,66 @@ def with_times(records: pl.DataFrame, request: LogRequest, origin: str) -> pl.Da
     return known.drop("_naive")
 
 
+def _with_years(records: pl.DataFrame, request: LogRequest, origin: str) -> pl.DataFrame:
+    """Records whose stamps without a year have a date, too; one that is no day of the calendar has none."""
+    if records["month_day"].is_null().all():
+        return records
+    days = [_month_and_day(text) for text in records["month_day"]]
+    at = next((n for n, each in enumerate(days) if each is not None), None)
+    if at is None:
+        return records
+    first = records.row(at, named=True)
+    reference = request.begin or _own_date(records) or request.around
+    year = request.year if request.year is not None else None if reference is None else _nearest(days[at], reference)
+    if year is None:
+        raise YearError(f"{origin} line {first['line']}", f"{first['month_day'].strip()} {first['time']}")
+    dates, before = [], days[at]
+    for date, each in zip(records["date"].to_list(), days, strict=True):
+        if each is not None and before is not None:
+            year += (each[0] - before[0] < -_HALF_A_YEAR) - (each[0] - before[0] > _HALF_A_YEAR)
+            before = each
+        dates.append(date if each is None else f"{year:04d}-{each[0]:02d}-{each[1]:02d}")
+    return records.with_columns(date=pl.Series(dates, dtype=pl.String))
+
+
+def _month_and_day(text: str | None) -> tuple[int, int] | None:
+    """Month and day of a date without a year; None where it is none.
+
+    >>> [_month_and_day(text) for text in ("1002", "625", "10-02", "10/02", "Oct  2", "1399", None)]
+    [(10, 2), (6, 25), (10, 2), (10, 2), (10, 2), None, None]
+    """
+    if text is None:
+        return None
+    if text[0].isalpha():
+        month, day = _MONTHS.index(text[:3]) + 1, int(text[3:])
+    else:
+        digits = text.replace("-", "").replace("/", "")
+        month, day = int(digits[:-2]), int(digits[-2:])
+    return (month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None
+
+
+def _own_date(records: pl.DataFrame) -> datetime | None:
+    """The first whole date in the log."""
+    from datetime import UTC  # noqa: PLC0415 - only of logs that lack some
+    from datetime import datetime as moment_of  # noqa: PLC0415 - likewise
+
+    dated = records.select(_naive("date", "time", "fraction").alias("at"))["at"].drop_nulls()
+    return moment_of.fromtimestamp(dated[0] / US, UTC) if dated.len() else None
+
+
+def _nearest(day: tuple[int, int] | None, reference: datetime) -> int | None:
+    """The year in which a day is closest to a time."""
+    if day is None:
+        return None
+    months = reference.month - day[0]
+    return reference.year + (months > _HALF_A_YEAR) - (months < -_HALF_A_YEAR)
+
+
 def _naive(date: str, time: str, fraction: str) -> pl.Expr:
     """Microseconds since 1970 as if the stamp were UTC."""
-    whole = (pl.col(date) + "T" + pl.col(time)).str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False)
+    whole = (pl.col(date).str.replace_all("/", "-", literal=True) + "T" + pl.col(time)).str.to_datetime(
+        "%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False
+    )
     return whole.to_physical() + _parts(fraction)
 
 
