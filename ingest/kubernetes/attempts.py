@@ -18,53 +18,38 @@ from typing import Final
 import polars as pl
 
 from ingest.kubernetes.pods import WORK
-from ingest.kubernetes.workloads import KINDS, KUBEFLOW
+from ingest.kubernetes.workloads import KUBEFLOW, MACHINES
 from ingest.tables import ATTEMPTS, columns_of
 
 TOGETHER_S: Final = 120
 """Seconds between replaced pods that still are one restart."""
-
-DEEPEST: Final = 5
-"""Owners above each other that are followed."""
 
 PLACEMENTS: Final = columns_of("placements")
 
 ENDED_BY: Final = ("NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "TIMEOUT", "FAILED")
 """Of the states of the pods of an attempt, the first of these is its state: the others follow from it."""
 
+OF_EVICTION: Final = {
+    "Preempted": "PREEMPTED",
+    "NodeFailures": "NODE_FAIL",
+    "MaximumExecutionTimeExceeded": "TIMEOUT",
+}
+"""What Slurm would call evictions by Kueue, by their reason; all others are cancellations."""
+
 _JOB: Final = ("cluster", "job")
 _ATTEMPT: Final = ("cluster", "job", "attempt")
+NO_ORDERS: Final = pl.DataFrame(
+    schema={name: columns_of("evictions")[name] for name in ("cluster", "job_id", "evicted_at", "reason")}
+)
 _FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
 
 
-def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    """Pods with the workload that each belongs to: `root_uid`, `root_kind`, `root_name`.
-
-    Args:
-        pods: rows of `pods`.
-        workloads: rows of `workloads`. Where an owner is not among them, the chain ends at what its object records.
-    """
-    followed = pl.col("owner_kind").is_in(sorted(KINDS))
-    rows = pods.with_columns(
-        root_uid=pl.when(followed).then("owner_uid").otherwise("uid"),
-        root_kind=pl.when(followed).then("owner_kind").otherwise(pl.lit("Pod")),
-        root_name=pl.when(followed).then("owner_name").otherwise("name"),
-    )
-    above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS))).select(
-        "cluster", "owner_uid", "owner_kind", "owner_name", root_uid="uid"
-    )
-    for _ in range(DEEPEST):
-        rows = rows.drop("owner_uid", "owner_kind", "owner_name").join(above, on=["cluster", "root_uid"], how="left")
-        rows = rows.with_columns(
-            root_uid=pl.coalesce("owner_uid", "root_uid"),
-            root_kind=pl.coalesce("owner_kind", "root_kind"),
-            root_name=pl.coalesce("owner_name", "root_name"),
-        )
-    return rows.drop("owner_uid", "owner_kind", "owner_name")
-
-
 def attempts_of(
-    pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, aliases: pl.DataFrame
+    pods: pl.DataFrame,
+    workloads: pl.DataFrame,
+    lists: pl.DataFrame,
+    aliases: pl.DataFrame,
+    orders: pl.DataFrame = NO_ORDERS,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The attempts of workloads that hold GPUs, and where they held them.
 
@@ -73,29 +58,37 @@ def attempts_of(
         workloads: rows of `workloads`.
         lists: rows of `object_lists`.
         aliases: `cluster`, `name`, `node`: Slurm's names of the nodes that run slurmd in a pod.
+        orders: `cluster`, `job_id`, `evicted_at`, `reason`: evictions that Kueue ordered.
 
     Returns:
         Rows of `attempts`, and of `placements`.
     """
     held = _held(_of_gangs(pods), workloads, lists, aliases)
-    parts = _parts(held)
+    known = orders.select("cluster", "evicted_at", job="job_id", evicted_for="reason").drop_nulls("job")
+    parts = _parts(held, known.sort("evicted_at"))
     attempts = _attempts(parts, workloads)
     return attempts, _placements(parts, attempts)
 
 
+def jobs_of(pods: pl.DataFrame) -> pl.DataFrame:
+    """Which job the pods of an object belong to: `cluster`, `root_uid` (the outermost object, or a pod), `job_id`."""
+    named = pods.select("cluster", "root_uid", "uid", job_id=job_id())
+    of_pods = named.select("cluster", "job_id", root_uid="uid")
+    return pl.concat([named.select(of_pods.columns), of_pods]).unique(["cluster", "root_uid"], maintain_order=True)
+
+
+def job_id() -> pl.Expr:
+    """The id of a job by `namespace`, `root_kind`, `root_name` and `root_uid`, for a workflow with `slot`, the step."""
+    steps = pl.when(pl.col("root_kind") == "Workflow").then(pl.col("slot"))
+    uid = pl.col("root_uid").str.replace_all("-", "").str.head(8)
+    return pl.concat_str("namespace", "root_name", steps, uid, separator=".", ignore_nulls=True).str.replace_all(
+        "/", "_"
+    )
+
+
 def _of_gangs(pods: pl.DataFrame) -> pl.DataFrame:
     """Pods that are work, of workloads of which one holds GPUs, or may."""
-    steps = pl.when(pl.col("root_kind") == "Workflow").then(pl.col("slot"))
-    rows = pods.filter(pl.col("role") == WORK).with_columns(
-        job=pl.concat_str(
-            "namespace",
-            pl.col("root_name"),
-            steps,
-            pl.col("root_uid").str.replace_all("-", "").str.head(8),
-            separator=".",
-            ignore_nulls=True,
-        ).str.replace_all("/", "_"),
-    )
+    rows = pods.filter(pl.col("role") == WORK).with_columns(job=job_id())
     uses_gpus = (pl.col("n_gpus").fill_null(1) > 0).any().over(_JOB)
     return rows.filter(uses_gpus)
 
@@ -137,12 +130,15 @@ def _lasts() -> pl.Expr:
     return pl.col("ended_at").is_null() & pl.col("deleted_at").is_null() & ~pl.col("gone")
 
 
-def _parts(held: pl.DataFrame) -> pl.DataFrame:
-    """Pods by attempt, with `begins` and `ends` of the part: those that live across a restart are in several."""
+def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
+    """Pods by attempt, with `begins` and `ends` of the part: those that live across a restart are in several.
+
+    An eviction ends an attempt, too, whether or not the pods that come after it take the place of earlier ones.
+    """
     slot = pl.coalesce("slot", pl.when(_one_at_a_time()).then(pl.lit("")).otherwise("name"))
     rows = held.with_columns(slot=slot).sort(*_JOB, "slot", "restart_attempt", "created_at", "uid")
     rows = rows.with_columns(ordinal=pl.int_range(1, pl.len() + 1).over(*_JOB, "slot"))
-    spans = _spans(rows)
+    spans = _spans(_since_evictions(rows, orders), orders)
     created_in = (pl.col("created_at") >= pl.col("since")) & (pl.col("created_at") < pl.col("until"))
     own = rows.join(spans, on=_JOB).filter(created_in).select("cluster", "uid", own="attempt")
     replaced = pl.col("own").shift(-1).over(*_JOB, "slot", order_by="ordinal")
@@ -169,12 +165,27 @@ def _one_at_a_time() -> pl.Expr:
     return (pl.col("created_at") >= before).fill_null(value=True).all().over(_JOB)
 
 
-def _spans(rows: pl.DataFrame) -> pl.DataFrame:
-    """The attempts of jobs: `attempt` from 1, begun at `since` and succeeded at `until`, and `submitted_at`."""
-    later = rows.filter(pl.col("ordinal") > 1).sort(*_JOB, "created_at", "ordinal")
+def _since_evictions(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
+    """Pods with `round`: how often their job had been evicted before they were created."""
+    rounds = orders.select("cluster", "job", "evicted_at", round=pl.int_range(1, pl.len() + 1).over(_JOB))
+    joined = rows.sort("created_at").join_asof(
+        rounds, left_on="created_at", right_on="evicted_at", by=list(_JOB), check_sortedness=False
+    )
+    return joined.with_columns(pl.col("round").fill_null(0)).drop("evicted_at")
+
+
+def _spans(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
+    """The attempts of jobs: `attempt` from 1, begun at `since` and succeeded at `until`, and `submitted_at`.
+
+    One that follows an eviction was submitted by it: the job waits from then on. `evicted_for` is why one was evicted.
+    """
+    first_of_round = (pl.col("round") > 0) & (pl.col("created_at") == pl.col("created_at").min().over(*_JOB, "round"))
+    first_of_round &= pl.col("round") > pl.col("round").min().over(_JOB)
+    later = rows.filter((pl.col("ordinal") > 1) | first_of_round).sort(*_JOB, "created_at", "ordinal")
     gap_s = (pl.col("created_at") - pl.col("created_at").shift(1)).dt.total_microseconds() / 1e6
     again = pl.col("ordinal") > pl.col("ordinal").cum_max().shift(1)
-    begins = (gap_s > TOGETHER_S).fill_null(value=True) | again.fill_null(value=True)
+    evicted = pl.col("round") > pl.col("round").cum_max().shift(1)
+    begins = (gap_s > TOGETHER_S).fill_null(value=True) | (again | evicted).fill_null(value=True)
     restarts = (
         later.with_columns(attempt=begins.cast(pl.Int64).cum_sum().over(_JOB) + 1)
         .group_by(_ATTEMPT)
@@ -182,11 +193,26 @@ def _spans(rows: pl.DataFrame) -> pl.DataFrame:
     )
     first = rows.group_by(_JOB).agg(attempt=pl.lit(1, dtype=pl.Int64), since=pl.col("created_at").min())
     every = pl.concat([first.select(restarts.columns), restarts]).sort(_ATTEMPT)
-    repeated = pl.int_range(pl.len()).over(*_JOB, "since")
-    return every.with_columns(
-        submitted_at=pl.col("since") + pl.duration(microseconds=repeated),
-        until=pl.col("since").shift(-1).over(_JOB, order_by="attempt").fill_null(_FAR),
+    until = pl.col("since").shift(-1).over(_JOB, order_by="attempt").fill_null(_FAR)
+    spans = _with_orders(every.with_columns(until=until), orders)
+    repeated = pl.int_range(pl.len()).over(*_JOB, "submitted_at")
+    return spans.with_columns(submitted_at=pl.col("submitted_at") + pl.duration(microseconds=repeated))
+
+
+def _with_orders(spans: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
+    """Attempts with `submitted_at`, and the first eviction of each: `evicted_at`, `evicted_for`."""
+    ended = (
+        spans.select(*_ATTEMPT, "since")
+        .sort("since")
+        .join_asof(
+            orders, left_on="since", right_on="evicted_at", by=list(_JOB), strategy="forward", check_sortedness=False
+        )
     )
+    rows = spans.join(ended.drop("since"), on=_ATTEMPT, how="left")
+    own = pl.col("evicted_at") < pl.col("until")
+    rows = rows.with_columns(pl.when(own).then("evicted_at"), pl.when(own).then("evicted_for")).sort(_ATTEMPT)
+    before = pl.col("evicted_at").shift(1).over(_JOB, order_by="attempt")
+    return rows.with_columns(submitted_at=pl.coalesce(before, "since"))
 
 
 def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
@@ -202,9 +228,10 @@ def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     )
     summed = _summed(parts).join(roots, on=["cluster", "root_uid"], how="left").sort(_ATTEMPT)
     begun = pl.when(pl.col("attempt") == 1).then(pl.min_horizontal("root_created", "submitted_at"))
-    return _as_attempts(
+    return as_attempts(
         summed.with_columns(
             state=_state(),
+            was_evicted=_was_evicted(),
             submitted_at=pl.coalesce(begun, "submitted_at"),
             ended_at=pl.when(~pl.col("lasts")).then(pl.coalesce("last_end", "submitted_at")),
             n_gpus=pl.when(pl.col("started_at").is_null()).then(pl.lit(0)).otherwise("n_gpus"),
@@ -221,10 +248,12 @@ def _summed(parts: pl.DataFrame) -> pl.DataFrame:
     ordered = rows.sort(*_ATTEMPT, "rank", "held_until", "uid", nulls_last=True)
     return ordered.group_by(_ATTEMPT, maintain_order=True).agg(
         pl.col("root_uid", "root_kind", "root_name", "namespace", "submitted_at").first(),
+        pl.col("evicted_at", "evicted_for").first(),
         worst=pl.col("state").filter(worst).first(),
         failed_node=pl.col("node").filter(worst).first(),
         exit_code=pl.col("exit_code").filter(worst).first(),
         why=pl.col("reason").filter(worst).first(),
+        first_failed=pl.col("held_until").filter(worst).min(),
         started_at=pl.col("begins").min(),
         lasts=pl.col("ends").is_null().any(),
         running=(pl.col("ends").is_null() & held).any(),
@@ -244,6 +273,9 @@ def _summed(parts: pl.DataFrame) -> pl.DataFrame:
 def _state() -> pl.Expr:
     """The state of an attempt: by its pods, and of the last one by what its workload reports."""
     is_last = pl.col("attempt") == pl.col("attempt").max().over(_JOB)
+    evicted = pl.when(_was_evicted()).then(
+        pl.col("evicted_for").replace_strict(OF_EVICTION, default="CANCELLED", return_dtype=pl.String)
+    )
     of_root = pl.when(is_last & pl.col("root_state").is_in(["COMPLETED", "FAILED", "TIMEOUT"])).then("root_state")
     return (
         pl.when("running")
@@ -254,6 +286,7 @@ def _state() -> pl.Expr:
         .then(of_root)
         .otherwise(
             pl.coalesce(
+                evicted,
                 "worst",
                 of_root,
                 pl.when("all_completed").then(pl.lit("COMPLETED")),
@@ -263,28 +296,42 @@ def _state() -> pl.Expr:
     )
 
 
+def _was_evicted() -> pl.Expr:
+    """Whether an eviction ended an attempt: its pods held on until then, and none had failed before."""
+    failed_before = (pl.col("first_failed") < pl.col("evicted_at")).fill_null(value=False)
+    return (pl.col("last_end") >= pl.col("evicted_at")).fill_null(value=False) & ~failed_before
+
+
 def _gpus(which: pl.Expr) -> pl.Expr:
     """GPUs of the pods of an attempt; unknown where one's are."""
     chosen = pl.col("n_gpus").filter(which)
     return pl.when(chosen.null_count() == 0).then(chosen.sum())
 
 
-def _as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
-    scheduler = (
-        pl.when(pl.col("root_kind").is_in(sorted(KUBEFLOW)))
+def _scheduler() -> pl.Expr:
+    """What runs it, by the kind of its outermost object."""
+    kind = pl.col("root_kind")
+    return (
+        pl.when(kind.is_in(sorted(KUBEFLOW)))
         .then(pl.lit("kubeflow"))
-        .when(pl.col("root_kind") == "Workflow")
+        .when(kind == "Workflow")
         .then(pl.lit("argo"))
+        .when(kind.is_in(sorted(MACHINES)))
+        .then(pl.lit("vm"))
         .otherwise(pl.lit("kubernetes"))
     )
+
+
+def as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `attempts`, of what `_summed` and `_attempts` put together."""
     ended = pl.col("ended_at")
     known = {
-        "scheduler": scheduler,
+        "scheduler": _scheduler(),
         "job_id": pl.col("job"),
         "display_id": pl.concat_str("namespace", "root_name", separator="/"),
         "eligible_at": pl.col("submitted_at"),
         "end_guessed": pl.when(pl.col("guessed") & ended.is_not_null()).then(pl.lit(value=True)),
-        "reason": pl.coalesce("why", "root_reason"),
+        "reason": pl.coalesce(pl.when("was_evicted").then("evicted_for"), "why", "root_reason"),
         "user": pl.coalesce("root_user", "user"),
         "account": pl.col("namespace"),
         "partition": pl.coalesce("root_queue", "queue"),

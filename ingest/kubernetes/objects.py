@@ -80,11 +80,12 @@ def identity(meta: Metadata, *, cluster: str) -> dict[str, Any]:
 
 
 class Condition(msgspec.Struct):
-    """A condition of an object: whether it holds, and since when."""
+    """A condition of an object: whether it holds, and since when. Those of Volcano's jobs have no type."""
 
-    type: str
+    type: str = ""
     status: str = ""
     reason: str | None = None
+    message: str | None = None
     lastTransitionTime: Moment | None = None  # noqa: N815
 
     @property
@@ -222,6 +223,7 @@ class Kind(msgspec.Struct):
     """An object of which only the kind is known yet, a list of them, or an event of a watch."""
 
     kind: str = ""
+    apiVersion: str = ""  # noqa: N815 - Kubernetes' name
     type: str = ""
     items: list[msgspec.Raw] | None = None
     object: msgspec.Raw = msgspec.Raw()
@@ -232,6 +234,7 @@ class Found(msgspec.Struct):
 
     Attributes:
         kind: its kind.
+        group: of the API that has it: `batch`, `kueue.x-k8s.io`; empty for the core's.
         data: its text.
         removed: a watch reported that it was removed.
         listed: it came in a list.
@@ -241,6 +244,7 @@ class Found(msgspec.Struct):
     data: bytes
     removed: bool = False
     listed: bool = False
+    group: str = ""
 
 
 LIST: Final = "List"
@@ -307,18 +311,23 @@ def _opened(data: bytes, kind: str, *, removed: bool) -> Iterator[Found | str]:
     name = head.kind or kind
     if head.items is not None and name.endswith(LIST):
         for item in head.items:
-            yield _listed(bytes(item), name.removesuffix(LIST))
+            yield _listed(bytes(item), name.removesuffix(LIST), head.apiVersion)
     elif bytes(head.object) and head.type and not name:
         if head.type not in UNUSED_EVENTS:
             yield from _opened(bytes(head.object), "", removed=head.type == DELETED)
     else:
-        yield Found(name, data, removed)
+        yield Found(name, data, removed, group=_group(head.apiVersion))
 
 
-def _listed(data: bytes, kind: str) -> Found | str:
+def _listed(data: bytes, kind: str, version: str) -> Found | str:
     """An item of a list. Lists that the API itself returns do not repeat the kind at every item."""
     try:
         head = msgspec.json.decode(data, type=Kind)
     except DAMAGED as error:
         return shorten(str(error))
-    return Found(head.kind or kind, data, listed=True)
+    return Found(head.kind or kind, data, listed=True, group=_group(head.apiVersion or version))
+
+
+def _group(version: str) -> str:
+    """The group of a version: `kueue.x-k8s.io/v1beta1` is of `kueue.x-k8s.io`, `v1` of the core."""
+    return version.rpartition("/")[0]

@@ -10,7 +10,7 @@ import polars as pl
 
 from ingest.errors import UnrecognisedInputError, shorten
 from ingest.future import latest
-from ingest.kubernetes import nodes, pods, workloads
+from ingest.kubernetes import kueue, nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
 from ingest.kubernetes.objects import DAMAGED, NOT_JSON, Found, Node, Pod, Workload, objects
 from ingest.kubernetes.sources import OBJECTS
@@ -22,21 +22,31 @@ if TYPE_CHECKING:
 
 KEY: Final = ("cluster", "uid")
 NODE_KEY: Final = ("cluster", "node", "valid_from")
+TRANSITION_KEY: Final = ("cluster", "uid", "condition", "holds", "since")
 CONDITION_KEY: Final = ("cluster", "node", "condition", "holds", "since")
 
 PODS: Final = columns_of("pods")
 WORKLOADS: Final = columns_of("workloads")
 CONDITIONS: Final = columns_of("node_conditions")
 LISTS: Final = columns_of("object_lists")
+QUEUED: Final = columns_of("kueue_workloads")
+TRANSITIONS: Final = columns_of("kueue_conditions")
 
+KUEUE: Final = "kueue.x-k8s.io"
+"""The API group of Kueue: others have a kind Workload, too."""
 
 OBSERVED: Final = {
     "pods": (KEY, "seen_at", PODS),
     "workloads": (KEY, "seen_at", WORKLOADS),
     "nodes": (NODE_KEY, "last_seen_at", NODES),
     "node_conditions": (CONDITION_KEY, "last_seen_at", CONDITIONS),
+    "kueue_workloads": (KEY, "seen_at", QUEUED),
+    "kueue_conditions": (TRANSITION_KEY, "last_seen_at", TRANSITIONS),
 }
 """Tables of which the latest observation of each row is kept: its key, its column of that time, and its columns."""
+
+COUNTED: Final = ("pods", "workloads", "nodes", "kueue_workloads")
+"""Tables of which a row is an object."""
 
 
 @dataclass
@@ -49,6 +59,8 @@ class _Objects:
     workloads: list[dict[str, Any]] = field(default_factory=list)
     nodes: list[dict[str, Any]] = field(default_factory=list)
     node_conditions: list[dict[str, Any]] = field(default_factory=list)
+    kueue_workloads: list[dict[str, Any]] = field(default_factory=list)
+    kueue_conditions: list[dict[str, Any]] = field(default_factory=list)
     listed: set[tuple[str, str]] = field(default_factory=set)
     rejects: list[tuple[str, bytes]] = field(default_factory=list)
     rows_read: int = 0
@@ -68,6 +80,8 @@ class _Objects:
                 self._add_node(found)
             elif found.kind in workloads.KINDS:
                 self._add_workload(found)
+            elif found.kind == "Workload" and found.group == KUEUE:
+                self._add_queued(found)
             else:
                 self.skipped += 1
         except (*DAMAGED, QuantityError) as error:
@@ -89,6 +103,15 @@ class _Objects:
         workload.kind = found.kind
         self._observe(workloads.times_of(workload))
         self.workloads.append(workloads.workload_row(workload, cluster=self.cluster))
+
+    def _add_queued(self, found: Found) -> None:
+        workload = msgspec.json.decode(found.data, type=kueue.KueueWorkload)
+        row = kueue.workload_row(workload, cluster=self.cluster)
+        self._observe(kueue.times_of(workload))
+        self.kueue_workloads.append(row)
+        self.kueue_conditions += kueue.condition_rows(workload, cluster=self.cluster)
+        if found.listed:
+            self.listed.add(("Workload", workload.metadata.namespace))
 
     def _add_node(self, found: Found) -> None:
         node = msgspec.json.decode(found.data, type=Node)
@@ -151,7 +174,7 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
         {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": read.latest}
         for kind, name in sorted(read.listed)
     ]
-    loaded = sum(frames[name].height for name in ("pods", "workloads", "nodes"))
+    loaded = sum(frames[name].height for name in COUNTED)
     return Parsed(
         OBJECTS,
         frozenset({cluster}),
@@ -159,7 +182,7 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
         read.refused(origin),
         rows_read=read.rows_read,
         rows_loaded=loaded,
-        rows_duplicate=len(read.pods) + len(read.workloads) + len(read.nodes) - loaded,
+        rows_duplicate=sum(len(getattr(read, name)) for name in COUNTED) - loaded,
         rows_skipped=read.skipped,
         rows_rejected=len(read.rejects),
         covers_from=read.earliest,

@@ -12,8 +12,8 @@ SOURCES: Final = (
     Source(
         name=OBJECTS,
         title="Kubernetes objects",
-        feeds=("pods", "workloads", "nodes", "node_states", "attempts", "placements"),
-        counted=("pods", "workloads"),
+        feeds=("pods", "workloads", "nodes", "node_states", "attempts", "placements", "kueue_workloads", "evictions"),
+        counted=("pods", "workloads", "kueue_workloads"),
         files="kubectl get ... -o json, and with --watch --output-watch-events",
         command="",
         gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts, how they ended; one owner tree is one run.",

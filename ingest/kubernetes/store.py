@@ -9,11 +9,14 @@ import polars as pl
 from ingest.errors import InputError
 from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.kubernetes.attempts import attempts_of, with_roots
+from ingest.kubernetes.attempts import attempts_of, jobs_of
+from ingest.kubernetes.evictions import evictions_of, orders_of
 from ingest.kubernetes.nodes import states_of
 from ingest.kubernetes.parse import LISTS, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE, WORK
 from ingest.kubernetes.sources import OBJECTS, SOURCES
+from ingest.kubernetes.waiting import waiting_of
+from ingest.kubernetes.workloads import with_roots
 from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
@@ -28,10 +31,10 @@ if TYPE_CHECKING:
     from queries.warehouse import Writer
 
 UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
-SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo")
+SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
 """Values of `attempts.scheduler` of what is made here."""
 
-TABLES: Final = ("pods", "workloads", "object_lists", "node_conditions")
+TABLES: Final = ("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions")
 
 
 def ingest_files(
@@ -101,12 +104,17 @@ def derive(writer: Writer, cluster: str) -> None:
     Slurm's accounting and inventory may be loaded after the objects: `compute` derives once more.
     """
     key = pl.DataFrame({"cluster": [cluster]})
-    pods, workloads, lists, conditions = (writer.matching(table, key, keys=["cluster"]) for table in TABLES)
-    names = _slurm_names(writer, pods)
-    attempts, placements = attempts_of(
-        with_roots(_without_slurm_jobs(writer, cluster, pods), workloads), workloads, lists, names
+    pods, workloads, lists, conditions, queued, transitions = (
+        writer.matching(table, key, keys=["cluster"]) for table in TABLES
     )
-    _write_attempts(writer, cluster, attempts, placements)
+    names = _slurm_names(writer, pods)
+    work = with_roots(_without_slurm_jobs(writer, cluster, pods), workloads)
+    orders = orders_of(queued, transitions, workloads).join(jobs_of(work), on=["cluster", "root_uid"], how="left")
+    attempts, placements = attempts_of(work, workloads, lists, names, orders)
+    waiting = waiting_of(queued, transitions, workloads, lists, attempts=attempts, orders=orders)
+    _write_attempts(writer, cluster, pl.concat([attempts, waiting]), placements)
+    writer.delete("evictions", key)
+    writer.append("evictions", evictions_of(orders, attempts, placements, transitions))
     writer.delete("nodes", names.select("cluster", node="name"))
     own = conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
     writer.delete("node_states", key.with_columns(source=pl.lit(OBJECTS)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from ingest.kubernetes.objects import identity
 
 if TYPE_CHECKING:
@@ -13,7 +15,10 @@ if TYPE_CHECKING:
     from ingest.kubernetes.objects import Workload, WorkloadStatus
 
 KUBEFLOW: Final = frozenset({"TrainJob", "PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob"})
-KINDS: Final = KUBEFLOW | {"JobSet", "Job", "Workflow", "LeaderWorkerSet", "RayJob", "RayCluster"}
+MACHINES: Final = frozenset({"VirtualMachine", "VirtualMachineInstance"})
+"""KubeVirt's: an instance is one boot of a machine, and a pod holds its devices."""
+
+KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", "Workflow", "LeaderWorkerSet", "RayJob", "RayCluster"}
 """Kinds that are read. Pods of others (ReplicaSet, StatefulSet, DaemonSet) are each a workload of its own."""
 
 OF_CONDITION: Final = {
@@ -34,10 +39,39 @@ OF_PHASE: Final = {
 }
 """Argo's and Volcano's phases."""
 
+DEEPEST: Final = 5
+"""Owners above each other that are followed."""
+
 
 def workload_row(workload: Workload, *, cluster: str) -> dict[str, Any]:
     """The row; `seen_at` is left to the caller."""
     return {**identity(workload.metadata, cluster=cluster), "kind": workload.kind, **_outcome(workload.status)}
+
+
+def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Pods with the workload that each belongs to: `root_uid`, `root_kind`, `root_name`.
+
+    Args:
+        pods: rows of `pods`.
+        workloads: rows of `workloads`. Where an owner is not among them, the chain ends at what its object records.
+    """
+    followed = pl.col("owner_kind").is_in(sorted(KINDS))
+    rows = pods.with_columns(
+        root_uid=pl.when(followed).then("owner_uid").otherwise("uid"),
+        root_kind=pl.when(followed).then("owner_kind").otherwise(pl.lit("Pod")),
+        root_name=pl.when(followed).then("owner_name").otherwise("name"),
+    )
+    above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS))).select(
+        "cluster", "owner_uid", "owner_kind", "owner_name", root_uid="uid"
+    )
+    for _ in range(DEEPEST):
+        rows = rows.drop("owner_uid", "owner_kind", "owner_name").join(above, on=["cluster", "root_uid"], how="left")
+        rows = rows.with_columns(
+            root_uid=pl.coalesce("owner_uid", "root_uid"),
+            root_kind=pl.coalesce("owner_kind", "root_kind"),
+            root_name=pl.coalesce("owner_name", "root_name"),
+        )
+    return rows.drop("owner_uid", "owner_kind", "owner_name")
 
 
 def times_of(workload: Workload) -> Iterable[datetime]:

@@ -121,3 +121,50 @@ def as_list(*objects: Object) -> bytes:
 def as_watch(*events: tuple[str, Object]) -> bytes:
     """What `kubectl get --watch --output-watch-events -o json` prints."""
     return "\n".join(json.dumps({"type": kind, "object": each}, indent=4) for kind, each in events).encode()
+
+
+def queued(
+    name: str,
+    *conditions: tuple[str, bool, float, str],
+    above: Object,
+    created: float = 0,
+    gpus: int = 8,
+    pods: int = 1,
+    preemptor: str | None = None,
+) -> Object:
+    """A Workload of Kueue; conditions are type, whether it holds, since when, and the reason."""
+    message = f"Preempted to accommodate a workload (UID: {preemptor}, JobUID: UNKNOWN) due to prioritization"
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Workload",
+        "metadata": {
+            "name": name,
+            "namespace": "team-a",
+            "uid": uid(f"Workload/{name}"),
+            "creationTimestamp": at(created),
+            "ownerReferences": [above],
+        },
+        "spec": {
+            "queueName": "research",
+            "priority": 100,
+            "podSets": [
+                {
+                    "name": "main",
+                    "count": pods,
+                    "template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}},
+                }
+            ],
+        },
+        "status": {
+            "conditions": [
+                {
+                    "type": kind,
+                    "status": "True" if holds else "False",
+                    "lastTransitionTime": at(since),
+                    "reason": reason,
+                    "message": message if preemptor and kind in {"Evicted", "Preempted"} else "",
+                }
+                for kind, holds, since, reason in conditions
+            ]
+        },
+    }

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from ingest.kubernetes.attempts import attempts_of, with_roots
+from ingest.kubernetes.attempts import attempts_of
 from ingest.kubernetes.parse import parse_objects
+from ingest.kubernetes.workloads import with_roots
 from tests.support.kubernetes_objects import NOW, Object, as_list, at, completed, moment, owner, pod, workload
 
 if TYPE_CHECKING:

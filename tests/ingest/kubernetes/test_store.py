@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.kubernetes.attempts import attempts_of, with_roots
+from ingest.kubernetes.attempts import attempts_of
 from ingest.kubernetes.parse import parse_objects
 from ingest.kubernetes.store import ingest_files
+from ingest.kubernetes.workloads import with_roots
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.kubernetes.test_attempts import NO_ALIASES
 from tests.support.command import trackside
