@@ -1,4 +1,4 @@
-"""Kubernetes API objects out of JSON: lists, single objects, what a watch prints, several of them one after the other.
+"""Kubernetes API objects out of JSON or YAML: lists, single objects, what a watch prints, several behind each other.
 
 Each object is decoded into the fields that are read; all others are passed over. An object that is damaged is refused
 by itself, with the place of the fault in it.
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from ingest.errors import UnrecognisedInputError, shorten
+from ingest.errors import InputError, UnrecognisedInputError, shorten
+from ingest.files.yaml_documents import documents
 from ingest.plausible import LONGEST_NAME
 
 if TYPE_CHECKING:
@@ -251,29 +252,65 @@ LIST: Final = "List"
 DELETED: Final = "DELETED"
 UNUSED_EVENTS: Final = frozenset({"BOOKMARK", "ERROR"})
 DAMAGED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-NOT_JSON: Final = "no Kubernetes objects in JSON in it; kubectl get ... -o json prints them"
+NO_OBJECTS: Final = "no Kubernetes objects in it, as JSON or YAML; kubectl get ... -o json prints them"
 
 
 def objects(data: bytes, *, origin: str) -> Iterator[Found | str]:
     """The objects of an input in their order; a text is the reason why the rest of it cannot be read.
 
     Raises:
-        UnrecognisedInputError: it does not begin with JSON of an object.
+        UnrecognisedInputError: it does not begin with JSON or YAML of an object.
     """
     text = data.strip()
     if not text.startswith((b"{", b"[")):
-        raise UnrecognisedInputError(f"{origin}: {NOT_JSON}")
+        yield from _of_yaml(data, origin)
+        return
     try:
         if text.startswith(b"["):
-            documents = msgspec.json.decode(text, type=list[msgspec.Raw])
+            whole = msgspec.json.decode(text, type=list[msgspec.Raw])
         else:
             msgspec.json.decode(text, type=Kind)
-            documents = [msgspec.Raw(text)]
+            whole = [msgspec.Raw(text)]
     except DAMAGED:
         yield from _one_after_the_other(text)
         return
-    for document in documents:
+    for document in whole:
         yield from _opened(bytes(document), "", removed=False)
+
+
+def _of_yaml(data: bytes, origin: str) -> Iterator[Found | str]:
+    """Objects of YAML: what `kubectl get -o yaml` prints, with `--watch` as documents behind each other."""
+    found = False
+    try:
+        for document in documents(data, origin=origin):
+            if isinstance(document, dict) and _KEYS & document.keys():
+                found = True
+                yield from _cut_list(document["items"]) if _is_cut(document) else _again(document)
+            elif document is not None and not found:
+                break
+    except InputError as error:
+        if not found and b"apiVersion:" in data:
+            raise
+        if found:
+            yield str(error)
+    if not found:
+        raise UnrecognisedInputError(f"{origin}: {NO_OBJECTS}")
+
+
+_KEYS: Final = frozenset({"kind", "object", "items"})
+"""One of these is in each object, event and list."""
+
+
+def _is_cut(document: dict[str, Any]) -> bool:
+    """Whether it is a list without its end, which names the kind: YAML that is cut between lines is YAML."""
+    return isinstance(document.get("items"), list) and "kind" not in document
+
+
+def _cut_list(items: list[Any]) -> Iterator[Found | str]:
+    """The objects of a list that was cut, but the last, of which something is missing. It says nothing of others."""
+    for item in items[:-1]:
+        yield from _again(item)
+    yield "the list is cut off in this object"
 
 
 def _one_after_the_other(text: bytes) -> Iterator[Found | str]:

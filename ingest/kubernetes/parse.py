@@ -12,7 +12,7 @@ from ingest.errors import UnrecognisedInputError, shorten
 from ingest.future import latest
 from ingest.kubernetes import kueue, nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
-from ingest.kubernetes.objects import DAMAGED, NOT_JSON, Found, Node, Pod, Workload, objects
+from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, Found, Node, Pod, Workload, objects
 from ingest.kubernetes.sources import OBJECTS
 from ingest.tables import NODES, RAW_LIMIT, REJECTS, Parsed, columns_of, conform
 
@@ -165,10 +165,10 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
     read = _Objects(cluster, now)
     for found in objects(data, origin=origin):
         if isinstance(found, Found) and not found.kind and not read.rows_read:
-            raise UnrecognisedInputError(f"{origin}: {NOT_JSON}")
+            raise UnrecognisedInputError(f"{origin}: {NO_OBJECTS}")
         read.add(found)
     if read.rows_read == sum(not data for _, data in read.rejects):
-        raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NOT_JSON}")
+        raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NO_OBJECTS}")
     frames = {name: read.table(name) for name in OBSERVED}
     lists = [
         {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": read.latest}

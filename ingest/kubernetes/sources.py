@@ -14,7 +14,7 @@ SOURCES: Final = (
         title="Kubernetes objects",
         feeds=("pods", "workloads", "nodes", "node_states", "attempts", "placements", "kueue_workloads", "evictions"),
         counted=("pods", "workloads", "kueue_workloads"),
-        files="kubectl get ... -o json, and with --watch --output-watch-events",
+        files="kubectl get ... -o json or -o yaml, and with --watch --output-watch-events",
         command="",
         gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts, how they ended; one owner tree is one run.",
         when_empty="does the list hold pods? Nothing else says which GPUs were held.",
@@ -29,7 +29,7 @@ FOLDER: Final = SourceFolder(
     position=5,
     called="Kubernetes",
     loader="ingest.kubernetes.store",
-    files="objects as JSON, .gz is fine; - is standard input",
+    files="objects as JSON or YAML, .gz is fine; - is standard input",
     epilog="""\
 kubectl get nodes,pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
 Pods that end are removed after a while: load lists often, or what a watch prints:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+import yaml
+
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 Object = dict[str, Any]
@@ -116,6 +118,11 @@ def pod(
 def as_list(*objects: Object) -> bytes:
     """What `kubectl get -o json` prints."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}).encode()
+
+
+def as_yaml(*objects: Object) -> bytes:
+    """What `kubectl get -o yaml` prints."""
+    return yaml.safe_dump({"apiVersion": "v1", "items": list(objects), "kind": "List"}).encode()
 
 
 def as_watch(*events: tuple[str, Object]) -> bytes:

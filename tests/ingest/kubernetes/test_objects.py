@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
 from ingest.kubernetes.parse import parse_objects
-from tests.support.kubernetes_objects import NOW, as_list, as_watch, at, moment, pod, workload
+from tests.support.kubernetes_objects import NOW, as_list, as_watch, as_yaml, at, moment, owner, pod, queued, workload
 
 NODE = {
     "kind": "Node",
@@ -58,6 +59,36 @@ def test_other_forms_are_read(text: bytes) -> None:
     assert parsed.frames["pods"]["name"].to_list() == ["a"]
     assert parsed.frames["object_lists"].is_empty()
     assert parsed.rows_rejected == 0
+
+
+def test_yaml_says_what_json_says() -> None:
+    many = (pod("a", ended=3, exit_code=1), workload("Job", "j"), NODE, queued("q", above=owner("Job", "j")))
+    parsed = [parse_objects(text(*many), origin="x", cluster="c", now=NOW) for text in (as_list, as_yaml)]
+    for name, frame in parsed[0].frames.items():
+        assert frame.equals(parsed[1].frames[name])
+    assert (parsed[1].rows_read, parsed[1].rows_rejected) == (4, 0)
+
+
+def test_documents_of_yaml_are_read_one_by_one() -> None:
+    text = yaml.safe_dump_all([pod("a"), {"type": "DELETED", "object": pod("b", ended=2)}, None]).encode()
+    frame = parse_objects(text, origin="x", cluster="c", now=NOW).frames["pods"].sort("name")
+    assert frame.select("name", "deleted_at").rows() == [("a", None), ("b", moment(2))]
+
+
+def test_cut_list_of_yaml_says_nothing_of_others() -> None:
+    lines = as_yaml(pod("a"), pod("b"), pod("c")).splitlines(keepends=True)
+    inside = next(number for number, line in enumerate(lines) if line.strip() == b"name: b")
+    for end in range(inside, len(lines) - 1):
+        parsed = parse_objects(b"".join(lines[:end]), origin="x", cluster="c", now=NOW)
+        assert parsed.frames["object_lists"].is_empty()
+        assert set(parsed.frames["pods"]["name"]) <= {"a", "b"}
+        assert parsed.rows_rejected == 1
+
+
+def test_yaml_that_ends_within_a_line_is_refused_with_its_line() -> None:
+    text = as_yaml(pod("a"), pod("b")).replace(b"name: b", b"name: 'b")
+    with pytest.raises(InputError, match="line"):
+        parse_objects(text, origin="x", cluster="c", now=NOW)
 
 
 def test_removal_that_a_watch_reports_ends_a_pod() -> None:
