@@ -167,14 +167,33 @@ class Pod(msgspec.Struct):
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
+class JobState(msgspec.Struct):
+    """How a job of Volcano is."""
+
+    phase: str | None = None
+    reason: str | None = None
+    lastTransitionTime: Moment | None = None  # noqa: N815
+
+
+class PhaseTime(msgspec.Struct):
+    """When a virtual machine's instance reached a phase."""
+
+    phase: str = ""
+    phaseTransitionTimestamp: Moment | None = None  # noqa: N815
+
+
 class WorkloadStatus(msgspec.Struct):
-    """How a workload is, over all kinds: Argo has a phase, Volcano a state, the others have conditions."""
+    """How a workload is, over all kinds.
+
+    Argo's and KubeVirt's have a phase, Volcano's a state, the others conditions.
+    """
 
     conditions: list[Condition] | None = None
     completionTime: Moment | None = None  # noqa: N815
     phase: str | None = None
     finishedAt: Moment | None = None  # noqa: N815
-    state: Any = None
+    phaseTransitionTimestamps: list[PhaseTime] | None = None  # noqa: N815
+    state: JobState | str | None = None
 
 
 class Workload(msgspec.Struct):

@@ -118,6 +118,10 @@ def _role(pod: Pod) -> str:
 def _slot(meta: Metadata, owner_kind: str | None) -> str | None:
     """Which of its workload's pods it is: a pod that replaces another has its slot."""
     labels = meta.labels or {}
+    if labels.get("volcano.sh/job-name"):
+        return meta.name  # a pod that replaces another has its name
+    if owner_kind == "VirtualMachineInstance":
+        return None  # each boot is an instance of its own, and names of pods end at random
     step = (meta.annotations or {}).get("workflows.argoproj.io/node-name")
     if step:
         return step.partition("(")[0] if step.endswith(")") else step
@@ -130,8 +134,6 @@ def _slot(meta: Metadata, owner_kind: str | None) -> str | None:
             "training.kubeflow.org/replica-index",
             "leaderworkerset.sigs.k8s.io/group-index",
             "leaderworkerset.sigs.k8s.io/worker-index",
-            "volcano.sh/task-spec",
-            "volcano.sh/task-index",
             "batch.kubernetes.io/job-completion-index",
         )
     ]

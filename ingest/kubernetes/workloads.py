@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ingest.kubernetes.objects import identity
+from ingest.kubernetes.objects import JobState, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +36,10 @@ OF_PHASE: Final = {
     "Terminated": "FAILED",
     "Pending": "PENDING",
     "Running": "RUNNING",
+    "Scheduling": "PENDING",
+    "Scheduled": "PENDING",
 }
-"""Argo's and Volcano's phases."""
+"""Argo's, Volcano's and KubeVirt's phases."""
 
 DEEPEST: Final = 5
 """Owners above each other that are followed."""
@@ -79,6 +81,8 @@ def times_of(workload: Workload) -> Iterable[datetime]:
     yield workload.metadata.creationTimestamp
     status = workload.status
     known = [status.completionTime, status.finishedAt, *(one.lastTransitionTime for one in status.conditions or ())]
+    known += [one.phaseTransitionTimestamp for one in status.phaseTransitionTimestamps or ()]
+    known += [status.state.lastTransitionTime] if isinstance(status.state, JobState) else []
     yield from (time for time in known if time)
 
 
@@ -92,9 +96,13 @@ def _outcome(status: WorkloadStatus) -> dict[str, Any]:
                 "state": state,
                 "reason": condition.reason,
             }
-    phase = status.phase or (status.state.get("phase") if isinstance(status.state, dict) else None)
+    of_volcano = status.state if isinstance(status.state, JobState) else JobState()
+    phase = status.phase or of_volcano.phase
     state = OF_PHASE.get(str(phase), "PENDING" if _suspended(status) else "RUNNING")
-    return {"ended_at": status.finishedAt, "state": state, "reason": None}
+    is_over = state in {"COMPLETED", "FAILED"}
+    reached = (one.phaseTransitionTimestamp for one in status.phaseTransitionTimestamps or () if one.phase == phase)
+    ended_at = status.finishedAt or (next(reached, None) or of_volcano.lastTransitionTime if is_over else None)
+    return {"ended_at": ended_at, "state": state, "reason": of_volcano.reason or None}
 
 
 def _suspended(status: WorkloadStatus) -> bool:
