@@ -109,7 +109,13 @@ def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame
     looks = lists.filter(pl.col("kind") == "Node").select("cluster", look="seen_at").sort("look")
     cordons = conditions.filter(pl.col("condition") == UNSCHEDULABLE).sort("last_seen_at")
     drained = cordons.join_asof(
-        looks, left_on="last_seen_at", right_on="look", by="cluster", strategy="forward", allow_exact_matches=False
+        looks,
+        left_on="last_seen_at",
+        right_on="look",
+        by="cluster",
+        strategy="forward",
+        allow_exact_matches=False,
+        check_sortedness=False,
     ).select(*key, "reason", started_at="since", ended_at="look", state=pl.lit("drained"), state_raw=pl.lit("cordoned"))
     rows = pl.concat([down, unseen, drained]).with_columns(
         source=pl.lit(OBJECTS), actor=pl.lit(None, dtype=pl.String), planned=pl.lit(value=False)

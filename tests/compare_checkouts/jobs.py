@@ -40,6 +40,7 @@ QUESTIONS: Final = {
     "health": ("node", "attempt", "kind"),
     "scaling": ("day", "reference"),
     "stalls": (),
+    "evictions": ("queue", "preemptor", "reason", "job"),
     "stragglers": ("rank",),
     "anomalies": ("gpu", "signal"),
 }
