@@ -61,7 +61,8 @@ class Warehouse:
             ConfigError: the configuration has mistakes; the message lists every one.
             NoWarehouseError: there is no warehouse in the directory.
         """
-        self._settings = settings.load(None if config is None else Path(config))
+        self._config = None if config is None else Path(config)
+        self._settings = settings.load(self._config)
         self.folder = self._settings.warehouse if folder is None else Path(folder)
         with open_reader(self.folder):
             pass
@@ -161,7 +162,11 @@ class Warehouse:
             cluster=arguments.get("cluster"), since=_text(arguments.get("since")), until=_text(arguments.get("until"))
         )
         question = Question(
-            by=by, run=arguments.get("run"), at=arguments.get("at"), convention=arguments.get("convention")
+            by=by,
+            run=arguments.get("run"),
+            at=arguments.get("at"),
+            convention=arguments.get("convention"),
+            config=self._config,
         )
         return run_question(
             reader, windows(reader, period, span=entry.span, report=_warn), entry, question, report=_warn

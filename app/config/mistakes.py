@@ -103,7 +103,7 @@ def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
 def _described(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
     if typing.get_origin(kind) is Literal:
         return " or ".join(map(repr, typing.get_args(kind)))
-    if typing.get_origin(kind) is tuple and typing.get_origin(_bare(typing.get_args(kind)[0])[0]) is dict:
+    if typing.get_origin(kind) is tuple and _is_table(_bare(typing.get_args(kind)[0])[0]):
         return "tables, [[NAME]] for each of them"
     if typing.get_origin(kind) is tuple:
         return 'a list of texts in quotes: ["...", "..."]'
@@ -143,6 +143,10 @@ def _bare(annotation: Any) -> tuple[Any, Sequence[Any]]:  # noqa: ANN401 - any a
         inside, *metadata = typing.get_args(annotation)
         return inside, metadata
     return annotation, ()
+
+
+def _is_table(kind: Any) -> bool:  # noqa: ANN401 - any annotation
+    return typing.get_origin(kind) is dict or _is_model(kind)
 
 
 def _is_model(kind: Any) -> bool:  # noqa: ANN401 - any annotation

@@ -6,6 +6,7 @@ import contextlib
 import glob
 import ipaddress
 import re
+import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -20,6 +21,7 @@ from pydantic import (
 
 from app.config import mistakes as config_mistakes
 from app.config import place, toml_file
+from app.config.cost import Cost
 from app.errors import ConfigError
 from app.near_names import near_names
 from ingest.context import PLANNED_REASONS
@@ -235,6 +237,7 @@ class Config(Section):
     runlog: RunLogs = RunLogs()
     serve: Serve = Serve()
     rules: Rules = Rules()
+    cost: Cost = Cost()
     sql: Sql = Sql()
 
 
@@ -301,7 +304,7 @@ def _hint(setting: str, loc: Sequence[str | int]) -> str:
     if setting in RENAMED:
         return f"it is called {RENAMED[setting]}"
     *sections, name = loc
-    names = list(_fields(tuple(str(section) for section in sections)))
+    names = list(_fields(tuple(sections)))
     close = near_names(str(name), names)
     return f"did you mean {close[0]}?" if close else f"known here: {', '.join(names)}"
 
@@ -316,9 +319,12 @@ def _shown_value(setting: str, value: object) -> str:
     return f" = {value!r}"
 
 
-def _fields(sections: tuple[str, ...]) -> dict[str, Any]:
+def _fields(sections: tuple[str | int, ...]) -> dict[str, Any]:
     model: Any = Config
     for section in sections:
-        model = type(model.model_fields[section].default)
+        if isinstance(section, str):
+            field = model.model_fields[section]
+            inside = typing.get_args(field.annotation)
+            model = inside[0] if isinstance(field.default, tuple) else type(field.default)
     fields: dict[str, Any] = model.model_fields
     return fields

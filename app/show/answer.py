@@ -14,6 +14,8 @@ from app.times import iso
 from queries import sql_files
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -31,6 +33,8 @@ class Question:
     convention: str | None = None
     details: bool = True
     """Whether the tables of the arithmetic behind the rows are needed, too."""
+    config: Path | None = None
+    """The configuration file, for what is read only when it is needed: prices. None: the usual place."""
 
     @property
     def dimension(self) -> str:

@@ -54,7 +54,7 @@ def test_the_query_of_a_metric_exists(metric: Metric) -> None:
 
 @each_metric
 def test_units_are_base_units(metric: Metric) -> None:
-    assert metric.unit in {"ratio", "d", "s", "gpu_s", "1/gpu_d"}
+    assert metric.unit in {"ratio", "d", "s", "gpu_s", "1/gpu_d", "J", "kg", "currency"}
 
 
 @each_metric

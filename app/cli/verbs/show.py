@@ -92,6 +92,7 @@ def _answer(options: argparse.Namespace) -> int:
         at=options.at,
         convention=options.convention,
         details=options.explain,
+        config=options.config,
     )
     registry.refuse_options(entry, question)
     rows_as, wanted = RowFormat.of(options), row_options(options)

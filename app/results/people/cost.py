@@ -1,0 +1,31 @@
+"""What GPU-time cost, by the prices of the configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from metrics import frames
+from metrics.people import cost as metric
+
+if TYPE_CHECKING:
+    from app.config.cost import Cost
+    from app.window import Source, Window
+
+
+def prices_of(settings: Cost) -> pl.DataFrame:
+    """The configured prices: `metrics.people.cost.PRICES`."""
+    rows = [(each.gpu_model, each.since, each.per_gpu_hour) for each in settings.prices]
+    return pl.DataFrame(rows, schema=metric.PRICES, orient="row")
+
+
+def grid_of(settings: Cost) -> pl.DataFrame:
+    """The configured factors of the grid: `metrics.people.cost.GRID`."""
+    return pl.DataFrame([(each.since, each.kg_per_kwh) for each in settings.grid], schema=metric.GRID, orient="row")
+
+
+def cost_rows(source: Source, window: Window, settings: Cost, dimension: str = "cluster") -> pl.DataFrame:
+    """What the GPU-time of each subject cost, its energy and emissions: `metrics.people.cost.cost`."""
+    spent = source.query("gpu_time_to_price", dimension=dimension, **window.parameters)
+    return metric.cost(frames.conform(spent, metric.TO_PRICE), prices_of(settings), grid_of(settings), pue=settings.pue)
