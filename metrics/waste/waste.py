@@ -52,6 +52,8 @@ SPENDING: frames.Schema = {
     "idle_s": frames.NUMBER,
     "unused_s": frames.NUMBER,
     "worked_s": frames.NUMBER,
+    "productive_s": frames.NUMBER,
+    "lost_s": frames.NUMBER,
     "unseen_s": frames.NUMBER,
     "log_s": frames.NUMBER,
     "telemetry_s": frames.NUMBER,

@@ -29,6 +29,8 @@ spent AS (
             -- Active GPUs beside an idle one may have worked, and were not idle.
             OR (category = 'stalled' AND cause = 'lockstep')
         ) AS worked_s,
+        SUM(gpu_s) FILTER (category = 'productive' AND evidence <> 'assumed') AS productive_s,
+        SUM(gpu_s) FILTER (category = 'lost') AS lost_s,
         SUM(gpu_s) FILTER (category = 'unattributed' OR evidence = 'assumed') AS unseen_s,
         SUM(gpu_s) FILTER (evidence = 'log') AS log_s,
         SUM(gpu_s) FILTER (evidence = 'telemetry') AS telemetry_s,
@@ -57,6 +59,8 @@ SELECT
     CAST(COALESCE(s.idle_s, 0) AS DOUBLE) AS idle_s,
     CAST(COALESCE(s.unused_s, 0) AS DOUBLE) AS unused_s,
     CAST(COALESCE(s.worked_s, 0) AS DOUBLE) AS worked_s,
+    CAST(COALESCE(s.productive_s, 0) AS DOUBLE) AS productive_s,
+    CAST(COALESCE(s.lost_s, 0) AS DOUBLE) AS lost_s,
     CAST(COALESCE(s.unseen_s, 0) AS DOUBLE) AS unseen_s,
     CAST(COALESCE(s.log_s, 0) AS DOUBLE) AS log_s,
     CAST(COALESCE(s.telemetry_s, 0) AS DOUBLE) AS telemetry_s,

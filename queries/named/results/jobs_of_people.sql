@@ -1,0 +1,13 @@
+-- One row is a user in an account of a cluster who submitted anything before a moment: first and latest use. What waits or runs is used.
+SELECT
+    a.cluster,
+    COALESCE(a."user", '(unknown)') AS "user",
+    COALESCE(a.account, '(unknown)') AS account,
+    COUNT(*) AS n_attempts,
+    MIN(a.submitted_at) AS first_job_at,
+    MAX(LEAST(COALESCE(r.ended_at, a.ended_at, $until), $until)) AS last_active_at
+FROM stored.attempts AS a
+LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
+WHERE a.cluster = $cluster AND a.submitted_at < $until
+GROUP BY ALL
+ORDER BY ALL;
