@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.demo.simulate.plan import BEGIN, CLUSTER, DAY_S, GPUS_PER_NODE
 from app.demo.simulate.slurm_text import CPUS_PER_GPU, node_list
-from app.demo.simulate.work import PEOPLE
+from app.demo.simulate.work import IDLE_PEOPLE, OPERATOR, PEOPLE, REMOVED
 
 if TYPE_CHECKING:
     from app.demo.simulate.plan import Maintenance
@@ -19,8 +19,8 @@ LEAF_NODES: Final = 16
 LEAVES_PER_SPINE: Final = 4
 """Leaf switches below one spine switch."""
 
-PROVISIONED_S: Final = 3600
-"""The accounts were made in the last hours before the cluster was handed over, one an hour."""
+PROVISIONED_S: Final = 600
+"""The accounts were made when the cluster was handed over, one in ten minutes, but no later than their first job."""
 
 
 def topology(world: World) -> str:
@@ -59,17 +59,20 @@ def _reservation(number: int, window: Maintenance, names: list[str]) -> str:
     return "|".join(map(str, (*cells, "MAINT,IGNORE_JOBS,SPEC_NODES", f"cpu={cpus}", "0.000000", "")))
 
 
-def associations(_: World) -> str:
+def associations(world: World) -> str:
     """`sacctmgr -P show assoc`: a tree of accounts and users under root; research may hold 64 GPUs at most."""
     header = (
         "Cluster|Account|User|Partition|Share|Priority|GrpJobs|GrpTRES|GrpSubmit|GrpWall|GrpTRESMins|MaxJobs|MaxTRES|"
         "MaxTRESPerNode|MaxSubmit|MaxWall|MaxTRESMins|QOS|Def QOS|GrpTRESRunMins"
     )
     accounts = sorted({account for account, _ in PEOPLE.values()})
-    rows = [_association("root", "", ""), _association("root", "root", "")]
+    days = world.settings.days
+    idle = {user: account for user, (account, day) in IDLE_PEOPLE.items() if day < days <= REMOVED.get(user, days)}
+    rows = [_association("root", "", ""), *(_association("root", user, "") for user in ("root", OPERATOR))]
     for account in accounts:
         rows.append(_association(account, "", "gres/gpu=64" if account == "research" else ""))
-        rows += [_association(account, user, "") for user, (theirs, _) in PEOPLE.items() if theirs == account]
+        theirs = {user: of for user, (of, _) in PEOPLE.items()} | idle
+        rows += [_association(account, user, "") for user, of in theirs.items() if of == account]
     return "\n".join([header, *rows]) + "\n"
 
 
@@ -93,15 +96,33 @@ def qos(_: World) -> str:
     return "\n".join([header, *rows]) + "\n"
 
 
-def transactions(_: World) -> str:
-    """`SLURM_TIME_FORMAT=%s sacctmgr -P show transactions`: who got an account when."""
-    rows = ["Time|Action|Actor|Where|Info"]
+def transactions(world: World) -> str:
+    """`SLURM_TIME_FORMAT=%s sacctmgr -P show transactions`: who got access when, and lost it."""
+    firsts: dict[str, int] = {}
+    for attempt in world.attempts:
+        firsts[attempt.job.user] = min(attempt.submitted, firsts.get(attempt.job.user, attempt.submitted))
+    first = BEGIN - DAY_S
+    changes = [(first, "Add Users", "root", OPERATOR, "admin_level=2"), _made(first, "root", OPERATOR, "root", 3)]
     for number, (user, (account, _uid)) in enumerate(PEOPLE.items()):
-        when = BEGIN - DAY_S + number * PROVISIONED_S
-        rows.append(f"{when}|Add Users|root|{user}|admin_level=1")
-        info = f"mod_time={when}, acct='{account}', user='{user}', `partition`='', shares=1"
-        rows.append(f"{when}|Add Associations|root|id_assoc={number + 3}|{info}")
-    return "\n".join(rows) + "\n"
+        when = min(BEGIN + number * PROVISIONED_S, firsts.get(user, world.settings.end))
+        changes += [
+            (when, "Add Users", OPERATOR, user, "admin_level=1"),
+            _made(when, OPERATOR, user, account, number + 4),
+        ]
+    for number, (user, (account, day)) in enumerate(IDLE_PEOPLE.items(), start=len(PEOPLE)):
+        when = BEGIN + day * DAY_S
+        changes += [
+            (when, "Add Users", OPERATOR, user, "admin_level=1"),
+            _made(when, OPERATOR, user, account, number + 4),
+        ]
+    changes += [(BEGIN + day * DAY_S, "Remove Users", "root", f"(name='{user}')", "") for user, day in REMOVED.items()]
+    done = sorted(change for change in changes if change[0] < world.settings.end)
+    return "\n".join(["Time|Action|Actor|Where|Info", *("|".join(map(str, change)) for change in done)]) + "\n"
+
+
+def _made(when: int, actor: str, user: str, account: str, number: int) -> tuple[int, str, str, str, str]:
+    info = f"mod_time={when}, acct='{account}', user='{user}', `partition`='', shares=1"
+    return when, "Add Associations", actor, f"id_assoc={number}", info
 
 
 def sdiag(world: World) -> str:

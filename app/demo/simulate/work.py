@@ -33,6 +33,15 @@ PEOPLE = {
 }
 """User name to account and uid."""
 
+IDLE_PEOPLE = {"kenji": ("research", 12), "lea": ("vision", 50), "noor": ("speech", 8)}
+"""Users who never submit anything: account, and the day on which they were added."""
+
+REMOVED = {"noor": 33}
+"""... and the day on which their access was taken away."""
+
+OPERATOR = "mika"
+"""The administrator who adds users, an operator of Slurm."""
+
 
 @dataclass(frozen=True)
 class Model:

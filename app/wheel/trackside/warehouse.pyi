@@ -638,3 +638,63 @@ class Warehouse:
         Raises:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
+
+    def people(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["user", "account"] | None = None,
+    ) -> pl.DataFrame:
+        """Who used the GPUs, how well, and at what cost.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def cost(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["account", "user", "partition", "run", "category", "model", "day", "cluster"] | None = None,
+    ) -> pl.DataFrame:
+        """What GPU-time cost, and its energy.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def onboarding(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["user", "account", "actor", "month"] | None = None,
+    ) -> pl.DataFrame:
+        """Who was given access when and by whom, and uses it.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
