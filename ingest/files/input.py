@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 GZIP: Final = b"\x1f\x8b"
 
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+"""How a Zstandard frame begins."""
+
 CHUNK: Final = 1 << 24
 """Bytes read at a time."""
 
@@ -45,11 +48,15 @@ def as_text(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+class DamagedStreamError(Exception):
+    """A packed stream is damaged."""
+
+
 class Input:
     """An input that can be examined, and then read once.
 
     Attributes:
-        name: File name as text, or `-` for standard input.
+        name: File name as text (or the one that is passed to be shown), or `-` for standard input.
         head: The first `HEAD` bytes.
         size: Bytes on disk; 0 where that is unknown (a pipe).
         done: So many of them have been read.
@@ -58,8 +65,8 @@ class Input:
         InputError: It cannot be opened, or its beginning is damaged.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = as_text(name)
+    def __init__(self, name: str, *, shown: str | None = None) -> None:
+        self.name = as_text(name if shown is None else shown)
         self._path = name
         self.size = self.done = 0
         self._sha256 = hashlib.sha256()
@@ -164,22 +171,29 @@ class Input:
         return source
 
     def _plain(self) -> io.BufferedIOBase:
-        """The bytes themselves, or what is inside the gzip stream."""
+        """The bytes themselves, or what is inside the gzip or Zstandard stream."""
         try:
-            packed = self._source.peek(len(GZIP)).startswith(GZIP)
+            begin = self._source.peek(len(ZSTD))
         except OSError as error:
             message = f"{self.name}: {error.strerror or error}"
             raise InputError(message) from None
-        return gzip.GzipFile(fileobj=self._source) if packed else self._source
+        if begin.startswith(ZSTD):
+            from ingest.files.zstandard import ZstdFile  # noqa: PLC0415 - needs pyarrow, which most inputs do not
+
+            return ZstdFile(self._source)
+        return gzip.GzipFile(fileobj=self._source) if begin.startswith(GZIP) else self._source
+
+    def _packing(self) -> str:
+        return "gzip" if isinstance(self._stream, gzip.GzipFile) else "zstd"
 
     def _read(self, size: int) -> bytes:
         try:
             return self._stream.read(size)
         except EOFError:
-            message = f"{self.name}: the gzip stream is cut off; copy or write the file again"
+            message = f"{self.name}: the {self._packing()} stream is cut off; copy or write the file again"
             raise TruncatedInputError(message) from None
-        except (gzip.BadGzipFile, zlib.error) as error:
-            message = f"{self.name}: the gzip stream is damaged ({error}); copy or write the file again"
+        except (gzip.BadGzipFile, zlib.error, DamagedStreamError) as error:
+            message = f"{self.name}: the {self._packing()} stream is damaged ({error}); copy or write the file again"
             raise InputError(message) from None
         except OSError as error:
             message = f"{self.name}: {error.strerror or error}"

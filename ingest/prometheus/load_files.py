@@ -6,7 +6,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ingest.files.decompress import ZSTD, decompressed
 from ingest.files.input import Input
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
@@ -142,8 +141,7 @@ def _parse_parquet(  # noqa: PLR0917 - private, and every one of them is needed
 
 def _blocks(source: Input, report_progress: Callable[[str], None]) -> Iterator[bytes]:
     """A file's bytes, decompressed; reports its progress."""
-    plain = source if not source.head.startswith(ZSTD) else decompressed(source, origin=source.name)
-    for block in plain:
+    for block in source:
         if source.done:
             report_progress(f" ({100 * source.done // source.size} %)")
         yield block

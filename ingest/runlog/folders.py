@@ -40,16 +40,17 @@ def _below(folder: str) -> Iterator[str]:
         folders.sort()
         for file in sorted(files):
             path = os.path.join(place, file)  # noqa: PTH118 - names may be any bytes
-            if not os.path.islink(path) and _is_log(path):  # noqa: PTH114 - as above
+            if not os.path.islink(path) and is_log(path, path):  # noqa: PTH114 - as above
                 yield path
 
 
-def _is_log(path: str) -> bool:
-    if path.endswith(RUN_LOGS):
+def is_log(path: str, name: str) -> bool:
+    """Whether a file below a folder, or in an archive, where it is called so, is a log."""
+    if name.endswith(RUN_LOGS):
         return True
     try:
         source = Input(path)
-        is_text = b"\0" not in source.head and not _OF_WANDB.search(path)
+        is_text = b"\0" not in source.head and not _OF_WANDB.search(name)
         return recognised(source.head) is not None or (is_text and _has_steps(source))
     except (InputError, OSError):
         return False

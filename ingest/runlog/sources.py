@@ -13,7 +13,7 @@ SOURCES: Final = (
         feeds=("run_sessions", "steps", "run_events"),
         files=(
             "run log v1: JSON lines as the recorder writes them; logs of training frameworks; W&B run folders, "
-            "TensorBoard event files; gzip"
+            "TensorBoard event files; gzip, zstd, tar archives"
         ),
         command="",
         gives="Which allocated time became training steps that were kept, which was lost, and how fast a step was.",
@@ -27,9 +27,9 @@ FOLDER: Final = SourceFolder(
     position=3,
     called="run logs",
     loader="ingest.runlog.store",
-    files="logs, or folders of them; .gz is fine; - is standard input",
+    files="logs, folders of them, or tar archives of them; .gz and .zst are fine; - is standard input",
     epilog="""\
-Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py); gzip is accepted. Logs of
+Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py). Logs of
 other frameworks are recognised by content: Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face, MLPerf, Weights &
 Biases (wandb/offline-run-*), TensorBoard event files; trackside docs framework-logs says what each gives. A log that
 still grows may be read again at any time: what is new is added. A log alone is enough: trackside run shows its run.

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ingest.files.archive import unpacked
 from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.runlog.folders import logs_below
+from ingest.runlog.folders import is_log, logs_below
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
 from ingest.runlog.lines import CUT
 from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
@@ -54,7 +55,7 @@ def ingest_files(
 
     Args:
         writer: the warehouse.
-        files: names of files, and of folders with logs; `-` is standard input.
+        files: names of files, of folders with logs, and of tar archives of logs; `-` is standard input.
         cluster: of sessions that name none; if None, those with a job id are of the only cluster with accounting, and
             all others of `LOCAL`.
         now: stored as the time of loading; lines of later are refused.
@@ -68,7 +69,10 @@ def ingest_files(
     request = _beside_its_job(writer, logs or LogRequest())
 
     def load_file(name: str) -> Parsed:
-        source = Input(name)
+        member = named_files[name]
+        if member.error is not None:
+            raise member.error
+        source = Input(member.path, shown=name)
         binary = is_binary(source.head)
         text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
         content = text.passed_on(source if binary else source.with_short_lines())
@@ -77,7 +81,9 @@ def ingest_files(
         log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account)
         return load(writer, log, text, request=from_file(source.name), digest=source.digest(), now=now)
 
-    return load_each(logs_below(files), load_file, progress=progress)
+    with unpacked(logs_below(files), is_log) as members:
+        named_files = {member.shown: member for member in members}
+        return load_each(list(named_files), load_file, progress=progress)
 
 
 def _beside_its_job(writer: Writer, logs: LogRequest) -> LogRequest:

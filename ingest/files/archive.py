@@ -1,0 +1,128 @@
+"""Tar archives of input files: plain, gzip or Zstandard. Their files are unpacked one by one into a folder of ours.
+
+Names in an archive are shown and never used: nothing is written outside that folder. Links and devices are passed over.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
+
+from ingest.errors import InputError, TruncatedInputError
+from ingest.files.input import Input, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+LARGEST: Final = 1 << 36
+"""Bytes that the files of an archive may have together: 1 TB of zeros fits into 1 GB of gzip."""
+
+MOST: Final = 100_000
+"""Files of an archive."""
+
+_MAGIC: Final = slice(257, 262)
+_PIECE: Final = 1 << 20
+
+
+class Member(NamedTuple):
+    """A file to read: where it is, how it is called, and why it cannot be read, if so."""
+
+    path: str
+    shown: str
+    error: InputError | None = None
+
+
+@contextmanager
+def unpacked(names: Iterable[str], is_wanted: Callable[[str, str], bool]) -> Iterator[list[Member]]:
+    """Files, and instead of each archive those in it that are wanted; unpacked ones exist within the context.
+
+    Of an archive that is cut or damaged those before the damage are returned, and itself with the error.
+
+    Args:
+        names: of files; whatever is no tar archive is passed on.
+        is_wanted: whether the file at a path, which is called so, is an input.
+    """
+    with TemporaryDirectory(prefix="trackside-") as folder:
+        place = Path(folder)
+        yield [
+            one for name in names for one in (_members(name, place, is_wanted) if _is_archive(name) else _plain(name))
+        ]
+
+
+def _plain(name: str) -> list[Member]:
+    return [Member(name, name)]
+
+
+def _is_archive(name: str) -> bool:
+    """Whether a file is a tar archive, packed or not; a pipe is not looked into."""
+    try:
+        return Path(name).is_file() and Input(name).head[_MAGIC] == b"ustar"
+    except (InputError, OSError, ValueError):
+        return False
+
+
+def _members(name: str, folder: Path, is_wanted: Callable[[str, str], bool]) -> list[Member]:
+    found: list[Member] = []
+    try:
+        for member, content in _files(name):
+            path = folder / str(len(list(folder.iterdir())))
+            with path.open("wb") as file:
+                while piece := content.read(_PIECE):
+                    file.write(piece)
+            shown = as_text(f"{name}/{member.name}")
+            if is_wanted(str(path), shown):
+                found.append(Member(str(path), shown))
+            else:
+                path.unlink()
+    except InputError as error:
+        return [*found, Member(name, name, error)]
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        return [*found, Member(name, name, InputError(f"{as_text(name)}: the archive is cut or damaged: {error}"))]
+    return found or [Member(name, name, InputError(f"{as_text(name)}: an archive without a file that is read here"))]
+
+
+def _files(name: str) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:
+    """The plain files of an archive, as far as they are not too many or too large.
+
+    Raises:
+        InputError: it is cut, damaged or too large.
+    """
+    source, total = Input(name), 0
+    with tarfile.open(fileobj=_Stream(source), mode="r|") as archive:  # type: ignore[call-overload]  # it only reads
+        for number, member in enumerate(archive):
+            total += member.size
+            if number >= MOST or total > LARGEST:
+                most = f"{MOST:,} files or {LARGEST >> 30} GiB"
+                message = f"{source.name}: an archive of more than {most}; unpack it and name the files"
+                raise InputError(message)
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield member, cast("BinaryIO", content)
+
+
+class _Stream:
+    """An input as a file that is read once."""
+
+    def __init__(self, source: Input) -> None:
+        self._chunks = iter(source)
+        self._name = source.name
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """So many bytes.
+
+        Raises:
+            TruncatedInputError: it has ended before: two blocks of zeros are the end of an archive.
+        """
+        parts, left = [], size
+        while left > 0:
+            self._rest = self._rest or next(self._chunks, b"")
+            if not self._rest:
+                message = f"{self._name}: the archive is cut off; copy or write it again"
+                raise TruncatedInputError(message)
+            parts.append(self._rest[:left])
+            left, self._rest = left - len(parts[-1]), self._rest[left:]
+        return b"".join(parts)
