@@ -10,6 +10,7 @@ InputError                   a file or an answer could not be understood
  +- DelimiterError           the columns cannot be separated
  +- MissingColumnError       a required column is missing
  +- TimeZoneError            local times of an unknown zone
+ +- DamagedStreamError      what is inside a packed stream cannot be read
  +- YearError                times without a year
  +- UntimedError             it is a snapshot whose time is unknown
 OptionError                  what was requested cannot be done with these options
@@ -84,6 +85,10 @@ class OptionError(ValueError):
 
 class InputError(ValueError):
     """A file or an answer could not be understood."""
+
+
+class DamagedStreamError(InputError):
+    """A packed stream is damaged."""
 
 
 class UntimedError(InputError):

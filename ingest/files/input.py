@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputError
+from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.safe_open import open_input
 
 if TYPE_CHECKING:
@@ -46,10 +46,6 @@ def as_text(name: str) -> str:
     ('job.txt', 'job\\xff.txt')
     """
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-class DamagedStreamError(Exception):
-    """A packed stream is damaged."""
 
 
 class Input:

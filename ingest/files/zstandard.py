@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+from typing import Final
 
 import pyarrow as pa
 
-from ingest.files.input import CHUNK, DamagedStreamError
+from ingest.errors import DamagedStreamError
+
+_PIECE: Final = 1 << 24
+"""Bytes that are unpacked at a time where all are requested."""
 
 
 class ZstdFile(io.BufferedIOBase):
@@ -29,7 +33,7 @@ class ZstdFile(io.BufferedIOBase):
         parts = []
         left = size if size is not None and size >= 0 else None
         while left is None or left > 0:
-            part = self._some(CHUNK if left is None else left)
+            part = self._some(_PIECE if left is None else left)
             if not part:
                 break
             parts.append(part)
