@@ -27,7 +27,8 @@ def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
     node, times, cost = worst[0]["node"], worst[0]["interruptions"], "what that cost cannot be told"
     if worst[0]["cost_gpu_s"] is not None:
         least = "at least " if worst[0]["unpriced"] else ""
-        cost = f"which cost {least}{worst[0]['cost_gpu_s'] / 3600:,.0f} GPU-h"
+        hours = worst[0]["cost_gpu_s"] / 3600
+        cost = f"which cost {least}{hours:,.{0 if hours >= 100 else 2}f} GPU-h"
     mostly = f", mostly {worst[0]['cause']}" if worst[0]["cause"] else ""
     reason = shlex.quote(f"trackside: {times} interruptions{mostly}")
     return (

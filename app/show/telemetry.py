@@ -28,9 +28,10 @@ def hourly_notes(days: pl.DataFrame, change: str) -> list[str]:
 
 
 NO_TELEMETRY: Final = """\
-No telemetry of {what} is loaded. To add it:
-  trackside ingest prometheus --url http://HOST:9090   from a Prometheus, or a compatible server (VictoriaMetrics, ...)
-  trackside ingest prometheus FILE...                  from OpenMetrics text or Parquet
+No telemetry of {what} is loaded. To add it, from a Prometheus or a compatible server (VictoriaMetrics, ...):
+  trackside ingest prometheus --url http://HOST:9090
+or from OpenMetrics text or Parquet:
+  trackside ingest prometheus FILE...
 then: trackside compute"""
 
 

@@ -284,7 +284,8 @@ def ml_productivity(goodputs: pl.DataFrame, program: Program) -> pl.DataFrame:
     }
     lacking = [name for name, row in factors.items() if row["value"] is None]
     numbers = {name: _product([row[name] for row in factors.values()]) for name in ("value", "bound_low", "bound_high")}
-    note = f"cannot tell: {', '.join(lacking)} is unknown" if lacking else "the product of the three"
+    unknown = f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} unknown"
+    note = f"cannot tell: {unknown}" if lacking else "the product of the three"
     common = {"cluster": scheduling["cluster"], "subject": scheduling["subject"], "unit": "ratio"}
     rows = [row | common | {"metric": name} for name, row in factors.items()]
     return pl.DataFrame([*rows, common | numbers | {"metric": "mpg", "note": note}], infer_schema_length=None)

@@ -46,10 +46,11 @@ _INCIDENT: Final = (
     f"{BEFORE_END_S / 60:g} minutes before that end and {AFTER_END_S / 60:g} after."
 )
 
-_NONE: Final = """\
-No health events in this window. They come from telemetry (XIDs, ECC, row remapping, NVLink, throttling, InfiniBand,
-lost mounts, Kubernetes conditions): is it loaded (trackside status), and was `trackside compute` run since?
-To add it: trackside ingest prometheus --url http://HOST:9090"""
+_NONE: Final = (
+    "No health events in this window. They come from telemetry (XIDs, ECC, row remapping, NVLink, throttling, "
+    "InfiniBand, lost mounts, Kubernetes conditions): is it loaded (trackside status), and was `trackside compute` run "
+    "since?\nTo add it: trackside ingest prometheus --url http://HOST:9090"
+)
 
 
 def _incidents(source: Reader, window: Window) -> pl.DataFrame:

@@ -92,7 +92,7 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
         headline=_scaled(pooled, question.at_gpus, law),
         ranked=("size", "counted", "n_failures", "mttf_d", "mttf_low_d", "mttf_high_d", "n_attempts"),
         explained=("phi", "note"),
-        notes=(_COUNTED, *_clustered(rows, question)),
+        notes=(_POOLED, _COUNTED, *_clustered(rows, question)),
         worth_showing=(pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0),
         parts=_PARTS,
         when_empty=_NOTHING,
@@ -100,6 +100,10 @@ def mttf(source: Reader, window: Window, question: Question) -> Answer:
 
 
 _NOTHING = "No attempt is known to have held GPUs in this window."
+
+_POOLED = (
+    "pooled and over 128: the MTTF of one GPU, to be divided by a job's GPUs; the others are of a job of that size."
+)
 
 _COUNTED = (
     "attempts: interrupted jobs. incidents: interruptions on one node within 15 minutes are one; the fleet's rate is "

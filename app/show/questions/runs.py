@@ -56,7 +56,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
             "ended_at": ("ended", "time"),
             "allocated": ("GPU-h", "gpu_h"),
             "ettr_low": ("ETTR at least", "ratio"),
-            "ettr_high": ("at most", "ratio"),
+            "ettr_high": ("ETTR at most", "ratio"),
         },
         headline=_headline(rows),
         ranked=("n_gpus", "allocated", "ettr_low", "ettr_high", "state", "user", "started_at", "n_attempts"),

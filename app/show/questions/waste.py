@@ -23,7 +23,7 @@ TITLES_OF_KINDS: Final = {
     "unused_gpus": "of that: GPUs never used",
     "never_stepped": "attempts that never stepped",
     "failed_at_once": "failed at once, again and again",
-    "short_of_limit": f"done in less than {rules.SHORT:.0%} of the time limit",
+    "short_of_limit": f"done in less than {percent(rules.SHORT, digits=0)} of the time limit",
     "at_maximum": "of that: had requested the partition's maximum",
     UNUSED: "GPUs never busy, by jobstats",
 }

@@ -150,7 +150,7 @@ def test_drain_is_advised_from_three_failures_for_the_costliest() -> None:
     assert advice.drain(failures(*times(2, "n1", 9e9))) is None
     result = advice.drain(failures(*times(2, "n1", 9e9), *times(3, "n2", 360.0), *times(4, "n3", 3600.0)))
     assert result is not None
-    assert result[0].startswith("n3 interrupted 4 attempts, which cost 4 GPU-h.")
+    assert result[0].startswith("n3 interrupted 4 attempts, which cost 4.00 GPU-h.")
     assert result[1] == "scontrol update NodeName=n3 State=DRAIN Reason='trackside: 4 interruptions, mostly node_fail'"
 
 
@@ -161,7 +161,7 @@ def test_advice_reports_the_unobserved_part_of_the_cost() -> None:
     assert nothing[1].endswith("Reason='trackside: 3 interruptions'")
     part = advice.drain(failures(*times(2, "n1", 3600.0), *times(1, "n1", None)))
     assert part is not None
-    assert "which cost at least 2 GPU-h" in part[0]
+    assert "which cost at least 2.00 GPU-h" in part[0]
 
 
 def test_a_drain_command_is_safe_to_paste_into_a_shell() -> None:

@@ -18,6 +18,8 @@ from app.results.telemetry.gpu_activity import activity, attempt_activity
 from app.results.telemetry.occupancy import known
 from app.show.answer import Question
 from app.show.questions.health import by_node
+from app.show.telemetry import NO_TELEMETRY
+from app.terminal.cells import wrap_command
 from app.window import Window
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.store.retention import retain
@@ -535,3 +537,9 @@ def test_gpus_of_several_incidents_of_a_node_are_named_once() -> None:
     (row,) = by_node(pl.DataFrame([first, later, none])).to_dicts()
     assert (row["gpus"], row["warning"], row["info"], row["kinds"]) == ("0, 1, 3", 2, 1, "xid 48")
     assert (row["n_attempts"], row["last_at"]) == (6, at(END) + timedelta(minutes=1))
+
+
+def test_commands_that_load_telemetry_stand_on_lines_of_their_own() -> None:
+    commands = [line for line in NO_TELEMETRY.splitlines() if line.startswith("  ")]
+    assert [wrap_command(line, 80) for line in commands] == [[line] for line in commands]
+    assert all(line.startswith("  trackside ") and "  " not in line.strip() for line in commands)
