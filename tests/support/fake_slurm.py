@@ -90,6 +90,7 @@ class FakeSlurm:
     admin_level: str = "None"
     private_data: str = "none"
     born: datetime = BORN
+    step: dict[str, str] | None = None
     commands: list[list[str]] = field(default_factory=list)
 
     def __call__(self, command: list[str], _: Mapping[str, str]) -> Completed:
@@ -128,7 +129,12 @@ class FakeSlurm:
         else:
             low, high = window(command)
             rows = [job for job in there if job.in_window(low, high, self.now)]
-        lines = [names, *([job.row(self.now).get(name, "") for name in names] for job in rows)]
+        cells = [job.row(self.now) for job in rows]
+        if self.step is not None:
+            cells += [
+                each | dict.fromkeys(("JobID", "JobIDRaw"), f"{each['JobID']}.batch") | self.step for each in cells
+            ]
+        lines = [names, *([each.get(name, "") for name in names] for each in cells)]
         return ("\n".join("\x1f".join(line) for line in lines) + "\n").encode()
 
     def windows(self) -> list[tuple[datetime, datetime]]:

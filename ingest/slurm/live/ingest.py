@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 FAILURES: Final = 2
 """So many windows in a row that fail are no bad windows, but a database that is away: the others are left for later."""
 
+SAMPLED_S: Final = 60
+"""A step of so many seconds was sampled by a Slurm that measures (every 30 s by default)."""
+
 BEFORE: Final = "end before the cluster's first sign of life and were empty"
 """Why some windows without a load need not be requested."""
 
@@ -136,6 +139,8 @@ class _Live:
     before: pl.DataFrame = field(default_factory=pl.DataFrame)
     seen: list[pl.DataFrame] = field(default_factory=list)
     hidden: bool | None = None
+    steps: int = 0
+    measured: int = 0
 
     def ingest(self, since: datetime | None, until: datetime, *, again: bool) -> None:
         """Everything, in order."""
@@ -157,6 +162,7 @@ class _Live:
         if since is not None and not again:
             windows = self._missing(windows, overlap, born)
         whole = self._accounting(windows, born)
+        self._tell_unmeasured()
         if whole and windows and until == self.now and not self.hidden:
             self._recheck()
         self._compare()
@@ -291,6 +297,7 @@ class _Live:
             self._agree(parsed)
         if part.kind == "slurm.accounting":
             self.seen.append(recheck.still_open(parsed.frames["attempts"]))
+            self._count_measured(parsed.frames.get("step_usage"))
             parsed = _in_part(parsed) if self._others_are_hidden() else _alive(parsed, born)
             load_request = replace(load_request, partial=bool(self.hidden))
         parsed = write_input(self.writer, parsed, request=load_request, data=data, now=self.now, cluster=self.cluster)
@@ -348,6 +355,24 @@ class _Live:
         if error is not None:
             self.failed += [Failed(part.title, error, window=window) for window in waiting]
         return error is None
+
+    def _count_measured(self, usage: pl.DataFrame | None) -> None:
+        """Count steps that Slurm had time to sample, and those of them with CPU time or memory."""
+        if usage is None:
+            return
+        sampled = usage.filter(
+            (pl.col("step") != "") & pl.col("ended_at").is_not_null(), pl.col("elapsed_s") >= SAMPLED_S
+        )
+        self.steps += sampled.height
+        self.measured += sampled.filter((pl.col("cpu_s") > 0) | pl.col("max_rss_bytes").is_not_null()).height
+
+    def _tell_unmeasured(self) -> None:
+        """Where Slurm measures nothing, a line about the setting that makes it do so."""
+        if self.steps and not self.measured:
+            self.notify(
+                f"none of {self.steps:,} steps has CPU time or memory, so both efficiencies stay unknown: Slurm "
+                "measures them with JobAcctGatherType=jobacct_gather/cgroup (or /linux) in slurm.conf"
+            )
 
     def _less(self, window: Window, error: SourceError | InputError, service: Service) -> timedelta | None:
         """How much to request at a time, where a window was too much; None where requesting less cannot help."""

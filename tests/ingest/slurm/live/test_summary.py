@@ -202,3 +202,13 @@ def test_runaway_jobs_are_counted_with_the_command_to_list_them(
     assert "warning: c1 slurm.runaway: 1 runaway job(s)" in capsys.readouterr().out
     row, slurm.now = b"", slurm.now + hours(2)
     assert not [each for each in messages(ingest(tmp_path, slurm).warnings) if "runaway" in each]
+
+
+@pytest.mark.parametrize(
+    ("step", "told"), [({}, 1), ({"TotalCPU": "00:00:00"}, 1), ({"TotalCPU": "01:00:00"}, 0), (None, 0)]
+)
+def test_steps_that_slurm_does_not_measure_are_told(tmp_path: Path, step: dict[str, str] | None, told: int) -> None:
+    slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3))], NOW)
+    slurm.step = None if step is None else {"ElapsedRaw": "3600", **step}
+    notes = [note for note in ingest(tmp_path, slurm).notes if "JobAcctGatherType" in note]
+    assert [note[:18] for note in notes] == ["none of 1 steps ha"] * told
