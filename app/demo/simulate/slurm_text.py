@@ -6,36 +6,74 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from app.demo.simulate.plan import BEGIN, CLUSTER, GPUS_PER_NODE, REQUEUE_HOLD_S, SLURMD_TIMEOUT_S, Settings
+from app.demo.simulate.slurm_steps import MEMORY_PER_GPU_G, clock, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from app.demo.simulate.scheduler import Attempt, NodeState
+    from app.demo.simulate.slurm_steps import Step
+    from app.demo.simulate.work import Job
     from app.demo.simulate.world import World
 
 SACCT = (
     "JobID|JobIDRaw|DBIndex|Cluster|Partition|QOS|Account|Group|User|UID|Submit|Eligible|Start|End|ElapsedRaw|"
     "Suspended|ExitCode|DerivedExitCode|State|NNodes|AllocCPUS|ReqNodes|ReqCPUS|ReqMem|ReqTRES|AllocTRES|TimelimitRaw|"
-    "Priority|NodeList|Reason|Restarts|WorkDir|JobName"
+    "Priority|NodeList|Reason|Restarts|NTasks|TotalCPU|MaxRSS|MaxRSSNode|MaxRSSTask|TRESUsageInTot|WorkDir|JobName"
 )
 EVENTS = "Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"
 CPUS_PER_GPU = 24
-MEMORY_PER_GPU_G = 250
 VERSION = "24.05.4"
 
 
 def sacct(world: World) -> str:
-    """`SLURM_TIME_FORMAT=%s sacct -a -D -X -P -o ...` at the end of the simulated time."""
-    rows = (_attempt_row(attempt, world.settings) for attempt in world.attempts)
+    """`SLURM_TIME_FORMAT=%s sacct -a -D -P --noconvert -o ...` at the end of the simulated time."""
+    rows = (row for attempt in world.attempts for row in _attempt_rows(attempt, world.settings))
     return "\n".join([SACCT, *rows]) + "\n"
 
 
-def _attempt_row(attempt: Attempt, settings: Settings) -> str:
+def _attempt_rows(attempt: Attempt, settings: Settings) -> Iterator[str]:
+    """The job's row, and those of its steps where it started."""
+    job, of_steps = attempt.job, steps(attempt, settings.seed) if attempt.started is not None else []
+    cells = _job_cells(attempt, settings) | {"TotalCPU": clock(sum(step.cpu_s or 0.0 for step in of_steps))}
+    yield _row(cells)
+    kept = {
+        name: cells[name]
+        for name in ("DBIndex", "Cluster", "Account", "Start", "End", "ElapsedRaw", "Suspended", "State")
+    }
+    for step in of_steps:
+        yield _row(kept | _step_cells(step, job, settings) | {"Submit": attempt.started, "ExitCode": attempt.exit_code})
+
+
+def _row(cells: Mapping[str, object]) -> str:
+    return "|".join(str(cells.get(name, "")) for name in SACCT.split("|"))
+
+
+def _step_cells(step: Step, job: Job, settings: Settings) -> dict[str, object]:
+    """What a row of a step has of its own."""
+    nodes = [settings.name(node) for node in step.nodes]
+    gpus = len(nodes) * job.gpus_per_node
+    return {
+        "JobID": f"{job.id}.{step.name}",
+        "JobIDRaw": f"{job.id}.{step.name}",
+        "JobName": "batch" if step.name == "batch" else "python",
+        "NNodes": len(nodes),
+        "AllocCPUS": gpus * CPUS_PER_GPU,
+        "AllocTRES": _tres(gpus, len(nodes), typed=True).partition(",")[2],
+        "NodeList": node_list(nodes),
+        "NTasks": step.tasks,
+        "TotalCPU": clock(step.cpu_s or 0.0),
+        **({} if step.rss_bytes is None else {"MaxRSS": step.rss_bytes, "MaxRSSNode": nodes[0], "MaxRSSTask": 0}),
+        **({} if step.total_bytes is None else {"TRESUsageInTot": f"mem={step.total_bytes}"}),
+    }
+
+
+def _job_cells(attempt: Attempt, settings: Settings) -> dict[str, object]:
     job = attempt.job
     held = attempt.started is not None
     last = settings.end if attempt.ended is None else attempt.ended
     requested = job.gpus
-    cells = {
+    return {
         "JobID": job.id,
         "JobIDRaw": job.id,
         "DBIndex": attempt.db_index,
@@ -70,7 +108,6 @@ def _attempt_row(attempt: Attempt, settings: Settings) -> str:
         "WorkDir": f"/home/{job.user}/work",
         "JobName": job.name,
     }
-    return "|".join(str(cells[name]) for name in SACCT.split("|"))
 
 
 def _tres(gpus: int, nodes: int, *, typed: bool) -> str:

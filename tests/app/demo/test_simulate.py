@@ -211,6 +211,7 @@ def test_a_requeued_job_keeps_its_id_and_gets_a_new_row(made: Made) -> None:
     header, *rows = (made.folder / "sources/sacct.txt").read_text().splitlines()
     names = header.split("|")
     table = pl.DataFrame([row.split("|") for row in rows], schema=dict.fromkeys(names, pl.String()), orient="row")
+    table = table.filter(~pl.col("JobID").str.contains(".", literal=True))  # without steps
     assert table["DBIndex"].is_unique().all()
     again = table.filter(pl.col("Restarts") != "0")
     assert again.height > 0
