@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.slurm.nodes.events import driver
+from ingest.node_reasons import driver
 
 if TYPE_CHECKING:
     from app.window import Window

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -20,46 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ingest.context import ParseContext
-
-Driver: TypeAlias = Literal["kubernetes", "slurm", "health_check", "person"]
-
-_DRIVERS: Final[tuple[tuple[Driver, str], ...]] = (
-    # SUNK: its syncer writes `k8s: cordon: ...` or `k8s: pod terminated: cordon: ...`; one with `sunk:verify-undrain`
-    # is taken back after the next verification (CoreWeave docs, SUNK, "Drain and undrain Slurm nodes").
-    ("kubernetes", r"^k8s:|\bsunk:"),
-    # Slinky: all reasons of its operator begin so (SlinkyProject/slurm-operator, docs, "NodeSet Operations").
-    ("kubernetes", r"^slurm-operator:"),
-    # soperator's own doing: maintenance of the host, and repair (nebius/soperator, internal/consts/slurm.go).
-    ("kubernetes", r"^(\[node_problem\] )?\[?compute_maintenance\b|^soperator auto-healing\b"),
-    # soperator's checks, which run as jobs, in prologs and as HealthCheckProgram (ibid., and activecheck.go).
-    ("health_check", r"^\[(node_problem|hardware_problem|user_problem|hc)\]|^soperator activecheck\b"),
-    # LBNL Node Health Check leads its notes with this (mej/nhc, helpers/node-mark-offline).
-    ("health_check", r"^nhc:"),
-    # Slurm's own words (SchedMD/slurm, src/slurmctld and src/slurmd).
-    ("slurm", r"^(not responding|(prolog|epilog) error|kill task failed|batch job complete fail|duplicate jobid)"),
-    ("slurm", r"^(node unexpectedly rebooted|reboot (asap|timed out)|resumetimeout reached|cold-start)"),
-    ("slurm", r"^(gres/\S+ count reported lower|low (realmemory|tmpdisk|socket|cpus))"),
-)
-"""Whose words begin a reason; the first that fits counts."""
-
-_SLURM_ITSELF: Final = re.compile(r"(root|slurm)?(\(\d+\))?")
-
-
-def driver(reason: str | None, actor: str | None = None) -> Driver | None:
-    """Who took a node out of service, by the words of the reason: Kubernetes, a health check, Slurm itself, a person.
-
-    Reasons that a site's own tools set cannot be recognised, so None (unknown) is what remains of those that
-    root or slurm set. Whether it was planned is another question: Kubernetes cordons for upgrades and for faults.
-
-    >>> [driver(reason) for reason in ("k8s: cordon: GPU gone", "Not responding", "[node_problem] ib", "x")]
-    ['kubernetes', 'slurm', 'health_check', None]
-    >>> driver("swap dimm", "bob(1001)")
-    'person'
-    """
-    text = (reason or "").strip()
-    driver = next((name for name, pattern in _DRIVERS if re.search(pattern, text, re.IGNORECASE)), None)
-    return driver or (None if _SLURM_ITSELF.fullmatch(actor or "") else "person")
-
 
 EVENTS_COMMAND: Final = (
     "SLURM_TIME_FORMAT=%s sacctmgr -P show event Start=2026-11-01 "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from ingest.slurm.nodes.events import driver
+from ingest.node_reasons import driver
 from queries.warehouse import open_reader
 from tests.lab.played import played
 from tests.lab.processes import now

@@ -10,8 +10,9 @@ from ingest.context import ParseContext
 from ingest.delimited.repair import doubted
 from ingest.errors import InputError, MissingColumnError, TimeZoneError, UnrecognisedInputError
 from ingest.load_warnings import messages
+from ingest.node_reasons import driver
 from ingest.slurm.commands.runner import Completed
-from ingest.slurm.nodes.events import driver, node_state
+from ingest.slurm.nodes.events import node_state
 from ingest.slurm.nodes.inventory import (
     SETTINGS,
     fetch_reservation_history,

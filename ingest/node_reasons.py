@@ -1,0 +1,120 @@
+"""What the reason of a node's state tells: data in `ingest/node_reasons.toml`, read here.
+
+Slurm's reasons and Kubernetes' conditions and taints are free text. They decide no key: only who acted, which stage of
+the node's life a state is, and what failed, each of which may remain unknown.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+Driver: TypeAlias = Literal["kubernetes", "slurm", "health_check", "person"]
+Stage: TypeAlias = Literal["triage", "reboot", "replacement", "verification"]
+
+CAUSES: Final = frozenset(
+    (
+        "maintenance",
+        "not_responding",
+        "reboot",
+        "gpu",
+        "network",
+        "storage",
+        "memory",
+        "software",
+        "configuration",
+        "check",
+    )
+)
+"""What may have failed, as far as words tell."""
+
+_VALUES: Final = {"by": frozenset(get_args(Driver)), "stage": frozenset(get_args(Stage)), "cause": CAUSES}
+_SLURM_ITSELF: Final = re.compile(r"(root|slurm)?(\(\d+\))?")
+
+
+class RuleError(ValueError):
+    """An invalid rule; the message names it."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Words of a reason, and what they tell.
+
+    Attributes:
+        pattern: what is looked for in the reason.
+        tells: `by`, `stage` and `cause`, those that it has.
+        source: where the words come from.
+    """
+
+    pattern: re.Pattern[str]
+    tells: dict[str, str]
+    source: str
+
+
+class Told(NamedTuple):
+    """What a reason tells; None where it does not."""
+
+    by: str | None
+    stage: str | None
+    cause: str | None
+
+
+def parse_rule(entry: dict[str, Any], *, origin: str) -> Rule:
+    """A rule from its table.
+
+    Raises:
+        RuleError: it is none.
+    """
+    tells = {name: value for name, value in entry.items() if name in _VALUES}
+    unknown = set(entry) - set(_VALUES) - {"pattern", "source"}
+    wrong = [f"{name} = {value!r}" for name, value in tells.items() if value not in _VALUES[name]]
+    if unknown or wrong or not tells or not isinstance(entry.get("pattern"), str) or not entry.get("source"):
+        what = ", ".join((*sorted(unknown), *wrong)) or "it needs a pattern, a source and one of by, stage and cause"
+        raise RuleError(f"{origin}: {what}")
+    try:
+        return Rule(re.compile(entry["pattern"], re.IGNORECASE), tells, entry["source"])
+    except re.error as error:
+        raise RuleError(f"{origin}: {entry['pattern']!r} is not a regular expression: {error}") from None
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, in their order."""
+    text = (resources.files("ingest") / "node_reasons.toml").read_text("utf-8")
+    entries = tomllib.loads(text)["rule"]
+    return tuple(parse_rule(entry, origin=f"node_reasons.toml, rule {n}") for n, entry in enumerate(entries, 1))
+
+
+def told(reason: str | None, actor: str | None = None) -> Told:
+    """What a reason, and the account that set it, tell.
+
+    Reasons that a site's own tools set cannot be recognised: of those that root or slurm set, who acted is unknown.
+    Whether it was planned is another question: Kubernetes cordons for upgrades and for faults.
+
+    >>> told("k8s: cordon: GPU gone")
+    Told(by='kubernetes', stage=None, cause='gpu')
+    >>> told("[node_problem] ib"), told("x", "root(0)")
+    (Told(by='health_check', stage=None, cause='network'), Told(by=None, stage=None, cause=None))
+    >>> told("replace dimm", "bob(1001)")
+    Told(by='person', stage='replacement', cause='memory')
+    """
+    text = (reason or "").strip()
+    found: dict[str, str] = {}
+    for rule in rules():
+        if len(found) < len(_VALUES) and rule.tells.keys() - found.keys() and rule.pattern.search(text):
+            found = rule.tells | found
+    person = None if _SLURM_ITSELF.fullmatch(actor or "") else "person"
+    return Told(found.get("by", person), found.get("stage"), found.get("cause"))
+
+
+def driver(reason: str | None, actor: str | None = None) -> str | None:
+    """Who took a node out of service: Kubernetes, a health check, Slurm itself, a person; None where it is unknown.
+
+    >>> [driver(reason) for reason in ("k8s: cordon: GPU gone", "Not responding", "[node_problem] ib", "x")]
+    ['kubernetes', 'slurm', 'health_check', None]
+    """
+    return told(reason, actor).by
