@@ -154,16 +154,25 @@ def at_age(curve: Curve, age: float) -> tuple[float, float, float] | None:
 
 
 def median(curve: Curve) -> tuple[float | None, float | None, float | None]:
-    """Age by which half are interrupted, and its interval: where the curve and its ends fall to 1/2.
+    """Age by which half are interrupted, and its interval, as `quantile`."""
+    return quantile(curve, 0.5)
+
+
+def quantile(curve: Curve, q: float) -> tuple[float | None, float | None, float | None]:
+    """Age by which a share `q` has ended, and its interval: where the curve and its ends fall to 1 - q.
 
     None where they do not: too few were seen that long (Brookmeyer and Crowley 1982).
     """
 
     def falls(values: FloatArray) -> float | None:
-        below = np.flatnonzero(values <= 0.5)
+        below = np.flatnonzero(values <= 1 - q + _ROUNDING)
         return float(curve.age[below[0]]) if len(below) else None
 
     return falls(curve.value), falls(curve.low), falls(curve.high)
+
+
+_ROUNDING = 1e-12
+"""A curve that is a product of fractions may miss a value by its last digits."""
 
 
 # --- Weibull -----------------------------------------------------------------------------------------
