@@ -32,6 +32,7 @@ QUESTIONS: Final = {
     "runs": (),
     "nodes": (),
     "lemons": (),
+    "lifecycle": ("stage", "actor", "outcome", "node", "event"),
     "checkpoints": (),
     "waste": ("kind", "state", "user", "account", "partition", "run"),
     "utilisation": ("user", "account", "partition", "run", "attempt"),

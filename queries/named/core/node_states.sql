@@ -26,6 +26,7 @@ SELECT
     s.started_at,
     COALESCE(LEAST(w.ts, s.ended_at), w.ts, s.ended_at) AS ended_at,
     s.state,
+    s.state_raw,
     s.reason,
     s.actor,
     s.planned

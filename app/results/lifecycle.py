@@ -1,0 +1,82 @@
+"""Outages of nodes with their stages: node states as corrected, what their reasons tell, and the ledger's time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from app.corrections import records as adjudications
+from ingest.node_reasons import told
+from metrics import frames
+from metrics.corrections import corrected_states
+from metrics.ledger.ledger import with_silence
+from metrics.lifecycle.outages import STATES, TIME_OUT, outages
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from app.window import Source, Window
+
+_STATE = ["cluster", "node", "started_at", "state", "reason"]
+
+
+class Lifecycle(NamedTuple):
+    """Outages with time in a window, and their stages.
+
+    Attributes:
+        outages: `metrics.lifecycle.outages.OUTAGES`.
+        stages: `metrics.lifecycle.outages.STAGE_ROWS`.
+        known_until: the end of the data: what lasts until then is open.
+    """
+
+    outages: pl.DataFrame
+    stages: pl.DataFrame
+    known_until: datetime
+
+
+def lifecycle(source: Source, window: Window) -> Lifecycle:
+    """Outages of nodes with GPUs that have time in the window; their GPU-time is that within it."""
+    computed = source.query("computed", cluster=window.cluster)
+    known_until = computed["until"].max() if computed.height else window.until
+    fixes = adjudications.fixes(source, window.cluster).states
+    time_out = source.query("time_out", **window.parameters, corrected=sorted({fix.node for fix in fixes}))
+    found, stages = outages(
+        _states(source, window, fixes),
+        frames.conform(time_out, TIME_OUT),
+        known_until=known_until,  # type: ignore[arg-type]  # polars types max() broadly
+    )
+    until = pl.lit(window.until, dtype=frames.TIME)
+    inside = (pl.col("failed_at") < until) & (pl.col("back_at").is_null() | (pl.col("back_at") > window.since))
+    within = found.filter(inside)
+    overlap = (pl.col("started_at") < until) & (pl.col("ended_at") > window.since)
+    return Lifecycle(within, stages.filter(overlap), known_until)  # type: ignore[arg-type]  # as above
+
+
+def _states(source: Source, window: Window, fixes: object) -> pl.DataFrame:
+    """States of nodes with GPUs, as the ledger reads them, and what their reasons tell."""
+    reported = source.query("node_states", cluster=window.cluster)
+    states = corrected_states(frames.conform(reported, frames.NODE_STATES), fixes)  # type: ignore[arg-type]
+    noticed = with_silence(states, source.query("slurmd_timeout", cluster=window.cluster))
+    silent = pl.int_range(pl.len()) >= states.height  # `with_silence` puts them behind the others
+    marked = noticed.with_columns(silent=silent)
+    raw = reported.select(*_STATE, "state_raw").unique(_STATE, keep="first", maintain_order=True)
+    worded = marked.join(raw, on=_STATE, how="left", nulls_equal=True, maintain_order="left")
+    with_gpus = source.query("nodes_with_gpus", cluster=window.cluster)
+    return frames.conform(_told(worded).join(with_gpus, on=["cluster", "node"], how="semi"), STATES)
+
+
+def _told(states: pl.DataFrame) -> pl.DataFrame:
+    """States with `stage`, `cause` and `by`.
+
+    The scheduler's own word for a state (`REBOOT_ISSUED`) tells the stage where the reason does not.
+    """
+    asked = ["reason", "actor", "state_raw"]
+    pairs = states.select(asked).unique(maintain_order=True)
+    rows = []
+    for reason, actor, raw in pairs.rows():
+        tells = told(reason, actor)
+        rows.append((reason, actor, raw, tells.by, tells.stage or told(raw).stage, tells.cause))
+    schema = dict.fromkeys([*asked, "by", "stage", "cause"], frames.TEXT)
+    known = pl.DataFrame(rows, schema=schema, orient="row")
+    return states.join(known, on=asked, how="left", nulls_equal=True, maintain_order="left")
