@@ -51,7 +51,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("reason", SAMPLES)
-def test_reason_tells_who_which_stage_and_what_failed(reason: str) -> None:
+def test_reason_names_actor_stage_and_what_failed(reason: str) -> None:
     assert told(reason, "root(0)") == Told(*SAMPLES[reason])
 
 
@@ -82,6 +82,6 @@ def test_invalid_rules_are_refused_by_name(entry: dict[str, Any]) -> None:
         parse_rule(entry, origin="rule 3")
 
 
-def test_long_and_odd_reasons_are_told_at_once() -> None:
+def test_long_and_odd_reasons_are_read_at_once() -> None:
     for reason in ("x" * 300_000, "recommended action" * 10_000, "(" * 100_000, "reboot" * 50_000, "\0\u202e"):
         assert told(reason, None) is not None

@@ -36,7 +36,7 @@ _HEADINGS: Final = {"cause": "cause", "by": "who acted", "outcome": "outcome"}
     help="outages of nodes, and how long until capacity is back, by cause\n"
     "--by stage (detection to return), actor, outcome, node (repeat offenders), event",
     by=("cause", "stage", "actor", "outcome", "node", "event"),
-    position=10,
+    position=31,
 )
 def show_lifecycle(source: Reader, window: Window, question: Question) -> Answer:
     """Outages: the time from failure to capacity back, stages, who acted, repeat offenders, or each outage."""

@@ -109,7 +109,7 @@ def test_lost_time_is_the_ledgers_whatever_the_stages() -> None:
     assert whole["relapse"].to_list() == [False, True]
 
 
-def test_symptom_is_the_cause_only_where_nothing_else_is_told() -> None:
+def test_symptom_is_the_cause_where_nothing_else_is_known() -> None:
     down = State("n1", 5, 20, "down", cause="not_responding")
     known = State("n1", 20, 25, "drained", cause="gpu")
     assert found([down])[0]["cause"].to_list() == ["not_responding"]
