@@ -409,26 +409,6 @@ class Warehouse:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
-    def lifecycle(
-        self,
-        *,
-        cluster: str | None = None,
-        since: Moment = None,
-        until: Moment = None,
-        by: Literal["cause", "stage", "actor", "outcome", "node", "event"] | None = None,
-    ) -> pl.DataFrame:
-        """Outages of nodes: how long until capacity is back.
-
-        Args:
-            cluster: only this cluster; by default every cluster.
-            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
-            until: to this time (UTC), not included; by default the end of the data.
-            by: what to split by.
-
-        Raises:
-            UsageError: there is no such cluster, period or run, or no data of what is requested.
-        """
-
     def checkpoints(
         self,
         *,
@@ -648,6 +628,26 @@ class Warehouse:
         by: Literal["eviction", "queue", "preemptor", "reason", "job"] | None = None,
     ) -> pl.DataFrame:
         """Whom Kueue evicted for whom, and when the GPUs were free.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
+    def lifecycle(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["cause", "stage", "actor", "outcome", "node", "event"] | None = None,
+    ) -> pl.DataFrame:
+        """Outages of nodes: how long until capacity is back.
 
         Args:
             cluster: only this cluster; by default every cluster.
