@@ -4,8 +4,8 @@
     SUBMITTER/systems/SYSTEM.json                     nodes, GPUs of a node, and the GPU's name
 
 A submitter is a cluster, a result a run of one attempt on nodes of its own, from its first event to its last. Logs do
-not record the data type: those of `DTYPE` are what MLPerf's reference for NVIDIA GPUs trains this model in, so each
-MFU has a reading over the peak of either.
+not record the data type: that of round 5.0 is what MLPerf's reference for NVIDIA GPUs trains this model in, so each MFU
+has a reading over the peak of either; of other rounds it is what the caller states, or unknown, and so is MFU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
 
-DTYPE: Final = "fp8+bf16"
-
 BENCHMARKS: Final = tuple(name for name, model in MODELS.items() if model)
 """The benchmarks that are read: those whose model's sizes are known."""
 
@@ -51,11 +49,13 @@ class Round:
 
     Attributes:
         version: such as 5.0.
+        dtype: the data types that its runs multiply matrices in; None: unknown.
         minutes: published times to train of Llama 3.1 405B, by submitter and GPUs.
         scaling: published scaling efficiencies by submitter: fewest and most GPUs, and the efficiency.
     """
 
     version: str
+    dtype: str | None = None
     minutes: Mapping[tuple[str, int], float] = field(default_factory=dict)
     scaling: Mapping[str, tuple[int, int, float]] = field(default_factory=dict)
 
@@ -124,7 +124,7 @@ def claims(sources: Sources, cluster: str, *, of: Round) -> str:
     return "".join(texts)
 
 
-def read(path: Path) -> Sources:
+def read(path: Path, *, of: Round) -> Sources:
     """The results below a path.
 
     Raises:
@@ -145,11 +145,16 @@ def read(path: Path) -> Sources:
             sources.left_out.append(f"{submitter}/{system}: {error}")
             continue
         for log in _logs(folder):
-            _add(sources, log, described | {"time_factor": factor})
+            _add(sources, log, described | {"time_factor": factor, "dtype": of.dtype})
     if not sources.run_logs:
         found = "".join(f"\n  {line}" for line in sources.left_out)
         raise UsageError(
             f"{path}: no result of MLPerf Training: SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt{found}"
+        )
+    if of.dtype is None:
+        sources.left_out.append(
+            f"MFU: logs of round {of.version} do not record the data type, and it is not known here; state it: "
+            "--dtype fp8+bf16 (several: by +)"
         )
     return sources
 
@@ -199,9 +204,10 @@ def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
         "job_id": str(number),
         "n_gpus": gpus,
         "gpu_model": described["gpu_model"],
-        "dtype": DTYPE,
+        "dtype": described["dtype"],
         "time_factor": described["time_factor"],
     }
+    facts = {name: value for name, value in facts.items() if value is not None}
     try:
         begin, end = _span(Input(str(log)).whole())
     except ValueError as error:
@@ -260,8 +266,8 @@ def _of_submitter(reader: Reader, window: Window, of: Round) -> list[Comparison]
         *_times(window.cluster, minutes, of),
         *_unfinished(runs),
         *_efficiencies(minutes, steps),
-        *(row for convention in ("palm_full", "causal_half") for row in _mfu_by_size(steps, window, convention)),
-        *_mfu_wall_by_size(reader, window),
+        *(row for convention in ("palm_full", "causal_half") for row in _mfu_by_size(steps, window, convention, of)),
+        *_mfu_wall_by_size(reader, window, of),
         *_mfu_of_thousands(steps, window),
     ]
 
@@ -364,18 +370,23 @@ def _tokens_per_gpu_s(steps: pl.DataFrame) -> float | None:
     return float(tokens / gpu_s) if gpu_s else None
 
 
-def _mfu_by_size(steps: pl.DataFrame, window: Window, convention: Convention) -> Iterator[Comparison]:
+def _mfu_by_size(steps: pl.DataFrame, window: Window, convention: Convention, of: Round) -> Iterator[Comparison]:
     for gpus, some in _by_size(steps):
         row = fleet_row(step_mfu(some, convention=convention), window, convention, "mfu")
-        yield Comparison(f"MFU, {gpus:,} GPUs", "ratio", None, row["value"][0], f"{convention}, dense FP8 peak")
+        yield Comparison(f"MFU, {gpus:,} GPUs", "ratio", None, row["value"][0], f"{convention}, {_peak(of)}")
 
 
-def _mfu_wall_by_size(reader: Reader, window: Window) -> Iterator[Comparison]:
+def _peak(of: Round) -> str:
+    """Whose peak MFU is over: that of the fastest type in use."""
+    return "data type unknown" if of.dtype is None else f"dense {of.dtype.partition('+')[0].upper()} peak"
+
+
+def _mfu_wall_by_size(reader: Reader, window: Window, of: Round) -> Iterator[Comparison]:
     sizes = reader.table("run_sessions").select("run_id", "n_gpus").unique()
     rows = mfu_wall_run_rows(reader, window, "palm_full").join(sizes, on="run_id")
     for (gpus,), some in sorted(rows.group_by("n_gpus")):
         flop, peak = some.select(pl.col("flop").sum(), pl.col("peak_flop").sum()).row(0)
-        why = "palm_full, dense FP8 peak, all allocated time: start-up and evaluation included"
+        why = f"palm_full, {_peak(of)}, all allocated time: start-up and evaluation included"
         yield Comparison(f"MFU, {gpus:,} GPUs", "ratio", None, flop / peak if peak else None, why)
 
 
@@ -392,17 +403,21 @@ def _mfu_of_thousands(steps: pl.DataFrame, window: Window) -> Iterator[Compariso
         yield Comparison(f"MFU, {THOUSAND:,} GPUs and more", "ratio", None, row["value"], why)
 
 
-def publication_of(name: str) -> Publication | None:
-    """The round of that name (`mlperf-v5.1`): of other rounds than 5.0 no published number is known here."""
+def publication_of(name: str, dtype: str | None = None) -> Publication | None:
+    """The round of that name (`mlperf-v5.1`), with the data types that the caller states.
+
+    Of other rounds than 5.0 no published number is known here, and no data type.
+    """
     match = _ROUND.fullmatch(name)
     if match is None:
         return None
     of = V5_0 if match[1] == V5_0.version else Round(match[1])
+    of = of if dtype is None else replace(of, dtype=dtype)
     return Publication(
         name,
         f"MLPerf Training {of.version}: Llama 3.1 405B, time to train, scaling and MFU from the submitters' own logs",
         f"github.com/mlcommons/training_results_v{of.version} (Apache-2.0)",
-        read,
+        partial(read, of=of),
         partial(compare, of=of),
         partial(claims, of=of),
         partial(figure, of=of),
@@ -415,6 +430,7 @@ _COREWEAVE: Final = "IBM-CoreWeave-NVIDIA"
 
 V5_0: Final = Round(
     "5.0",
+    "fp8+bf16",
     {
         (_COREWEAVE, 512): 121.28,
         (_COREWEAVE, 1024): 62.06,

@@ -21,15 +21,17 @@ def publications() -> dict[str, Publication | TracePublication]:
     return {one.name: one for one in sorted(every, key=lambda each: each.name)}
 
 
-def publication(name: str) -> Publication | TracePublication:
-    """The publication of that name; of MLPerf any round (`mlperf-v5.1`).
+def publication(name: str, dtype: str | None = None) -> Publication | TracePublication:
+    """The publication of that name; of MLPerf any round (`mlperf-v5.1`), of which a data type may be stated.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or it has no data type.
     """
     every = publications()
-    if name not in every and (alike := mlperf.publication_of(name)) is not None:
+    if (dtype is not None or name not in every) and (alike := mlperf.publication_of(name, dtype)) is not None:
         return alike
+    if name in every and dtype is not None:
+        raise UsageError(f"--dtype is of training: {name} has no data type; leave it out")
     if name not in every:
         raise UsageError(f"there is no publication {name!r}; there are: {', '.join(every)}")
     return every[name]

@@ -46,7 +46,26 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--dir", type=path_of, metavar="D", help="folder for warehouse and report (default: trackside-NAME)"
     )
+    parser.add_argument(
+        "--dtype",
+        type=_dtype,
+        metavar="TYPE",
+        help="data types that the runs of an MLPerf round multiply matrices in, which their logs do not record: fp8 "
+        "(known of 5.0)",
+    )
     add_format(parser)
+
+
+def _dtype(text: str) -> str:
+    """Data types of which a GPU's peak is known."""
+    import argparse
+
+    from metrics.mfu.peaks import columns_of
+
+    if not columns_of(text):
+        message = f"{text} is no data type whose peak is known; write fp8, bf16, or several: fp8+bf16"
+        raise argparse.ArgumentTypeError(message)
+    return text
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         for each in publications().values():
             console.echo(f"{each.name:<19} {each.title}\n{'':<19} files: {each.origin}")
         return 0
-    chosen = publication(options.name)
+    chosen = publication(options.name, options.dtype)
     if options.path is None:
         raise UsageError(
             f"name the published files: trackside reproduce {chosen.name} PATH\nThey are at {chosen.origin}"

@@ -215,6 +215,29 @@ def test_other_rounds_have_the_same_layout_without_numbers(results: Path, tmp_pa
     assert "published" not in figure
 
 
+@pytest.mark.parametrize(("options", "peak", "flops"), [((), None, 0), (("--dtype", "bf16"), "BF16", 989.5e12)])
+def test_the_data_type_of_another_round_is_stated_or_unknown(
+    results: Path, tmp_path: Path, options: tuple[str, ...], peak: str | None, flops: float
+) -> None:
+    command = ("reproduce", "mlperf-v3.1", str(results), "--dir", str(tmp_path / "out"), "--format", "json", *options)
+    done = trackside(*command)
+    assert done.returncode == 0, done.stderr
+    computed = {(row["quantity"], row["explanation"]): row["computed"] for row in json.loads(done.stdout)}
+    if peak is None:
+        assert "state it: --dtype fp8+bf16" in done.stderr
+        assert computed["MFU, 16 GPUs", "palm_full, data type unknown"] is None
+    else:
+        flop = 12 * 8192 * (6 * 405_849_533_440 + 12 * 126 * 128 * 128 * 8192)
+        expected = flop / (20.0 * 16 * flops)
+        assert computed["MFU, 16 GPUs", f"palm_full, dense {peak} peak"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_data_type_that_is_none_is_refused(results: Path) -> None:
+    wrong = trackside("reproduce", "mlperf-v5.1", str(results), "--dtype", "fp7")
+    assert "no data type whose peak is known" in wrong.stderr
+    assert "elasticflow has no data type" in trackside("reproduce", "elasticflow", ".", "--dtype", "fp8").stderr
+
+
 def test_odd_results_are_counted_named_or_unknown(tmp_path: Path) -> None:
     root, hour = tmp_path / "in", 3_600_000
     runs = {
