@@ -1,12 +1,14 @@
-"""Lines to type after an ingest of files: for times without a zone, and for columns that a dump of sacct lacks."""
+"""Lines to type after an ingest of files: for an unknown cluster or zone, and for columns that a dump lacks."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from ingest.errors import TimeZoneError
+from ingest.errors import InputError, OptionError, TimeZoneError
+from ingest.files.input import STDIN, Input
 
 if TYPE_CHECKING:
     import argparse
@@ -33,14 +35,51 @@ def zone_hint(reports: Sequence[Report], options: argparse.Namespace, source: st
     """
     if options.timezone or not any(isinstance(report.error, TimeZoneError) for report in reports):
         return None
-    words = ["trackside", "ingest", source, *options.files, "--timezone", local_zone() or "Europe/Berlin"]
-    for name in ("cluster", "since", "until", "model", "begin", "warehouse", "config"):
-        value = getattr(options, name, None)
-        words += [] if value is None else [f"--{name}", str(value)]
-    words += [word for each in getattr(options, "set", ()) for word in ("--set", each)]
+    words = [*_again(options, source), "--timezone", local_zone() or "Europe/Berlin"]
     own = "Slurm's" if source == "slurm" else "the log's"
     whose = f"this machine's zone; replace it if {own} is another" if local_zone() else f"replace the zone by {own}"
     return f"To type: {shlex.join(words)}   ({whose})"
+
+
+def cluster_hint(reports: Sequence[Report], options: argparse.Namespace) -> str | None:
+    """The command that names the cluster of files that do not; None if none is missing.
+
+    Where the files have local times it also names a zone, so that this is not the next error.
+    """
+    if options.cluster or not any(_lacks_cluster(report.error) for report in reports):
+        return None
+    local = not options.timezone and any(map(_local_times, options.files))
+    zone = ["--timezone", local_zone() or "Europe/Berlin"] if local else []
+    whose = "this machine's" if local_zone() else "an example"
+    named = f"NAME: Slurm's ClusterName, or any; the zone is {whose}" if local else "NAME: Slurm's ClusterName, or any"
+    return f"To type: {shlex.join([*_again(options, 'slurm'), '--cluster', 'NAME', *zone])}   ({named})"
+
+
+def _again(options: argparse.Namespace, source: str) -> list[str]:
+    """The words of the command with all its files and options."""
+    words = ["trackside", "ingest", source, *options.files]
+    for name in ("cluster", "timezone", "since", "until", "model", "begin", "warehouse", "config"):
+        value = getattr(options, name, None)
+        words += [] if value is None else [f"--{name}", str(value)]
+    return words + [word for each in getattr(options, "set", ()) for word in ("--set", each)]
+
+
+def _lacks_cluster(error: Exception | None) -> bool:
+    return (
+        isinstance(error, (InputError, OptionError)) and "--cluster NAME" in str(error) and "several" not in str(error)
+    )
+
+
+_LOCAL: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?![\d.Z+-])")
+"""A time without an offset."""
+
+
+def _local_times(file: str) -> bool:
+    """Whether the beginning of a file has times without an offset; of standard input, read already, it is unknown."""
+    try:
+        return file != STDIN and _LOCAL.search(Input(file).head) is not None
+    except (InputError, OSError):
+        return False
 
 
 def column_hint(report: Report) -> str | None:

@@ -116,7 +116,8 @@ def counts(parsed: Parsed) -> str:
     n_known = parsed.rows_loaded + parsed.rows_duplicate - (new or 0)
     taken = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
     more = {} if new is None else {"known already": n_known}
-    rest = {"skipped": parsed.rows_skipped, "rejected": parsed.rows_rejected}
+    why = " (steps of jobs)" if parsed.source == "slurm.accounting" else ""
+    rest = {f"skipped{why}": parsed.rows_skipped, "rejected": parsed.rows_rejected}
     first, *others = {**taken, **more, **rest}.items()
     shown = [first, *((name, count) for name, count in others if count)]
     return f"{parsed.rows_read:,} rows: " + ", ".join(f"{count:,} {name}" for name, count in shown)

@@ -89,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
     """Read Slurm, live or from files."""
     from app import clock
     from app.cli.delimiter import delimiter
+    from app.cli.ingest_hints import cluster_hint, column_hint, zone_hint
     from app.cli.ingest_report import finish
     from app.cli.run_context import note, progress, settings_and_root
     from app.times import iso, moment
@@ -133,11 +134,9 @@ def run(options: argparse.Namespace) -> int:
         text = f"period that the files count as requested for: {since} to {until}"
         note(text + ("; no row was left out" if whole else ""), quiet=options.quiet)
     if options.files:
-        from app.cli.ingest_hints import column_hint, zone_hint
-
-        for hint in (*map(column_hint, reports), zone_hint(reports, options)):
-            if hint is not None:
-                note(hint, quiet=options.quiet)
+        hints = (*map(column_hint, reports), zone_hint(reports, options), cluster_hint(reports, options))
+        for hint in filter(None, hints):
+            note(hint, quiet=options.quiet)
     return finish(reports, files=bool(options.files), quiet=options.quiet)
 
 

@@ -46,6 +46,34 @@ def test_local_times_get_the_line_to_type_and_it_works(tmp_path: Path, monkeypat
     assert "To type" not in trackside(*words[1:]).stderr
 
 
+LOCAL = """\
+JobID|State|Submit|Start|End|NodeList|AllocTRES|Elapsed
+12|COMPLETED|2026-10-01T00:00:00|2026-10-01T00:00:00|2026-10-01T01:00:00|n1|billing=8,cpu=8,gres/gpu=8,node=1|01:00:00
+"""
+
+
+def test_files_without_a_cluster_get_one_line_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    files = [tmp_path / "sacct.txt", tmp_path / "nodes.txt"]
+    for file, text in zip(files, (LOCAL, NODES), strict=True):
+        file.write_text(text)
+    done = trackside("ingest", "slurm", *map(str, files), "--warehouse", str(tmp_path / "w"))
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("To type: "))
+    assert line.partition("   (")[0].endswith(" --cluster NAME --timezone Europe/Berlin")
+    words = shlex.split(line.removeprefix("To type: ").partition("   (")[0])
+    assert trackside(*words[1:]).returncode == 0
+
+
+def test_epochs_without_a_cluster_need_no_zone(tmp_path: Path) -> None:
+    file = tmp_path / "sacct.txt"
+    file.write_text(SACCT.format(more="", values="").replace("|Cluster", "").replace("|c|", "|"))
+    load = ("ingest", "slurm", str(file), "--warehouse", str(tmp_path / "w"))
+    done = trackside(*load)
+    assert f"--warehouse {tmp_path / 'w'} --cluster NAME   (" in done.stderr
+    assert "--timezone" not in done.stderr
+    assert "--cluster NAME" not in trackside(*load, "--cluster", "c").stderr
+
+
 def test_zone_is_the_machines_where_it_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, name in (("Asia/Tokyo", "Asia/Tokyo"), (":/usr/share/zoneinfo/Asia/Tokyo", "Asia/Tokyo"), ("/x", None)):
         monkeypatch.setenv("TZ", text)
