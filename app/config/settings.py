@@ -22,6 +22,7 @@ from pydantic import (
 from app.config import mistakes as config_mistakes
 from app.config import place, toml_file
 from app.config.cost import Cost
+from app.config.scaling import Scaling
 from app.errors import ConfigError
 from app.near_names import near_names
 from ingest.context import PLANNED_REASONS
@@ -238,6 +239,7 @@ class Config(Section):
     serve: Serve = Serve()
     rules: Rules = Rules()
     cost: Cost = Cost()
+    scaling: Scaling = Scaling()
     sql: Sql = Sql()
 
 

@@ -18,6 +18,7 @@ from metrics.scaling.table import scaling_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from app.config.scaling import Scaling
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -43,7 +44,9 @@ def scaling(source: Reader, window: Window, question: Question) -> Answer:
     if question.dimension == "day":
         return _by_day(source, window)
     if question.dimension == "reference":
-        return _by_reference(source, window)
+        from app.config import settings  # noqa: PLC0415 - heavy, and only here
+
+        return _by_reference(source, window, settings.load(question.config).scaling)
     return _by_size(source, window, question.convention)
 
 
@@ -217,10 +220,11 @@ def _change_words(recipe: str, gpus: float, day: str, change: Change, changed: l
 # References ---------------------------------------------------------------------------------------------------------
 
 
-def _by_reference(source: Reader, window: Window) -> Answer:
-    rows = beside_references(scaling_runs(source, window), reference_results())
+def _by_reference(source: Reader, window: Window, configured: Scaling) -> Answer:
+    own = [each.row() for each in configured.reference]
+    rows = beside_references(scaling_runs(source, window), [*own, *reference_results()])
     return Answer(
-        "Beside published results of the same recipe, kind of GPU and number of GPUs",
+        f"Beside {'your own and ' if own else ''}published results of the same recipe, kind of GPU and number of GPUs",
         rows,
         {
             "recipe": ("recipe", "text"),
@@ -233,14 +237,15 @@ def _by_reference(source: Reader, window: Window) -> Answer:
             "share_high": ("to", "ratio"),
             "n": ("n", "count"),
             "verdict": ("at least 95 %", "text"),
-            "name": ("published by", "text"),
+            "name": ("reference" if own else "published by", "text"),
         },
         metrics=_METRICS,
         queries=_QUERIES,
         headline=_reference_headline(rows),
         ranked=("n_gpus", "measure", "published", "measured", "share", "verdict", "share_low", "share_high"),
         when_empty=(
-            "No run here has the recipe, kind of GPU and number of GPUs of a published result.\n"
+            "No run here has the recipe, kind of GPU and number of GPUs of a published result,\n"
+            "or of yours ([[scaling.reference]] in the configuration).\n"
             "A run log names its recipe: recipe in its `run` line, or ingest runlog --set recipe=llama31_405b"
         ),
         parts={"subject": "recipe", "value": "share", "ci_low": "share_low", "ci_high": "share_high", "n": "n"},

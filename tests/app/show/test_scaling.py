@@ -66,3 +66,32 @@ def test_a_slower_recipe_is_named_with_its_day_and_what_changed(root: Path, caps
 
 def test_runs_without_a_published_result_are_beside_none(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--set recipe=llama31_405b" in printed(root, capsys, "--by", "reference")
+
+
+OWN = """[[scaling.reference]]
+name = "accepted in May"
+recipe = "llama31_405b"
+gpu = "NVIDIA H100 80GB HBM3"
+n_gpus = 32
+minutes = 2.2
+"""
+
+
+def test_references_of_ones_own_are_compared_with(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_CONFIG", str(tmp_path / "own.toml"))
+    (tmp_path / "own.toml").write_text(OWN)
+    (row,) = rows_of(root, capsys, "--by", "reference")
+    assert (row["name"], row["measure"], row["published"]) == ("accepted in May", "minutes", 2.2)
+    assert row["measured"] == pytest.approx((6 * 10 + 2 * 40) / 60)
+    assert row["share"] == pytest.approx(2.2 / row["measured"])
+
+
+def test_a_reference_without_a_result_is_a_mistake(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACKSIDE_CONFIG", str(tmp_path / "own.toml"))
+    (tmp_path / "own.toml").write_text(OWN.replace("minutes = 2.2", ""))
+    assert cli.main(["show", "scaling", "--by", "reference", "--warehouse", str(root)]) != 0
+    assert "minutes (time to train), tokens_per_gpu_s, or both" in capsys.readouterr().err
