@@ -25,8 +25,30 @@ LABELS: Final = (
     "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
+    "network.topology.nvidia.com/datacenter",
+    "network.topology.nvidia.com/core",
+    "network.topology.nvidia.com/spine",
+    "network.topology.nvidia.com/block",
+    "network.topology.nvidia.com/leaf",
+    "fabric.topograph.run/tier-3",
+    "fabric.topograph.run/tier-2",
+    "fabric.topograph.run/tier-1",
+    "fabric.topograph.run/tier-0",
+    "topology.k8s.aws/network-node-layer-1",
+    "topology.k8s.aws/network-node-layer-2",
+    "topology.k8s.aws/network-node-layer-3",
+    "cloud.google.com/gce-topology-block",
+    "cloud.google.com/gce-topology-subblock",
+    "backend.coreweave.cloud/fabric",
+    "ib.coreweave.cloud/superpod",
+    "backend.coreweave.cloud/leafgroup",
+    "ds.coreweave.com/nvlink.domain",
+    "network.topology.nvidia.com/accelerator",
+    "accelerator.topograph.run/domain",
+    "nvidia.com/gpu.clique",
 )
-"""Labels that are kept."""
+"""Labels that are kept. From the fourth on they are the node's place in the network, the outermost first: those of
+Topograph, EKS, GKE, CoreWeave and the GPU operator; the named query `node_places` makes a path of them."""
 
 
 READY: Final = "Ready"
