@@ -718,3 +718,23 @@ class Warehouse:
         Raises:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
+
+    def placement(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["size", "run", "effect", "block", "segment"] | None = None,
+    ) -> pl.DataFrame:
+        """Blocks and switches that jobs span, and which sizes could start now.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
