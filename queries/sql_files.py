@@ -56,7 +56,7 @@ class Step:
     name: str
     sql: str
 
-    @property
+    @functools.cached_property
     def sha256(self) -> str:
         """Digest of the text without comments, stored in the warehouse so that an edited step is noticed."""
         return hashlib.sha256(_COMMENT.sub("", self.sql).encode()).hexdigest()

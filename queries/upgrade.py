@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from queries import sql_files
 from queries.errors import CorruptWarehouseError, NewerWarehouseError, WarehouseError
 from queries.sql_files import literal
@@ -17,15 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import duckdb
-
 
 def applied_steps(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
     """Number and digest of each schema step that a warehouse file has; none for an empty file."""
-    tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_steps'").fetchone()
-    if tables is None or tables[0] == 0:
+    try:  # to look it up in a list of all tables takes DuckDB five times as long
+        return dict(connection.execute("SELECT step, sha256 FROM schema_steps").fetchall())
+    except duckdb.CatalogException:
         return {}
-    return dict(connection.execute("SELECT step, sha256 FROM schema_steps").fetchall())
 
 
 def refuse_other_schemas(root: Path, applied: Mapping[int, str]) -> None:

@@ -326,21 +326,26 @@ class Writer(Connection):
             self._note(opened=0, committed=self.data_version)
 
     def _renew_views(self) -> None:
-        """Make the views anew if another Trackside made them, or if the directory was moved."""
+        """Make the views anew if another Trackside made them; if the directory was moved, those that name files."""
         made_of = upgrade.views_digest(sql_files.views())
-        if self.meta("views") == made_of and self.meta("root") == str(self.root) and self.meta("warehouse"):
+        ours = self.meta("views") == made_of
+        if ours and self.meta("root") == str(self.root) and self.meta("warehouse"):
             return
         with self.transaction():
             self._changed_samples.update(sql_files.sample_tables())
             if not self.meta("warehouse"):
                 self._put_meta("warehouse", uuid.uuid4().hex)
-            for view in sql_files.views():
-                self._connection.execute(view.sql)
-                self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {literal(view.description)}')
-            if self.meta("views") == made_of:  # the directory was moved, and its data are what they were
+            if ours:  # the directory was moved, and its data are what they were
                 self._keep_facts_of_version()
+            else:
+                self._make_views()
             self._put_meta("views", made_of)
             self._put_meta("root", str(self.root))
+
+    def _make_views(self) -> None:
+        for view in sql_files.views():
+            self._connection.execute(view.sql)
+            self._connection.execute(f'COMMENT ON VIEW "{view.name}" IS {literal(view.description)}')
 
     def publish(self) -> None:
         """Checkpoint, close, and make this version the one that readers see."""

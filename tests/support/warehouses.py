@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
+import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -18,7 +19,7 @@ from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
-from queries import sql_files, upgrade, warehouse
+from queries import directory, sql_files, warehouse
 from queries.opening import connect
 from queries.warehouse import open_writer
 from tests.support.dumps import tiny
@@ -106,28 +107,47 @@ def _silent(_what: str, _done: int, _all: int) -> None:
 
 
 class _Prepared:
-    """An empty warehouse file with its schema: DuckDB needs a fifth of a second to make one, and a copy needs none."""
+    """An empty warehouse: DuckDB needs a third of a second to make its tables and views, and a copy needs none."""
 
     def __init__(self, folder: Path, shared: Path) -> None:
         self.wanted = True
         self.one_thread = False
         self.shared = shared
-        self._file = folder / "empty.duckdb"
-        self._steps = sql_files.schema_steps()
+        self._empty = folder / "empty"
+        self._schema = _schema()
 
     def connect(self, path: Path, root: Path, *, read_only: bool) -> DuckDBPyConnection:
-        """Open a DuckDB file as the product does; a new one has the schema already."""
-        new = not read_only and not path.exists()
-        if new and self.wanted and self._steps == sql_files.schema_steps():
-            if not self._file.exists():
-                with contextlib.closing(connect(self._file, root, read_only=False)) as made:
-                    upgrade.apply_missing_steps(made, {})
-            with contextlib.suppress(OSError):  # then it is the product that has to say why not
-                shutil.copyfile(self._file, path)
+        """Open a DuckDB file as the product does; a new one has tables and views already."""
+        new = (
+            not read_only
+            and not path.exists()
+            and root != self._empty
+            and {each.name for each in root.iterdir()} <= {"lock"}
+        )
+        copied = new and self.wanted and self._schema == _schema() and self._copy(path)
         connection = connect(path, root, read_only=read_only)
+        if copied:
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'root'", [str(root)])
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'warehouse'", [uuid.uuid4().hex])
+            connection.execute("CHECKPOINT")  # else its log would be of another warehouse
         if self.one_thread:
             connection.execute("SET threads = 1")
         return connection
+
+    def _copy(self, path: Path) -> bool:
+        """Copy the empty warehouse's database; whether it could be done: else it is the product that has to say why."""
+        if not self._empty.exists():
+            with open_writer(self._empty, verb="test", now=NOW):
+                pass
+        with contextlib.suppress(OSError):
+            shutil.copyfile(self._empty / directory.DATABASE, path)
+            return True
+        return False
+
+
+def _schema() -> tuple[object, ...]:
+    """What an empty warehouse is made of."""
+    return sql_files.schema_steps(), sql_files.views()
 
 
 _prepared: _Prepared | None = None
