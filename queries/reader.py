@@ -6,6 +6,8 @@ Samples that a query reads are compared with the manifest first: a damaged day i
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -37,6 +39,30 @@ EXPANDED: Final = ("accounted_gpus", "attempt_estimated_gpus", "runaway_attempts
 
 DuckDB plans a view anew wherever it is named: with them inside, a query of `attempts` takes ten times as long to plan.
 """
+
+EMPTY: Final = {
+    "runaway_attempts": (
+        "runaway_jobs",
+        "cluster VARCHAR, scheduler VARCHAR, job_id VARCHAR, submitted_at TIMESTAMP WITH TIME ZONE, "
+        "ended_at TIMESTAMP WITH TIME ZONE, because VARCHAR",
+    )
+}
+"""Of those, the ones that have no row where a table has none: that table, and their columns. Planning takes longest."""
+
+_NAME: Final = re.compile(r"--[^\n]*|(?<![\w.])[a-z_]+\b")
+_KEPT: Final = 1024
+
+
+@functools.lru_cache(_KEPT)
+def expanded_in(sql: str) -> tuple[str, ...]:
+    """The views of `EXPANDED` that a query reads, by way of other views, too; each after those that it reads itself."""
+    views = {view.name: view.sql for view in sql_files.views()}
+    read, named = set[str](), {sql}
+    while named:
+        found = {name for text in named for name in _NAME.findall(text) if name in views} - read
+        read |= found
+        named = {views[name] for name in found}
+    return tuple(view for view in EXPANDED if view in read)
 
 
 @dataclass(frozen=True)
@@ -194,12 +220,20 @@ class Connection:
     def computed_once(self, *views: str) -> Iterator[None]:
         """Have views be tables: the rows that they read must not change within it."""
         try:
-            for view in views:  # a temporary relation hides one of the database, in views that name it, too
-                self._connection.execute(f"CREATE TEMP TABLE {view} AS SELECT * FROM {view}")  # noqa: S608 - our names
+            for view in views:
+                self._compute_view(view)
             yield
         finally:
             with contextlib.suppress(duckdb.Error):  # a failed transaction takes them back itself
                 self._connection.execute("".join(f"DROP TABLE IF EXISTS temp.{view};" for view in views))
+
+    def _compute_view(self, view: str) -> None:
+        """Have a table hide a view: a temporary relation hides one of the database, in views that name it, too."""
+        table, columns = EMPTY.get(view, ("", ""))
+        if table and self._connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None:  # noqa: S608 - our names
+            self._connection.execute(f"CREATE TEMP TABLE {view} ({columns})")
+        else:
+            self._connection.execute(f"CREATE TEMP TABLE {view} AS SELECT * FROM {view}")  # noqa: S608 - our names
 
     def checks(self) -> list[CheckResult]:
         """Run every data check and return those that failed.
@@ -266,6 +300,27 @@ class Reader(Connection):
     def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, path: Path, memo: Memo | None = None) -> None:
         super().__init__(root, connection, path)
         self._memo = Memo(MADE) if memo is None else memo
+        self._computed: set[str] = set()
+
+    def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
+        """As `Connection.frame`. Views of `EXPANDED` are computed once, when first read: no row changes."""
+        self._compute_views(expanded_in(sql))
+        return super().frame(sql, params)
+
+    @contextlib.contextmanager
+    def views_computed_once(self) -> Iterator[None]:
+        """Have the views of `EXPANDED` be tables: here they stay."""
+        self._compute_views(EXPANDED)
+        yield
+
+    def _compute_views(self, views: Iterable[str]) -> None:
+        if not self._may_compute_views:
+            return
+        with duckdb_errors(self.root, self._path):
+            for view in views:
+                if view not in self._computed:
+                    self._compute_view(view)
+                    self._computed.add(view)
 
     def hide_stored_views(self) -> None:
         """Hide the views that another Trackside stored by temporary ones, as this Trackside defines them."""

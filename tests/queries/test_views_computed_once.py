@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queries import sql_files
-from queries.reader import EXPANDED
+from queries.reader import EMPTY, EXPANDED, expanded_in
 from queries.warehouse import open_reader, open_writer
 from tests.queries.test_check_outcomes import attempt
 
@@ -70,3 +70,48 @@ def test_checks_run_on_a_copy_with_views_of_another_trackside(tmp_path: Path) ->
         assert reader.checks() == []
         with reader.views_computed_once():
             assert expands(reader)  # hidden by temporary views already
+
+
+@pytest.mark.parametrize(
+    ("sql", "read"),
+    [
+        ("SELECT * FROM accounted_gpus", ("accounted_gpus",)),
+        ("SELECT a.n_gpus FROM attempts AS a", ("accounted_gpus", "attempt_estimated_gpus")),
+        (sql_files.named_queries()["attempts"].sql, ("accounted_gpus", "attempt_estimated_gpus", "runaway_attempts")),
+        ("SELECT * FROM stored.attempts -- of attempts, and runaway_attempts", ()),
+        ("SELECT q.attempts FROM runs AS q", ()),
+        ("SELECT * FROM run_attempts", ()),
+    ],
+)
+def test_views_that_a_query_reads(sql: str, read: tuple[str, ...]) -> None:
+    assert expanded_in(sql) == read
+
+
+def test_reader_computes_a_view_when_it_is_first_read(tmp_path: Path) -> None:
+    with open_writer(tmp_path, verb="t", now=NOW) as writer, writer.transaction():
+        writer.append("stored.attempts", attempt())
+    with open_reader(tmp_path) as plain:
+        plain._may_compute_views = False  # noqa: SLF001 - as it is on a copy of another Trackside
+        assert expands(plain)
+        rows = {view.name: plain.table(view.name) for view in sql_files.views()}
+    with open_reader(tmp_path) as reader:
+        assert reader.query("clusters").is_empty()
+        assert not temporary(reader)
+        assert not expands(reader)
+        assert temporary(reader) == {"accounted_gpus", "attempt_estimated_gpus"}
+        for name, expected in rows.items():
+            assert reader.table(name).equals(expected), name
+        assert reader.checks() == []
+        assert temporary(reader) == set(EXPANDED)
+
+
+def temporary(connection: Connection) -> set[str]:
+    return set(connection.frame("SELECT table_name FROM duckdb_tables() WHERE temporary")["table_name"])
+
+
+def test_view_known_to_be_empty_has_its_columns(tmp_path: Path) -> None:
+    with open_writer(tmp_path, verb="t", now=NOW) as writer, writer.transaction():
+        for view in EMPTY:
+            declared = writer.frame(f"DESCRIBE {view}")
+            with writer.computed_once(view):
+                assert writer.frame(f"DESCRIBE {view}").equals(declared)
