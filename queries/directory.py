@@ -151,6 +151,21 @@ def pointed(root: Path) -> Path | None:
     return target if target.stem.isdecimal() and target.exists() else None
 
 
+def published_state(root: Path) -> dict[str, list[int]] | None:
+    """What identifies the database and its newest copy as files: inode, size and time of change, by name.
+
+    None where there is no copy, or a write-ahead log that may change the database.
+    """
+    newest = max(copies(root), key=number, default=None)
+    with contextlib.suppress(FileNotFoundError):
+        if (root / WAL).stat().st_size:
+            return None
+    if newest is None or not (root / DATABASE).exists():
+        return None
+    files = {file.name: file.stat() for file in (root / DATABASE, newest)}
+    return {name: [status.st_ino, status.st_size, status.st_mtime_ns] for name, status in files.items()}
+
+
 def current_copy(root: Path) -> Path | None:
     """The published copy that readers see: the one pointed at, else the newest.
 

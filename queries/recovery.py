@@ -102,6 +102,9 @@ def read_table(connection: duckdb.DuckDBPyConnection, table: str) -> None:
 def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool) -> None:
     """Have the directory be one that may be written to. To be called with the lock held.
 
+    Where the last writer published, and database and copy are the files that it left, they are not compared again: to
+    open both takes longer than many a verb.
+
     Args:
         root: the warehouse directory.
         holder: what the last holder of the lock left in it; None where there was no lock file.
@@ -111,6 +114,9 @@ def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool
         CorruptWarehouseError: It is not; the message has what to do.
     """
     live = root / directory.DATABASE
+    unchanged = not repair and _as_published(root, holder)
+    if unchanged and not directory.raw_files(root):
+        return
     if not live.exists() or live.stat().st_size == 0:
         _bring_back(root, anything=repair)
         if not live.exists():
@@ -119,8 +125,14 @@ def before_opening(root: Path, holder: Mapping[str, Any] | None, *, repair: bool
     if repair:
         _go_back_if_damaged(root)
     live_contents = contents(live)
-    _compare_with_copies(root, live_contents, repair=repair)
+    if not unchanged:
+        _compare_with_copies(root, live_contents, repair=repair)
     _set_aside_unnamed(root, contents(live) if repair else live_contents, repair=repair)
+
+
+def _as_published(root: Path, holder: Mapping[str, Any] | None) -> bool:
+    state = directory.published_state(root)
+    return state is not None and holder is not None and holder.get("published") == state
 
 
 # The database is missing -----------------------------------------------------------------------------------------

@@ -366,6 +366,7 @@ class Writer(Connection):
             if directory.pointed(self.root) != target:
                 directory.copy_and_point(self.root / directory.DATABASE, target)
             directory.sweep(self.root, [path for (path,) in gone if path not in live])
+            self._lock.note(published=directory.published_state(self.root))  # for the next writer
 
     def put_fact_of_version(self, key: str, value: str) -> None:
         """Store a fact about the data version that the open transaction makes, for `fact_of_version`."""

@@ -30,6 +30,7 @@ copied while a writer wrote                             goes on from the last co
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -45,7 +46,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from queries import directory
+from queries import directory, recovery
 from queries.errors import CorruptWarehouseError
 from queries.warehouse import open_reader, open_writer
 from tests.queries.test_warehouse import NOW, users
@@ -125,7 +126,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def site(built: Path, tmp_path: Path) -> Site:
     shutil.copytree(built, tmp_path / "site", symlinks=True)
-    return Site(*(tmp_path / "site" / name for name in ("w", "backup", "other")))
+    site = Site(*(tmp_path / "site" / name for name in ("w", "backup", "other")))
+    left = {**(directory.last_holder(site.root) or {}), "published": directory.published_state(site.root)}
+    (site.root / "lock").write_text(json.dumps(left))  # as if it had been written here: what happens next shows, still
+    return site
 
 
 EVERYONE = ["alice", "bob", "carol", "dana", "dora"]
@@ -505,3 +509,18 @@ def test_a_log_that_was_cut_off_gives_a_state_that_was_committed(place: int, sit
     assert committed in ([], ["killed0"], ["killed0", "killed1"])
     assert [day for day in (10, 11) if values(site.root, day)] == [10 + number for number in range(len(committed))]
     assert not before - bytes_in(site.root)
+
+
+def test_files_as_the_last_writer_left_them_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(tmp_path, "alice")
+
+    def opened(path: Path, **_: object) -> None:
+        raise NotImplementedError(path.name)
+
+    monkeypatch.setattr(recovery, "contents", opened)
+    load(tmp_path, "bob")
+    load(tmp_path, "carol")
+    os.utime(directory.copies(tmp_path)[-1], ns=(0, 0))
+    with pytest.raises(NotImplementedError, match=r"warehouse\.duckdb"):
+        load(tmp_path, "dora")
+    assert names(tmp_path) == ["alice", "bob", "carol"]
