@@ -1,7 +1,7 @@
 -- warn: an attempt has no end though it began more than 30 days ago, or its GPUs were given to others since: a lost end message (see sacctmgr show runawayjobs)?
 WITH unended AS (
     SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at, a.started_at, c.until
-    FROM attempts AS a
+    FROM stored.attempts AS a
     JOIN computes AS c USING (cluster)
     LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
     WHERE a.ended_at IS NULL AND a.started_at IS NOT NULL AND r.job_id IS NULL

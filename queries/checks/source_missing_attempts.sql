@@ -10,7 +10,7 @@ WITH told AS (
             PARTITION BY cluster, scheduler, job_id, first_submitted_at ORDER BY submitted_at
         ) - 1 AS earlier_rows
     FROM attempts
-    SEMI JOIN (SELECT cluster, scheduler, job_id FROM attempts WHERE restarts > 0) AS again USING (cluster, scheduler, job_id)
+    SEMI JOIN (SELECT cluster, scheduler, job_id FROM stored.attempts WHERE restarts > 0) AS again USING (cluster, scheduler, job_id)
 )
 SELECT cluster, job_id, MAX(restarts) AS restarts, arg_max(earlier_rows, restarts) AS earlier_rows
 FROM told

@@ -4,11 +4,11 @@ FROM run_sessions AS s
 JOIN computes AS c USING (cluster)
 WHERE
     EXISTS (
-        SELECT 1 FROM attempts AS a
+        SELECT 1 FROM stored.attempts AS a
         WHERE a.cluster = s.cluster AND a.scheduler = s.scheduler AND a.job_id = s.job_id AND a.started_at IS NOT NULL
     )
     AND NOT EXISTS (
-        SELECT 1 FROM attempts AS a
+        SELECT 1 FROM stored.attempts AS a
         WHERE
             a.cluster = s.cluster AND a.scheduler = s.scheduler AND a.job_id = s.job_id
             AND s.started_at >= a.started_at - to_milliseconds(CAST((c.constants ->> 'clock_skew_s')::DOUBLE * 1000 AS BIGINT))

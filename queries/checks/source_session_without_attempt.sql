@@ -2,8 +2,8 @@
 SELECT s.cluster, s.run_id, s.scheduler, s.job_id, s.started_at
 FROM run_sessions AS s
 WHERE
-    EXISTS (SELECT 1 FROM attempts AS a WHERE a.cluster = s.cluster)
+    EXISTS (SELECT 1 FROM stored.attempts AS a WHERE a.cluster = s.cluster)
     AND NOT EXISTS (
-        SELECT 1 FROM attempts AS a
+        SELECT 1 FROM stored.attempts AS a
         WHERE a.cluster = s.cluster AND a.scheduler = s.scheduler AND a.job_id = s.job_id
     );

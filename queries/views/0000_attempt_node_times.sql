@@ -52,4 +52,4 @@ SELECT
     a.end_guessed,
     a.suspended_s
 FROM placements AS p
-JOIN attempt_gpus AS a USING (cluster, scheduler, job_id, submitted_at);
+JOIN stored.attempts AS a USING (cluster, scheduler, job_id, submitted_at);

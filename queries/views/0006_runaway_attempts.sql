@@ -21,7 +21,7 @@ listed AS (
         a.submitted_at,
         a.started_at,
         MIN(GREATEST(r.first_seen_at, a.submitted_at, a.started_at)) AS first_seen_at
-    FROM attempts AS a
+    FROM stored.attempts AS a
     JOIN runaway_jobs AS r
         ON a.cluster = r.cluster
         AND a.job_id = r.job_id
@@ -53,7 +53,7 @@ others AS (
     SELECT p.cluster, p.scheduler, p.job_id, p.submitted_at, p.node, a.started_at, a.ended_at, n.n_gpus
     FROM places AS p
     JOIN attempt_nodes AS n ON p.cluster = n.cluster AND p.node = n.node AND n.n_gpus > 0
-    JOIN attempts AS a
+    JOIN stored.attempts AS a
         ON n.cluster = a.cluster AND n.scheduler = a.scheduler AND n.job_id = a.job_id
         AND n.submitted_at = a.submitted_at
     LEFT JOIN listed AS l

@@ -17,7 +17,7 @@ newest AS (
     QUALIFY ROW_NUMBER() OVER (PARTITION BY cluster, source ORDER BY covers_until DESC, loaded_at DESC) = 1
 ),
 first_jobs AS (
-    SELECT cluster, MIN(submitted_at) AS submitted_at FROM attempts WHERE scheduler = 'slurm' GROUP BY cluster
+    SELECT cluster, MIN(submitted_at) AS submitted_at FROM stored.attempts WHERE scheduler = 'slurm' GROUP BY cluster
 ),
 loaded_since AS (
     -- What was before the first job that is known was purged, or there was no cluster yet.
@@ -69,7 +69,7 @@ usual_days AS (
 submitted AS (
     -- What was submitted in an interval is the least that accounting showed of it.
     SELECT a.cluster, CAST(epoch(a.submitted_at) // 3600 AS BIGINT) AS hour, COUNT(*) AS jobs
-    FROM attempts AS a
+    FROM stored.attempts AS a
     JOIN quiet AS q USING (cluster)
     WHERE a.scheduler = 'slurm' AND a.submitted_at > q.started_at - INTERVAL 33 DAY AND a.submitted_at < q.started_at
     GROUP BY ALL

@@ -11,6 +11,6 @@ SELECT
     wckey,
     submit_line,
     env_run
-FROM attempts
+FROM stored.attempts
 WHERE cluster = $cluster
 ORDER BY job_id, submitted_at;

@@ -8,7 +8,7 @@ WITH counted AS (
 ),
 told AS (
     SELECT DISTINCT a.cluster, a.scheduler, a.job_id, a.submitted_at, c.job_id AS raw_id
-    FROM attempts AS a
+    FROM stored.attempts AS a
     JOIN counted AS c
         ON a.cluster = c.cluster AND a.scheduler = c.scheduler AND a.job_id = c.display_id
         AND (c.only_one OR date_trunc('second', a.submitted_at) = c."second")

@@ -19,7 +19,7 @@ SELECT
     i.action
 FROM attempt_health AS h
 JOIN health_incidents AS i USING (cluster, node, started_at)
-JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+JOIN stored.attempts AS a USING (cluster, scheduler, job_id, submitted_at)
 LEFT JOIN run_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
 WHERE h.cluster = $cluster AND i.started_at < $until AND i.ended_at >= $since
 ORDER BY h.started_at DESC, h.node, h.job_id, h.submitted_at;

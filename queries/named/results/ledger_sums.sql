@@ -47,7 +47,7 @@ subjects AS (
         NULL,
         c.*
     FROM clipped AS c
-    LEFT JOIN attempts AS a
+    LEFT JOIN stored.attempts AS a
         ON a.cluster = $cluster AND a.scheduler = c.scheduler AND a.job_id = c.job_id
             AND a.submitted_at = c.submitted_at
     WHERE $dimension IN ('user', 'account', 'partition')

@@ -7,7 +7,7 @@ SELECT
         ELSE MAX(COALESCE(o.ended_at, a.ended_at)) FILTER (WHERE a.started_at IS NOT NULL)
     END AS until
 FROM run_attempts AS r
-JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+JOIN stored.attempts AS a USING (cluster, scheduler, job_id, submitted_at)
 LEFT JOIN runaway_attempts AS o USING (cluster, scheduler, job_id, submitted_at)
 WHERE r.cluster = $cluster AND starts_with(r.run_id, $called || '@')
 GROUP BY r.run_id

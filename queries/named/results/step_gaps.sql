@@ -22,7 +22,7 @@ sessions AS (
 ),
 ends AS (
     SELECT scheduler, job_id, started_at, ended_at
-    FROM attempts
+    FROM stored.attempts
     WHERE cluster = $cluster AND ended_at IS NOT NULL AND job_id IN (SELECT job_id FROM logged)
 ),
 gaps AS (

@@ -3,7 +3,7 @@ SELECT a.gpus_from, COUNT(*) AS n, ANY_VALUE(s.n) AS n_ran
 FROM attempts AS a
 CROSS JOIN (
     SELECT COUNT(*) AS n
-    FROM attempts
+    FROM stored.attempts
     WHERE cluster = $cluster AND n_nodes > 0 AND started_at < $until AND COALESCE(ended_at, $until) > $since
 ) AS s
 WHERE a.cluster = $cluster AND a.n_nodes > 0 AND a.gpus_from <> 'accounting'

@@ -8,7 +8,7 @@ SELECT DISTINCT
     s.reason,
     s.planned
 FROM run_attempts AS r
-JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+JOIN stored.attempts AS a USING (cluster, scheduler, job_id, submitted_at)
 JOIN attempt_nodes AS n USING (cluster, scheduler, job_id, submitted_at)
 JOIN node_states AS s ON s.cluster = n.cluster AND s.node = n.node
 WHERE

@@ -2,7 +2,7 @@
 WITH held AS (
     SELECT n.node, a.started_at, COALESCE(a.ended_at, 'infinity') AS ended_at
     FROM run_attempts AS r
-    JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+    JOIN stored.attempts AS a USING (cluster, scheduler, job_id, submitted_at)
     JOIN attempt_nodes AS n USING (cluster, scheduler, job_id, submitted_at)
     JOIN (SELECT node, MAX(n_gpus) AS n_gpus FROM nodes WHERE cluster = $cluster GROUP BY node) AS i USING (node)
     WHERE r.cluster = $cluster AND r.run_id = $run_id AND a.started_at IS NOT NULL AND n.n_gpus >= i.n_gpus

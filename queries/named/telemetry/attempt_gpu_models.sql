@@ -4,7 +4,7 @@ WITH models AS (
 )
 SELECT n.cluster, n.scheduler, n.job_id, n.submitted_at, MAX(COALESCE(a.gpu_model, m.gpu_model)) AS gpu_model
 FROM attempt_nodes AS n
-JOIN attempts AS a USING (cluster, scheduler, job_id, submitted_at)
+JOIN stored.attempts AS a USING (cluster, scheduler, job_id, submitted_at)
 LEFT JOIN models AS m USING (node)
 WHERE n.cluster = $cluster AND n.evidence = 'accounting' AND n.n_gpus > 0
 GROUP BY n.cluster, n.scheduler, n.job_id, n.submitted_at
