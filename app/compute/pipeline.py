@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.compute.agreement import TABLES as AGREEMENT
+from app.compute.agreement import write_agreement
 from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.incidents import write_incidents
 from app.compute.inputs import Facts, covered_time, with_gpus
@@ -58,7 +60,7 @@ DERIVED = (
 )
 """Tables that a computation replaces, cluster by cluster."""
 
-BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", *INCIDENTS)
+BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", *INCIDENTS, *AGREEMENT)
 """Tables of which it replaces the rows that changed."""
 
 BY_DAY = ("gpu_time", "ledger_days")
@@ -103,13 +105,21 @@ def compute(
     days: list[Days] = []
     with writer.transaction(), writer.views_computed_once():
         clusters = writer.query("clusters")["cluster"].to_list()
-        _derive_of_kubernetes(writer)
+        with_objects = _derive_of_kubernetes(writer)
         stages = _Stages(progress, len(clusters))
         for cluster in clusters:
             rules = settings.rules
             covered = _clip(covered_time(writer, cluster, "accounting", rules), since, until)
             computed = _compute_cluster(
-                writer, cluster, rules, covered, verdicts=verdicts, now=now, full=full, progress=stages.report
+                writer,
+                cluster,
+                rules,
+                covered,
+                verdicts=verdicts,
+                now=now,
+                full=full,
+                progress=stages.report,
+                has_objects=cluster in with_objects,
             )
             stages.next_cluster()
             if computed is None:
@@ -130,15 +140,16 @@ def compute(
     return Computed(done, empty, warnings, days)
 
 
-def _derive_of_kubernetes(writer: Writer) -> None:
-    """Attempts of Kubernetes once more: Slurm's accounting may have come after the objects."""
+def _derive_of_kubernetes(writer: Writer) -> frozenset[str]:
+    """Derive attempts of Kubernetes once more (accounting may have come after the objects); clusters that have any."""
     clusters = writer.query("kubernetes_clusters")["cluster"]
     if clusters.is_empty():
-        return
+        return frozenset()
     from ingest.kubernetes.store import derive  # noqa: PLC0415 - few clusters have objects
 
     for cluster in clusters:
         derive(writer, str(cluster))
+    return frozenset(clusters)
 
 
 class _Stages:
@@ -175,6 +186,7 @@ def _compute_cluster(
     verdicts: Callable[[Source, Window], Verdicts] | None,
     now: datetime,
     full: bool,
+    has_objects: bool,
     progress: Progress,
 ) -> tuple[Window, Days] | None:
     key = pl.DataFrame({"cluster": [cluster]})
@@ -212,6 +224,7 @@ def _compute_cluster(
     days = write_ledger(
         writer, window, rules, facts, logged=logged, straggling=slow, now=now, full=full, progress=in_ledger
     )
+    write_agreement(writer, cluster, rules, facts, has_objects=has_objects)
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed", 0.65)
     writer.append("computes", _account(writer, window, rules, now))
     in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)

@@ -11,6 +11,7 @@ from ingest.node_reasons import told
 from metrics import frames
 from metrics.corrections import corrected_states
 from metrics.ledger.ledger import with_silence
+from metrics.lifecycle.drains import candidates, whole_drains
 from metrics.lifecycle.outages import STATES, TIME_OUT, outages
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def lifecycle(source: Source, window: Window) -> Lifecycle:
 def _states(source: Source, window: Window, fixes: object) -> pl.DataFrame:
     """States of nodes with GPUs, as the ledger reads them, and what their reasons tell."""
     reported = source.query("node_states", cluster=window.cluster)
+    if not candidates(reported).is_empty():
+        reported = whole_drains(reported, source.query("attempt_nodes", cluster=window.cluster))
     states = corrected_states(frames.conform(reported, frames.NODE_STATES), fixes)  # type: ignore[arg-type]
     noticed = with_silence(states, source.query("slurmd_timeout", cluster=window.cluster))
     silent = pl.int_range(pl.len()) >= states.height  # `with_silence` puts them behind the others

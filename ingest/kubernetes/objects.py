@@ -9,7 +9,7 @@ Source of the fields: the Kubernetes API reference, meta/v1 ObjectMeta, core/v1 
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -46,9 +46,18 @@ class Metadata(msgspec.Struct):
     creationTimestamp: Moment  # noqa: N815 - Kubernetes' name
     namespace: str = ""
     deletionTimestamp: Moment | None = None  # noqa: N815
+    deletionGracePeriodSeconds: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None  # noqa: N815
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     ownerReferences: list[OwnerReference] | None = None  # noqa: N815
+
+    @property
+    def deletion_requested(self) -> datetime | None:
+        """When it was asked to end; the API server records when its grace period is over."""
+        if self.deletionTimestamp is None:
+            return None
+        grace = timedelta(seconds=self.deletionGracePeriodSeconds or 0)
+        return max(self.deletionTimestamp - grace, self.creationTimestamp)
 
     def controller(self) -> OwnerReference | None:
         """What controls the object; None: nothing does."""

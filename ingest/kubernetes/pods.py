@@ -80,6 +80,7 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
         "restart_attempt": _number(meta.label("jobset.sigs.k8s.io/restart-attempt")),
         "scheduled_at": _first_time(scheduled, status.startTime, meta.creationTimestamp) if has_node else None,
         "ended_at": _ended(pod, ends, conditions),
+        "deletion_requested_at": meta.deletion_requested,
         "node": spec.nodeName or None,
         "n_gpus": gpus_of_pod(spec),
         **_outcome(pod, conditions, failed),
@@ -92,6 +93,8 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
 def times_of(pod: Pod) -> Iterable[datetime]:
     """All times that the pod reports: the latest was not later than the observation."""
     yield pod.metadata.creationTimestamp
+    if pod.metadata.deletion_requested:
+        yield pod.metadata.deletion_requested
     for condition in pod.status.conditions or ():
         if condition.lastTransitionTime:
             yield condition.lastTransitionTime

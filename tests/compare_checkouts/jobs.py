@@ -32,6 +32,7 @@ QUESTIONS: Final = {
     "runs": (),
     "nodes": (),
     "lemons": (),
+    "agreement": ("side", "lag", "node", "event"),
     "lifecycle": ("stage", "actor", "outcome", "node", "event"),
     "checkpoints": (),
     "waste": ("kind", "state", "user", "account", "partition", "run"),

@@ -659,6 +659,26 @@ class Warehouse:
             UsageError: there is no such cluster, period or run, or no data of what is requested.
         """
 
+    def agreement(
+        self,
+        *,
+        cluster: str | None = None,
+        since: Moment = None,
+        until: Moment = None,
+        by: Literal["kind", "side", "lag", "node", "event"] | None = None,
+    ) -> pl.DataFrame:
+        """Where Slurm and Kubernetes disagree about nodes.
+
+        Args:
+            cluster: only this cluster; by default every cluster.
+            since: from this time on (UTC): `2026-10-01`, `7d` before the end of the data, a date or a datetime.
+            until: to this time (UTC), not included; by default the end of the data.
+            by: what to split by.
+
+        Raises:
+            UsageError: there is no such cluster, period or run, or no data of what is requested.
+        """
+
     def people(
         self,
         *,

@@ -29,7 +29,8 @@ SELECT
     s.state_raw,
     s.reason,
     s.actor,
-    s.planned
+    s.planned,
+    s.source
 FROM node_states AS s
 LEFT JOIN withdrawn AS w
     ON s.source = 'slurm.reservations' AND w.name = s.state_raw AND w.started_at = s.started_at

@@ -1,0 +1,1 @@
+"""Where Slurm and Kubernetes see a node differently, and which of them lagged."""

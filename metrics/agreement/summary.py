@@ -1,0 +1,151 @@
+"""Disagreements of the two control planes in numbers, and the lags from cordon to drain and from repair to return."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from metrics import frames
+from metrics.exact import exact_sum
+from metrics.failures.survival import CENSORED, Spells, kaplan_meier, quantile
+from metrics.metric import Metric
+
+SUMMARY: Final[frames.Schema] = {
+    "subject": frames.TEXT,
+    "n": frames.COUNT,
+    "n_open": frames.COUNT,
+    "n_slurm_wrong": frames.COUNT,
+    "n_kubernetes_wrong": frames.COUNT,
+    "median_s": frames.NUMBER,
+    "p90_s": frames.NUMBER,
+    "total_s": frames.NUMBER,
+    "gpu_s": frames.NUMBER,
+    "held_gpu_s": frames.NUMBER,
+}
+"""`total_s` counts what still lasts until the end of the data; `held_gpu_s` is null where some of it is unknown."""
+
+LAGS: Final[frames.Schema] = {
+    "lag": frames.TEXT,
+    "n": frames.COUNT,
+    "n_open": frames.COUNT,
+    "median_s": frames.NUMBER,
+    "median_low_s": frames.NUMBER,
+    "median_high_s": frames.NUMBER,
+    "p90_s": frames.NUMBER,
+    "longest_s": frames.NUMBER,
+}
+
+_FOLLOWED = pl.col("began_by") == "kubernetes", pl.col("ended_by").is_in(["slurm", "open"])
+OF_LAG: Final = {
+    "cordon to drain requested": ("cordoned", "ended_at"),
+    "cordon to drained": ("cordoned", "settled_at"),
+    "not ready to out of Slurm": ("not_ready", "ended_at"),
+    "repair to return": ("out_of_slurm", "ended_at"),
+}
+"""Lags of Slurm behind Kubernetes: which kind of disagreement each is, and the column that ends it."""
+
+
+def agreement_summary(intervals: pl.DataFrame, by: str, *, known_until: pl.Expr) -> pl.DataFrame:
+    """Disagreements by what they have in common.
+
+    Args:
+        intervals: `metrics.agreement.agreement.SYNC_INTERVALS`.
+        by: its column to group by: kind, wrong, node or evidence.
+        known_until: the end of the data; what still lasts is censored there.
+
+    Returns:
+        `SUMMARY`, those that took most GPU-time first.
+    """
+    timed = intervals.with_columns(
+        subject=pl.col(by).fill_null("unknown"),
+        _still=pl.col("ended_at").is_null(),
+        _s=_seconds("ended_at", known_until),
+    )
+    rows = [_row(str(key[0]), part) for key, part in timed.partition_by("subject", as_dict=True).items()]
+    return pl.DataFrame(rows, schema=SUMMARY).sort("gpu_s", "subject", descending=[True, False])
+
+
+def _row(subject: str, part: pl.DataFrame) -> dict[str, object]:
+    middle, p90 = _quantiles(part["_s"], part["_still"])
+    held = None if part["held_gpu_seconds"].has_nulls() else part.select(exact_sum(pl.col("held_gpu_seconds"))).item()
+    return {
+        "subject": subject,
+        "n": part.height,
+        "n_open": part["_still"].sum(),
+        "n_slurm_wrong": (part["wrong"] == "slurm").sum(),
+        "n_kubernetes_wrong": (part["wrong"] == "kubernetes").sum(),
+        "median_s": middle[0],
+        "p90_s": p90,
+        "total_s": part.select(exact_sum(pl.col("_s"))).item(),
+        "gpu_s": part.select(exact_sum(pl.col("gpu_seconds"))).item(),
+        "held_gpu_s": held,
+    }
+
+
+def sync_lags(intervals: pl.DataFrame, *, known_until: pl.Expr) -> pl.DataFrame:
+    """How long Slurm took to follow Kubernetes, where Kubernetes changed first; those that still wait are censored.
+
+    Args:
+        intervals: `metrics.agreement.agreement.SYNC_INTERVALS`.
+        known_until: the end of the data.
+
+    Returns:
+        `LAGS`, one row for each of `OF_LAG` that occurred.
+    """
+    first, after = _FOLLOWED
+    rows = []
+    for name, (kind, end) in OF_LAG.items():
+        part = intervals.filter(first & after & (pl.col("kind") == kind))
+        timed = part.with_columns(_still=pl.col(end).is_null(), _s=_seconds(end, known_until))
+        if timed.is_empty():
+            continue
+        middle, p90 = _quantiles(timed["_s"], timed["_still"])
+        rows.append(
+            {"lag": name, "n": timed.height, "n_open": timed["_still"].sum(), "median_s": middle[0],
+             "median_low_s": middle[1], "median_high_s": middle[2], "p90_s": p90, "longest_s": timed["_s"].max()}
+        )  # fmt: skip
+    return pl.DataFrame(rows, schema=LAGS)
+
+
+def _seconds(end: str, known_until: pl.Expr) -> pl.Expr:
+    return (pl.coalesce(end, known_until) - pl.col("started_at")).dt.total_microseconds().clip(lower_bound=0) / 1e6
+
+
+def _quantiles(lasted: pl.Series, still: pl.Series) -> tuple[tuple[float | None, ...], float | None]:
+    """Median with its interval, and 90th percentile."""
+    left = lasted.to_numpy().astype(np.float64)
+    ended = np.where(still.to_numpy(), CENSORED, 1)
+    curve = kaplan_meier(Spells(left * 0.0, left, ended), [1])
+    return quantile(curve, 0.5), quantile(curve, 0.9)[0]
+
+
+METRICS = (
+    Metric(
+        name="disagreement",
+        unit="gpu_s",
+        title="Disagreement of Slurm and Kubernetes",
+        show="agreement",
+        better="lower",
+        summary="GPU-time in which Slurm and Kubernetes had a node in different states.",
+        formula="GPUs of the node x length of the interval, over intervals; an overlay, never added to the ledger",
+        query="sync_intervals_in",
+        function=agreement_summary,
+        interval="none: a census of what both sides recorded",
+        source="our definition: metrics.agreement.agreement",
+    ),
+    Metric(
+        name="sync_lag",
+        unit="s",
+        title="Lag of Slurm behind Kubernetes",
+        show="agreement",
+        better="lower",
+        summary="From a cordon to the drain, and from the repair to the return.",
+        formula="moment at which Slurm followed - moment at which Kubernetes changed; median and p90 (Kaplan-Meier)",
+        query="sync_intervals_in",
+        function=sync_lags,
+        interval="Brookmeyer and Crowley, 95 %",
+        source="our definition: metrics.agreement.agreement",
+    ),
+)
