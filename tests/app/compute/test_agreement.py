@@ -63,7 +63,7 @@ def looks() -> list[bytes]:
     going = {"deletionTimestamp": at(501), "deletionGracePeriodSeconds": 60}
     last = [slurmd(0), slurmd(1, on="host-9", created=720), slurmd(2), slurmd(3, changed=going)]
 
-    def nodes(seen: float, first: Object, since: float = 0, ready: bool = True) -> list[Object]:
+    def nodes(seen: float, first: Object, *, since: float = 0, ready: bool = True) -> list[Object]:
         other = host("host-1", seen, since=since, ready=ready)
         return [first, other, *(host(name, seen) for name in ("host-2", "host-3", "host-9"))]
 
@@ -152,7 +152,7 @@ def test_each_disagreement_is_found_at_its_time(root: Path) -> None:
     assert intervals(root) == [(n, k, times(b), times(e), *rest) for n, k, b, e, *rest in EXPECTED]
 
 
-def test_details_of_a_cordon_name_reasons_and_when_it_was_drained(root: Path) -> None:
+def test_details_of_a_cordon_name_reasons_and_drained_time(root: Path) -> None:
     with open_reader(root) as reader:
         cordon, back = reader.frame("SELECT * FROM sync_intervals WHERE node = 'gpu-0' ORDER BY started_at").to_dicts()
         going = reader.frame("SELECT * FROM sync_intervals WHERE kind = 'terminating'").row(0, named=True)
