@@ -1,0 +1,1 @@
+"""Prometheus rules: one name for what exporters call differently, and alerts."""

@@ -1,0 +1,137 @@
+"""Recording rules that give one name to what exporters call differently: the boards and alerts ask for these.
+
+They come from the mappings that ingest reads (`ingest/prometheus/mapping`), so that a board shows what the warehouse
+stores: `gpu_samples.tensor_active` is `trackside:gpu:tensor_active`, in the same unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from dashboards.rules.identity import by, once, with_device, with_gpu, with_host_names, with_node
+from ingest.prometheus.mapping.mapping import builtin
+from ingest.prometheus.series.labels import SLACK, XID_GAUGES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping as Labels
+    from collections.abc import Sequence
+
+    from ingest.prometheus.mapping.mapping import Mapping, Metric, Table
+
+RATE_WINDOW: Final = "5m"
+"""Over which rates of counters are taken: four scrapes of a minute, and a spare one."""
+
+EVERY: Final = "1m"
+"""How often the rules are evaluated."""
+
+LEVELS: Final[Labels[Table, tuple[str, tuple[str, ...]]]] = {
+    "gpu_samples": ("gpu", ("cluster", "node", "gpu")),
+    "node_samples": ("node", ("cluster", "node", "device")),
+    "cluster_samples": ("slurm", ("cluster",)),
+}
+"""By table: the level in the names of its series, and their labels."""
+
+STATES: Final = frozenset({"nodes", "jobs"})
+"""Columns of `cluster_samples` that are counted by state; what is counted by partition ends in `_in_partition`."""
+
+HOST_NAMES_OF: Final = "node_"
+"""Metrics of node_exporter, which tells how the host calls itself, begin with this."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded series.
+
+    Attributes:
+        name: as recorded.
+        labels: every label; `cluster` is empty unless scrape or rule sets it.
+        expr: what is recorded.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    expr: str
+
+
+def recorded(mapping: Mapping | None = None) -> tuple[Recorded, ...]:
+    """All recorded series, in the order of the mapping.
+
+    Several exported names of one quantity are one series: of what two exporters tell of a device, the larger counts,
+    as in ingest. A counter is its rate per second.
+
+    Args:
+        mapping: the built-in one if it is not given.
+    """
+    columns: dict[tuple[Table, str], list[Metric]] = {}
+    for metric in (mapping or builtin()).metrics:
+        columns.setdefault((metric.table, metric.column), []).append(metric)
+    return (*(_recorded(table, column, metrics) for (table, column), metrics in columns.items()), _last_xid())
+
+
+def _recorded(table: Table, column: str, metrics: Sequence[Metric]) -> Recorded:
+    level, labels = LEVELS[table]
+    label = device_label(table, column)
+    if label and label not in labels:
+        labels = (*labels, label)
+    parts = dict.fromkeys(by(labels, _values(each, label or "device"), _how(each)) for each in metrics)
+    return Recorded(f"trackside:{level}:{column}", labels, by(labels, _either(list(parts))) if parts else "")
+
+
+def device_label(table: Table, column: str) -> str:
+    """The label that says which device, state or partition a value of a column is of; empty: there is none."""
+    if table == "node_samples":
+        return "device"
+    if column in STATES:
+        return "state"
+    return "partition" if column.endswith("_in_partition") else ""
+
+
+def _values(metric: Metric, label: str) -> str:
+    """Values of an entry of the mapping in our unit, by node, GPU and device."""
+    selector = f"{metric.name}{{{', '.join(metric.matchers())}}}" if metric.matchers() else metric.name
+    value = f"rate({selector}[{RATE_WINDOW}])" if metric.counter else f"({selector}{_plausible(metric)})"
+    if metric.table != "cluster_samples":
+        value = with_node(with_host_names(value) if metric.name.startswith(HOST_NAMES_OF) else value)
+    value = with_gpu(value) if metric.table == "gpu_samples" else with_device(value, metric, label)
+    value = once(value, metric)
+    scaled = value if metric.scale == 1 else f"{value} * {metric.scale:.15g}"
+    return f"1 - ({scaled})" if metric.one_minus else scaled
+
+
+def _plausible(metric: Metric) -> str:
+    """The comparisons that leave implausible values out, DCGM's blank ones among them."""
+    high = "" if metric.high is None else f" <= {metric.high * (1 + SLACK):.15g}"
+    return f" >= {metric.low:.15g}{high}"
+
+
+def _how(metric: Metric) -> str:
+    return "avg" if metric.combine == "mean" else metric.combine
+
+
+def _either(parts: Sequence[str]) -> str:
+    """All of the parts: each is told from the others by a label, for `or` would drop what is equal in labels."""
+    if len(parts) == 1:
+        return parts[0]
+    marked = (f'label_replace({part}, "of", "{number}", "", "")' for number, part in enumerate(parts))
+    return " or ".join(marked)
+
+
+def _last_xid() -> Recorded:
+    level, labels = LEVELS["gpu_samples"]
+    parts = [by(labels, with_gpu(with_node(f"({name} > 0)"))) for name in XID_GAUGES]
+    return Recorded(f"trackside:{level}:last_xid", labels, by(labels, _either(parts)))
+
+
+def rules_text(mapping: Mapping | None = None) -> str:
+    """The rule file."""
+    groups: dict[str, list[dict[str, str]]] = {}
+    for each in recorded(mapping):
+        groups.setdefault(each.name.split(":")[1], []).append({"record": each.name, "expr": each.expr})
+    content = {
+        "groups": [{"name": f"trackside-{level}", "interval": EVERY, "rules": rules} for level, rules in groups.items()]
+    }
+    text: str = yaml.safe_dump(content, sort_keys=False, width=10_000)
+    return text
