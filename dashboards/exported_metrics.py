@@ -46,6 +46,9 @@ MAX_RUNS = 200
 RUN_DAYS = 7
 """Days of data for which a run that has ended keeps its series."""
 
+MAX_JOB_NODES = 4096
+"""Most series of jobs on nodes, of the largest jobs first."""
+
 HISTORY = "History is as computed at the time."
 """Ends every help text."""
 
@@ -194,6 +197,12 @@ RUN_GPUS = _family(
     "cluster run",
     "gpus",
     f"GPUs of a run of {RUN_INFO.name}.",
+)
+JOB_GPUS = _family(
+    "job_gpus",
+    "cluster node job_id run user account partition",
+    "gpus",
+    f"GPUs that a job held on a node at the end of the data; at most {MAX_JOB_NODES} series, largest jobs first.",
 )
 DATA_END = _family(
     "data_end_timestamp_seconds",

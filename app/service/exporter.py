@@ -38,7 +38,7 @@ from app.times import months
 from app.visible import visible
 from app.window import Window
 from dashboards import exported_metrics as families
-from dashboards.exported_metrics import FAMILIES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from dashboards.exported_metrics import FAMILIES, MAX_JOB_NODES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
 from metrics.categories import COSTLY
 from metrics.failures.classes import CLASSES
 from metrics.restarts.restarts import restart_summary
@@ -273,6 +273,7 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
     for name, window in windows(whole).items():
         _of_window(made, source, window, name, claims)
     made.add(cluster, "", "runs", _of_runs, source, whole)
+    made.add(cluster, "", "jobs", _of_jobs, source, whole)
     made.add(cluster, "", "gpus", _of_gpus, source, whole)
     return [
         Sample(families.DATA_END, (cluster,), whole.until.timestamp()),
@@ -419,6 +420,19 @@ def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
 def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:
     for state, gpus in source.query("gpus_at", cluster=whole.cluster, until=whole.until).iter_rows():
         yield from _points(families.GPUS, (whole.cluster, state), gpus)
+
+
+def _of_jobs(source: Source, whole: Window) -> Iterator[Sample]:
+    """Jobs that hold GPUs by node: what the series of exporters are joined with to tell whose a node's GPUs are."""
+    held = source.query("jobs_on_nodes", cluster=whole.cluster, until=whole.until).head(MAX_JOB_NODES)
+    for row in held.iter_rows(named=True):
+        names = (
+            row["node"],
+            row["job_id"],
+            row["run_id"],
+            *(row[name] or "" for name in ("user", "account", "partition")),
+        )
+        yield Sample(families.JOB_GPUS, (whole.cluster, *names), float(row["n_gpus"]))
 
 
 def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:

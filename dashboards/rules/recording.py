@@ -6,12 +6,13 @@ stores: `gpu_samples.tensor_active` is `trackside:gpu:tensor_active`, in the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import yaml
 
+from dashboards.rules.derived import DERIVED
 from dashboards.rules.identity import by, once, with_device, with_gpu, with_host_names, with_node
+from dashboards.rules.recorded import Recorded
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.labels import SLACK, XID_GAUGES
 
@@ -39,21 +40,6 @@ STATES: Final = frozenset({"nodes", "jobs"})
 
 HOST_NAMES_OF: Final = "node_"
 """Metrics of node_exporter, which tells how the host calls itself, begin with this."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A recorded series.
-
-    Attributes:
-        name: as recorded.
-        labels: every label; `cluster` is empty unless scrape or rule sets it.
-        expr: what is recorded.
-    """
-
-    name: str
-    labels: tuple[str, ...]
-    expr: str
 
 
 def recorded(mapping: Mapping | None = None) -> tuple[Recorded, ...]:
@@ -125,13 +111,19 @@ def _last_xid() -> Recorded:
     return Recorded(f"trackside:{level}:last_xid", labels, by(labels, _either(parts)))
 
 
-def rules_text(mapping: Mapping | None = None) -> str:
-    """The rule file."""
-    groups: dict[str, list[dict[str, str]]] = {}
+def rules_text(mapping: Mapping | None = None, *, cluster: str = "") -> str:
+    """The rule file.
+
+    Args:
+        mapping: the built-in one if it is not given.
+        cluster: the label that series get whose Prometheus is of one cluster and does not name it; empty: none.
+    """
+    labels = {"labels": {"cluster": cluster}} if cluster else {}
+    levels: dict[str, list[dict[str, object]]] = {}
     for each in recorded(mapping):
-        groups.setdefault(each.name.split(":")[1], []).append({"record": each.name, "expr": each.expr})
-    content = {
-        "groups": [{"name": f"trackside-{level}", "interval": EVERY, "rules": rules} for level, rules in groups.items()]
-    }
-    text: str = yaml.safe_dump(content, sort_keys=False, width=10_000)
+        levels.setdefault(each.name.split(":")[1], []).append({"record": each.name, "expr": each.expr, **labels})
+    groups = [{"name": f"trackside-{level}", "interval": EVERY, "rules": rules} for level, rules in levels.items()]
+    derived = [{"record": each.name, "expr": each.expr} for each in DERIVED]
+    groups.append({"name": "trackside-derived", "interval": EVERY, "rules": derived})
+    text: str = yaml.safe_dump({"groups": groups}, sort_keys=False, width=10_000)
     return text

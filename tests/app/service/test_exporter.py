@@ -207,6 +207,16 @@ def test_runs_are_bounded(of_everything: str) -> None:
     assert {run for (run,) in of(result, "trackside_run_gpus", cluster="demo")} == {run for run, *_ in runs}
 
 
+def test_gpus_that_jobs_hold_sum_to_the_allocated_gpus(of_everything: str) -> None:
+    result = parsed(of_everything)
+    held = of(result, "trackside_job_gpus", cluster="demo")
+    assert sum(held.values()) == of(result, "trackside_gpus", cluster="demo")[("allocated",)]
+    on_nodes: dict[str, float] = {}
+    for (node, *_), gpus in held.items():
+        on_nodes[node] = on_nodes.get(node, 0) + gpus
+    assert max(on_nodes.values()) <= 8
+
+
 def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
     answers = AnswerCache(accounting)
     early = exporter.render(answers, now=NOW).decode().splitlines()

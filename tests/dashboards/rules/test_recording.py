@@ -10,7 +10,8 @@ import promql_parser
 import pytest
 
 from app.cli.main import main
-from dashboards.rules.recording import Recorded, recorded, rules_text
+from dashboards.rules.derived import DERIVED
+from dashboards.rules.recording import recorded, rules_text
 from ingest.prometheus.mapping.mapping import builtin
 from queries.warehouse import open_reader
 from tests.dashboards.rules import exporters
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from dashboards.rules.recorded import Recorded
+
 BY_NAME = {each.name: each for each in recorded()}
 
 
@@ -28,7 +31,7 @@ def test_every_mapped_column_is_recorded_once() -> None:
     assert len(BY_NAME) == len(recorded()) == len(set(columns)) + 1  # the last XID is no column
 
 
-@pytest.mark.parametrize("each", recorded(), ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [*recorded(), *DERIVED], ids=lambda each: each.name)
 def test_recorded_expression_parses(each: Recorded) -> None:
     promql_parser.parse(each.expr)
 
@@ -40,7 +43,7 @@ def test_promtool_accepts_the_rule_file(tmp_path: Path) -> None:
         ["promtool", "check", "rules", str(tmp_path / "rules.yaml")], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert f"{len(BY_NAME)} rules found" in result.stdout
+    assert f"{len(BY_NAME) + len(DERIVED)} rules found" in result.stdout
 
 
 @pytest.fixture(scope="module")

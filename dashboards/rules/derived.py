@@ -1,0 +1,80 @@
+"""Recording rules on top of the normalised series: what a node does, and what of it is a job's.
+
+Telemetry does not say whose it is. `trackside_job_gpus` says which job holds how many GPUs of which node: a job's part
+of what a node does is its share of the GPUs that jobs hold there. The parts add up to the node, whoever shares it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dashboards.exported_metrics import BY_NAME
+from dashboards.rules.recorded import Recorded
+
+JOB_GPUS: Final = BY_NAME["trackside_job_gpus"]
+NODE: Final = ("cluster", "node")
+
+IDLE: Final = (
+    "(trackside:gpu:tensor_active < 0.02) "
+    "or ((trackside:gpu:gr_engine_active < 0.1) unless trackside:gpu:tensor_active) "
+    "or ((trackside:gpu:gpu_util <= 0.1) unless trackside:gpu:tensor_active unless trackside:gpu:gr_engine_active)"
+)
+"""GPUs that are not active: by the rules `active_tensor`, `active_gr_engine` and `active_gpu_util` as they are."""
+
+BUSY: Final = "trackside:gpu:gr_engine_active or trackside:gpu:gpu_util"
+"""Activity of each GPU: the engine's where it is exported, else whether a kernel ran."""
+
+
+def _of_node(name: str, expr: str) -> Recorded:
+    return Recorded(f"trackside:node:{name}", NODE, expr)
+
+
+def _of_job(name: str, of_node: str) -> Recorded:
+    """What of a node's series is a job's."""
+    expr = f"trackside:job:share * on (cluster, node) group_left () trackside:node:{of_node}"
+    return Recorded(f"trackside:job:{name}", JOB_GPUS.labels, expr)
+
+
+DERIVED: Final = (
+    # Each once, however often it is scraped.
+    Recorded("trackside:job:gpus", JOB_GPUS.labels, f"max by ({', '.join(JOB_GPUS.labels)}) ({JOB_GPUS.name})"),
+    _of_node("held_gpus", "sum by (cluster, node) (trackside:job:gpus)"),
+    Recorded(
+        "trackside:job:share",
+        JOB_GPUS.labels,
+        "trackside:job:gpus / on (cluster, node) group_left () trackside:node:held_gpus",
+    ),
+    _of_node("gpus", f"count by (cluster, node) ({BUSY})"),
+    _of_node("busy_gpus", f"sum by (cluster, node) ({BUSY})"),
+    _of_node("idle_gpus", f"count by (cluster, node) ({IDLE}) or 0 * trackside:node:gpus"),
+    # GPUs that no job holds are idle, too: of the idle ones, at least those that are more than these are held.
+    _of_node(
+        "idle_held_gpus",
+        "clamp_min(trackside:node:idle_gpus - clamp_min(trackside:node:gpus - trackside:node:held_gpus, 0), 0)",
+    ),
+    # Held GPUs that telemetry tells of: all of them, or as many as it has.
+    _of_node(
+        "observed_held_gpus",
+        "(trackside:node:gpus <= trackside:node:held_gpus) or (trackside:node:held_gpus < trackside:node:gpus)",
+    ),
+    _of_node("tensor_gpus", "sum by (cluster, node) (trackside:gpu:tensor_active)"),
+    _of_node("gpu_power_w", "sum by (cluster, node) (trackside:gpu:power_w)"),
+    _of_node(
+        "filesystem_operations_per_s",
+        "sum by (cluster, node) (trackside:node:fs_operations_per_s) "
+        "or sum by (cluster, node) (trackside:node:nfs_operations_per_s)",
+    ),
+    _of_node(
+        "filesystem_bytes_per_s",
+        "sum by (cluster, node) (trackside:node:fs_read_bytes_per_s) "
+        "+ sum by (cluster, node) (trackside:node:fs_written_bytes_per_s)",
+    ),
+    _of_job("busy_gpus", "busy_gpus"),
+    _of_job("idle_gpus", "idle_held_gpus"),
+    _of_job("observed_gpus", "observed_held_gpus"),
+    _of_job("tensor_gpus", "tensor_gpus"),
+    _of_job("gpu_power_w", "gpu_power_w"),
+    _of_job("filesystem_operations_per_s", "filesystem_operations_per_s"),
+    _of_job("filesystem_bytes_per_s", "filesystem_bytes_per_s"),
+)
+"""In an order in which each asks only for those before it."""

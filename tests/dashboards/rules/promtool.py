@@ -1,0 +1,41 @@
+"""Rules on given series by `promtool test rules`: what is recorded, and which alerts fire when."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+Series = dict[str, str]
+"""By series in PromQL's words: its values in promtool's notation (`1x10`, `0+5x60`)."""
+
+
+def run(folder: Path, rules: Mapping[str, str], tests: Sequence[Mapping[str, Any]]) -> None:
+    """Have promtool evaluate tests over rule files, by name.
+
+    Raises:
+        AssertionError: with what promtool says.
+    """
+    for name, text in rules.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    content = {"rule_files": list(rules), "evaluation_interval": "1m", "tests": list(tests)}
+    (folder / "tests.yaml").write_text(yaml.safe_dump(content, sort_keys=False, width=10_000), encoding="utf-8")
+    result = subprocess.run(
+        ["promtool", "test", "rules", "tests.yaml"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def inputs(series: Series) -> list[dict[str, str]]:
+    """Input series as promtool wants them."""
+    return [{"series": name, "values": values} for name, values in series.items()]
