@@ -198,6 +198,19 @@ RUN_GPUS = _family(
     "gpus",
     f"GPUs of a run of {RUN_INFO.name}.",
 )
+RUN_ATTEMPTS = _family(
+    "run_attempts",
+    "cluster run",
+    "count",
+    f"Attempts of a run of {RUN_INFO.name} so far: the first start, and each restart.",
+)
+FLAGGED_NODE = _family(
+    "flagged_node",
+    "cluster node verdict",
+    "count",
+    "Attributed failures of a node that fails more often than chance gives, over the last 28 days of data.",
+    verdict=("lemon", "suspect"),
+)
 JOB_GPUS = _family(
     "job_gpus",
     "cluster node job_id run user account partition",

@@ -274,6 +274,7 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
         _of_window(made, source, window, name, claims)
     made.add(cluster, "", "runs", _of_runs, source, whole)
     made.add(cluster, "", "jobs", _of_jobs, source, whole)
+    made.add(cluster, "", "nodes", _of_nodes, source, whole)
     made.add(cluster, "", "gpus", _of_gpus, source, whole)
     return [
         Sample(families.DATA_END, (cluster,), whole.until.timestamp()),
@@ -422,6 +423,13 @@ def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:
         yield from _points(families.GPUS, (whole.cluster, state), gpus)
 
 
+def _of_nodes(source: Source, whole: Window) -> Iterator[Sample]:
+    """Nodes that fail more often than chance gives."""
+    flagged = source.query("flagged_nodes", cluster=whole.cluster, until=whole.until)
+    for node, verdict, failures in flagged.iter_rows():
+        yield Sample(families.FLAGGED_NODE, (whole.cluster, node, verdict), float(failures))
+
+
 def _of_jobs(source: Source, whole: Window) -> Iterator[Sample]:
     """Jobs that hold GPUs by node: what the series of exporters are joined with to tell whose a node's GPUs are."""
     held = source.query("jobs_on_nodes", cluster=whole.cluster, until=whole.until).head(MAX_JOB_NODES)
@@ -450,6 +458,7 @@ def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
         labels = (run["user"] or "", run["partition"] or "", run["state"] or "")
         yield Sample(families.RUN_INFO, (*key, *labels), 1.0)
         yield Sample(families.RUN_GPUS, key, float(run["n_gpus"]))
+        yield Sample(families.RUN_ATTEMPTS, key, float(run["n_attempts"]))
         ratio = ratios.get(run["run_id"], {})
         for bound, column in (("point", "ettr"), ("lower", "ettr_low"), ("upper", "ettr_high")):
             yield from _points(families.RUN_ETTR, (*key, bound), ratio.get(column))

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
 DAY = timedelta(days=1)
+FLAGGED = {"trackside_flagged_node"}
+"""Families without a series where all is well."""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +87,7 @@ def of(result: Iterable[Sample], family: str, **labels: str) -> dict[tuple[str, 
 
 
 def test_with_all_sources_every_family_has_data(of_everything: str) -> None:
-    assert {each.name for each in parsed(of_everything)} == set(BY_NAME)
+    assert {each.name for each in parsed(of_everything)} == set(BY_NAME) - FLAGGED
 
 
 @pytest.mark.parametrize("which", ["of_accounting", "of_everything"])
@@ -105,7 +107,12 @@ def test_families_labels_and_values_are_as_declared(which: str, request: pytest.
 def test_every_declared_label_value_is_exported_with_full_data(of_everything: str) -> None:
     declared = {(label, value) for family in FAMILIES for label, known in family.values.items() for value in known}
     result = {(label, each.labels[label]) for each in parsed(of_everything) for label in BY_NAME[each.name].values}
-    assert result == declared - {("state", "unknown")}  # accounting has all GPUs of its jobs there
+    not_there = {
+        ("state", "unknown"),
+        ("verdict", "lemon"),
+        ("verdict", "suspect"),
+    }  # all GPUs are known, no node fails
+    assert result == declared - not_there
 
 
 def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path, of_everything: str) -> None:
