@@ -1,4 +1,4 @@
-"""The Grafana boards and the files that provision them, written to a folder."""
+"""The Grafana boards, the Prometheus rules that they need, and the files that provision both, written to a folder."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from dashboards import boards as package
 from dashboards import grafana
 from dashboards.boards import fleet
 from dashboards.errors import BoardError
+from dashboards.rules.alerts import alerts_text
+from dashboards.rules.recording import rules_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from dashboards.boards.fleet import Targets
+    from ingest.prometheus.mapping.mapping import Mapping as Mapping_
 
 PROVISIONING = (
     "provisioning/dashboards/trackside.yaml",
     "provisioning/datasources/trackside.yaml",
     "provisioning/prometheus.yaml",
+    "provisioning/alertmanager.yaml",
 )
 """Files next to the boards, in the layout of Grafana's provisioning folder."""
 
@@ -31,12 +35,20 @@ def boards() -> dict[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Js
     return {name: import_module(f"{package.__name__}.{name}").BOARD for name in names}
 
 
-def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
-    """Write every board and the provisioning files.
+RULES = ("rules/recording.yaml", "rules/alerts.yaml")
+"""Prometheus' rule files next to the boards."""
+
+
+def build(
+    target: Path, targets: Targets = fleet.TARGETS, *, mapping: Mapping_ | None = None, cluster: str = ""
+) -> list[Path]:
+    """Write every board, the rules, and the provisioning files.
 
     Args:
         target: folder, created if missing; files of these names in it are replaced.
         targets: thresholds of the headline numbers.
+        mapping: which exported metric is which series; the built-in one if it is not given.
+        cluster: the name of the cluster, for a Prometheus whose series do not have it; empty: they do.
 
     Returns:
         The written files, the boards first.
@@ -45,6 +57,7 @@ def build(target: Path, targets: Targets = fleet.TARGETS) -> list[Path]:
         BoardError: the folder cannot be written.
     """
     texts = {target / "boards" / f"{name}.json": grafana.as_text(make(targets)) for name, make in boards().items()}
+    texts |= {target / RULES[0]: rules_text(mapping, cluster=cluster), target / RULES[1]: alerts_text(targets)}
     included = resources.files("dashboards")
     texts |= {target / name: included.joinpath(name).read_text("utf-8") for name in PROVISIONING}
     try:

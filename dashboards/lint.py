@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from dashboards.exported_metrics import BY_NAME
 from dashboards.grafana import DATASOURCE, DEAD, GRID, SCHEMA_VERSION, Json
+from dashboards.rules.derived import DERIVED
+from dashboards.rules.recording import recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 SERVER_LABELS = frozenset(("job", "instance"))
 """Labels that the server adds to every series."""
+
+RECORDED = {each.name: each.labels for each in (*recorded(), *DERIVED)}
+"""Labels of the series that the recording rules make."""
 
 SERVER_METRICS = frozenset(("up", "scrape_duration_seconds", "scrape_samples_scraped"))
 """Series that the server makes for every scrape."""
@@ -338,7 +343,7 @@ def _queries(board: Json) -> Iterator[tuple[str, str]]:
 
 
 def exported_metrics(board: Json) -> Problems:
-    """Queries, legends and variables name only metrics that are exported, and only labels that these have."""
+    """Queries, legends and variables name only exported or recorded metrics, and only labels that these have."""
     for each in board["templating"]["list"]:
         if _is_query(each):
             yield from _variable_metrics(each)
@@ -375,10 +380,11 @@ def _unknown(expr: str, shown: Iterable[str]) -> Iterator[str]:
     allowed = set(SERVER_LABELS)
     for metric, labels in read.matched:
         family = BY_NAME.get(metric)
-        if family is None and metric not in SERVER_METRICS:
+        own = family.labels if family else RECORDED.get(metric)
+        if own is None and metric not in SERVER_METRICS:
             yield f"{metric} is not exported"
-        has = SERVER_LABELS | set(family.labels if family else ())
-        yield from (f"{metric} has no label {label!r}" for label in sorted(labels - has) if family)
+        has = SERVER_LABELS | set(own or ())
+        yield from (f"{metric} has no label {label!r}" for label in sorted(labels - has) if own)
         allowed |= has
     yield from (f"none of its metrics has the label {each!r}" for each in sorted({*read.grouped, *shown} - allowed))
 

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ships no types
-    Dashboard,
-    DashboardLink,
-    Template,
-    Templating,
-    Time,
-)
+from grafanalib.core import Template  # type: ignore[import-untyped]  # grafanalib ships no types
 
 from dashboards import grafana, palette
 from dashboards.exported_metrics import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
+from dashboards.parts import RUN_URL, board, chosen
 from metrics.categories import COSTLY
 from metrics.units import DAY_S, HOUR_S
 
@@ -26,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UID = "trackside-fleet"
-EXPLORER_URL = "http://127.0.0.1:8050"
-"""Where the explorer listens by default; the board's text box changes it."""
-
 CHOICE_OF_WINDOWS = ("7d", "28d", "month", "all")
 """Windows in the order in which they are offered; the first is chosen."""
 
@@ -72,49 +64,21 @@ def fleet(targets: Mapping[str, tuple[float, ...]] = TARGETS) -> Json:
         _runs(),
         grafana.row("Trackside itself", _health(), collapsed=True),
     ]
-    return grafana.to_modern(
-        Dashboard(
-            title="Trackside: fleet",
-            uid=UID,
-            description="Are our GPUs making training progress, and what costs us most?",
-            tags=["gpu", "goodput", "slurm", "trackside"],
-            editable=False,
-            graphTooltip=1,
-            refresh="1m",
-            time=Time("now-7d", "now"),
-            timezone="utc",
-            links=[_explorer_link()],
-            templating=Templating(list=_variables()),
-            panels=grafana.flow(panels),
-        )
-    )
-
-
-def _explorer_link() -> Any:  # noqa: ANN401 - grafanalib has no types
-    return DashboardLink(
-        type="link",
-        title="Explorer",
-        tooltip="The same numbers as known today, with definitions, SQL and evidence",
-        uri="${explorer_url:raw}",
-        targetBlank=True,
-        keepTime=False,
+    return board(
+        "Trackside: fleet",
+        UID,
+        "Are our GPUs making training progress, and what costs us most?",
+        tags=("gpu", "goodput", "slurm"),
+        variables=_variables(),
+        panels=panels,
+        since="now-7d",
     )
 
 
 def _variables() -> list[Any]:
-    """Data source, clusters, window of the numbers, and where the explorer is."""
+    """Clusters, and the window of the numbers."""
     return [
-        Template(name="datasource", label="Data source", type="datasource", query="prometheus", refresh=1),
-        Template(
-            name="cluster",
-            label="Cluster",
-            query="label_values(trackside_data_end_timestamp_seconds, cluster)",
-            refresh=2,
-            multi=True,
-            includeAll=True,
-            allValue=".+",
-            default=["$__all"],
-        ),
+        chosen("cluster", "Cluster", "trackside_data_end_timestamp_seconds"),
         Template(
             name="window",
             label="Window of the numbers",
@@ -122,7 +86,6 @@ def _variables() -> list[Any]:
             query=",".join(CHOICE_OF_WINDOWS),
             default=CHOICE_OF_WINDOWS[0],
         ),
-        Template(name="explorer_url", label="Explorer", type="textbox", query=EXPLORER_URL, default=EXPLORER_URL),
     ]
 
 
@@ -428,10 +391,6 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
 def _values(columns: Mapping[str, str]) -> dict[str, str]:
     """Names of the value columns of several table queries, as `merge` leaves them, and what they are called."""
     return {f"Value #{ref}": name for ref, name in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", columns, strict=False)}
-
-
-RUN_URL = "${explorer_url:raw}/run?cluster=${__data.fields.cluster:percentencode}&id=${__data.fields.run:percentencode}"
-"""Where the explorer shows the run of a row."""
 
 
 def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types

@@ -180,7 +180,7 @@ def _of_results(targets: Mapping[str, tuple[float, ...]]) -> Iterator[Alert]:
             "1h",
             "warning",
             "Goodput of {{ $labels.cluster }} burns its budget {{ $value | humanize }} times as fast as promised",
-            "Even if all that was not observed was productive: twice over 7 days, and over 28 days more than is allowed.",
+            "Even if all unobserved time was productive: twice as fast over 7 days, and faster over 28 days.",
         )
     yield Alert(
         "TracksideClaimMissed",

@@ -77,6 +77,7 @@ def _all(windows: tuple[str, ...]) -> Iterator[Series]:
     for cluster in CLUSTERS:
         yield from _now(cluster)
         yield from _runs(cluster)
+    yield Series("trackside_flagged_node", {"cluster": "alpha", "node": "n7", "verdict": "lemon"}, _still(4))
     yield Series("trackside_build_info", {"version": "0.1.0"}, _still(1))
     yield Series("up", {}, _still(1))
 
@@ -179,5 +180,9 @@ def _runs(cluster: str) -> Iterator[Series]:
         info = {**key, "user": user, "partition": "train" if gpus > 8 else "short", "state": state}
         yield Series("trackside_run_info", info, _still(1))
         yield Series("trackside_run_gpus", key, _still(gpus))
+        yield Series("trackside_run_attempts", key, _still(1 + number % 3))
+        place = {"cluster": cluster, "node": f"n{number}", "job_id": str(number), "run": key["run"]}
+        whose = {"user": user, "account": "lab", "partition": info["partition"]}
+        yield Series("trackside_job_gpus", {**place, **whose}, _still(8))
         ends = (ettr, ettr - 0.02, ettr + 0.005) if cluster == "alpha" else (None, 0.0, ettr)
         yield from _bounded("run_ettr_ratio", key, ends, 0.0)

@@ -18,7 +18,8 @@ To load them, one of:
   by hand        Grafana: Dashboards > New > Import, and choose {boards}/fleet.json
   provisioning   cp -r {dir}/provisioning/dashboards {dir}/provisioning/datasources /etc/grafana/provisioning/
                  and start Grafana with TRACKSIDE_BOARDS={boards} TRACKSIDE_PROMETHEUS_URL=<your Prometheus>
-Prometheus scrapes `trackside serve`: {dir}/provisioning/prometheus.yaml"""
+Prometheus scrapes `trackside serve`: {dir}/provisioning/prometheus.yaml
+Its rules (rule_files): {dir}/rules/recording.yaml {dir}/rules/alerts.yaml; each alert: trackside docs alerts"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -32,6 +33,12 @@ def add_parser(subparsers: Subparsers) -> None:
         type=path_of,
         metavar="D",
         help="folder of the boards (default: ./grafana for build, the included boards for check)",
+    )
+    parser.add_argument(
+        "--cluster",
+        default="",
+        metavar="NAME",
+        help="build: the label that recorded series get, for a Prometheus of one cluster that does not name it",
     )
 
 
@@ -53,10 +60,12 @@ def _build(options: argparse.Namespace) -> int:
     from app.claims.targets import targets_of
     from app.config import settings as config
     from dashboards.build import build
+    from ingest.prometheus.target import mapping_of
 
     target = options.dir or Path("grafana")
     settings = config.load(options.config)
-    written = build(target, targets_of(read_claims(settings.claims), settings.rules.flop_convention))
+    targets = targets_of(read_claims(settings.claims), settings.rules.flop_convention)
+    written = build(target, targets, mapping=mapping_of(settings), cluster=options.cluster)
     if not options.quiet:
         for path in written:
             console.echo(str(path))

@@ -109,8 +109,11 @@ def test_help_texts_state_history_and_names_and_labels_are_valid() -> None:
 
 def test_all_that_is_exported_is_shown_but_what_is_named_here() -> None:
     shown = {metric for _, target in QUERIES for metric, _ in lint.names(target["expr"]).matched}
-    for_alerts = {"trackside_export_failures"}
-    assert {family.name for family in FAMILIES} - shown == for_alerts | {"trackside_failure_exposure_gpu_seconds"}
+    for_alerts = {"trackside_export_failures", "trackside_run_attempts", "trackside_flagged_node"}
+    for_rules = {"trackside_job_gpus"}
+    assert {family.name for family in FAMILIES} - shown == for_alerts | for_rules | {
+        "trackside_failure_exposure_gpu_seconds"
+    }
 
 
 def test_the_seed_has_only_values_that_are_exported() -> None:

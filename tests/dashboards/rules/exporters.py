@@ -24,6 +24,13 @@ class Exported:
     value: float = 0.0
     per_s: float | None = None
 
+    @property
+    def notation(self) -> tuple[str, str]:
+        """The series, and its samples of every minute as `promtool test rules` writes them."""
+        labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
+        grows = "" if self.per_s is None else f"+{60 * self.per_s:.10g}"
+        return f"{self.name}{{{labels}}}", f"{self.value:.10g}{grows}x{MINUTES}"
+
     def lines(self) -> Iterator[str]:
         """Its samples."""
         labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
@@ -49,6 +56,20 @@ def cluster() -> list[Exported]:
     return [*_gpus(), *_nodes(), *_slurm()]
 
 
+def jobs() -> list[Exported]:
+    """What Trackside exports of the jobs there: one on two nodes, and two that share a third."""
+    held = (("1", "ann", "n0", 2), ("1", "ann", "n1", 2), ("2", "bob", "n2", 1), ("3", "bob", "n2", 1))
+    return [
+        Exported(
+            "trackside_job_gpus",
+            {"cluster": "", "node": node, "job_id": job, "run": f"run-{job}", "user": user, "account": "lab"}
+            | {"partition": "train", "instance": "trackside:8050"},
+            gpus,
+        )
+        for job, user, node, gpus in held
+    ]
+
+
 def _gpus() -> Iterator[Exported]:
     for node in range(4):
         for gpu in range(2):
@@ -62,6 +83,7 @@ def _gpus() -> Iterator[Exported]:
             busy = 0.1 * node + 0.3 * gpu
             yield Exported("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", labels, busy)
             yield Exported("DCGM_FI_DEV_GPU_UTIL", labels, 100 * busy)
+            yield Exported("DCGM_FI_DEV_POWER_USAGE", labels, 400 + 10 * node)
             yield Exported("DCGM_FI_DEV_FB_USED", labels, 1000 + node)
             yield Exported("DCGM_FI_DEV_GPU_TEMP", labels, 2147483632 if node == 3 else 60 + gpu)
             if node == 0:
@@ -83,6 +105,8 @@ def _nodes() -> Iterator[Exported]:
         for operation, rate in {"READ": 50.0, "WRITE": 20.0, "GETATTR": 10.0}.items():
             name = "node_mountstats_nfs_operations_requests_total"
             yield Exported(name, {**nfs, "operation": operation}, per_s=rate * (node + 1))
+            took = "node_mountstats_nfs_operations_response_time_seconds_total"
+            yield Exported(took, {**nfs, "operation": operation}, per_s=0.002 * rate * (node + 1))
     yield Exported("node_load1", {"instance": "10.9.9.9:9100", "job": "node"}, 3.5)
 
 

@@ -15,7 +15,7 @@ Series = dict[str, str]
 """By series in PromQL's words: its values in promtool's notation (`1x10`, `0+5x60`)."""
 
 
-def run(folder: Path, rules: Mapping[str, str], tests: Sequence[Mapping[str, Any]]) -> None:
+def run(folder: Path, rules: Mapping[str, str], tests: Sequence[Mapping[str, Any]], *, every: str = "1m") -> None:
     """Have promtool evaluate tests over rule files, by name.
 
     Raises:
@@ -23,7 +23,7 @@ def run(folder: Path, rules: Mapping[str, str], tests: Sequence[Mapping[str, Any
     """
     for name, text in rules.items():
         (folder / name).write_text(text, encoding="utf-8")
-    content = {"rule_files": list(rules), "evaluation_interval": "1m", "tests": list(tests)}
+    content = {"rule_files": list(rules), "evaluation_interval": every, "tests": list(tests)}
     (folder / "tests.yaml").write_text(yaml.safe_dump(content, sort_keys=False, width=10_000), encoding="utf-8")
     result = subprocess.run(
         ["promtool", "test", "rules", "tests.yaml"],

@@ -1,0 +1,112 @@
+"""What boards share: their frame, variables, and links between them and into the explorer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ships no types
+    Dashboard,
+    DashboardLink,
+    Template,
+    Templating,
+    Time,
+)
+
+from dashboards import grafana
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dashboards.grafana import Json
+
+EXPLORER_URL: Final = "http://127.0.0.1:8050"
+"""Where the explorer listens by default; the board's text box changes it."""
+
+RUN_URL: Final = (
+    "${explorer_url:raw}/run?cluster=${__data.fields.cluster:percentencode}&id=${__data.fields.run:percentencode}"
+)
+"""Where the explorer shows the run of a table's row."""
+
+TAG: Final = "trackside"
+
+LIVE: Final = "Live: from the exporters' series, at the end of the time range."
+UNSEEN: Final = "no telemetry"
+
+
+def board(
+    title: str,
+    uid: str,
+    description: str,
+    *,
+    tags: Sequence[str],
+    variables: Sequence[Any],
+    panels: Sequence[Any],
+    since: str = "now-6h",
+) -> Json:
+    """A board as JSON: data source and explorer are variables of each, other boards are one click away."""
+    return grafana.to_modern(
+        Dashboard(
+            title=title,
+            uid=uid,
+            description=description,
+            tags=sorted({TAG, *tags}),
+            editable=False,
+            graphTooltip=1,
+            refresh="1m",
+            time=Time(since, "now"),
+            timezone="utc",
+            links=[other_boards(), explorer_link()],
+            templating=Templating(list=[data_source(), *variables, explorer_url()]),
+            panels=grafana.flow(panels),
+        )
+    )
+
+
+def data_source() -> Any:  # noqa: ANN401 - grafanalib has no types
+    """The variable of the data source."""
+    return Template(name="datasource", label="Data source", type="datasource", query="prometheus", refresh=1)
+
+
+def explorer_url() -> Any:  # noqa: ANN401
+    """The text box with the address of the explorer."""
+    return Template(name="explorer_url", label="Explorer", type="textbox", query=EXPLORER_URL, default=EXPLORER_URL)
+
+
+def chosen(name: str, label: str, metric: str, *, of: str = "") -> Any:  # noqa: ANN401
+    """A variable with the values of a label, several at once, all at first.
+
+    Args:
+        name: of the variable, and of the label.
+        label: what people read.
+        metric: whose label it is, with matchers of the variables before it.
+        of: the label, where it is not called like the variable.
+    """
+    return Template(
+        name=name,
+        label=label,
+        query=f"label_values({metric}, {of or name})",
+        refresh=2,
+        multi=True,
+        includeAll=True,
+        allValue=".*",
+        default=["$__all"],
+    )
+
+
+def explorer_link() -> Any:  # noqa: ANN401
+    """The link to the explorer."""
+    return DashboardLink(
+        type="link",
+        title="Explorer",
+        tooltip="The same numbers as known today, with definitions, SQL and evidence",
+        uri="${explorer_url:raw}",
+        targetBlank=True,
+        keepTime=False,
+    )
+
+
+def other_boards() -> Any:  # noqa: ANN401
+    """The list of Trackside's boards; the range and the cluster go along."""
+    return DashboardLink(
+        type="dashboards", title="Boards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True
+    )
