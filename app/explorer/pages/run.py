@@ -18,6 +18,7 @@ from app.results.ettr import ettr_run_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.mfu import mfu_run_rows
 from app.results.runs.runs import resolve_run, run_steps, run_timeline
+from app.run_page.one_run import OneRun
 from dashboards import palette
 from metrics import frames
 
@@ -84,37 +85,37 @@ def gather(source: Reader, window: Window, run_id: str) -> RunPage:
     Raises:
         UsageError: there is no such run in the window.
     """
-    everything = source.query("runs", **window.parameters)
-    rows = everything.filter(pl.col("run_id") == run_id)
+    own = OneRun(source, window.cluster, run_id)
+    rows = own.query("runs", **window.parameters)
     if rows.is_empty():
         raise UsageError(
             f"run {run_id!r} has no time in this period; choose a longer one. The page Runs lists the runs of this "
             "period"
         )
     run = rows.row(0, named=True)
-    mine = pl.col("run_id") == run_id
-    ettr = ettr_run_rows(source, window).filter(mine)
-    joined = source.query("run_attempts", cluster=window.cluster).filter(mine)
-    interruptions = source.query("interruptions", **window.parameters).filter(mine)
-    restarts = restart_rows(source, window).filter(mine)
+    mine = pl.col("run_id") == run_id  # another run may have attempts of the same job
+    ettr = ettr_run_rows(own, window).filter(mine)
+    joined = own.query("run_attempts", cluster=window.cluster).filter(mine)
+    interruptions = own.query("interruptions", **window.parameters)
+    restarts = restart_rows(own, window).filter(mine)
     key = ["scheduler", "job_id", "submitted_at"]
     attempts = (
         joined.select(*key, "attempt_no", "joined_by")
-        .join(source.query("attempts", cluster=window.cluster).drop("cluster"), on=key, how="left")
+        .join(own.query("attempts", cluster=window.cluster).drop("cluster"), on=key, how="left")
         .join(interruptions.select(*key, "class", "cause", "node", "detail"), on=key, how="left")
         .join(restarts.select(*key, "time_to_job_restart_s").unique(key), on=key, how="left")
         .with_columns(n_gpus=pl.col("milli_gpus") / 1000)
         .sort("attempt_no", "submitted_at")
     )
-    steps = run_steps(source, window.cluster, run_id)
+    steps = run_steps(own, window.cluster, run_id)
     return RunPage(
         window=window,
         run=run,
         ettr=ettr.row(0, named=True) if ettr.height else None,
-        timeline=run_timeline(source, window.cluster, run_id),
+        timeline=run_timeline(own, window.cluster, run_id),
         steps=steps,
-        mfu=_mfu_rows(source, window, run_id, logged=bool(steps.height)),
-        convention=computed_constants(source, window.cluster).get("flop_convention", ""),
+        mfu=_mfu_rows(own, window, run_id, logged=bool(steps.height)),
+        convention=computed_constants(own, window.cluster).get("flop_convention", ""),
         attempts=attempts,
         interruptions=interruptions,
     )
@@ -129,7 +130,7 @@ def several(job_id: str, run_ids: Sequence[str], view: View) -> Component:
     )
 
 
-def _mfu_rows(source: Reader, window: Window, run_id: str, *, logged: bool) -> pl.DataFrame:
+def _mfu_rows(source: OneRun, window: Window, run_id: str, *, logged: bool) -> pl.DataFrame:
     """MFU as it was stored for this window; worked out if this is no window that numbers are stored for."""
     stored = source.query("run_mfu", cluster=window.cluster, run_id=run_id, since=window.since, until=window.until)
     if stored.height or not logged:
