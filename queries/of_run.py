@@ -39,6 +39,10 @@ CONDITIONS: Final[dict[str, str]] = {
 restarts of a job are counted as they are among all attempts; logs are those of its jobs, or under its name."""
 
 
+_SHADOWED: Final = {"attempts": "attempts", "ledger_sums": "gpu_time"}
+"""By named query: the table of which it reads all rows before any condition on its own rows can hold them back."""
+
+
 def narrowed(name: str) -> str:
     """SQL of a named query that returns only the rows about `$of_run`.
 
@@ -47,4 +51,8 @@ def narrowed(name: str) -> str:
     """
     condition = CONDITIONS[name]
     core = sql_files.named_queries()[name].sql.strip().removesuffix(";")
-    return f"SELECT q.* FROM (\n{core}\n) AS q\nWHERE {condition}"  # noqa: S608 - our own texts
+    first = ""
+    if name in _SHADOWED:  # under the name of the table, so that the query reads these rows in its place
+        table = _SHADOWED[name]
+        first = f"WITH {table} AS (SELECT q.* FROM {table} AS q WHERE q.cluster = $cluster AND {_JOBS})\n"  # noqa: S608 - our own texts
+    return f"{first}SELECT q.* FROM (\n{core}\n) AS q\nWHERE {condition}"  # noqa: S608 - as above

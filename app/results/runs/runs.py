@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def resolve_run(source: Source, cluster: str, text: str) -> list[str]:
     """Run ids that a person may mean: the run of that id, else those of the job with that id, the newest first."""
-    known = source.query("run_attempts", cluster=cluster)["run_id"].unique()
-    if text in known:
+    if source.query("run_row", cluster=cluster, run_id=text).height:
         return [text]
     return [str(each) for each in source.query("runs_of_job", cluster=cluster, job_id=text)["run_id"]]
 
