@@ -16,12 +16,14 @@ from app.explorer import components, figures
 from app.explorer.page import Data, Page
 from app.results import advice, headline_text
 from app.results.capacity import nodes_by_accounting
-from app.results.failures.interruptions import node_failures, priced_interruptions
+from app.results.failures.interruptions import interruption_costs, node_failures
 from app.results.goodput import lost_rows
 from app.results.headlines import headlines
 from app.results.source import CachedSource
+from app.results.windows import ledger_sums
 from dashboards import palette
 from metrics.categories import COSTLY
+from metrics.goodput.goodput import lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +62,7 @@ class Overview:
         judged: verdicts on the claims.
         lost: `app.results.goodput.lost_rows` of the cluster.
         by_day: the same by day.
-        interruptions: those of the window, each with its cost (`cost_gpu_h`).
+        interruptions: those of the window as `interruption_costs` returns them, with `cost_gpu_h`.
         capacity_note: a sentence on nodes that only accounting names; None where there are none.
     """
 
@@ -82,18 +84,19 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], requested:
         requested: the requested period; the window is its computed part.
     """
     once = CachedSource(source)
+    days = ledger_sums(once, window, "day")
     return Overview(
         headlines=headlines(once, window),
         judged=tuple(verifying.verify(once, requested, claims)),
-        lost=lost_rows(once, window),
-        by_day=lost_rows(once, window, "day"),
-        interruptions=priced_interruptions(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
+        lost=lost(days.with_columns(subject=pl.lit(window.cluster))),
+        by_day=lost(days),
+        interruptions=interruption_costs(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
         capacity_note=nodes_by_accounting(once, window),
     )
 
 
 def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
-    """GPU-hours that could have trained and did not, by cause or by who had them, the most first.
+    """GPU-hours that could have trained and did not, by who had them, the most first.
 
     Returns:
         `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
@@ -101,14 +104,7 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
     """
     if by == "node":
         return node_failures(source, window)
-    rows = lost_rows(source, window, "cluster" if by == "cause" else by).filter(pl.col("category").is_in(COSTLY))
-    if by == "cause":
-        return (
-            rows.group_by("category", "cause")
-            .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
-            .sort("gpu_hours", descending=True)
-            .with_columns(subject=pl.coalesce("cause", "category"))
-        )
+    rows = lost_rows(source, window, by).filter(pl.col("category").is_in(COSTLY))
     return (
         rows.filter(pl.col("subject") != "(no attempt)")
         .sort("gpu_hours", descending=True)
@@ -120,6 +116,21 @@ def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
             pl.col("share").sum(),
         )
         .sort("gpu_hours", "subject", descending=[True, False])
+    )
+
+
+def costs_by_cause(lost: pl.DataFrame) -> pl.DataFrame:
+    """The same by cause: `subject`, `category`, `cause`, `gpu_hours`, `share`.
+
+    Args:
+        lost: `app.results.goodput.lost_rows` of the cluster.
+    """
+    return (
+        lost.filter(pl.col("category").is_in(COSTLY))
+        .group_by("category", "cause")
+        .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
+        .sort("gpu_hours", descending=True)
+        .with_columns(subject=pl.coalesce("cause", "category"))
     )
 
 
@@ -434,7 +445,8 @@ def _gather(data: Data, view: View) -> tuple[Overview, pl.DataFrame, str]:
     if by not in DIMENSIONS:
         raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(DIMENSIONS)}")
     overview = data.answers.ask(gather, view.window, data.claims.now(), view.requested)
-    return overview, data.answers.ask(costs, view.window, by), by
+    spent = costs_by_cause(overview.lost) if by == "cause" else data.answers.ask(costs, view.window, by)
+    return overview, spent, by
 
 
 def _layout(gathered: tuple[Overview, pl.DataFrame, str], view: View) -> Component:
