@@ -32,7 +32,7 @@ class Member(NamedTuple):
 
     path: str
     shown: str
-    error: InputError | None = None
+    error: Exception | None = None
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.files.archive import unpacked
+from ingest.errors import InputError, OptionError, ServerDownError
+from ingest.files.archive import Member, unpacked
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.runlog.folders import is_log, logs_below
@@ -20,6 +22,9 @@ from ingest.runlog.parse import read_runlog
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.steps import merge_steps
 from ingest.runlog.translation import Account, LogRequest
+from ingest.runlog.wandb import live
+from ingest.runlog.wandb.api import server_of_environment
+from ingest.runlog.wandb.live import is_live
 from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
@@ -72,6 +77,8 @@ def ingest_files(
         member = named_files[name]
         if member.error is not None:
             raise member.error
+        if is_live(name):
+            return load_live(name)
         source = Input(member.path, shown=name)
         binary = is_binary(source.head)
         text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
@@ -81,9 +88,31 @@ def ingest_files(
         log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account)
         return load(writer, log, text, request=from_file(source.name), digest=source.digest(), now=now)
 
-    with unpacked(logs_below(files), is_log) as members:
-        named_files = {member.shown: member for member in members}
+    def load_live(name: str) -> Parsed:
+        digest = hashlib.sha256()
+        chunks = _counted(live.read_run(server_of_environment(), name, request), digest)
+        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=Account())
+        return load(writer, log, CutLines(()), request=from_file(name), digest=digest.hexdigest(), now=now)
+
+    with unpacked(logs_below([name for name in files if not is_live(name)]), is_log) as members:
+        on_servers = [one for name in files if is_live(name) for one in _runs(name)]
+        named_files = {member.shown: member for member in (*members, *on_servers)}
         return load_each(list(named_files), load_file, progress=progress)
+
+
+def _runs(name: str) -> list[Member]:
+    """The runs of W&B's server that a name stands for; where they cannot be listed, itself with the reason."""
+    try:
+        return [Member(each, each) for each in live.runs_of(server_of_environment(), name)]
+    except (InputError, OptionError, ServerDownError) as error:
+        return [Member(name, name, error)]
+
+
+def _counted(chunks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    """The same chunks, which the digest gets too."""
+    for chunk in chunks:
+        digest.update(chunk)
+        yield chunk
 
 
 def _beside_its_job(writer: Writer, logs: LogRequest) -> LogRequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ingest.errors import SourceError
 from ingest.store.report import FAULTS, Report, fault_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,6 @@ def load_each(
         progress(name, number, len(names))
         try:
             reports.append(Report(name, load(name)))
-        except FAULTS as error:  # one file must not keep the others out
+        except (*FAULTS, SourceError) as error:  # one file must not keep the others out
             reports.append(Report(name, error=fault_of(name, error)))
     return reports

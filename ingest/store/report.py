@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polars.exceptions import PanicException, PolarsError
 
-from ingest.errors import InputError, OptionError
+from ingest.errors import InputError, OptionError, SourceError
 from ingest.iso_time import iso
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class InputFaultError(RuntimeError):
 
 def fault_of(origin: str, error: BaseException) -> Exception:
     """The error to report of an input that could not be loaded, so that the others are."""
-    if isinstance(error, (InputError, OptionError)):
+    if isinstance(error, (InputError, OptionError, SourceError)):
         return error
     if isinstance(error, MemoryError):
         return InputError(f"{origin}: it needs more memory than there is here; load it in parts")

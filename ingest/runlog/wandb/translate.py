@@ -39,10 +39,10 @@ def read(chunks: Iterable[bytes], request: LogRequest, _: Account) -> Iterator[b
     Raises:
         InputError: the version of the file is unknown.
     """
-    return _WandbLog(request.file, request.facts).lines(records(chunks, request.file))
+    return WandbLog(request.file, request.facts).lines(records(chunks, request.file))
 
 
-class _WandbLog(RecordLog):
+class WandbLog(RecordLog):
     """What has been read of a `.wandb` file; rows of the history are kept back for the configuration."""
 
     WAITED_FOR = 256
@@ -115,7 +115,10 @@ class _WandbLog(RecordLog):
                 self._system[parts[2]] = n + 1, total + number
 
     def _history(self, message: bytes) -> None:
-        row = messages.history(message)
+        self._row(messages.history(message))
+
+    def _row(self, row: Mapping[str, Any]) -> None:
+        """A row of the history."""
         moment, step = as_number(row.get("_timestamp")), as_number(row.get("_step"))
         if moment is None:
             return

@@ -1,0 +1,159 @@
+"""Runs of W&B's server: as those of the folder on disk; a key that goes nowhere else; faults that say what."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ingest.errors import InputError, OptionError, ServerDownError
+from ingest.runlog.wandb.api import Server, server_of_environment
+from tests.lab import loggers
+from tests.support.command import contents, trackside
+from tests.support.wandb_server import KEY, WandbServer, run_of, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BEGIN = 1_790_841_600.0
+"""2026-10-01 08:00 UTC."""
+
+
+def rows(first: int, last: int, at: float) -> list[dict[str, Any]]:
+    return [
+        {"_step": number, "_timestamp": at + 2.0 * (number - first + 1), "train/loss": 2.5, "train/global_step": number}
+        for number in range(first, last + 1)
+    ]
+
+
+CONFIG = {"seq_len": 4096, "global_batch": 8, "n_gpus": 8, "run_id": "llama"}
+
+
+def metadata(restart: str, started: str) -> dict[str, Any]:
+    slurm = {"job_id": "29", "restart_count": restart, "cluster_name": "alpha"}
+    return {"host": "n1", "startedAt": started, "gpu": "NVIDIA H100", "slurm": slurm}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    runs = {
+        "first": run_of(
+            "first", rows(1, 1500, BEGIN), CONFIG, state="crashed", metadata=metadata("0", "2026-10-01T07:59:00Z")
+        ),
+        "second": run_of(
+            "second", rows(1401, 1600, BEGIN + 4000), CONFIG, metadata=metadata("1", "2026-10-01T09:05:00Z")
+        ),
+        "sweep": run_of("sweep", [], {"lr": 1}, state="running"),
+    }
+    with serving(WandbServer(runs)) as made:
+        monkeypatch.setenv("WANDB_BASE_URL", made.url)
+        monkeypatch.setenv("WANDB_API_KEY", KEY)
+        yield made
+
+
+def load(warehouse: Path, *names: str) -> str:
+    done = trackside("ingest", "runlog", *names, "--warehouse", str(warehouse))
+    assert KEY not in done.stdout + done.stderr
+    return done.stderr
+
+
+def test_a_project_is_its_runs_joined_to_attempts(server: WandbServer, tmp_path: Path) -> None:
+    load(tmp_path, "wandb:team/llama")
+    stored = contents(tmp_path)
+    steps = stored["steps"].sort("ts")
+    assert steps["step"].to_list() == [*range(1, 1501), *range(1401, 1601)]
+    assert set(steps["tokens"]) == {8 * 4096.0}
+    assert set(steps["duration_s"].drop_nulls()) == {2.0}
+    sessions = stored["run_sessions"].filter(wandb_run_id="first", cluster="alpha")
+    assert sessions.select("job_id", "restart_count").rows() == [("29", 0)]
+    assert f"{sessions['started_at'][0]:%H:%M}" == "07:59"
+    assert set(stored["run_sessions"]["run_id"]) == {"llama", "sweep"}
+    assert {key for _, key in server.keys} == {KEY}
+
+
+def test_a_run_read_again_is_the_same(server: WandbServer, tmp_path: Path) -> None:
+    load(tmp_path, "wandb:team/llama/first")
+    once = contents(tmp_path)["steps"]
+    server.runs["first"]["history"] += rows(1501, 1510, BEGIN + 3000)
+    server.runs["first"]["historyKeys"] = {"lastStep": 1510}
+    load(tmp_path, "wandb:team/llama/first")
+    assert contents(tmp_path)["steps"].height == once.height + 10
+
+
+def test_a_server_that_is_busy_is_asked_again(server: WandbServer) -> None:
+    server.failures = [(429, {"Retry-After": "3"}), (502, {})]
+    pauses: list[float] = []
+    assert Server(server.url, KEY, pauses.append).runs("team", "llama") == ["first", "second", "sweep"]
+    assert pauses[0] >= 3
+    assert len(pauses) == 2
+
+
+def test_faults_say_what_and_never_the_key(server: WandbServer, tmp_path: Path) -> None:
+    assert "there is no such project" in load(tmp_path, "wandb:team/none")
+    assert "there is no such run" in load(tmp_path, "wandb:team/llama/none")
+    assert "write wandb:ENTITY/PROJECT" in load(tmp_path, "wandb:team")
+    wrong = replace(Server(server.url, KEY), _key="w" * 40)
+    with pytest.raises(ServerDownError, match=r"refuses the key in \$WANDB_API_KEY \(401\)"):
+        wrong.runs("team", "llama")
+    assert "w" * 40 not in repr(wrong)
+
+
+def test_a_redirect_does_not_get_the_key(server: WandbServer) -> None:
+    with serving(WandbServer({})) as other:
+        server.failures = [(302, {"Location": f"{other.url}/graphql"})]
+        with pytest.raises(ServerDownError, match="answered 302"):
+            Server(server.url, KEY).runs("team", "llama")
+        assert other.keys == []
+
+
+def test_damaged_answers_are_refused_or_passed_over(server: WandbServer, tmp_path: Path) -> None:
+    server.runs["first"] |= {"config": "{", "historyKeys": "[]", "metadata": [1]}
+    load(tmp_path, "wandb:team/llama/first")
+    server.runs["first"]["historyKeys"] = {"lastStep": 1500}
+    server.runs["first"]["history"][5] |= {"_timestamp": "soon", "train/loss": {"a": 1}}
+    load(tmp_path, "wandb:team/llama/first")
+    assert contents(tmp_path)["steps"].height >= 1499
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({}, r"\$WANDB_BASE_URL and \$WANDB_API_KEY is set"),
+        ({"WANDB_BASE_URL": "https://w", "WANDB_API_KEY": ""}, r"where \$WANDB_API_KEY is set"),
+        ({"WANDB_BASE_URL": "http://w", "WANDB_API_KEY": "k"}, "sent unencrypted"),
+        ({"WANDB_BASE_URL": "https://me:pass@w", "WANDB_API_KEY": "k"}, "not shown"),
+        ({"WANDB_BASE_URL": "ftp://w", "WANDB_API_KEY": "k"}, "not shown"),
+    ],
+)
+def test_what_is_lacking_is_named(environment: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        server_of_environment(environment)
+
+
+def test_a_project_that_is_none_is_an_input_error(server: WandbServer) -> None:
+    with pytest.raises(InputError, match="wandb:other/llama: there is no such project"):
+        Server(server.url, KEY).runs("other", "llama")
+
+
+PACKAGE = """
+import wandb
+api = wandb.Api(timeout=20)
+run = api.run("team/llama/first")
+print(run.id, run.state, run.config["seq_len"], run.lastHistoryStep, *[one.id for one in api.runs("team/llama")])
+"""
+
+
+def test_wandbs_own_package_takes_it_for_its_server(server: WandbServer, tmp_path: Path) -> None:
+    loggers.need_loggers()
+    done = subprocess.run(
+        [str(loggers.PYTHON), "-c", PACKAGE],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "HOME": str(tmp_path), "WANDB_SILENT": "true"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["first", "crashed", "4096", "1500", "first", "second", "sweep"]
+    assert {key for path, key in server.keys if path == "/graphql"} == {KEY}
