@@ -40,30 +40,36 @@ class WandbServer:
             return {"project": None}
         if "runs(" in query:
             return {"project": self._page(variables)}
+        return {"project": self._of_run(query, variables)}
+
+    def _of_run(self, query: str, variables: dict[str, Any]) -> dict[str, Any]:
         run = self.runs.get(str(variables.get("name") or variables.get("run")))
         if run is None:
-            return {"project": {"run": None}}
+            return {"run": None}
         if "history(" in query:
             low, high = variables["minStep"], variables["maxStep"]
             rows = [json.dumps(row) for row in run["history"] if low <= row["_step"] < high]
-            return {"project": {"run": {"history": rows[: variables["pageSize"]]}}}
-        if "files(" in query:
-            node = {
-                "name": "wandb-metadata.json",
-                "url": f"{self.url}/files/{run['name']}",
-                "directUrl": "http://other/x",
-            }
-            return {"project": {"run": {"files": {"edges": [{"node": node}] if "metadata" in run else []}}}}
-        return {"project": {"run": {name: value for name, value in run.items() if name not in {"history", "metadata"}}}}
+            return {"run": {"history": rows[: variables["pageSize"]]}}
+        return {"run": self._files(run) if "files(" in query else _fields(run)}
+
+    def _files(self, run: dict[str, Any]) -> dict[str, Any]:
+        node = {"name": "wandb-metadata.json", "url": f"{self.url}/files/{run['name']}", "directUrl": "http://other/x"}
+        return {"files": {"edges": [{"node": node}] if "metadata" in run else []}}
 
     def _page(self, variables: dict[str, Any]) -> dict[str, Any]:
         names, begin = list(self.runs), int(variables.get("cursor") or 0)
         end = begin + self.per_page
-        edges = [{"node": self.answer("", {**variables, "name": name})["project"]["run"]} for name in names[begin:end]]
+        nodes = [_fields(self.runs[name]) for name in names[begin:end]]
+        edges = [{"node": node, "cursor": str(number)} for number, node in enumerate(nodes, begin + 1)]
         return {
             "runCount": len(names),
             "runs": {"edges": edges, "pageInfo": {"endCursor": str(end), "hasNextPage": end < len(names)}},
         }
+
+
+def _fields(run: dict[str, Any]) -> dict[str, Any]:
+    """What of a run is answered when its fields are requested."""
+    return {name: value for name, value in run.items() if name not in {"history", "metadata"}}
 
 
 def run_of(name: str, history: list[dict[str, Any]], config: dict[str, Any], **more: Any) -> dict[str, Any]:  # noqa: ANN401
