@@ -97,6 +97,12 @@ MESSAGES: Final[Mapping[str, str]] = {
     "no_known_metric": "it has no known metric, so there is nothing to load",
     "no_samples": "{detail}",
     "server_message": "{detail}",
+    # Kubernetes
+    "may_not_list": "the server does not let us list {detail}; trackside ingest kubernetes --rbac prints the role",
+    "events_missed": (
+        "the server had forgotten what came after the last reading of {detail}: what came and went in between is not "
+        "known. Read more often, or with `serve`, which watches"
+    ),
     # Run logs
     "run_value_implausible": "{detail}",
     "steps_implausible": "{detail}",

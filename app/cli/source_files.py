@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ingest.store.report import Report
 
 
-def add_parser(subparsers: Subparsers, folder: SourceFolder) -> argparse.ArgumentParser:
-    """Add the source and its options; the parser, for more of them."""
+def add_parser(subparsers: Subparsers, folder: SourceFolder, *, required: bool = True) -> argparse.ArgumentParser:
+    """Add the source and its options; the parser, for more of them. `required`: files must be named."""
     parser = add_source(
         subparsers,
         folder.name,
@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers, folder: SourceFolder) -> argparse.Argumen
         epilog=folder.epilog,
         manual=folder.manual,
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help=folder.files)
+    parser.add_argument("files", nargs="+" if required else "*", metavar="FILE", help=folder.files)
     parser.add_argument("--cluster", metavar="NAME", help="cluster of files that do not name one")
     return parser
 

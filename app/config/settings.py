@@ -27,6 +27,7 @@ from app.errors import ConfigError
 from app.near_names import near_names
 from ingest.context import PLANNED_REASONS
 from ingest.errors import InputError
+from ingest.kubernetes.settings import Kubernetes
 from ingest.prometheus.settings import Prometheus, Retention, Telemetry
 from ingest.runlog.settings import RunLogs
 from ingest.settings import Section
@@ -233,6 +234,7 @@ class Config(Section):
     claims: Path | None = Field(default=None, description="claims file for `trackside verify`")
     slurm: Slurm = Slurm()
     prometheus: Prometheus = Prometheus()
+    kubernetes: Kubernetes = Kubernetes()
     telemetry: Telemetry = Telemetry()
     retention: Retention = Retention()
     runlog: RunLogs = RunLogs()
@@ -278,7 +280,12 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     claims = None if config.claims is None else folder / config.claims
     runlogs = tuple(str(Path(glob.escape(str(folder)), pattern)) for pattern in config.serve.runlogs)
     serve = config.serve.model_copy(update={"runlogs": runlogs})
-    return config.model_copy(update={"warehouse": folder / config.warehouse, "claims": claims, "serve": serve})
+    kubeconfig = config.kubernetes.kubeconfig
+    kubernetes = config.kubernetes.model_copy(
+        update={"kubeconfig": None if kubeconfig is None else folder / kubeconfig.expanduser()}
+    )
+    update = {"warehouse": folder / config.warehouse, "claims": claims, "serve": serve, "kubernetes": kubernetes}
+    return config.model_copy(update=update)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from app.errors import EXIT_STATUS
 from app.faults import FAULTS
 from app.service import integrity
 from app.times import iso
+from ingest.kubernetes.live import ingest as kubernetes
 from ingest.prometheus.load_live import ingest_live
 from ingest.prometheus.store import retention
 from ingest.prometheus.target import TelemetryRequest
@@ -186,6 +187,8 @@ class Worker:
             yield "slurm", self._slurm
         if self.settings.prometheus.url:
             yield "prometheus", self._prometheus
+        if self.settings.kubernetes.is_set:
+            yield "kubernetes", self._kubernetes
         if self.settings.serve.runlogs:
             yield "runlog", self._runlogs
 
@@ -225,6 +228,11 @@ class Worker:
 
     def _prometheus(self, writer: Writer, now: datetime) -> Sequence[Report]:
         return ingest_live(writer, self.settings, TelemetryRequest(), now=now, progress=self._check_stop)
+
+    def _kubernetes(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        return kubernetes.ingest_live(
+            writer, self.settings.kubernetes, cluster=self.settings.cluster, now=now, progress=self._check_stop
+        )
 
     def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:
         """Run logs that are new, or have changed since they were read."""

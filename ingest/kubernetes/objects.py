@@ -208,8 +208,8 @@ class WorkloadStatus(msgspec.Struct):
 class Workload(msgspec.Struct):
     """An object that controls pods, or other workloads."""
 
-    kind: str
     metadata: Metadata
+    kind: str = ""
     status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
 
 
@@ -304,6 +304,11 @@ def objects(data: bytes, *, origin: str) -> Iterator[Found | str]:
         return
     for document in whole:
         yield from _opened(bytes(document), "", removed=False)
+
+
+def objects_of(document: bytes) -> Iterator[Found | str]:
+    """The objects of one JSON document: a list, an object, or an event of a watch."""
+    yield from _opened(document, "", removed=False)
 
 
 def _of_yaml(data: bytes, origin: str) -> Iterator[Found | str]:

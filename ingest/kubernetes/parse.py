@@ -50,8 +50,15 @@ COUNTED: Final = ("pods", "workloads", "nodes", "kueue_workloads")
 
 
 @dataclass
-class _Objects:
-    """What an input holds."""
+class ObjectsRead:
+    """What an input holds: objects are added one by one, and only what is kept of them stays in memory.
+
+    Attributes:
+        cluster: whose they are.
+        now: objects of later are refused.
+        latest: time of the observation: the latest that one of them reports.
+        removed_at: when removals are observed; None: not known better than the objects report.
+    """
 
     cluster: str
     now: datetime
@@ -67,8 +74,10 @@ class _Objects:
     skipped: int = 0
     latest: datetime | None = None
     earliest: datetime | None = None
+    removed_at: datetime | None = None
 
     def add(self, found: Found | str) -> None:
+        """Take in an object, or the reason why there is none."""
         self.rows_read += 1
         if isinstance(found, str):
             self.rejects.append((found, b""))
@@ -90,24 +99,24 @@ class _Objects:
     def _add_pod(self, found: Found) -> None:
         pod = msgspec.json.decode(found.data, type=Pod)
         row = pods.pod_row(pod, cluster=self.cluster)
-        self._observe(pods.times_of(pod))
-        deleted = pod.metadata.deletionTimestamp or row["ended_at"]
+        self.observe(pods.times_of(pod))
+        deleted = self.removed_at or pod.metadata.deletionTimestamp or row["ended_at"]
         self.pods.append({**row, "deleted_at": deleted if found.removed else None})
         if found.removed and deleted is not None:
-            self._observe([deleted])
+            self.observe([deleted])
         if found.listed:
             self.listed.add(("Pod", pod.metadata.namespace))
 
     def _add_workload(self, found: Found) -> None:
         workload = msgspec.json.decode(found.data, type=Workload)
         workload.kind = found.kind
-        self._observe(workloads.times_of(workload))
+        self.observe(workloads.times_of(workload))
         self.workloads.append(workloads.workload_row(workload, cluster=self.cluster))
 
     def _add_queued(self, found: Found) -> None:
         workload = msgspec.json.decode(found.data, type=kueue.KueueWorkload)
         row = kueue.workload_row(workload, cluster=self.cluster)
-        self._observe(kueue.times_of(workload))
+        self.observe(kueue.times_of(workload))
         self.kueue_workloads.append(row)
         self.kueue_conditions += kueue.condition_rows(workload, cluster=self.cluster)
         if found.listed:
@@ -115,13 +124,14 @@ class _Objects:
 
     def _add_node(self, found: Found) -> None:
         node = msgspec.json.decode(found.data, type=Node)
-        self._observe(nodes.times_of(node))
+        self.observe(nodes.times_of(node))
         self.nodes.append(nodes.node_row(node, cluster=self.cluster))
         self.node_conditions += nodes.condition_rows(node, cluster=self.cluster)
         if found.listed:
             self.listed.add(("Node", ""))
 
-    def _observe(self, times: Iterable[datetime]) -> None:
+    def observe(self, times: Iterable[datetime]) -> None:
+        """Date the observation: it is not before any of these times."""
         for time in times:
             if time > latest(self.now):
                 continue  # a clock that is wrong: its object is refused, and does not date the others
@@ -136,6 +146,28 @@ class _Objects:
             if "since" in row and row["since"] is None:
                 row["since"] = self.latest
         return pl.DataFrame(rows, schema=schema).unique(key, keep="last", maintain_order=True)
+
+    def parsed(self, origin: str) -> Parsed:
+        """All of it, with an account of every object."""
+        frames = {name: self.table(name) for name in OBSERVED}
+        lists = [
+            {"cluster": self.cluster, "kind": kind, "namespace": name, "seen_at": self.latest}
+            for kind, name in sorted(self.listed)
+        ]
+        loaded = sum(frames[name].height for name in COUNTED)
+        return Parsed(
+            OBJECTS,
+            frozenset({self.cluster}),
+            {**frames, "object_lists": pl.DataFrame(lists, schema=LISTS)},
+            self.refused(origin),
+            rows_read=self.rows_read,
+            rows_loaded=loaded,
+            rows_duplicate=sum(len(getattr(self, name)) for name in COUNTED) - loaded,
+            rows_skipped=self.skipped,
+            rows_rejected=len(self.rejects),
+            covers_from=self.earliest,
+            covers_until=self.latest,
+        )
 
     def refused(self, origin: str) -> pl.DataFrame:
         """The rejects."""
@@ -162,29 +194,11 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
     Raises:
         UnrecognisedInputError: none of it is a Kubernetes object.
     """
-    read = _Objects(cluster, now)
+    read = ObjectsRead(cluster, now)
     for found in objects(data, origin=origin):
         if isinstance(found, Found) and not found.kind and not read.rows_read:
             raise UnrecognisedInputError(f"{origin}: {NO_OBJECTS}")
         read.add(found)
     if read.rows_read == sum(not data for _, data in read.rejects):
         raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NO_OBJECTS}")
-    frames = {name: read.table(name) for name in OBSERVED}
-    lists = [
-        {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": read.latest}
-        for kind, name in sorted(read.listed)
-    ]
-    loaded = sum(frames[name].height for name in COUNTED)
-    return Parsed(
-        OBJECTS,
-        frozenset({cluster}),
-        {**frames, "object_lists": pl.DataFrame(lists, schema=LISTS)},
-        read.refused(origin),
-        rows_read=read.rows_read,
-        rows_loaded=loaded,
-        rows_duplicate=sum(len(getattr(read, name)) for name in COUNTED) - loaded,
-        rows_skipped=read.skipped,
-        rows_rejected=len(read.rejects),
-        covers_from=read.earliest,
-        covers_until=read.latest,
-    )
+    return read.parsed(origin)

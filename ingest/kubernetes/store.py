@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ingest.store.report import Report
+    from ingest.store.request import LoadRequest
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
@@ -59,12 +60,17 @@ def ingest_files(
     """
 
     def load_file(name: str) -> Parsed:
-        return _load(writer, name, cluster or _only_cluster(writer), now)
+        return _load(writer, name, cluster or only_cluster(writer), now)
 
     return load_each(files, load_file, progress=progress)
 
 
-def _only_cluster(writer: Writer) -> str:
+def only_cluster(writer: Writer) -> str:
+    """The only cluster with accounting.
+
+    Raises:
+        InputError: there is none, or there are several.
+    """
     name = cluster_of_jobs(writer)
     if name in {"", LOCAL}:
         raise InputError(UNNAMED)
@@ -77,13 +83,32 @@ def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Parsed:
     parsed = without_future(parsed, origin=source.name, now=now)
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():
-        repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-        for table, (row, seen, _) in OBSERVED.items():
-            _write_latest(writer, table, parsed.frames[table], key=row, seen_at=seen)
-        writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
-        derive(writer, cluster)
-        parsed = repetition.counted(parsed)
-        write_account(writer, parsed, request=request, digest=digest, now=now)
+        return write_parsed(writer, parsed, cluster, request=request, digest=digest, now=now)
+
+
+def write_parsed(
+    writer: Writer, parsed: Parsed, cluster: str, *, request: LoadRequest, digest: str, now: datetime
+) -> Parsed:
+    """Objects, what follows from them, and the account of their load. Call it within a transaction.
+
+    Args:
+        writer: the warehouse.
+        parsed: the objects.
+        cluster: whose they are.
+        request: what was requested.
+        digest: of the input.
+        now: stored as the time of loading.
+
+    Returns:
+        `parsed` with how many of its rows are new.
+    """
+    repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
+    for table, (row, seen, _) in OBSERVED.items():
+        _write_latest(writer, table, parsed.frames[table], key=row, seen_at=seen)
+    writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
+    derive(writer, cluster)
+    parsed = repetition.counted(parsed)
+    write_account(writer, parsed, request=request, digest=digest, now=now)
     return parsed
 
 

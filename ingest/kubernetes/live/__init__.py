@@ -1,0 +1,1 @@
+"""Kubernetes live: list and watch at the API server."""

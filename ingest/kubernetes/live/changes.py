@@ -1,0 +1,119 @@
+"""What changed at an API server since the last reading: the events since then, and a complete list that ends them.
+
+Events alone would miss what was removed while the server forgot (410 Gone), and a list alone what came and went
+between two readings. Together, nothing is missed while the server remembers; what it has forgotten is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ingest.kubernetes.live.client import GONE, GoneError
+from ingest.kubernetes.objects import Found, objects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from ingest.kubernetes.live.client import KubernetesClient
+    from ingest.kubernetes.live.resources import Resource
+
+
+class _Meta(msgspec.Struct):
+    resourceVersion: str = ""  # noqa: N815 - Kubernetes' names
+    next: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw]
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _Changed(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    code: int = 0
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Changed = msgspec.field(default_factory=_Changed)
+
+
+@dataclass
+class Position:
+    """Up to where a kind was read.
+
+    Attributes:
+        version: the server's resource version; empty: nothing yet.
+        gone: the server had forgotten what came after it: events are missing.
+        at: the server's time of the last list.
+    """
+
+    version: str = ""
+    gone: bool = False
+    at: datetime | None = field(default=None)
+
+
+def events_since(
+    client: KubernetesClient, resource: Resource, position: Position, *, seconds: float
+) -> Iterator[Found | str]:
+    """What a watch reports from a position on, which moves with it.
+
+    Raises:
+        ForbiddenError: we may not watch it.
+        ServerDownError: the server cannot be reached.
+    """
+    if not position.version:
+        return
+    try:
+        for line in client.watch(resource.path, position.version, seconds=seconds):
+            event = msgspec.json.decode(line, type=_Event)
+            if event.type == "ERROR":
+                position.gone = event.object.code == GONE
+                return
+            position.version = event.object.metadata.resourceVersion or position.version
+            yield from objects_of(line)
+    except GoneError:
+        position.gone = True
+    except msgspec.DecodeError:
+        return  # the line was cut off with its connection
+
+
+def complete_list(
+    client: KubernetesClient, resource: Resource, position: Position, *, page: int
+) -> Iterator[Found | str]:
+    """All objects of a kind, page by page; the position is that of the list afterwards.
+
+    Where the server forgets a list between two of its pages, the list is read again, at once: objects that come twice
+    are the same ones.
+
+    Raises:
+        ForbiddenError: we may not list it.
+        ServerDownError: the server cannot be reached.
+    """
+    try:
+        yield from _pages(client, resource, position, page)
+    except GoneError:
+        yield from _pages(client, resource, position, 0)
+
+
+def _pages(client: KubernetesClient, resource: Resource, position: Position, page: int) -> Iterator[Found | str]:
+    following = ""
+    while True:
+        params: dict[str, str | int] = {"limit": page} if page else {}
+        text, at = client.get(resource.path, **params, **({"continue": following} if following else {}))
+        answer = msgspec.json.decode(text, type=_Page)
+        for item in answer.items:
+            yield from _listed(bytes(item), resource)
+        following = answer.metadata.next
+        if not following:
+            position.version, position.at = answer.metadata.resourceVersion, at
+            return
+
+
+def _listed(item: bytes, resource: Resource) -> Iterator[Found | str]:
+    """An item of a list, which does not repeat its kind."""
+    yield Found(resource.kind, item, listed=True, group=resource.group)

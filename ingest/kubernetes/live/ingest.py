@@ -1,0 +1,176 @@
+"""Read an API server into the warehouse: one transaction, with the position to go on from."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import polars as pl
+
+from ingest.errors import OptionError, ServerDownError, SourceError
+from ingest.future import without_future
+from ingest.kubernetes.live.changes import Position, complete_list, events_since
+from ingest.kubernetes.live.client import ForbiddenError, KubernetesClient
+from ingest.kubernetes.live.kubeconfig import from_kubeconfig, in_cluster
+from ingest.kubernetes.live.resources import resources_of
+from ingest.kubernetes.parse import LISTS, ObjectsRead
+from ingest.kubernetes.store import only_cluster, write_parsed
+from ingest.load_warnings import LoadWarning
+from ingest.store.report import Report
+from ingest.store.request import LoadRequest
+from ingest.tables import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from ingest.kubernetes.live.kubeconfig import Login
+    from ingest.kubernetes.live.resources import Resource
+    from ingest.kubernetes.settings import Kubernetes
+    from ingest.tables import Parsed
+    from queries.warehouse import Writer
+
+VERSIONS: Final = columns_of("object_versions")
+VERSION_KEY: Final = ("cluster", "server", "resource")
+NO_PODS: Final = "trackside ingest kubernetes --rbac prints the role that it needs: kubectl apply -f - makes it."
+NAMESPACED: Final = {"Pod": "pods", "Workload": "kueue_workloads"}
+"""Kinds of which a list says what is gone, and where their namespaces are known from."""
+
+
+def login_of(settings: Kubernetes) -> Login:
+    """Whom we are at which server, by the configuration.
+
+    Raises:
+        OptionError: none is configured, or its kubeconfig cannot be used.
+    """
+    if settings.kubeconfig is not None:
+        return from_kubeconfig([settings.kubeconfig.expanduser()], settings.context)
+    if settings.in_cluster:
+        return in_cluster()
+    message = "no API server is configured; give --kubeconfig FILE or --in-cluster, or set them in [kubernetes]"
+    raise OptionError(message)
+
+
+def ingest_live(
+    writer: Writer,
+    settings: Kubernetes,
+    *,
+    cluster: str | None,
+    now: datetime,
+    progress: Callable[[str, int, int], None],
+) -> list[Report]:
+    """Read every kind that the server has and that we may read: events since the last reading, then a list.
+
+    Args:
+        writer: the warehouse.
+        settings: which server, as whom, and how.
+        cluster: its name; if None, the only one with accounting.
+        now: stored as the time of loading; objects of later are refused.
+        progress: called with which kind is being read, its number, and how many there are.
+
+    Returns:
+        One report. What was not read to the end leaves nothing behind.
+    """
+    login = login_of(settings)
+    client = KubernetesClient(login, timeout_s=settings.timeout_s, retries=settings.retries)
+    with closing(client):
+        try:
+            objects = ObjectsRead(cluster or only_cluster(writer), now)
+            return [_read(writer, _Reading(client, settings, objects, now), progress)]
+        except msgspec.DecodeError:
+            error = ServerDownError(client.url, "is no API server of Kubernetes", "Is its address right?")
+            return [Report(client.url, error=error)]
+        except SourceError as error:
+            return [Report(client.url, error=error)]
+
+
+def _read(writer: Writer, reading: _Reading, progress: Callable[[str, int, int], None]) -> Report:
+    """Read all kinds, and write them at once."""
+    client, cluster, now = reading.client, reading.objects.cluster, reading.now
+    known = _known(writer, cluster, client.url)
+    resources = resources_of(client)
+    for number, resource in enumerate(resources):
+        progress(resource.name, number, len(resources))
+        reading.read(resource, known.get(resource.name, ""))
+    parsed = reading.parsed()
+    lists = pl.concat([parsed.frames["object_lists"], _emptied(writer, reading, cluster)]).unique(maintain_order=True)
+    parsed.frames["object_lists"] = lists
+    parsed = without_future(parsed, origin=client.url, now=now)
+    digest = hashlib.sha256(repr(sorted(reading.versions.items())).encode()).hexdigest()
+    request = LoadRequest(client.url, "rest", request="list and watch")
+    with writer.transaction():
+        parsed = write_parsed(writer, parsed, cluster, request=request, digest=digest, now=now)
+        writer.replace("object_versions", reading.rows(), keys=VERSION_KEY)
+    return Report(client.url, parsed)
+
+
+@dataclass
+class _Reading:
+    """An API server that is being read."""
+
+    client: KubernetesClient
+    settings: Kubernetes
+    objects: ObjectsRead
+    now: datetime
+    versions: dict[str, str] = field(default_factory=dict)
+    complete: set[str] = field(default_factory=set)
+    forbidden: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+    def read(self, resource: Resource, version: str) -> None:
+        """Events since a version, then the list."""
+        position = Position(version)
+        try:
+            self.objects.removed_at = None
+            for found in events_since(self.client, resource, position, seconds=self.settings.replay_s):
+                self.objects.add(found)
+            for found in complete_list(self.client, resource, position, page=self.settings.page):
+                self.objects.add(found)
+        except ForbiddenError:
+            if resource.plural == "pods":
+                raise ServerDownError(self.client.url, "does not let us list pods", NO_PODS) from None
+            self.forbidden.append(resource.plural)
+            return
+        if position.at is not None:
+            self.objects.observe([min(position.at, self.now)])
+        if position.gone:
+            self.missed.append(resource.plural)
+        self.versions[resource.name] = position.version
+        self.complete.add(resource.kind)
+        if resource.kind == "Node":
+            self.objects.listed.add(("Node", ""))
+
+    def parsed(self) -> Parsed:
+        """What was read, with what to know of it."""
+        parsed = self.objects.parsed(self.client.url)
+        named = (("may_not_list", self.forbidden), ("events_missed", self.missed))
+        parsed.warnings.extend(LoadWarning(code, len(names), ", ".join(names)) for code, names in named if names)
+        return parsed
+
+    def rows(self) -> pl.DataFrame:
+        """Rows of `object_versions`."""
+        where = {"cluster": self.objects.cluster, "server": self.client.url, "seen_at": self.now}
+        rows = [{**where, "resource": name, "version": version} for name, version in self.versions.items()]
+        return pl.DataFrame(rows, schema=VERSIONS)
+
+
+def _known(writer: Writer, cluster: str, server: str) -> dict[str, str]:
+    """Versions by resource, up to which this server was read."""
+    where = pl.DataFrame({"cluster": [cluster], "server": [server]})
+    rows = writer.matching("object_versions", where, keys=["cluster", "server"])
+    return dict(rows.select("resource", "version").iter_rows())
+
+
+def _emptied(writer: Writer, reading: _Reading, cluster: str) -> pl.DataFrame:
+    """Rows of `object_lists` of namespaces that have no objects any more: the list is of all namespaces."""
+    where = pl.DataFrame({"cluster": [cluster]})
+    rows = [
+        {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": reading.objects.latest}
+        for kind, table in NAMESPACED.items()
+        if kind in reading.complete and reading.objects.latest is not None
+        for name in writer.matching(table, where, keys=["cluster"])["namespace"].unique().sort()
+    ]
+    return pl.DataFrame(rows, schema=LISTS)

@@ -1,0 +1,1 @@
+"""Kubernetes, read live."""

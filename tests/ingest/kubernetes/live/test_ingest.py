@@ -1,0 +1,161 @@
+"""An API server that is read again and again: pages, events in between, what it forgot, tokens, refusals."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ingest.errors import ServerDownError
+from ingest.kubernetes.live import ingest as live
+from ingest.kubernetes.settings import Kubernetes
+from queries.warehouse import open_reader, open_writer
+from tests.ingest.kubernetes.test_store import content, load
+from tests.support.api_server import ApiServer
+from tests.support.kubernetes_objects import as_list, completed, moment, owner, pod, queued, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ingest.store.report import Report
+
+NOW = datetime(2100, 1, 1, tzinfo=UTC)
+JOB = owner("Job", "j")
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[ApiServer]:
+    with ApiServer() as server:
+        (tmp_path / "token").write_text("secret\n")
+        (tmp_path / "config").write_text(
+            "current-context: c\n"
+            "contexts: [{name: c, context: {cluster: c, user: me}}]\n"
+            f"clusters: [{{name: c, cluster: {{server: '{server.url}/'}}}}]\n"
+            "users: [{name: me, user: {tokenFile: token}}]\n"
+        )
+        yield server
+
+
+def read(tmp_path: Path, **settings: Any) -> Report:  # noqa: ANN401 - settings of any type
+    kubernetes = Kubernetes(kubeconfig=tmp_path / "config", retries=2, **settings)
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        (report,) = live.ingest_live(writer, kubernetes, cluster="c", now=NOW, progress=lambda *_: None)
+    return report
+
+
+def attempts(tmp_path: Path) -> list[tuple[Any, ...]]:
+    with open_reader(tmp_path / "w") as reader:
+        return reader.frame("SELECT name, state, started_at, ended_at, n_gpus FROM attempts ORDER BY ALL").rows()
+
+
+def warned(report: Report) -> dict[str, str]:
+    assert report.parsed is not None
+    return {warning.code: warning.detail for warning in report.parsed.warnings}
+
+
+def test_live_reading_has_what_a_file_of_the_same_has(tmp_path: Path, api: ApiServer) -> None:
+    job = workload("Job", "j", status=completed(60))
+    objects = (job, *(pod(f"j-{n}", above=JOB, created=n, ended=50, node=f"h{n}") for n in range(5)))
+    api.put(*objects, queued("q", ("Admitted", True, 1, "Admitted"), above=JOB))
+    report = read(tmp_path, page=2)
+    assert report.parsed is not None
+    assert (report.parsed.rows_read, report.parsed.rows_loaded, report.parsed.rows_rejected) == (7, 7, 0)
+    load(tmp_path / "file", as_list(*objects))
+    stored = [content(tmp_path / name) for name in ("w", "file")]
+    assert [rows["stored.attempts"] for rows in stored[:1]] == [stored[1]["stored.attempts"]]
+    assert sum("limit=2" in request for request in api.requests if "/pods" in request) == 3
+
+
+def test_what_came_and_went_in_between_is_known(tmp_path: Path, api: ApiServer) -> None:
+    api.put(pod("stays"))
+    read(tmp_path)
+    short = pod("short", created=10, ended=20, exit_code=1)
+    api.put(pod("short", created=10), short)
+    api.remove(short)
+    read(tmp_path)
+    assert attempts(tmp_path) == [
+        ("short", "FAILED", moment(10.5), moment(20), Decimal(8)),
+        ("stays", "RUNNING", moment(0.5), None, Decimal(8)),
+    ]
+
+
+def test_what_the_server_forgot_is_reported_and_listed_anew(tmp_path: Path, api: ApiServer) -> None:
+    gone = pod("gone")
+    api.put(gone, pod("stays"))
+    assert warned(read(tmp_path)) == {}
+    api.remove(gone)
+    api.put(pod("new", created=5))
+    api.forget()
+    assert warned(read(tmp_path)) == {"events_missed": "nodes, pods, jobs, workloads"}
+    assert [(row[0], row[1]) for row in attempts(tmp_path)] == [
+        ("gone", "CANCELLED"), ("new", "RUNNING"), ("stays", "RUNNING"),
+    ]  # fmt: skip
+    assert warned(read(tmp_path)) == {}
+
+
+def test_list_that_is_forgotten_between_pages_is_read_again(tmp_path: Path, api: ApiServer) -> None:
+    api.put(*(pod(f"p{n}", node=f"h{n}") for n in range(5)))
+    api.forget_pages = True
+    read(tmp_path, page=2)
+    assert len(attempts(tmp_path)) == 5
+
+
+def test_last_pod_of_a_namespace_ends_when_it_is_gone(tmp_path: Path, api: ApiServer) -> None:
+    alone = pod("alone")
+    api.put(alone)
+    read(tmp_path)
+    api.remove(alone)
+    api.forget()
+    read(tmp_path)
+    assert [(row[0], row[1]) for row in attempts(tmp_path)] == [("alone", "CANCELLED")]
+
+
+def test_token_that_expired_is_read_anew(tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.put(pod("a"))
+    answer = api.answer
+
+    def expiring(path: str, query: dict[str, str], token: str) -> tuple[int, list[Any]]:
+        if path.endswith("/nodes"):
+            api.tokens = {"renewed"}
+            (tmp_path / "token").write_text("renewed")
+        return answer(path, query, token)
+
+    monkeypatch.setattr(api, "answer", expiring)
+    read(tmp_path)
+    assert [row[0] for row in attempts(tmp_path)] == ["a"]
+    api.tokens = {"another"}
+    assert "401" in str(read(tmp_path).error)
+
+
+def test_refused_kind_is_left_out_and_named(tmp_path: Path, api: ApiServer) -> None:
+    api.put(pod("a"))
+    api.forbidden = {"jobs"}
+    assert warned(read(tmp_path)) == {"may_not_list": "jobs"}
+    api.forbidden = {"pods"}
+    report = read(tmp_path)
+    assert isinstance(report.error, ServerDownError)
+    assert "--rbac" in str(report.error)
+    assert [row[0] for row in attempts(tmp_path)] == ["a"]
+
+
+def test_failures_of_the_server_are_tried_again(
+    tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.kubernetes.live.client.time.sleep", lambda _: None)
+    api.put(pod("a"))
+    api.failures = 2
+    assert read(tmp_path).error is None
+    api.failures = 10
+    assert "503" in str(read(tmp_path).error)
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.frame("SELECT count(*) FROM loads WHERE source = 'kubernetes.objects'").item() == 1
+
+
+def test_server_that_is_something_else_is_named(
+    tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "answer", lambda *_: (200, ["hello"]))
+    assert "no API server" in str(read(tmp_path).error)
