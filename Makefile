@@ -13,7 +13,7 @@ MINUTES ?= 10
 # Containers often set it. Without compiled files every process, and every worker of the tests, compiles all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check fix test fuzz bench lock pictures clean
+.PHONY: help setup demo check fix test fuzz bench apiserver lock pictures clean
 help:             ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -52,6 +52,9 @@ fuzz: setup       ## all properties with new random examples: MINUTES=10, TARGET
 
 bench: setup      ## benchmarks: ratios against a baseline in the same run; QUICK=1 for a small form, ONLY=engine for a part, YEAR=1
 	$(BIN)/python -m tests.bench
+
+apiserver:        ## kube-apiserver for the lab, once, with Go (root; nine minutes of processor time)
+	bash tests/lab/apiserver/build.sh
 
 lock:             ## renew requirements.lock (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet \

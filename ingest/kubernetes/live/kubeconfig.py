@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from ingest.errors import OptionError
 from ingest.files.yaml_documents import documents
@@ -175,13 +176,13 @@ def _of_plugin(plugin: dict[str, Any], folder: Path) -> Callable[[], str]:
     request = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
 
     def run() -> str:
-        environment = {**os.environ, **added, "KUBERNETES_EXEC_INFO": json.dumps(request)}
+        environment = {**os.environ, **added, "KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
         try:
             done = subprocess.run(  # the command that the kubeconfig names, as kubectl runs it
                 [program, *arguments], env=environment, capture_output=True, timeout=PLUGIN_S, check=True,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
-            return str(json.loads(done.stdout)["status"]["token"])
+            return str(msgspec.json.decode(done.stdout)["status"]["token"])
         except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
             message = f"the credential plugin {command!r} of the kubeconfig gave no token ({type(error).__name__})"
             raise OptionError(message) from None
