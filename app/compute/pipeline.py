@@ -140,6 +140,12 @@ def compute(
     return Computed(done, empty, warnings, days)
 
 
+def _without_outlived(writer: Writer, cluster: str, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Attempts without those that Slurm lost while their pods lived on: nothing failed, so nothing was interrupted."""
+    outlived = writer.query("outlived_jobs", cluster=cluster).with_columns(state=pl.lit("NODE_FAIL"))
+    return attempts.join(outlived, on=outlived.columns, how="anti")
+
+
 def _derive_of_kubernetes(writer: Writer) -> frozenset[str]:
     """Derive attempts of Kubernetes once more (accounting may have come after the objects); clusters that have any."""
     clusters = writer.query("kubernetes_clusters")["cluster"]
@@ -212,7 +218,8 @@ def _compute_cluster(
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
     at_nodes = events_at_nodes(writer, cluster, rules, facts.states)
-    direct = fixes.of_causes(interruptions(facts.attempts, joined, facts.on_nodes, at_nodes))
+    interrupted = _without_outlived(writer, cluster, facts.attempts) if has_objects else facts.attempts
+    direct = fixes.of_causes(interruptions(interrupted, joined, facts.on_nodes, at_nodes))
     interrupted = with_second_order(direct, facts.attempts, joined, facts.on_nodes)
     again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
     _write_runs(writer, key, facts, joined=joined, interrupted=interrupted, again=again)

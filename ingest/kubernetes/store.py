@@ -10,10 +10,11 @@ from ingest.errors import InputError
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, jobs_of
+from ingest.kubernetes.bridge import bridged
 from ingest.kubernetes.evictions import evictions_of, orders_of
 from ingest.kubernetes.nodes import states_of
 from ingest.kubernetes.parse import LISTS, OBSERVED, parse_objects
-from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE, WORK
+from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
 from ingest.kubernetes.sources import OBJECTS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
 from ingest.kubernetes.workloads import with_roots
@@ -158,16 +159,18 @@ def _write_attempts(writer: Writer, cluster: str, attempts: pl.DataFrame, placem
 
 
 def _without_slurm_jobs(writer: Writer, cluster: str, pods: pl.DataFrame) -> pl.DataFrame:
-    """Pods whose GPUs Slurm's accounting does not have under a job: a label alone takes none out of the ledger."""
+    """Pods whose GPUs Slurm's accounting does not have under a job; those that outlived theirs are noted."""
+    key = pl.DataFrame({"cluster": [cluster]})
+    writer.delete("outlived_jobs", key)
     claimed = pods.filter(pl.col("role") == SLURM_JOB)
     if claimed.is_empty():
         return pods
     accounted = not writer.query("coverage", cluster=cluster, source="slurm.accounting").is_empty()
     ids = claimed.select("cluster", scheduler=pl.lit("slurm"), job_id="slurm_job_id").drop_nulls().unique()
-    known = writer.query_with("jobs_there", {"incoming": ids}, once=True)["job_id"]
-    of_slurm = pl.col("slurm_job_id").is_in(known.implode()) | (pl.col("slurm_job_id").is_null() & accounted)
-    work = (pl.col("role") == SLURM_JOB) & ~of_slurm.fill_null(value=False)
-    return pods.with_columns(role=pl.when(work).then(pl.lit(WORK)).otherwise("role"))
+    jobs = writer.query_with("ends_of_jobs", {"incoming": ids}, once=True)
+    work, outlived = bridged(pods, jobs, accounted=accounted)
+    writer.append("outlived_jobs", outlived)
+    return work
 
 
 def _slurm_names(writer: Writer, pods: pl.DataFrame) -> pl.DataFrame:

@@ -9,3 +9,12 @@ CREATE TABLE object_versions (
     seen_at             TIMESTAMPTZ NOT NULL,  -- when that was read
     PRIMARY KEY (cluster, server, resource)
 );
+
+-- One row is a job of Slurm whose pod lived on after Slurm had ended it. Follows from the objects, anew when one is loaded.
+CREATE TABLE outlived_jobs (
+    cluster             VARCHAR NOT NULL,      -- cluster
+    job_id              VARCHAR NOT NULL,      -- raw id of the job
+    ended_at            TIMESTAMPTZ NOT NULL,  -- when Slurm's accounting has its end
+    pod                 VARCHAR NOT NULL,      -- namespace and name of the pod
+    lived_until         TIMESTAMPTZ            -- when the pod ended; null: it was there at the latest observation
+);
