@@ -14,6 +14,7 @@ from metrics import frames
 from metrics.intervals import merge_equal, sweep, union
 from metrics.ledger.capacity import allocated_intervals
 from metrics.ledger.demand_causes import CAUSES, Idle, causes
+from metrics.wait_reasons import BY_A_RULE, NOT_WAITING
 
 
 def waiting(
@@ -155,16 +156,6 @@ def _during(attempt_nodes: pl.DataFrame, low: int | None, high: int | None) -> p
     return attempt_nodes.filter((pl.col("started_at") < until) & over)
 
 
-_NOT_WAITING = r"^(JobHeld|Dependency|BadConstraints|PartitionNodeLimit|PartitionTimeLimit|.*NotAllowed|Invalid)"
-"""Slurm's reasons of jobs that no idle node could start."""
-
-_BY_A_RULE = (
-    r"^(QOS|Assoc(Grp|Max|iation)|Max\w+Per(Account|User|Job|Node|Limit)|AccountingPolicy|Licenses|JobArrayTaskLimit|"
-    r"Reservation$)"
-)
-"""Slurm's reasons of jobs that wait for a rule: a limit, a licence, the beginning of a reservation."""
-
-
 def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     """Jobs that wait, once for each partition that they name.
 
@@ -176,7 +167,7 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     requested = pl.col("req_milli_gpus")
     return (
         attempts.filter((requested > 0) | (pl.col("milli_gpus") > 0))
-        .filter(~(pl.col("started_at").is_null() & pl.col("reason").fill_null("").str.contains(_NOT_WAITING)))
+        .filter(~(pl.col("started_at").is_null() & pl.col("reason").fill_null("").str.contains(NOT_WAITING)))
         .join(ends, on="cluster")
         .with_columns(until=pl.coalesce("started_at", "ended_at", "_end"))
         .filter(pl.col("eligible_at") < pl.col("until"))
@@ -188,7 +179,7 @@ def _waits(attempts: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
             pl.when(requested > 0).then(requested).otherwise("milli_gpus").alias("need"),
             pl.when(pl.col("req_nodes") > 0).then("req_nodes").alias("nodes"),
             pl.when(pl.col("req_segment") > 0).then("req_segment").alias("segment"),
-            pl.col("reason").fill_null("").str.contains(_BY_A_RULE).alias("rule"),
+            pl.col("reason").fill_null("").str.contains(BY_A_RULE).alias("rule"),
         )
         .explode("partition")
     )

@@ -94,7 +94,7 @@ def spans(
     Returns:
         `SPANS`, by start.
     """
-    cluster = _Cluster(attempt_nodes, places, nodes, inventory, node_states)
+    cluster = Cluster(attempt_nodes, places, nodes, inventory, node_states)
     held = cluster.held.filter(pl.col("gpus") > 0)
     first, last = since_us(since), since_us(until)
     shape = held.group_by(_KEY).agg(
@@ -152,7 +152,7 @@ def least_groups(counts: Longs, needed: Longs, segment: Longs) -> Longs:
     return np.where(enough.any(axis=1), enough.argmax(axis=1) + 1, 0).astype(np.int64)
 
 
-class _Cluster:
+class Cluster:
     """Nodes by number: their places, partitions, and when how many of their GPUs were free."""
 
     def __init__(
@@ -178,7 +178,12 @@ class _Cluster:
                 self.held.select(
                     pl.col("home").alias("lane"), *lanes, pl.col("gpus").fill_null(_EVER >> 20).alias("taken")
                 ),
-                out.select(pl.col("home").alias("lane"), *lanes, pl.lit(1, dtype=pl.Int64).alias("out")),
+                out.select(
+                    pl.col("home").alias("lane"),
+                    *lanes,
+                    pl.lit(1, dtype=pl.Int64).alias("out"),
+                    pl.col("planned").fill_null(value=False).cast(pl.Int64).alias("planned"),
+                ),
                 stands,
             ]
         ).filter(pl.col("gpus") > 0)
@@ -215,12 +220,12 @@ class _Cluster:
         own = standing.join(wanted.select("query", "cluster", "partition", "each"), on="query")
         level_of = {level: dict(zip(*self._places.select("place", level), strict=True)) for level in LEVELS}
         parts = [pl.DataFrame(schema=dict.fromkeys(_COUNTED, pl.Int64))]
-        for (_cluster, _partition, each), queries in wanted.group_by(
+        for (cluster, partition, each), queries in wanted.group_by(
             ["cluster", "partition", "each"], maintain_order=True
         ):
             theirs = own.join(queries.select("query"), on="query", how="semi")
-            able = self._able(queries, int(each))
-            empty = self._able(queries, int(each), empty=True)
+            of = (str(cluster), str(partition))
+            able, empty = self.able(of, int(each)), self.able(of, int(each), empty=True)
             columns: dict[str, pl.Series] = {"query": queries["query"].cast(pl.Int64)}
             for level, prefix in (("group", ""), ("upper", "upper_")):
                 columns[f"{prefix}spanned"] = _spanned(queries, theirs, level)
@@ -230,20 +235,37 @@ class _Cluster:
             parts.append(pl.DataFrame(columns).select(_COUNTED))
         return pl.concat(parts).with_columns(pl.col("query").cast(pl.UInt32))
 
-    def _able(self, queries: pl.DataFrame, each: int, *, empty: bool = False) -> pl.DataFrame:
-        """When which nodes of the partition had so many GPUs free; `empty`: had them at all."""
-        cluster, partition = queries.row(0, named=True)["cluster"], queries.row(0, named=True)["partition"]
-        serves = pl.col("partitions").list.contains(pl.lit(partition)) | (
-            pl.col("partitions").list.len().fill_null(0) == 0
-        )
-        homes = self._serving.filter((pl.col("cluster") == cluster) & (serves.fill_null(value=True)))
+    def able(
+        self, partition: tuple[str, str], each: int, *, empty: bool = False, broken: bool = False, placed: bool = True
+    ) -> pl.DataFrame:
+        """When which nodes of a partition had so many GPUs free.
+
+        Args:
+            partition: cluster and name.
+            each: GPUs, in thousandths.
+            empty: whether they had them at all, free or not, in service or not.
+            broken: count nodes that are out of service and not planned to be, too.
+            placed: only while their place is known.
+
+        Returns:
+            `home`, `started`, `ended`, `place` (-1: unknown).
+        """
+        cluster, name = partition
+        own = pl.col("partitions").list.contains(pl.lit(name)) | (pl.col("partitions").list.len().fill_null(0) == 0)
+        homes = self._serving.filter((pl.col("cluster") == cluster) & own.fill_null(value=True))
         free = pl.col("gpus") - (0 if empty else pl.col("taken"))
-        usable = (free >= each) & (pl.col("place") > 0) & (pl.lit(value=empty) | (pl.col("out") == 0))
+        fit = pl.lit(value=True) if empty else pl.col("planned" if broken else "out") == 0
+        known = pl.col("place") > 0 if placed else pl.lit(value=True)
         return (
-            self._states.filter(usable)
+            self._states.filter((free >= each) & fit & known)
             .join(homes.select(pl.col("home").alias("lane")), on="lane", how="semi")
             .select(pl.col("lane").alias("home"), "started", "ended", place=pl.col("place") - 1)
         )
+
+    @property
+    def groups(self) -> dict[int, int]:
+        """The innermost group of each place, by number."""
+        return dict(self._places.select("place", "group").rows())
 
     def _least(
         self, queries: pl.DataFrame, own: pl.DataFrame, able: pl.DataFrame, group_of: dict[int, int], level: str
@@ -264,7 +286,7 @@ class _Cluster:
         needed = queries["held_nodes"].to_numpy()
         segment = queries["req_segment"].fill_null(1).clip(1).to_numpy()
         results = []
-        for part, counts in _counts(edges, queries["at"].to_numpy(), len(numbers)):
+        for part, counts in counts_at(edges, queries["at"].to_numpy(), len(numbers)):
             inside = (extra_row >= part.start) & (extra_row < part.stop)
             np.add.at(counts, (extra_row[inside] - part.start, extra_group[inside]), 1)
             plain = least_groups(counts, needed[part], np.ones_like(needed[part]))
@@ -281,7 +303,7 @@ def _spanned(queries: pl.DataFrame, own: pl.DataFrame, level: str) -> pl.Series:
     return queries.select("query").join(counts, on="query", how="left", maintain_order="left")[level]
 
 
-def _counts(edges: pl.DataFrame, at: Longs, n_groups: int) -> Iterator[tuple[slice, Longs]]:
+def counts_at(edges: pl.DataFrame, at: Longs, n_groups: int) -> Iterator[tuple[slice, Longs]]:
     """How many nodes each group has right after each moment: pieces of rows x groups."""
     ends = {
         int(group[0]): (np.sort(one["started"].to_numpy()), np.sort(one["ended"].to_numpy()))

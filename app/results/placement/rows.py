@@ -8,7 +8,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.placement import effect, room
-from metrics.placement.spans import PLACES, by_size, spans
+from metrics.placement.spans import PLACES, Cluster, by_size, spans
 
 if TYPE_CHECKING:
     from app.window import Source, Window
@@ -45,6 +45,18 @@ def span_rows(source: Source, window: Window) -> pl.DataFrame:
     )
     runs = source.query("run_attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "run_id")
     return rows.join(runs, on=list(frames.ATTEMPT_KEY), how="left", maintain_order="left")
+
+
+def cluster_of(source: Source, window: Window) -> Cluster:
+    """The cluster's nodes: their places and partitions, and when how many of their GPUs were free."""
+    cluster = window.cluster
+    return Cluster(
+        frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
+        places(source, window),
+        frames.conform(source.query("nodes", cluster=cluster), frames.NODES),
+        frames.conform(source.query("inventory_of", cluster=cluster), frames.INVENTORY),
+        frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES),
+    )
 
 
 def sums(rows: pl.DataFrame, dimension: str) -> pl.DataFrame:
