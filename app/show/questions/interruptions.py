@@ -9,6 +9,7 @@ import polars as pl
 from app.errors import UsageError
 from app.results.failures.interruptions import interruptions_by, priced_interruptions, second_order_rows
 from app.show.answer import Answer, Details, Order, Question
+from app.show.delays import delays
 from app.show.registry import question
 from app.show.selection import requested_runs
 from app.show.sentences import counted, gpu_hours, percent, row_of
@@ -30,8 +31,9 @@ _NONE = "No attempt ended otherwise than by completing in this window."
     "interruptions",
     "every attempt that ended otherwise than by completing, why, and what it cost",
     help="every attempt that ended otherwise than by completing, why, and what it cost; --run R: of one run\n"
-    "--by cause, class, node, order (preempted for a run that came back from a failure)",
-    by=("event", "cause", "class", "node", "order"),
+    "--by cause, class, node, order (preempted for a run that came back from a failure), delay (jobs that waited for\n"
+    "nodes out of service, or after such a preemption)",
+    by=("event", "cause", "class", "node", "order", "delay"),
     takes=("run",),
     position=7,
 )
@@ -42,6 +44,8 @@ def interruptions(source: Reader, window: Window, question: Question) -> Answer:
         return _interruption_rows(source, window, question.run)
     if question.run is not None:
         raise UsageError("--run is for single interruptions: leave out --by")
+    if by == "delay":
+        return delays(source, window)
     return _summed(source, window, by)
 
 

@@ -331,7 +331,7 @@ class Warehouse:
         cluster: str | None = None,
         since: Moment = None,
         until: Moment = None,
-        by: Literal["event", "cause", "class", "node", "order"] | None = None,
+        by: Literal["event", "cause", "class", "node", "order", "delay"] | None = None,
         run: str | None = None,
     ) -> pl.DataFrame:
         """Every attempt that ended otherwise than by completing, why, and what it cost.

@@ -34,9 +34,11 @@ NOW = moment(END + HOUR)
 WINDOW = Window("c", moment(START), moment(END))
 
 
-def job(number: int, nodes: str, begin: int, end: int, cluster: str = "c") -> str:
+def job(number: int, nodes: str, begin: int, end: int, **other: str) -> str:
+    """A job on all GPUs of nodes; hours since `START`. It waited from `eligible` on."""
+    cluster, eligible = other.get("cluster", "c"), int(other.get("eligible", begin))
     n = 1 if "[" not in nodes else nodes.count(",") + 2 if "-" in nodes else nodes.count(",") + 1
-    times = f"{START + begin * HOUR}|{START + begin * HOUR}|{START + end * HOUR}"
+    times = f"{START + eligible * HOUR}|{START + begin * HOUR}|{START + end * HOUR}"
     return (
         f"{number}|{number}|{cluster}|ann|lab|main|train|COMPLETED|0:0|{START}|{times}|{n}|gres/gpu={2 * n}|{nodes}\n"
     )
@@ -49,7 +51,8 @@ SACCT = (
     + job(2, "n[3,5]", 2, 10)  # two, where n3 and n4 were free
     + job(3, "n[4,6]", 3, 10)  # two, and no block had two nodes free
     + job(4, "n9", 1, 2)
-    + job(1, "n[1,3]", 1, 5, "d")
+    + job(5, "n[1-2]", 8, 9, eligible="5")  # n2 was idle, n1 down
+    + job(1, "n[1,3]", 1, 5, cluster="d")
 )
 NODES = "".join(
     f"NodeName=n{number} CPUAlloc=0 CPUTot=64 Gres=gpu:h100:2 State=IDLE Partitions=main,debug\n\n"
@@ -60,16 +63,25 @@ TOPOLOGY = "".join(
 )
 
 
+EVENTS = (
+    "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\n"
+    f"c|n1|{START + 5 * HOUR}|{START + 8 * HOUR}|DOWN|Not responding|slurm\n"
+)
+
+
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("placed")
-    texts = {"sacct.txt": SACCT, "nodes.txt": NODES, "topology.txt": TOPOLOGY}
+    texts = {"sacct.txt": SACCT, "nodes.txt": NODES, "topology.txt": TOPOLOGY, "events.txt": EVENTS}
     for name, text in texts.items():
         (root / name).write_text(text)
     settings = Config()
     named = ingesting.Options(cluster="c", until=moment(END))
     with open_writer(root / "w", verb="test", now=NOW) as writer:
-        for names, options in ((["sacct.txt"], ingesting.Options()), (["nodes.txt", "topology.txt"], named)):
+        for names, options in (
+            (["sacct.txt"], ingesting.Options()),
+            (["nodes.txt", "topology.txt", "events.txt"], named),
+        ):
             files = [str(root / name) for name in names]
             reports = ingesting.ingest_files(writer, settings, files, options, now=NOW, progress=_silent)
             assert not [each.error for each in reports if each.error]
@@ -93,8 +105,8 @@ def rows(reader: Reader, by: str, window: Window = WINDOW) -> list[dict[str, Any
 
 def test_placement_compares_with_what_was_free(reader: Reader) -> None:
     (row,) = rows(reader, "size")
-    assert (row["subject"], row["n"], row["n_known"]) == ("3-4", 3, 3)
-    assert (row["spanned"], row["least"], row["least_empty"], row["excess"]) == (1 + 2 + 2, 1 + 1 + 2, 3, 1)
+    assert (row["subject"], row["n"], row["n_known"]) == ("3-4", 4, 4)
+    assert (row["spanned"], row["least"], row["least_empty"], row["excess"]) == (1 + 2 + 2 + 1, 1 + 1 + 2 + 1, 4, 1)
     assert row["excess_gpu_s"] == 4 * 8 * HOUR
 
 
@@ -120,10 +132,21 @@ def test_placement_by_block_has_jobs_across(reader: Reader) -> None:
 def test_placement_effects_of_few_cannot_be_told(reader: Reader) -> None:
     found = {row["what"]: row for row in rows(reader, "effect")}
     assert found["step_time"]["reads"] == "cannot tell: too few"
-    assert (found["failures"]["n"], found["failures"]["n_other"]) == (1, 2)
+    assert (found["failures"]["n"], found["failures"]["n_other"]) == (1, 3)
 
 
 def test_placement_by_run_names_each_run_once(reader: Reader) -> None:
     found = rows(reader, "run")
-    assert len({row["subject"] for row in found}) == len(found) == 3
+    assert len({row["subject"] for row in found}) == len(found) == 4
     assert found[0]["excess"] == 1
+
+
+def test_interruptions_by_delay_has_who_waited_for_a_node(reader: Reader) -> None:
+    answer = QUESTIONS["interruptions"](reader, WINDOW, Question(by="delay"))
+    found = {row["kind"]: (row["n"], row["delayed_gpu_s"]) for row in answer.rows.iter_rows(named=True)}
+    assert found == {
+        "nodes out of service": (1, 4 * 3 * HOUR),
+        "blocks out of service": (0, None),
+        "preempting restart": (0, None),
+    }
+    assert answer.details[0].rows["job_id"].to_list() == ["5"]
