@@ -42,8 +42,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
     >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
-    >>> display(4.845e22, "flop"), display(3.7e-06, "number")
-    ('48.5 ZFLOP', '0.00000370')
+    >>> display(4.845e22, "flop"), display(3.7e-06, "number"), display(3.71e-250, "number"), display(True, "text")
+    ('48.5 ZFLOP', '0.00000370', '3.7e-250', 'yes')
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "no limit" if unit == "number_or_open" else NOTHING
@@ -59,16 +59,22 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
         return f"{float(value):,.10g}"
     if unit in _PREFIXED:
         return _prefixed(float(value), _PREFIXED[unit])
+    return _text(value)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any cell
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _number(value: float) -> str:
     if value == 0:
         return "0"
+    if abs(value) < _LEAST_DECIMAL:
+        return f"{value:.2g}"
     if abs(value) < _LEAST_PLAIN:
         return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}" if abs(value) < 1e6 else f"{value:,.0f}"
@@ -76,6 +82,9 @@ def _number(value: float) -> str:
 
 _LEAST_PLAIN: Final = 1e-4
 """Below it a general format writes exponents, which people do not read."""
+
+_LEAST_DECIMAL: Final = 1e-9
+"""Below it nobody counts the zeros."""
 
 
 def _prefixed(value: float, unit: str) -> str:
