@@ -31,6 +31,7 @@ from app.faults import FAULTS
 from app.service import integrity
 from app.times import iso
 from ingest.kubernetes.live import ingest as kubernetes
+from ingest.kubernetes.live.follow import Follower
 from ingest.prometheus.load_live import ingest_live
 from ingest.prometheus.store import retention
 from ingest.prometheus.target import TelemetryRequest
@@ -114,6 +115,7 @@ class Worker:
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _started: datetime | None = None
+    _follower: Follower | None = None
 
     def start(self) -> None:
         """Begin with a cycle at once."""
@@ -125,6 +127,8 @@ class Worker:
     def stop(self) -> None:
         """Stop between two steps; a cycle that does not come to one in time is left to die with the process."""
         self._stop.set()
+        if self._follower is not None:
+            self._follower.stop()
         if self._thread is not None:
             self._thread.join(PATIENCE_S)
             if self._thread.is_alive():
@@ -230,8 +234,11 @@ class Worker:
         return ingest_live(writer, self.settings, TelemetryRequest(), now=now, progress=self._check_stop)
 
     def _kubernetes(self, writer: Writer, now: datetime) -> Sequence[Report]:
+        server = self.settings.kubernetes
+        if self._follower is None and self._thread is not None:  # watches are held open by the service only
+            self._follower = Follower(lambda: kubernetes.connected(server))
         return kubernetes.ingest_live(
-            writer, self.settings.kubernetes, cluster=self.settings.cluster, now=now, progress=self._check_stop
+            writer, server, cluster=self.settings.cluster, now=now, progress=self._check_stop, follower=self._follower
         )
 
     def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:

@@ -7,7 +7,7 @@ between two readings. Together, nothing is missed while the server remembers; wh
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from ingest.kubernetes.live.client import KubernetesClient
     from ingest.kubernetes.live.resources import Resource
+
+
+BOOKMARK: Final = "BOOKMARK"
 
 
 class _Meta(msgspec.Struct):
@@ -66,6 +69,12 @@ def events_since(
         ForbiddenError: we may not watch it.
         ServerDownError: the server cannot be reached.
     """
+    for line in lines_since(client, resource, position, seconds=seconds):
+        yield from objects_of(line)
+
+
+def lines_since(client: KubernetesClient, resource: Resource, position: Position, *, seconds: float) -> Iterator[bytes]:
+    """The same as text, without the events that only move the position."""
     if not position.version:
         return
     try:
@@ -75,7 +84,8 @@ def events_since(
                 position.gone = event.object.code == GONE
                 return
             position.version = event.object.metadata.resourceVersion or position.version
-            yield from objects_of(line)
+            if event.type != BOOKMARK:
+                yield line
     except GoneError:
         position.gone = True
     except msgspec.DecodeError:

@@ -16,6 +16,7 @@ from ingest.kubernetes.live.changes import Position, complete_list, events_since
 from ingest.kubernetes.live.client import ForbiddenError, KubernetesClient
 from ingest.kubernetes.live.kubeconfig import from_kubeconfig, in_cluster
 from ingest.kubernetes.live.resources import resources_of
+from ingest.kubernetes.objects import objects_of
 from ingest.kubernetes.parse import LISTS, ObjectsRead
 from ingest.kubernetes.store import only_cluster, write_parsed
 from ingest.load_warnings import LoadWarning
@@ -24,11 +25,13 @@ from ingest.store.request import LoadRequest
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
+    from ingest.kubernetes.live.follow import Follower
     from ingest.kubernetes.live.kubeconfig import Login
     from ingest.kubernetes.live.resources import Resource
+    from ingest.kubernetes.objects import Found
     from ingest.kubernetes.settings import Kubernetes
     from ingest.tables import Parsed
     from queries.warehouse import Writer
@@ -54,6 +57,15 @@ def login_of(settings: Kubernetes) -> Login:
     raise OptionError(message)
 
 
+def connected(settings: Kubernetes) -> KubernetesClient:
+    """A connection to the configured server.
+
+    Raises:
+        OptionError: none is configured, or its kubeconfig cannot be used.
+    """
+    return KubernetesClient(login_of(settings), timeout_s=settings.timeout_s, retries=settings.retries)
+
+
 def ingest_live(
     writer: Writer,
     settings: Kubernetes,
@@ -61,6 +73,7 @@ def ingest_live(
     cluster: str | None,
     now: datetime,
     progress: Callable[[str, int, int], None],
+    follower: Follower | None = None,
 ) -> list[Report]:
     """Read every kind that the server has and that we may read: events since the last reading, then a list.
 
@@ -70,16 +83,15 @@ def ingest_live(
         cluster: its name; if None, the only one with accounting.
         now: stored as the time of loading; objects of later are refused.
         progress: called with which kind is being read, its number, and how many there are.
+        follower: holds watches open between this reading and the next, and has what came since the last.
 
     Returns:
         One report. What was not read to the end leaves nothing behind.
     """
-    login = login_of(settings)
-    client = KubernetesClient(login, timeout_s=settings.timeout_s, retries=settings.retries)
-    with closing(client):
+    with closing(connected(settings)) as client:
         try:
             objects = ObjectsRead(cluster or only_cluster(writer), now)
-            return [_read(writer, _Reading(client, settings, objects, now), progress)]
+            return [_read(writer, _Reading(client, settings, objects, now, follower), progress)]
         except msgspec.DecodeError:
             error = ServerDownError(client.url, "is no API server of Kubernetes", "Is its address right?")
             return [Report(client.url, error=error)]
@@ -115,6 +127,7 @@ class _Reading:
     settings: Kubernetes
     objects: ObjectsRead
     now: datetime
+    follower: Follower | None = None
     versions: dict[str, str] = field(default_factory=dict)
     complete: set[str] = field(default_factory=set)
     forbidden: list[str] = field(default_factory=list)
@@ -125,7 +138,7 @@ class _Reading:
         position = Position(version)
         try:
             self.objects.removed_at = None
-            for found in events_since(self.client, resource, position, seconds=self.settings.replay_s):
+            for found in self._events(resource, position):
                 self.objects.add(found)
             for found in complete_list(self.client, resource, position, page=self.settings.page):
                 self.objects.add(found)
@@ -138,10 +151,22 @@ class _Reading:
             self.objects.observe([min(position.at, self.now)])
         if position.gone:
             self.missed.append(resource.plural)
+        if self.follower is not None:
+            self.follower.follow(resource, position.version)
         self.versions[resource.name] = position.version
         self.complete.add(resource.kind)
         if resource.kind == "Node":
             self.objects.listed.add(("Node", ""))
+
+    def _events(self, resource: Resource, position: Position) -> Iterator[Found | str]:
+        """What came since the last reading: kept by a watch that was held open, else replayed by the server."""
+        followed = self.follower.take(resource) if self.follower else None
+        if followed is None:
+            yield from events_since(self.client, resource, position, seconds=self.settings.replay_s)
+            return
+        position.gone = followed.position.gone
+        for line in followed.lines:
+            yield from objects_of(line)
 
     def parsed(self) -> Parsed:
         """What was read, with what to know of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from ingest.errors import ServerDownError
 from ingest.kubernetes.live import ingest as live
+from ingest.kubernetes.live.follow import Follower
 from ingest.kubernetes.settings import Kubernetes
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.kubernetes.test_store import content, load
@@ -39,11 +41,32 @@ def api(tmp_path: Path) -> Iterator[ApiServer]:
         yield server
 
 
-def read(tmp_path: Path, **settings: Any) -> Report:  # noqa: ANN401 - settings of any type
+def read(tmp_path: Path, follower: Follower | None = None, **settings: Any) -> Report:  # noqa: ANN401 - of any type
     kubernetes = Kubernetes(kubeconfig=tmp_path / "config", retries=2, **settings)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
-        (report,) = live.ingest_live(writer, kubernetes, cluster="c", now=NOW, progress=lambda *_: None)
+        (report,) = live.ingest_live(
+            writer, kubernetes, cluster="c", now=NOW, progress=lambda *_: None, follower=follower
+        )
     return report
+
+
+@pytest.fixture
+def follower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follower]:
+    monkeypatch.setattr("ingest.kubernetes.live.follow.PAUSE_S", 0.02)
+    kubernetes = Kubernetes(kubeconfig=tmp_path / "config", retries=0)
+    made = Follower(lambda: live.connected(kubernetes))
+    yield made
+    made.stop()
+
+
+def caught_up(api: ApiServer, plural: str) -> None:
+    """Wait until watches that began after now have ended twice."""
+    before = sum(plural in request for request in api.requests)
+    for _ in range(500):
+        if sum(plural in request for request in api.requests) >= before + 3:
+            return
+        time.sleep(0.02)
+    raise AssertionError(api.requests[-5:])
 
 
 def attempts(tmp_path: Path) -> list[tuple[Any, ...]]:
@@ -159,3 +182,29 @@ def test_server_that_is_something_else_is_named(
 ) -> None:
     monkeypatch.setattr(api, "answer", lambda *_: (200, ["hello"]))
     assert "no API server" in str(read(tmp_path).error)
+
+
+def test_held_watch_keeps_what_the_server_forgets(tmp_path: Path, api: ApiServer, follower: Follower) -> None:
+    api.put(pod("stays"))
+    assert warned(read(tmp_path, follower)) == {}
+    short = pod("short", created=10, ended=20, exit_code=1)
+    api.put(pod("short", created=10), short)
+    api.remove(short)
+    for plural in ("pods", "nodes", "jobs", "workloads"):
+        caught_up(api, plural)
+    api.forget()
+    assert warned(read(tmp_path, follower)) == {}
+    assert [row[:2] for row in attempts(tmp_path)] == [("short", "FAILED"), ("stays", "RUNNING")]
+    assert warned(read(tmp_path, follower)) == {}
+
+
+def test_watch_that_holds_too_much_counts_as_forgotten(
+    tmp_path: Path, api: ApiServer, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.kubernetes.live.follow.MOST_HELD", 10)
+    read(tmp_path, follower)
+    api.put(pod("a"), pod("b", node="h2"))
+    caught_up(api, "jobs")
+    assert warned(read(tmp_path, follower)) == {"events_missed": "pods"}
+    assert len(attempts(tmp_path)) == 2
+    assert warned(read(tmp_path, follower)) == {}
