@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
+from polars.exceptions import PolarsError
 
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import UnrecognisedInputError
@@ -90,8 +92,10 @@ class Scan:
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
         """Read lines (`line`, `part`, `text`); the last one of the last block may be cut off."""
-        rest = lines.filter(pl.col("text").str.contains(self.form.starts))
+        rest = lines
         for number, kind in enumerate(self.form.lines):
+            if number == 1:  # nearly all lines that are read are of the first kind: the others are searched once
+                rest = rest.filter(pl.col("text").str.contains(self.form.starts))
             if rest.is_empty():
                 return
             mine = pl.col("text").str.contains(kind.starts)
@@ -268,7 +272,6 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame) -> pl.DataFrame:
     return (
         _stamped(lines)
         .with_columns(
-            writer=pl.col("text").str.extract(_WRITER),
             kind=pl.lit(number, dtype=pl.Int16),
             elapsed_s=_seconds(patterns["elapsed"]) if "elapsed" in patterns else _nothing(),
             **values,
@@ -282,8 +285,8 @@ def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
     absent = dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String))
     anchored = lines.with_columns(_stamp("text", "^")).unnest("stamp")
     if not anchored["date"].has_nulls():
-        return anchored.with_columns(**absent)
-    stamped = lines.with_columns(_stamp("text")).unnest("stamp")
+        return anchored.with_columns(**absent, writer=pl.lit(None, dtype=pl.String))  # nothing stands before the stamp
+    stamped = lines.with_columns(_stamp("text"), writer=pl.col("text").str.extract(_WRITER)).unnest("stamp")
     if not stamped["date"].has_nulls():
         return stamped.with_columns(**absent)
     return _without_year(stamped).with_columns(_clock()).unnest("clock")
@@ -312,8 +315,22 @@ def _nothing() -> pl.Expr:
     return pl.lit(None, dtype=pl.Float64)
 
 
+@cache
+def _in_ascii(pattern: str) -> str:
+    r"""A pattern whose classes are those of ASCII, in which numbers are: it takes a third less time.
+
+    >>> _in_ascii(r"step (\d+)"), _in_ascii(r"loss ([^ ]+)")
+    ('(?-u)step (\\d+)', 'loss ([^ ]+)')
+    """
+    try:
+        pl.Series([""]).str.extract(f"(?-u){pattern}")
+    except PolarsError:  # it could match half of a character
+        return pattern
+    return f"(?-u){pattern}"
+
+
 def _number(pattern: str) -> pl.Expr:
-    text = pl.col("text").str.extract(pattern)
+    text = pl.col("text").str.extract(_in_ascii(pattern))
     return text.str.replace_all(",", "", literal=True).cast(pl.Float64, strict=False)
 
 
