@@ -7,6 +7,7 @@ another one (ids, times) are read as they are.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -33,7 +34,8 @@ class Distinct:
     def __init__(self, text: pl.Series) -> None:
         self.texts = text
         self._places: pl.Series | None = None
-        if text.null_count() == len(text):
+        self._nothing = text.null_count() == len(text)
+        if self._nothing:
             self.texts = pl.Series(text.name, [None], text.dtype)
             self._places = pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(text))
             return
@@ -47,12 +49,18 @@ class Distinct:
 
     def each(self, convert: Callable[[pl.Series], Read]) -> Read:
         """The results of `convert` row by row; it converts each text on its own, and null to null."""
-        converted = convert(self.texts)
+        converted = _of_null(convert) if self._nothing else convert(self.texts)
         if self._places is None:
             return converted
         if isinstance(converted, pl.Series):
             return converted.gather(self._places)
         return pl.DataFrame([column.gather(self._places) for column in converted])
+
+
+@functools.lru_cache(maxsize=64)
+def _of_null(convert: Callable[[pl.Series], Read]) -> Read:
+    """What `convert` makes of null: most dumps lack half of the columns."""
+    return convert(pl.Series([None], dtype=pl.String))
 
 
 class Columns:
@@ -90,18 +98,11 @@ class Columns:
 
     def label(self, name: str) -> pl.Series:
         """A name that people chose, so even "None" may be one."""
-        return self._column(name).each(lambda text: values.blank_to_null(text, _NO_NAME))
+        return self._column(name).each(_label)
 
     def whole(self, *names: str) -> pl.Series:
         """A count or id."""
-
-        def read(text: pl.Series) -> pl.DataFrame:
-            texts = values.blank_to_null(text)
-            numbers = values.whole_numbers(texts)
-            lost = texts.is_not_null() & numbers.is_null()
-            return _with_lost(numbers, lost & ~texts.is_in(list(values.UNSET)) if lost.any() else lost)
-
-        return self._noted(names[0], self._column(*names).each(read))["read"]
+        return self._noted(names[0], self._column(*names).each(_whole))["read"]
 
     def duration(self, *names: str) -> pl.Series:
         """Seconds from the first column that has them, row by row."""
@@ -121,14 +122,8 @@ class Columns:
 
     def time_limit(self) -> pl.Series:
         """The time limit in seconds: minutes as they are, or spelled out."""
-
-        def read(text: pl.Series) -> pl.DataFrame:
-            texts = values.blank_to_null(text, values.UNLIMITED)
-            limits = values.time_limits(texts)
-            return _with_lost(limits, texts.is_not_null() & limits.is_null() & ~values.is_no_limit(texts))
-
         names = ("timelimitraw", "timelimit")
-        raw, spelled = (self._noted(name, self._column(name).each(read))["read"] for name in names)
+        raw, spelled = (self._noted(name, self._column(name).each(_time_limit))["read"] for name in names)
         return raw.fill_null(spelled)
 
     def time(self, name: str) -> Instants:
@@ -137,29 +132,16 @@ class Columns:
 
     def memory(self, n_nodes: pl.Series, n_cpus: pl.Series) -> pl.Series:
         """Requested memory in bytes."""
-
-        def read(text: pl.Series) -> pl.DataFrame:
-            texts = values.blank_to_null(text)
-            sizes = values.memory_sizes(texts)
-            lost = texts.is_not_null() & sizes["bytes"].is_null() & ~values.is_unset_memory(texts)
-            return sizes.with_columns(lost.alias("lost"))
-
-        sizes = self._noted("reqmem", self._column("reqmem").each(read))
+        sizes = self._noted("reqmem", self._column("reqmem").each(_memory))
         return values.total_memory(sizes, n_nodes=n_nodes, n_cpus=n_cpus)
 
     def exit_code(self, name: str) -> pl.DataFrame:
         """Exit status and signal."""
-
-        def read(text: pl.Series) -> pl.DataFrame:
-            texts = values.blank_to_null(text)
-            codes = values.exit_codes(texts)
-            return codes.with_columns((texts.is_not_null() & codes["code"].is_null()).alias("lost"))
-
-        return self._noted(name, self._column(name).each(read))
+        return self._noted(name, self._column(name).each(_exit_code))
 
     def state(self) -> pl.DataFrame:
         """Columns `state`, `cancelled_by` and `known`, see `values.states`."""
-        return self._column("state").each(lambda text: values.states(values.blank_to_null(text)))
+        return self._column("state").each(_state)
 
     def nodes(self) -> pl.DataFrame:
         """Columns `n`, how many nodes the node list names, and `error`."""
@@ -175,14 +157,13 @@ class Columns:
         """A TRES column, or the GRES column of older Slurm in its place."""
         if name not in self._tres:
             old = name.replace("tres", "gres")
-            read = _gres if not self._has(name) and self._has(old) else values.tres
-            column = self._column(name, old)
-            self._tres[name] = column.each(lambda text: read(values.blank_to_null(text)))
+            read = _gres if not self._has(name) and self._has(old) else _tres
+            self._tres[name] = self._column(name, old).each(read)
         return self._tres[name]
 
     def gres(self, name: str) -> pl.Series:
         """GPUs of a GRES column of older Slurm; null where there is no such column, or nothing readable in it."""
-        return self._column(name).each(lambda text: _gres(values.blank_to_null(text)))["gpus"]
+        return self._column(name).each(_gres)["gpus"]
 
     def _has(self, name: str) -> bool:
         return name in self.frame.columns
@@ -207,9 +188,47 @@ def _with_lost(read: pl.Series, lost: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"read": read, "lost": lost})
 
 
+def _label(text: pl.Series) -> pl.Series:
+    return values.blank_to_null(text, _NO_NAME)
+
+
+def _whole(text: pl.Series) -> pl.DataFrame:
+    texts = values.blank_to_null(text)
+    numbers = values.whole_numbers(texts)
+    lost = texts.is_not_null() & numbers.is_null()
+    return _with_lost(numbers, lost & ~texts.is_in(list(values.UNSET)) if lost.any() else lost)
+
+
+def _time_limit(text: pl.Series) -> pl.DataFrame:
+    texts = values.blank_to_null(text, values.UNLIMITED)
+    limits = values.time_limits(texts)
+    return _with_lost(limits, texts.is_not_null() & limits.is_null() & ~values.is_no_limit(texts))
+
+
+def _memory(text: pl.Series) -> pl.DataFrame:
+    texts = values.blank_to_null(text)
+    sizes = values.memory_sizes(texts)
+    lost = texts.is_not_null() & sizes["bytes"].is_null() & ~values.is_unset_memory(texts)
+    return sizes.with_columns(lost.alias("lost"))
+
+
+def _exit_code(text: pl.Series) -> pl.DataFrame:
+    texts = values.blank_to_null(text)
+    codes = values.exit_codes(texts)
+    return codes.with_columns((texts.is_not_null() & codes["code"].is_null()).alias("lost"))
+
+
+def _state(text: pl.Series) -> pl.DataFrame:
+    return values.states(values.blank_to_null(text))
+
+
+def _tres(text: pl.Series) -> pl.DataFrame:
+    return values.tres(values.blank_to_null(text))
+
+
 def _gres(text: pl.Series) -> pl.DataFrame:
     """GRES in the columns of a TRES: they hold GPUs only."""
     untold = {name: dtype for name, dtype in values.TRES_SCHEMA.items() if dtype == pl.Int64}
-    return values.gres(text).with_columns(
+    return values.gres(values.blank_to_null(text)).with_columns(
         *(pl.lit(None, dtype).alias(name) for name, dtype in untold.items()), parts=pl.lit(value=False)
     )
