@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import polars as pl
 
@@ -49,7 +49,7 @@ class Distinct:
 
     def each(self, convert: Callable[[pl.Series], Read]) -> Read:
         """The results of `convert` row by row; it converts each text on its own, and null to null."""
-        converted = _of_null(convert) if self._nothing else convert(self.texts)
+        converted = cast("Read", _of_null(convert)) if self._nothing else convert(self.texts)
         if self._places is None:
             return converted
         if isinstance(converted, pl.Series):
