@@ -34,15 +34,15 @@ _COUNT: Final = {"unit": "locale", "decimals": 0, "min": 0, "no_value": "no jobs
 _RATE: Final = {"unit": "ops", "decimals": 1, "min": 0, "no_value": UNSEEN}
 
 
-def of(name: str, *by: str) -> str:
+def of(name: str, *by: str, where: str = WHERE) -> str:
     """A job's series summed over the chosen jobs, by labels."""
     grouped = f" by ({', '.join(by)})" if by else ""
-    return f"sum{grouped} (trackside:job:{name}{{{WHERE}}})"
+    return f"sum{grouped} (trackside:job:{name}{{{where}}})"
 
 
-def share(name: str, *by: str) -> str:
+def share(name: str, *by: str, where: str = WHERE) -> str:
     """The mean of a GPU's ratio over the held GPUs that telemetry tells of."""
-    return f"{of(name, *by)} / {of('observed_gpus', *by)}"
+    return f"{of(name, *by, where=where)} / {of('observed_gpus', *by, where=where)}"
 
 
 def jobs(_: Mapping[str, tuple[float, ...]]) -> Json:
@@ -74,7 +74,7 @@ def jobs(_: Mapping[str, tuple[float, ...]]) -> Json:
 
 
 def _now() -> list[Any]:
-    stat = partial(grafana.stat, size=(4, 4), options={"graphMode": "area"})
+    stat = partial(grafana.stat, size=(4, 4), options={"graphMode": "area", "textMode": "value"})
     return [
         stat(
             "GPUs held", f"GPUs that the chosen jobs hold. {LIVE}", [ranged(of("gpus"))], color=fixed(PLAIN), **_COUNT

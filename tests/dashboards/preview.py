@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboards import lint
 from dashboards.boards import fleet
-from tests.dashboards import seed
+from tests.dashboards import live_seed, seed
 from tests.dashboards.server import Prometheus, serving
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 HOURS = 48.0
+LIVE_BOARDS = {"trackside-job", "trackside-jobs", "trackside-node"}
+"""Boards of what exporters tell; the others show what Trackside exports."""
 WIDTH, CELL = 1500, 34
 COLORS = {"green": "#299c46", "yellow": "#b98900", "red": "#d44a3a", "text": "#24292e"}
 PALETTE = ("#7eb26d", "#eab839", "#6ed0e0", "#ef843c", "#e24d42", "#1f78c1")
@@ -67,7 +69,7 @@ def page(board: Json, server: Prometheus, clusters: list[str], window: str) -> s
         top = block[0]["gridPos"]["y"]
         height = max(each["gridPos"]["y"] + each["gridPos"]["h"] for each in block) - top
         for cluster in clusters if block[0].get("repeat") else [chosen]:
-            values = {"cluster": cluster, "window": window}
+            values = {**_all_values(board), "cluster": cluster, "window": window}
             out += [_panel(each, server, values, down - top) for each in block]
             down += height
     reported = "".join(f"<span>{name}: {value}</span>" for name, value in (("Cluster", "All"), ("Window", window)))
@@ -77,6 +79,11 @@ def page(board: Json, server: Prometheus, clusters: list[str], window: str) -> s
         f"<!doctype html><meta charset=utf-8><style>{STYLE}</style>{head}"
         f"<main style='height:{down * CELL + 20}px'>{''.join(out)}</main>"
     )
+
+
+def _all_values(board: Json) -> dict[str, str]:
+    """What the board's queries get where All is chosen."""
+    return {each["name"]: each["allValue"] for each in board["templating"]["list"] if each.get("allValue")}
 
 
 def _panel(panel: Json, server: Prometheus, values: dict[str, str], shift: int) -> str:
@@ -115,6 +122,10 @@ def _shown(value: float, settings: Json) -> str:
     steps = {
         "s": ((604800, " weeks"), (86400, " days"), (3600, " hours"), (60, " mins"), (1, " s")),
         "locale": ((1, ""),),
+        "hertz": ((1e9, " GHz"), (1e6, " MHz")),
+        "bytes": ((2**40, " TiB"), (2**30, " GiB"), (2**20, " MiB")),
+        "Bps": ((1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s")),
+        "watt": ((1e6, " MW"), (1e3, " kW"), (1, " W")),
         "short": ((1e9, " Bil"), (1e6, " Mil"), (1e3, " K"), (1, "")),
     }
     for size, name in steps.get(str(unit), ((1, ""),)):
@@ -183,7 +194,8 @@ def _table(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
                 joined += same
             same[0][value] = float(row["value"][1])
     options = next(each["options"] for each in panel["transformations"] if each["id"] == "organize")
-    columns = [name for name in options["indexByName"] if not options["excludeByName"].get(name)]
+    order = options["indexByName"]
+    columns = [name for name in sorted(order, key=order.__getitem__) if not options["excludeByName"].get(name)]
     shown = {name: options["renameByName"].get(name, name) for name in columns}
     for each in panel["options"]["sortBy"]:
         (by,) = (name for name, reported in shown.items() if reported == each["displayName"])
@@ -315,7 +327,8 @@ def main(arguments: list[str]) -> None:
     board = json.loads(Path(arguments[1]).read_text("utf-8")) if len(arguments) > 1 else fleet.fleet()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with serving(seed.history(HOURS, windows=("7d",)), folder) as server:
+        live = board["uid"] in LIVE_BOARDS
+        with serving(live_seed.history(HOURS) if live else seed.history(HOURS, windows=("7d",)), folder) as server:
             drawn = page(board, server, list(seed.CLUSTERS), "7d")
         source = folder / "board.html"
         source.write_text(drawn, encoding="utf-8")

@@ -8,7 +8,9 @@ import promql_parser
 import pytest
 
 from dashboards import lint
+from dashboards.boards.job import job
 from dashboards.boards.jobs import jobs
+from dashboards.boards.node import node
 from dashboards.rules.recording import rules_text
 from tests.dashboards.rules import exporters, promtool
 from tests.dashboards.server import need_prometheus
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 
     from dashboards.grafana import Json
 
-BOARDS: Final = {"jobs": jobs({})}
-CHOSEN: Final = {"cluster": ".*", "partition": ".*", "user": ".*"}
+BOARDS: Final = {"jobs": jobs({}), "job": job({}), "node": node({})}
+CHOSEN: Final = {"cluster": ".*", "partition": ".*", "user": ".*", "job_id": "1", "node": "n[01]"}
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -101,12 +101,18 @@ def _nodes() -> Iterator[Exported]:
             yield Exported("node_cpu_seconds_total", labels, per_s=0.25 * (cpu + 1))
         port = {**scraped, "device": f"mlx5_{node}", "port": "1"}
         yield Exported("node_infiniband_port_data_received_bytes_total", port, per_s=1e9 * (node + 1))
+        for what, per_s in {"symbol_error": 0.01, "port_errors_received": 0.02, "port_transmit_wait": 5.0}.items():
+            yield Exported(f"node_infiniband_{what}_total", port, per_s=per_s)
+        yield Exported("node_infiniband_port_data_transmitted_bytes_total", port, per_s=1e9)
+        yield Exported("node_infiniband_link_downed_total", port, per_s=0.0)
         nfs = {**scraped, "export": "fs:/home", "protocol": "tcp", "mountaddr": "1.2.3.4"}
         for operation, rate in {"READ": 50.0, "WRITE": 20.0, "GETATTR": 10.0}.items():
             name = "node_mountstats_nfs_operations_requests_total"
             yield Exported(name, {**nfs, "operation": operation}, per_s=rate * (node + 1))
             took = "node_mountstats_nfs_operations_response_time_seconds_total"
             yield Exported(took, {**nfs, "operation": operation}, per_s=0.002 * rate * (node + 1))
+        for way in ("read", "write"):
+            yield Exported(f"node_mountstats_nfs_total_{way}_bytes_total", nfs, per_s=1e6)
     yield Exported("node_load1", {"instance": "10.9.9.9:9100", "job": "node"}, 3.5)
 
 
