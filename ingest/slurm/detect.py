@@ -60,7 +60,7 @@ ACCEPTED: Final = """Accepted are, as the commands print them:
   sacctmgr -P show event ...   node events
   scontrol show node [-o]      node inventory
   scontrol show job -d [-o]    GPUs of jobs, where accounting does not record them; also squeue --json
-  scontrol show topology       network: switches or blocks (topology.conf too)
+  scontrol show topology       network: switches or blocks (topology.conf, topology.yaml too)
   scontrol show reservation    reservations, also sacctmgr -P show reservation
   scontrol show config         settings
   sacctmgr -P show assoc       associations and limits; also: show user withassoc, qos, transactions, runawayjobs

@@ -116,7 +116,7 @@ def spans(
     known = standing.group_by("query").agg(pl.col("place").is_not_null().all().alias("known"), pl.col("assumed").any())
     counted = cluster.counted(wanted.join(known, on="query").filter("known"), standing)
     over = pl.coalesce("ended_at", pl.lit(until, dtype=frames.TIME)).clip(upper_bound=until)
-    rows = wanted.join(counted, on="query", how="left").join(known, on="query", how="left")
+    rows = wanted.join(counted, on="query", how="left").join(known, on="query", how="left").sort("query")
     return frames.conform(
         rows.with_columns(
             n_nodes=pl.col("held_nodes"),

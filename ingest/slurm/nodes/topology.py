@@ -1,10 +1,10 @@
-"""Where nodes hang in the network: `scontrol show topology`, or a topology.conf, as a path for each node."""
+"""Where nodes hang in the network: `scontrol show topology`, a topology.conf or .yaml, as a path for each node."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -13,6 +13,7 @@ from ingest.delimited.reader import clean
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.load_warnings import LoadWarning
 from ingest.slurm.formats.nodelist import expand
+from ingest.slurm.nodes.topology_yaml import BEGINNING, networks
 from ingest.tables import NODE_TOPOLOGY, RAW_LIMIT, REJECTS, Parsed
 
 if TYPE_CHECKING:
@@ -47,15 +48,16 @@ def is_topology(text: str) -> bool:
     >>> is_topology("SwitchName=leaf1 Nodes=n[1-2]\n"), is_topology("NodeName=n1 Topology=default:leaf1\n")
     (True, False)
     """
-    return bool(_BEGINNING.search(text)) or text.lstrip().startswith(NOTHING)
+    return bool(_BEGINNING.search(text) or BEGINNING.search(text)) or text.lstrip().startswith(NOTHING)
 
 
 def parse_topology(data: bytes, context: ParseContext) -> Parsed:
     """The place of each node, outermost switch (or aggregated block) first.
 
-    Both forms are read: `scontrol show topology`, whose upper switches list all nodes below them, and topology.conf,
-    where they do not. In a tree a node hangs on the switch that lists it and has no switches below it. Lines that
-    cannot be used are refused one by one. Where a text lists several networks, the first one to name a node counts.
+    All forms are read: `scontrol show topology`, whose upper switches list all nodes below them, topology.conf, where
+    they do not, and topology.yaml. In a tree a node hangs on the switch that lists it and has no switches below it.
+    Lines that cannot be used are refused one by one. Where a text lists several networks, the first one to name a node
+    counts; in a topology.yaml the one with `cluster_default` goes first.
 
     The text has neither time nor cluster: both are passed.
 
@@ -67,49 +69,71 @@ def parse_topology(data: bytes, context: ParseContext) -> Parsed:
     cleaned, warnings = clean(data, origin)
     text = cleaned.decode()
     if not is_topology(text):
-        message = f"{origin}: neither SwitchName= nor BlockName=; it begins with\n  {shorten(text.strip()[:200])}"
+        beginning = shorten(text.strip()[:200])
+        message = f"{origin}: neither SwitchName= nor BlockName= nor topology:; it begins with\n  {beginning}"
         raise UnrecognisedInputError(message)
     seen_at = context.seen_at()
-    lines = _lines(text)
-    entries: dict[tuple[str, str], _Entry] = {}
-    refused: list[tuple[int, str, str]] = []
-    skipped = duplicate = 0
-    for number, line in lines:
-        if line.startswith(NOTHING) or line.lower().startswith(_OTHER_LINES):
-            skipped += 1
-            continue
-        try:
-            entry = _parse_entry(number, line)
-        except ValueError as error:
-            refused.append((number, str(error), line))
-            continue
-        same = entries.setdefault((entry.plugin, entry.name), entry)
-        if same is entry:
-            continue
-        if (same.nodes, same.children) == (entry.nodes, entry.children):
-            duplicate += 1
-        else:
-            refused.append((number, f"{entry.name} is defined otherwise in line {same.line}", line))
-    paths = _tree_paths([one for one in entries.values() if one.plugin == "tree"], origin, warnings)
-    for node, path in _block_paths(one for one in entries.values() if one.plugin == "block").items():
-        paths.setdefault(node, ("block", path))
+    of_yaml = not _BEGINNING.search(text) and bool(BEGINNING.search(text))
+    nets = list(networks(cleaned, origin=origin)) if of_yaml else [_lines(text)]
+    lines = [line for each in nets for line in each]
+    paths: dict[str, tuple[str, list[str]]] = {}
+    found = _Found()
+    for net in nets:
+        entries = _entries(net, found)
+        for node, path in _tree_paths([one for one in entries if one.plugin == "tree"], origin, warnings).items():
+            paths.setdefault(node, path)
+        for node, way in _block_paths(one for one in entries if one.plugin == "block").items():
+            paths.setdefault(node, ("block", way))
     rows = [(cluster, node, seen_at, seen_at, plugin, path) for node, (plugin, path) in sorted(paths.items())]
-    rejects = [(cluster, "slurm.topology", origin, line, why, raw[:RAW_LIMIT]) for line, why, raw in refused]
+    rejects = [(cluster, "slurm.topology", origin, line, why, raw[:RAW_LIMIT]) for line, why, raw in found.refused]
     return Parsed(
         source="slurm.topology",
         clusters=frozenset({cluster}),
         frames={"node_topology": pl.DataFrame(rows, schema=NODE_TOPOLOGY, orient="row")},
         rejects=pl.DataFrame(rejects, schema=REJECTS, orient="row"),
         rows_read=len(lines),
-        rows_loaded=len(entries),
-        rows_duplicate=duplicate,
-        rows_skipped=skipped,
-        rows_rejected=len(refused),
+        rows_loaded=found.loaded,
+        rows_duplicate=found.duplicate,
+        rows_skipped=found.skipped,
+        rows_rejected=len(found.refused),
         columns=sorted({key for _, line in lines for key, _ in _PAIR.findall(line)}),
         warnings=warnings,
         covers_from=seen_at,
         covers_until=seen_at,
     )
+
+
+@dataclass
+class _Found:
+    """What came of the lines."""
+
+    loaded: int = 0
+    duplicate: int = 0
+    skipped: int = 0
+    refused: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+def _entries(lines: list[tuple[int, str]], found: _Found) -> list[_Entry]:
+    """The switches and blocks of a network; what became of its lines is added to `found`."""
+    entries: dict[tuple[str, str], _Entry] = {}
+    for number, line in lines:
+        if line.startswith(NOTHING) or line.lower().startswith(_OTHER_LINES):
+            found.skipped += 1
+            continue
+        try:
+            entry = _parse_entry(number, line)
+        except ValueError as error:
+            found.refused.append((number, str(error), line))
+            continue
+        same = entries.setdefault((entry.plugin, entry.name), entry)
+        if same is entry:
+            continue
+        if (same.nodes, same.children) == (entry.nodes, entry.children):
+            found.duplicate += 1
+        else:
+            found.refused.append((number, f"{entry.name} is defined otherwise in line {same.line}", line))
+    found.loaded += len(entries)
+    return list(entries.values())
 
 
 def node_path(text: str | None) -> list[str] | None:

@@ -86,6 +86,49 @@ def test_block_file_has_its_sizes_in_a_line_that_is_skipped() -> None:
     assert places(parsed)["n1"] == ("block", "b0")
 
 
+YAML = """\
+---
+- topology: fat
+  cluster_default: false
+  tree:
+    switches:
+      - switch: root
+        children: s[1-2]
+      - switch: s1
+        nodes: n[1-2]
+      - switch: s2
+        nodes: n[3-5]
+- topology: racks
+  cluster_default: true
+  block:
+    block_sizes: [2, 4]
+    blocks:
+      - block: b1
+        nodes: n[1-2]
+      - block: b2
+        nodes: n[3-4]
+- topology: rest
+  flat: true
+"""
+
+
+def test_yaml_has_the_clusters_own_network_first() -> None:
+    parsed = read(YAML)
+    assert detect_kind(YAML.encode()) == "slurm.topology"
+    assert places(parsed) == {
+        "n1": ("block", "b1"), "n2": ("block", "b1"), "n3": ("block", "b2"), "n4": ("block", "b2"),
+        "n5": ("tree", "root > s2"),
+    }  # fmt: skip
+    assert (parsed.rows_read, parsed.rows_loaded, parsed.rows_rejected) == (5, 5, 0)
+
+
+def test_yaml_refuses_parts_that_are_none() -> None:
+    text = YAML.replace("nodes: n[3-4]", "nodes: 'n3 n4'").replace("- switch: s1", "- swich: s1")
+    parsed = read(text)
+    assert (parsed.rows_loaded, parsed.rows_rejected) == (3, 2)
+    assert set(places(parsed)) == {"n1", "n2", "n3", "n4", "n5"}
+
+
 def test_of_several_networks_a_nodes_first_one_counts() -> None:
     assert {plugin for plugin, _ in places(read(TREE + BLOCKS)).values()} == {"tree"}
 
