@@ -31,7 +31,9 @@ from app.claims.printed import verdict_lines
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.demo import apart
+from app.demo.planted import compared_agreement
 from app.demo.simulate import (
+    KUBERNETES_FILES,
     MANIFEST,
     SLURM_FILES,
     SNAPSHOT_FILES,
@@ -50,6 +52,7 @@ from app.results.telemetry.anomalies import anomalies
 from app.terminal.terminal import Terminal
 from app.times import iso, parse_period
 from app.window import Window
+from ingest.kubernetes import store as kubernetes
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
@@ -117,6 +120,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         claims = read_claims(settings.claims)
         numbers, judged = headlines(reader, window), verifying.verify(reader, window, claims)
         deviating = anomalies(reader, window).rows
+        disagreeing = reader.query("sync_intervals_in", **window.parameters)
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
@@ -124,7 +128,11 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     output.echo()
     output.lines_as_made(verdict_lines(judged, where, Terminal.of()))
     output.echo()
-    for line in (*_closing(judged), *compared_anomalies(deviating, truth["anomalies"])):
+    for line in (
+        *_closing(judged),
+        *compared_anomalies(deviating, truth["anomalies"]),
+        compared_agreement(disagreeing, truth["disagreements"]),
+    ):
         output.echo(line)
     output.echo()
     for line in _places(folder):
@@ -180,7 +188,7 @@ def _made_by(simulated: Settings) -> dict[str, Any]:
     return {
         "trackside": importlib.metadata.version("trackside"),
         "simulated": simulated.__dict__,
-        "sources": [*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES],
+        "sources": [*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES],
     }
 
 
@@ -226,10 +234,16 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
 
     def around(report_progress: ReportProgress) -> str:
         files = [str(sources / name) for name in SNAPSHOT_FILES]
+        objects = [str(sources / name) for name in KUBERNETES_FILES]
         options = ingesting.Options(cluster=CLUSTER, until=datetime.fromtimestamp(made.simulated.end, UTC))
         with _writer(made.path) as writer:
             return _read(
-                ingesting.ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress)
+                [
+                    *ingesting.ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress),
+                    *kubernetes.ingest_files(
+                        writer, objects, cluster=CLUSTER, now=_now(made), progress=report_progress
+                    ),
+                ]
             )
 
     def hours(report_progress: ReportProgress) -> str:
@@ -465,6 +479,8 @@ def _places(folder: Path) -> Iterator[str]:
     yield f"Ask it more: {_command()} show lost --warehouse {warehouse}"
     yield f"             {_command()} show health --by kind --warehouse {warehouse}"
     yield f"             {_command()} show anomalies --warehouse {warehouse}"
+    yield f"             {_command()} show lifecycle --warehouse {warehouse}"
+    yield f"             {_command()} show agreement --warehouse {warehouse}"
     yield f"             {_command()} run {STRAGGLING} --warehouse {warehouse}"
 
 

@@ -58,6 +58,8 @@ def run(options: argparse.Namespace) -> int:
     snapshots = " ".join(str(sources / name) for name in simulate.SNAPSHOT_FILES)
     until = iso(datetime.fromtimestamp(settings.end, UTC))
     console.echo(f"  trackside ingest slurm --cluster demo --until {until} {snapshots}")
+    objects = " ".join(str(sources / name) for name in simulate.KUBERNETES_FILES)
+    console.echo(f"  trackside ingest kubernetes --cluster demo {objects}")
     telemetry = " ".join(str(sources / name) for name in simulate.TELEMETRY_FILES)
     console.echo(f"  trackside ingest prometheus --cluster demo {telemetry}")
     console.echo(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")

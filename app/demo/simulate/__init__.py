@@ -5,7 +5,7 @@ work       what people want from them
 trace      what goes on inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
-slurm_text, slurm_admin, telemetry, node_telemetry, health, run_logs   the same history as the sources report it
+slurm_text, slurm_admin, kubernetes, telemetry, node_telemetry, health, run_logs   the same as the sources report it
 truth      the truth in numbers
 files      which files of a folder are a simulation's
 """
@@ -29,6 +29,9 @@ SLURM_FILES = ("sacct.txt", "events.txt", "nodes-start.txt", "nodes.txt", "confi
 SNAPSHOT_FILES = ("topology.txt", "reservations.txt", "associations.txt", "qos.txt", "transactions.txt", "sdiag.txt")
 """What is around the jobs, as of the end of the simulated time. Most of these texts do not have that time."""
 
+KUBERNETES_FILES = ("kubernetes-watch.json", "kubernetes-cordoned.json", "kubernetes-uncordoned.json")
+"""Nodes and pods of slurmd as a watch and two lists printed them."""
+
 TELEMETRY_FILES = ("gpu_hours.parquet", "dcgm.om", "node_hours.parquet", "node_exporter.om", "health.parquet")
 STAGES = 5
 """How often a simulation reports what it is doing."""
@@ -47,7 +50,16 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     Raises:
         UsageError: there are other files in the way.
     """
-    from app.demo.simulate import health, node_telemetry, run_logs, slurm_admin, slurm_text, telemetry, truth  # noqa: PLC0415 - heavy
+    from app.demo.simulate import (  # noqa: PLC0415 - heavy
+        health,
+        kubernetes,
+        node_telemetry,
+        run_logs,
+        slurm_admin,
+        slurm_text,
+        telemetry,
+        truth,
+    )
     from app.demo.simulate.plan import plan  # noqa: PLC0415 - as above
     from app.demo.simulate.scheduler import play  # noqa: PLC0415 - as above
     from app.demo.simulate.world import World  # noqa: PLC0415 - as above
@@ -57,7 +69,8 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     sources.mkdir(parents=True, exist_ok=True)
     report(f"running {settings.gpus:,} GPUs for {settings.days} days")
     world = World(play(settings, plan(settings)))
-    named = (*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES, *(f"runs/{name}" for name in run_logs.names(world)))
+    logs = (f"runs/{name}" for name in run_logs.names(world))
+    named = (*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES, *logs)
     note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))
     report("writing what Slurm would say")
     for name, text in (
@@ -72,6 +85,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
         ("qos.txt", slurm_admin.qos(world)),
         ("transactions.txt", slurm_admin.transactions(world)),
         ("sdiag.txt", slurm_admin.sdiag(world)),
+        *zip(KUBERNETES_FILES, kubernetes.texts(world), strict=True),
     ):
         (sources / name).write_text(text, encoding="utf-8")
     report("writing what the exporters would say")

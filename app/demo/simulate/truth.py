@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from app.demo.simulate import kubernetes
 from app.demo.simulate.exporters import silent_nodes
 from app.demo.simulate.health import event_rows
 from app.demo.simulate.plan import BEGIN, CLUSTER, DAY_S
@@ -226,6 +227,8 @@ def summary(world: World, attempts: pl.DataFrame) -> dict[str, Any]:
             for s in history.plan.slow
         ],
         "anomalies": _dimmed_rows(world),
+        "disagreements": [each._asdict() for each in kubernetes.disagreements(world)],
+        "outages": _outages(world),
         "health_events": dict(event_rows(world).filter("observed")["why"].value_counts().sort("why").iter_rows()),
         "without_exporter": [settings.name(node) for node in silent_nodes(world)],
         "maintenance": [
@@ -234,6 +237,14 @@ def summary(world: World, attempts: pl.DataFrame) -> dict[str, Any]:
         ],
         "runs": runs.filter("logged").drop("logged").to_dicts(),
     }
+
+
+def _outages(world: World) -> dict[str, Any]:
+    """Unplanned outages that are over: how many there were, and the median of their length with the silence before."""
+    lasted = [
+        each.ended - each.began for each in world.history.states if each.category in {"down", "drained"} and each.ended
+    ]
+    return {"n": len(lasted), "median_s": float(median(lasted)) if lasted else None}
 
 
 def _dimmed_rows(world: World) -> list[dict[str, Any]]:

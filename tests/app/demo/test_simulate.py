@@ -16,6 +16,7 @@ from app.claims.verify import verify
 from app.compute import pipeline as computing
 from app.config import settings as config
 from app.demo.simulate import (
+    KUBERNETES_FILES,
     MANIFEST,
     SLURM_FILES,
     SNAPSHOT_FILES,
@@ -436,14 +437,14 @@ def test_verb_writes_the_files_and_shows_how_to_read_them(tmp_path: Path) -> Non
     done = trackside("simulate", "--dir", str(target), "--gpus", "64", "--days", "2", "--seed", "3")
     assert done.returncode == 0, done.stderr
     assert f"trackside ingest slurm {target / 'sources/sacct.txt'}" in done.stdout
-    expected = {*SLURM_FILES, *SNAPSHOT_FILES, *TELEMETRY_FILES, "runs"}
+    expected = {*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES, "runs"}
     assert {path.name for path in (target / "sources").iterdir()} == expected
 
 
 def test_simulate_prints_commands_that_load_its_files(tmp_path: Path) -> None:
     printed = trackside("simulate", "--dir", str(tmp_path / "sim"), "--gpus", "64", "--days", "2").stdout
     commands = [line.split() for line in printed.splitlines() if line.startswith("  trackside ")]
-    assert len(commands) == 4
+    assert len(commands) == 5
     logs = [str(log) for log in (tmp_path / "sim/sources/runs").glob("*.jsonl")]
     for _, *argv in commands:
         expanded = [*argv[:-1], *logs] if argv[-1].endswith("runs/*.jsonl") else argv

@@ -1,0 +1,82 @@
+"""What the simulator planted between Slurm and Kubernetes, and into the life of nodes, is found as it was."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from app.demo.planted import compared_agreement
+from app.demo.simulate import KUBERNETES_FILES, SLURM_FILES, Settings, simulate
+from app.demo.simulate.plan import BEGIN, CLUSTER
+from app.results.lifecycle import lifecycle
+from app.window import Window
+from queries.warehouse import open_reader
+from tests.support.command import trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SETTINGS = Settings(gpus=256, days=21, failures_per_1000_node_days=25)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("planted")
+    simulate(SETTINGS, made)
+    where = ("--warehouse", str(made / "w"))
+    sources = made / "sources"
+    slurm, objects = ([str(sources / name) for name in names] for names in (SLURM_FILES, KUBERNETES_FILES))
+    for argv in (("slurm", *slurm), ("kubernetes", *objects, "--cluster", CLUSTER)):
+        done = trackside("ingest", *argv, *where)
+        assert done.returncode == 0, done.stderr
+    assert trackside("compute", *where).returncode == 0
+    return made
+
+
+def truth(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "truth.json").read_text("utf-8"))
+    return content
+
+
+def test_planted_disagreements_are_found_to_the_second(folder: Path) -> None:
+    planted = truth(folder)["disagreements"]
+    with open_reader(folder / "w") as reader:
+        rows = reader.table("sync_intervals")
+    assert {each["kind"] for each in planted} == {"not_ready", "out_of_slurm", "cordoned", "terminating"}
+    assert compared_agreement(rows, planted).endswith(f": {len(planted)} of {len(planted)} found, to the second")
+    kinds = set(rows["kind"])
+    assert kinds == {"not_ready", "out_of_slurm", "cordoned", "terminating"}
+    followed = rows.filter(pl.col("kind") == "not_ready")
+    assert set(followed["wrong"]) == {"slurm"}
+
+
+def test_a_disagreement_that_was_not_found_is_not_counted() -> None:
+    nothing = pl.DataFrame(schema={"node": pl.String, "kind": pl.String, "started_at": pl.Datetime("us", "UTC"),
+                                   "ended_at": pl.Datetime("us", "UTC")})  # fmt: skip
+    planted = [{"node": "gpu-1", "kind": "cordoned", "since": 1, "until": None}]
+    assert "0 of 1 found" in compared_agreement(nothing, planted)
+
+
+def test_outages_that_are_over_last_as_long_as_the_simulators(folder: Path) -> None:
+    until = datetime.fromtimestamp(SETTINGS.end, UTC)
+    with open_reader(folder / "w") as reader:
+        found = lifecycle(reader, Window(CLUSTER, datetime.fromtimestamp(BEGIN, UTC), until)).outages
+    over = found.filter(~pl.col("planned") & pl.col("back_at").is_not_null())
+    expected = truth(folder)["outages"]
+    assert over.height == pytest.approx(expected["n"], abs=2)  # those that touch maintenance are one outage with it
+    assert over["out_s"].median() == pytest.approx(expected["median_s"], rel=0.05)
+
+
+def test_objects_of_hosts_change_no_number_of_the_ledger(folder: Path, tmp_path: Path) -> None:
+    slurm = [str(folder / "sources" / name) for name in SLURM_FILES]
+    where = ("--warehouse", str(tmp_path / "w"))
+    assert trackside("ingest", "slurm", *slurm, *where).returncode == 0
+    assert trackside("compute", *where).returncode == 0
+    sums = "SELECT state, category, cause, SUM(gpu_seconds) AS s FROM gpu_time GROUP BY ALL ORDER BY ALL"
+    with open_reader(folder / "w") as reader, open_reader(tmp_path / "w") as alone:
+        assert reader.frame(sums).equals(alone.frame(sums))
+        assert reader.table("nodes").height == alone.table("nodes").height
