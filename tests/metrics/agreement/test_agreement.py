@@ -120,7 +120,7 @@ def test_repair_to_return_is_seen_through_an_unobserved_end() -> None:
     assert (row["started_at"], row["ended_at"], row["begin_uncertain_s"]) == (second(14), second(20), 4)
 
 
-def test_what_ran_tells_which_side_was_wrong() -> None:
+def test_what_ran_shows_which_side_was_wrong() -> None:
     away = [Span("h1", 5, 15, "down")]
     cases = {
         ("kubernetes", "work_completed"): Span("n1", 1, 10, "COMPLETED", 8),
@@ -146,7 +146,7 @@ def test_node_that_is_down_in_slurm_alone_is_nobodys_fault() -> None:
     assert (row["ended_by"], row["wrong"], row["evidence"]) == ("kubernetes", "kubernetes", "followed")
 
 
-def test_maintenance_in_slurm_and_an_unobserved_host_are_no_disagreement() -> None:
+def test_maintenance_and_unobserved_hosts_are_no_disagreement() -> None:
     assert one(slurm=[Span("n1", 5, 15, "maintenance")]) == []
     assert one(slurm=[Span("n1", 5, 15, "down")], hosts=[Span("h1", 5, 15, "unknown")]) == []
 
