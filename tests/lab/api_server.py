@@ -125,7 +125,7 @@ class ApiServerLab:
             with urllib.request.urlopen(request, timeout=30, context=self._tls()) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise LabError(f"{method} {path}: {error.code} {error.read()[:2000]!r}") from None
+            raise LabError(f"{method} {path}: {error.code} {error.read()[-1500:]!r}") from None
 
     def create(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
         """Create an object; as the server has it."""
