@@ -28,6 +28,7 @@ class ApiServer:
     Attributes:
         tokens: those that it lets in.
         forbidden: plurals that nobody may list.
+        broken: plurals that are answered with an error that no other try helps against.
         failures: so many requests are answered with 503 first.
         forgotten: versions up to this one are gone.
         forget_pages: the next continuation of a list is gone.
@@ -36,6 +37,7 @@ class ApiServer:
 
     tokens: set[str] = field(default_factory=lambda: {"secret"})
     forbidden: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
     failures: int = 0
     forgotten: int = 0
     forget_pages: bool = False
@@ -110,6 +112,8 @@ class ApiServer:
         return 404, [{"message": "not found"}]
 
     def _read(self, plural: str, query: dict[str, str]) -> tuple[int, list[Any]]:
+        if plural in self.broken:
+            return 418, [{"message": "etcd is unwell"}]
         if plural in self.forbidden:
             return 403, [{"message": f"{plural} is forbidden"}]
         if "watch" in query:

@@ -18,7 +18,7 @@ import msgspec
 import requests
 from requests.adapters import HTTPAdapter
 
-from ingest.errors import ServerDownError, shorten
+from ingest.errors import OptionError, ServerDownError, shorten
 from ingest.http_address import without_secrets
 from ingest.retry import RetryableError, RetryPolicy, retry
 
@@ -168,7 +168,19 @@ class KubernetesClient:
 
 
 def _context(login: Login) -> ssl.SSLContext:
-    """Settings of TLS. A certificate of our own has to be in a file for a moment: one that nobody else may read."""
+    """Settings of TLS. A certificate of our own has to be in a file for a moment: one that nobody else may read.
+
+    Raises:
+        OptionError: a certificate or key of the kubeconfig is none.
+    """
+    try:
+        return _context_of(login)
+    except (ssl.SSLError, ValueError) as error:
+        message = f"the certificates of {without_secrets(login.server)} cannot be used: {error}"
+        raise OptionError(message) from None
+
+
+def _context_of(login: Login) -> ssl.SSLContext:
     authority = login.authority.decode("ascii", "replace") if login.authority else None
     context = ssl.create_default_context(cadata=authority)
     if login.authority:

@@ -53,6 +53,7 @@ class Follower:
     def __init__(self, connect: Callable[[], KubernetesClient]) -> None:
         self._connect = connect
         self._followed: dict[str, Followed] = {}
+        self._reading: dict[str, Followed] = {}
         self._threads: dict[str, threading.Thread] = {}
         self._clients: list[KubernetesClient] = []
         self._lock = threading.Lock()
@@ -69,17 +70,26 @@ class Follower:
         self._threads[resource.name] = threading.Thread(target=self._run, args=(resource,), name=name, daemon=True)
         self._threads[resource.name].start()
 
-    def take(self, resource: Resource) -> Followed | None:
-        """What was reported since the last call; None: no watch was held."""
+    def kept(self, resource: Resource) -> Followed | None:
+        """What was reported since the last reading that was stored; None: no watch was held."""
         with self._lock:
             followed = self._followed.get(resource.name)
             if followed is None:
                 return None
-            taken = Followed(Position(followed.position.version, followed.position.gone), followed.lines)
-            followed.lines, followed.size = [], 0
-            if followed.position.gone:
-                del self._followed[resource.name]  # the reading goes on from its list
-            return taken
+            position = Position(followed.position.version, followed.position.gone)
+            self._reading[resource.name] = Followed(position, list(followed.lines))
+            return self._reading[resource.name]
+
+    def stored(self) -> None:
+        """The reading is stored: what was handed out for it need not be kept. Without this, it is handed out again."""
+        with self._lock:
+            for name, reading in self._reading.items():
+                followed = self._followed[name]
+                del followed.lines[: len(reading.lines)]
+                followed.size = sum(map(len, followed.lines))
+                if reading.position.gone:
+                    del self._followed[name]  # the next reading goes on from the list of this one
+            self._reading.clear()
 
     def stop(self) -> None:
         """End all watches."""

@@ -116,6 +116,10 @@ def _read(writer: Writer, reading: _Reading, progress: Callable[[str, int, int],
     with writer.transaction():
         parsed = write_parsed(writer, parsed, cluster, request=request, digest=digest, now=now)
         writer.replace("object_versions", reading.rows(), keys=VERSION_KEY)
+    if reading.follower is not None:
+        reading.follower.stored()
+        for resource in resources:
+            reading.follower.follow(resource, reading.versions.get(resource.name, ""))
     return Report(client.url, parsed)
 
 
@@ -151,8 +155,6 @@ class _Reading:
             self.objects.observe([min(position.at, self.now)])
         if position.gone:
             self.missed.append(resource.plural)
-        if self.follower is not None:
-            self.follower.follow(resource, position.version)
         self.versions[resource.name] = position.version
         self.complete.add(resource.kind)
         if resource.kind == "Node":
@@ -160,7 +162,7 @@ class _Reading:
 
     def _events(self, resource: Resource, position: Position) -> Iterator[Found | str]:
         """What came since the last reading: kept by a watch that was held open, else replayed by the server."""
-        followed = self.follower.take(resource) if self.follower else None
+        followed = self.follower.kept(resource) if self.follower else None
         if followed is None:
             yield from events_since(self.client, resource, position, seconds=self.settings.replay_s)
             return

@@ -208,3 +208,18 @@ def test_watch_that_holds_too_much_counts_as_forgotten(
     assert warned(read(tmp_path, follower)) == {"events_missed": "pods"}
     assert len(attempts(tmp_path)) == 2
     assert warned(read(tmp_path, follower)) == {}
+
+
+def test_events_of_a_reading_that_failed_are_in_the_next(tmp_path: Path, api: ApiServer, follower: Follower) -> None:
+    read(tmp_path, follower)
+    short = pod("short", created=10, ended=20, exit_code=1)
+    api.put(short)
+    api.remove(short)
+    caught_up(api, "pods")
+    api.forget()
+    api.broken = {"jobs"}
+    assert "418" in str(read(tmp_path, follower).error)
+    api.broken = set()
+    caught_up(api, "jobs")
+    read(tmp_path, follower)
+    assert [row[:2] for row in attempts(tmp_path)] == [("short", "FAILED")]

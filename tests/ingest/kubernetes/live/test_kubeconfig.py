@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ingest.errors import OptionError
+from ingest.kubernetes.live.client import KubernetesClient
 from ingest.kubernetes.live.kubeconfig import from_kubeconfig, in_cluster
 
 if TYPE_CHECKING:
@@ -91,3 +92,12 @@ def test_service_account_of_a_pod_has_a_new_token_each_hour(tmp_path: Path) -> N
     assert login.token() == "u"
     with pytest.raises(OptionError, match="not in a pod"):
         in_cluster({}, tmp_path)
+
+
+def test_damaged_certificates_are_refused_with_their_server(tmp_path: Path) -> None:
+    data = base64.b64encode(b"no certificate").decode()
+    for entry in ({"certificate-authority-data": data}, {}):
+        user: dict[str, object] = {"client-certificate-data": data, "client-key-data": data}
+        login = from_kubeconfig([written(tmp_path, user, **entry)])
+        with pytest.raises(OptionError, match="certificates of https://k:6443"):
+            KubernetesClient(login, timeout_s=1, retries=0)
