@@ -539,7 +539,7 @@ def test_gpus_of_several_incidents_of_a_node_are_named_once() -> None:
     assert (row["n_attempts"], row["last_at"]) == (6, at(END) + timedelta(minutes=1))
 
 
-def test_commands_that_load_telemetry_stand_on_lines_of_their_own() -> None:
+def test_commands_that_load_telemetry_have_their_own_lines() -> None:
     commands = [line for line in NO_TELEMETRY.splitlines() if line.startswith("  ")]
     assert [wrap_command(line, 80) for line in commands] == [[line] for line in commands]
     assert all(line.startswith("  trackside ") and "  " not in line.strip() for line in commands)

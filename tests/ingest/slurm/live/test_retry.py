@@ -54,7 +54,7 @@ def test_a_command_that_waits_itself_is_tried_less_often() -> None:
     assert 18 < slow.seconds < 22
 
 
-def test_the_first_failure_is_told_at_once_with_its_cause() -> None:
+def test_the_first_failure_is_reported_at_once_with_its_cause() -> None:
     waited = Waited(takes_s=9.0)
     down(waited.retrier(Slurm()), waited.failing)
     first, last = waited.told
@@ -73,7 +73,7 @@ def test_nothing_optional_is_sent_to_a_service_given_up() -> None:
     assert (waited.tries, len(waited.told)) == (tries + 1, 2)
 
 
-def test_a_service_that_answers_again_is_asked_for_everything() -> None:
+def test_a_service_that_answers_again_gets_every_request() -> None:
     waited = Waited()
     retrier = waited.retrier(Slurm())
     down(retrier, waited.failing)
@@ -82,7 +82,7 @@ def test_a_service_that_answers_again_is_asked_for_everything() -> None:
     assert retrier.request(lambda: answer, "slurmctld", required=False) is answer
 
 
-def test_without_retries_nothing_is_waited_for_or_told() -> None:
+def test_without_retries_nothing_is_waited_for_or_reported() -> None:
     waited = Waited()
     down(waited.retrier(Slurm(retries=0)), waited.failing)
     assert (waited.tries, waited.seconds, waited.told) == (1, 0.0, [])
