@@ -8,7 +8,6 @@ this machine, and into no message.
 from __future__ import annotations
 
 import base64
-import json
 import os
 import time
 import urllib.error
@@ -153,7 +152,7 @@ class Server:
         return whole if _origin(whole) == _origin(self.url) else None
 
     def _data(self, query: str, variables: Mapping[str, object]) -> dict[str, Any]:
-        body = json.dumps({"query": query, "variables": variables}).encode()
+        body = msgspec.json.encode({"query": query, "variables": dict(variables)})
         content = _object(self._got(f"{self.url}/graphql", body))
         if isinstance(content, dict) and content.get("errors"):
             messages = [

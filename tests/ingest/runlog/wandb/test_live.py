@@ -86,7 +86,7 @@ def test_a_run_read_again_is_the_same(server: WandbServer, tmp_path: Path) -> No
     assert contents(tmp_path)["steps"].height == once.height + 10
 
 
-def test_a_server_that_is_busy_is_asked_again(server: WandbServer) -> None:
+def test_a_busy_server_gets_the_request_again(server: WandbServer) -> None:
     server.failures = [(429, {"Retry-After": "3"}), (502, {})]
     pauses: list[float] = []
     assert Server(server.url, KEY, pauses.append).runs("team", "llama") == ["first", "second", "sweep"]
