@@ -13,6 +13,7 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
 )
 
 from dashboards import grafana
+from dashboards.exported_metrics import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,9 @@ RUN_URL: Final = (
     "${explorer_url:raw}/run?cluster=${__data.fields.cluster:percentencode}&id=${__data.fields.run:percentencode}"
 )
 """Where the explorer shows the run of a table's row."""
+
+WINDOWS_OFFERED: Final = ("7d", "28d", "month", "all")
+"""Windows in the order in which they are offered; the first is chosen."""
 
 TAG: Final = "trackside"
 
@@ -91,6 +95,31 @@ def chosen(name: str, label: str, metric: str, *, of: str = "") -> Any:  # noqa:
         allValue=".*",
         default=["$__all"],
     )
+
+
+def window() -> Any:  # noqa: ANN401
+    """The variable of the window that the exported numbers are of."""
+    return Template(
+        name="window",
+        label="Window of the numbers",
+        type="custom",
+        query=",".join(WINDOWS_OFFERED),
+        default=WINDOWS_OFFERED[0],
+    )
+
+
+def exported(name: str, *, but: str = "", **equal: str) -> str:
+    """A family's series of the chosen clusters and window, each once.
+
+    A Trackside that moved to another host, or two that are scraped, would count twice in a sum: hence `max by` all the
+    labels that the family declares and that are not fixed here. `but` is one more matcher.
+    """
+    labels = BY_NAME[f"trackside_{name}"].labels
+    chosen = {"window": "$window", **equal} if "window" in labels else equal
+    where = ['cluster=~"$cluster"', *(f'{label}="{value}"' for label, value in chosen.items())]
+    where += [but] if but else []
+    by = ", ".join(label for label in labels if label not in chosen)
+    return f"max by ({by}) (trackside_{name}{{{', '.join(where)}}})"
 
 
 def explorer_link() -> Any:  # noqa: ANN401

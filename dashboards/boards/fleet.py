@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grafanalib.core import Template  # type: ignore[import-untyped]  # grafanalib ships no types
-
 from dashboards import grafana, palette
-from dashboards.exported_metrics import BOUNDS, BY_NAME, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
+from dashboards.exported_metrics import BOUNDS, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
-from dashboards.parts import RUN_URL, board, chosen
+from dashboards.parts import RUN_URL, board, chosen, exported, window
 from metrics.categories import COSTLY
 from metrics.units import DAY_S, HOUR_S
 
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UID = "trackside-fleet"
-CHOICE_OF_WINDOWS = ("7d", "28d", "month", "all")
-"""Windows in the order in which they are offered; the first is chosen."""
-
 Targets = dict[str, tuple[float, ...]]
 """By metric of `metrics.catalog`: the values that claims name, rising; the strictest decides what is green."""
 
@@ -79,33 +74,13 @@ def _variables() -> list[Any]:
     """Clusters, and the window of the numbers."""
     return [
         chosen("cluster", "Cluster", "trackside_data_end_timestamp_seconds"),
-        Template(
-            name="window",
-            label="Window of the numbers",
-            type="custom",
-            query=",".join(CHOICE_OF_WINDOWS),
-            default=CHOICE_OF_WINDOWS[0],
-        ),
+        window(),
     ]
-
-
-def _series(name: str, *, but: str = "", **equal: str) -> str:
-    """A family's series of the chosen clusters and window, each once.
-
-    A Trackside that moved to another host, or two that are scraped, would count twice in a sum: hence `max by` all the
-    labels that the family declares and that are not fixed here. `but` is one more matcher.
-    """
-    labels = BY_NAME[f"trackside_{name}"].labels
-    chosen = {"window": "$window", **equal} if "window" in labels else equal
-    where = ['cluster=~"$cluster"', *(f'{label}="{value}"' for label, value in chosen.items())]
-    where += [but] if but else []
-    by = ", ".join(label for label in labels if label not in chosen)
-    return f"max by ({by}) (trackside_{name}{{{', '.join(where)}}})"
 
 
 def _bounds(name: str, called: tuple[str, str, str], *, made: Any = instant, **equal: str) -> list[Any]:  # noqa: ANN401 - grafanalib has no types
     """Queries for a number and its two ends, in the order in which they are read."""
-    return [made(_series(name, bound=bound, **equal), legend) for bound, legend in zip(BOUNDS, called, strict=True)]
+    return [made(exported(name, bound=bound, **equal), legend) for bound, legend in zip(BOUNDS, called, strict=True)]
 
 
 _BY_BOUNDS = ("measured", "at least", "at most")
@@ -167,7 +142,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "end.",
             [
                 *_bounds("mttf_seconds", _BY_INTERVAL, gpus=MTTF_GPUS),
-                instant(_series("failures_observed", **{"class": "infrastructure"}), "failures"),
+                instant(exported("failures_observed", **{"class": "infrastructure"}), "failures"),
             ],
             size=(12, 4),
             thresholds=_at_least(targets, "mttf", DAY_S),
@@ -179,9 +154,9 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "From the end of an attempt that infrastructure interrupted to the start of the run's next one. What still "
             "waits is not in it.",
             [
-                instant(_series("restart_seconds", statistic="median"), "median"),
-                instant(_series("restart_seconds", statistic="p90"), "90 % within"),
-                instant(_series("restarts_observed"), "restarts"),
+                instant(exported("restart_seconds", statistic="median"), "median"),
+                instant(exported("restart_seconds", statistic="p90"), "90 % within"),
+                instant(exported("restarts_observed"), "restarts"),
             ],
             size=(8, 4),
             thresholds=_at_most(targets, "time_to_job_restart"),
@@ -192,7 +167,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "Age of the data",
             "From the last moment that the numbers cover until now. Old data: is Trackside's service running, and "
             "does it reach its sources? See the last row.",
-            [instant(f"time() - {_series('data_end_timestamp_seconds')}", "age")],
+            [instant(f"time() - {exported('data_end_timestamp_seconds')}", "age")],
             size=(4, 4),
             thresholds=steps(GOOD, (FRESH_S[0], MIDDLING), (FRESH_S[1], BAD)),
             **{**seconds, "no_value": "no data"},
@@ -249,10 +224,10 @@ def _stack() -> list[str]:
     """GPU-time from the bottom of the stack up: what was productive, what else was allocated, idle, unavailable."""
     productive = 'category{}"productive"'.format
     return [
-        _series("gpu_seconds", but=productive("=")),
-        _series("gpu_seconds", but=productive("!="), state="allocated"),
-        _series("gpu_seconds", state="idle"),
-        _series("gpu_seconds", state="unavailable"),
+        exported("gpu_seconds", but=productive("=")),
+        exported("gpu_seconds", but=productive("!="), state="allocated"),
+        exported("gpu_seconds", state="idle"),
+        exported("gpu_seconds", state="unavailable"),
     ]
 
 
@@ -281,7 +256,7 @@ def _costs() -> list[Any]:
             f"{NOT_COSTLY} All categories by node, user and run: trackside show lost --by node.",
             [
                 instant(
-                    f"sort_desc(topk(12, sum by (category, cause) ({_series('gpu_lost_seconds')})) / 3600)",
+                    f"sort_desc(topk(12, sum by (category, cause) ({exported('gpu_lost_seconds')})) / 3600)",
                     "{{category}}: {{cause}}",
                 )
             ],
@@ -295,7 +270,7 @@ def _costs() -> list[Any]:
             "How allocated GPU-time is known",
             "Share of allocated GPU-time by the best evidence there is: log, telemetry, accounting, assumed. "
             "Accounting alone cannot tell what allocated GPUs did.",
-            [instant(_series("evidence_ratio"), "{{cluster}}: {{evidence}}")],
+            [instant(exported("evidence_ratio"), "{{cluster}}: {{evidence}}")],
             size=(8, 7),
             unit="percentunit",
             decimals=1,
@@ -308,7 +283,7 @@ def _costs() -> list[Any]:
             "Interrupted attempts, by class",
             "Attempts that ended otherwise than by completing, over the chosen clusters. Infrastructure is what MTTF "
             "counts: evidence against the machine from 10 minutes before to 5 minutes after the end.",
-            [instant(f"sort_desc(sum by (class) ({_series('failures_observed')}))", "{{class}}")],
+            [instant(f"sort_desc(sum by (class) ({exported('failures_observed')}))", "{{class}}")],
             size=(8, 7),
             unit="short",
             decimals=0,
@@ -319,7 +294,7 @@ def _costs() -> list[Any]:
         grafana.time_series(
             "GPUs by state",
             f"GPUs at the end of the data, over the chosen clusters. {_HISTORY}",
-            [ranged(f"sum by (state) ({_series('gpus')})", "{{state}}")],
+            [ranged(f"sum by (state) ({exported('gpus')})", "{{state}}")],
             size=(8, 7),
             unit="locale",
             decimals=0,
@@ -338,7 +313,7 @@ def _verdicts() -> Any:  # noqa: ANN401 - grafanalib has no types
         "Each claim of the claims file as it stands in the chosen window. Delivered claims are judged by bounds, "
         "capabilities by their 95 % interval; undetermined says that evidence is missing. How, and with what evidence: "
         "trackside verify.",
-        [rows(_series("verdict"))],
+        [rows(exported("verdict"))],
         size=(12, 9),
         unit="none",
         decimals=0,
@@ -354,18 +329,18 @@ def _verdicts() -> Any:  # noqa: ANN401 - grafanalib has no types
 
 def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
     columns = {
-        "GPUs": f"sum by (cluster) ({_series('gpus')})",
-        "occupancy": _series("occupancy_ratio"),
-        "availability": _series("availability_ratio", bound="point"),
-        "capacity by accounting": _series("capacity_by_accounting_ratio"),
-        "goodput of capacity": _series("goodput_ratio", of="capacity", bound="point"),
-        "goodput": _series("goodput_ratio", of="allocated", bound="point"),
-        "goodput at least": _series("goodput_ratio", of="allocated", bound="lower"),
-        "goodput at most": _series("goodput_ratio", of="allocated", bound="upper"),
-        "ETTR": _series("ettr_ratio", bound="point"),
-        "MFU": _series("mfu_ratio", bound="point"),
-        "MTTF": _series("mttf_seconds", gpus=MTTF_GPUS, bound="point"),
-        "restart": _series("restart_seconds", statistic="median"),
+        "GPUs": f"sum by (cluster) ({exported('gpus')})",
+        "occupancy": exported("occupancy_ratio"),
+        "availability": exported("availability_ratio", bound="point"),
+        "capacity by accounting": exported("capacity_by_accounting_ratio"),
+        "goodput of capacity": exported("goodput_ratio", of="capacity", bound="point"),
+        "goodput": exported("goodput_ratio", of="allocated", bound="point"),
+        "goodput at least": exported("goodput_ratio", of="allocated", bound="lower"),
+        "goodput at most": exported("goodput_ratio", of="allocated", bound="upper"),
+        "ETTR": exported("ettr_ratio", bound="point"),
+        "MFU": exported("mfu_ratio", bound="point"),
+        "MTTF": exported("mttf_seconds", gpus=MTTF_GPUS, bound="point"),
+        "restart": exported("restart_seconds", statistic="median"),
     }
     return grafana.table(
         "Clusters compared",
@@ -395,11 +370,11 @@ def _values(columns: Mapping[str, str]) -> dict[str, str]:
 
 def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
     columns = {
-        "(is there)": _series("run_info"),
-        "GPUs": _series("run_gpus"),
-        "ETTR": _series("run_ettr_ratio", bound="point"),
-        "ETTR at least": _series("run_ettr_ratio", bound="lower"),
-        "ETTR at most": _series("run_ettr_ratio", bound="upper"),
+        "(is there)": exported("run_info"),
+        "GPUs": exported("run_gpus"),
+        "ETTR": exported("run_ettr_ratio", bound="point"),
+        "ETTR at least": exported("run_ettr_ratio", bound="lower"),
+        "ETTR at most": exported("run_ettr_ratio", bound="upper"),
     }
     labels = {name: name for name in ("cluster", "run", "state", "user", "partition")}
     return grafana.table(
@@ -435,7 +410,7 @@ def _health() -> list[Any]:
         grafana.time_series(
             "Age of the newest record, by source",
             "A line that rises at 45 degrees is a source that has gone silent. trackside doctor finds the cause.",
-            [ranged(_series("input_lag_seconds"), "{{cluster}}: {{source}}")],
+            [ranged(exported("input_lag_seconds"), "{{cluster}}: {{source}}")],
             size=(12, 7),
             unit="s",
             decimals=0,
@@ -446,7 +421,7 @@ def _health() -> list[Any]:
             "Refused input rows, by source",
             "Rows that could not be read, kept with their reasons: trackside status. A source that starts to refuse "
             "has changed its format.",
-            [ranged(_series("rows_rejected"), "{{cluster}}: {{source}}")],
+            [ranged(exported("rows_rejected"), "{{cluster}}: {{source}}")],
             size=(12, 7),
             unit="short",
             decimals=0,
@@ -456,7 +431,7 @@ def _health() -> list[Any]:
         grafana.stat(
             "Since the last computation",
             "Time since the numbers were computed. The service computes on a schedule (serve.every_minutes).",
-            [instant(f"time() - {_series('computed_timestamp_seconds')}", "{{cluster}}")],
+            [instant(f"time() - {exported('computed_timestamp_seconds')}", "{{cluster}}")],
             size=(8, 5),
             unit="s",
             decimals=1,

@@ -21,6 +21,7 @@ from dashboards.boards import fleet
 from dashboards.build import generated
 from dashboards.exported_metrics import BY_NAME, FAMILIES, HISTORY, WINDOWS
 from dashboards.palette import BY_CATEGORY
+from dashboards.parts import WINDOWS_OFFERED
 from metrics.categories import CATEGORIES, COSTLY
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, need_prometheus, serving
@@ -96,7 +97,7 @@ def test_every_category_of_the_ledger_has_the_explorers_colour() -> None:
 
 
 def test_it_offers_exactly_the_exported_windows() -> None:
-    assert sorted(fleet.CHOICE_OF_WINDOWS) == sorted(WINDOWS)
+    assert sorted(WINDOWS_OFFERED) == sorted(WINDOWS)
 
 
 def test_help_texts_state_history_and_names_and_labels_are_valid() -> None:
@@ -167,7 +168,7 @@ def prometheus() -> Iterator[Prometheus]:
 
 
 @pytest.mark.xdist_group("prometheus")
-@pytest.mark.parametrize("window", fleet.CHOICE_OF_WINDOWS)
+@pytest.mark.parametrize("window", WINDOWS_OFFERED)
 def test_every_query_returns_rows_on_a_real_prometheus(prometheus: Prometheus, window: str) -> None:
     values = {"cluster": "|".join(seed.CLUSTERS), "window": window}
     empty = [

@@ -1,0 +1,207 @@
+"""The reliability board: how often does the machine interrupt jobs, what does each time cost, and which nodes fail?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from dashboards import grafana, palette
+from dashboards.exported_metrics import MTTF_GPUS
+from dashboards.grafana import fixed, instant, override, ranged, rows, steps
+from dashboards.parts import RUN_URL, UNSEEN, board, chosen, exported, window
+from metrics.units import DAY_S
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboards.grafana import Json
+
+UID: Final = "trackside-reliability"
+HISTORY: Final = "History is as computed at the time; the explorer shows it as known today."
+CANNOT_TELL: Final = "cannot tell"
+
+_INFRASTRUCTURE: Final = {"class": "infrastructure"}
+_CLASS: Final = palette.CLASS_COLOURS["preemption"]
+_SECONDS: Final = {"unit": "s", "decimals": 1, "min": 0, "no_value": CANNOT_TELL}
+_COUNT: Final = {"unit": "locale", "decimals": 0, "min": 0, "no_value": "none observed"}
+
+
+def reliability(targets: Mapping[str, tuple[float, ...]]) -> Json:
+    """The board as JSON.
+
+    Args:
+        targets: what claims name; the strictest MTTF and restart time decide what is green.
+    """
+    return board(
+        "Trackside: reliability",
+        UID,
+        "How often does the machine interrupt jobs, how long until they train again, and which nodes fail?",
+        tags=("failures", "gpu", "slurm"),
+        variables=[chosen("cluster", "Cluster", "trackside_data_end_timestamp_seconds"), window()],
+        panels=[
+            grafana.row("How often"),
+            *_how_often(targets),
+            grafana.row("How long until it trains again"),
+            *_restarts(targets),
+            grafana.row("Where"),
+            *_where(),
+        ],
+        since="now-28d",
+    )
+
+
+def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
+    mttf = partial(exported, "mttf_seconds", gpus=MTTF_GPUS)
+    lowest = [value * DAY_S for value in targets.get("mttf", ())]
+    return [
+        grafana.stat(
+            f"MTTF of {int(MTTF_GPUS):,} GPUs",
+            f"Mean time until infrastructure interrupts a job of {int(MTTF_GPUS):,} GPUs, pooled over all sizes. Its "
+            "interval is beside it: few failures make it wide.",
+            [instant(mttf(bound="point"), "{{cluster}}")],
+            size=(6, 5),
+            thresholds=steps("red", *((value, "green") for value in lowest[-1:])),
+            **_SECONDS,
+        ),
+        grafana.table(
+            "... and its interval",
+            "MTTF with its exact 95 % interval, the failures it is from, and the GPU-hours that they are counted over.",
+            [
+                *(rows(f"max by (cluster) ({mttf(bound=bound)})") for bound in ("lower", "point", "upper")),
+                rows(f"max by (cluster) ({exported('failures_observed', **_INFRASTRUCTURE)})"),
+                rows(f"max by (cluster) ({exported('failure_exposure_gpu_seconds')}) / 3600"),
+            ],
+            size=(10, 5),
+            transformations=[
+                grafana.merge(),
+                grafana.organize(
+                    {"cluster": "cluster", "Value #A": "95 % from", "Value #B": "MTTF", "Value #C": "95 % to"}
+                    | {"Value #D": "failures", "Value #E": "GPU-hours"}
+                ),
+            ],
+            overrides=[override("failures", **_PLAIN), override("GPU-hours", **_PLAIN)],
+            **_SECONDS,
+        ),
+        grafana.stat(
+            "Failures by infrastructure",
+            "Attempts that infrastructure interrupted: what MTTF counts.",
+            [instant(exported("failures_observed", **_INFRASTRUCTURE), "{{cluster}}")],
+            size=(8, 5),
+            color=fixed("text"),
+            **_COUNT,
+        ),
+        grafana.time_series(
+            "MTTF over time",
+            f"The MTTF of the chosen window, each time as of then, between the ends of its interval. {HISTORY}",
+            [ranged(mttf(bound=bound), f"{{{{cluster}}}} {name}") for bound, name in _ENDS.items()],
+            size=(12, 8),
+            **_SECONDS,
+        ),
+        grafana.time_series(
+            "Interrupted attempts, by class",
+            f"Attempts that ended otherwise than by completing, over the chosen clusters. {HISTORY}",
+            [ranged(f"sum by (class) ({exported('failures_observed')})", "{{class}}")],
+            size=(12, 8),
+            **_COUNT,
+        ),
+    ]
+
+
+_ENDS: Final = {"point": "MTTF", "lower": "95 % from", "upper": "95 % to"}
+_PLAIN: Final = {"unit": "locale", "decimals": 0}
+
+
+def _restarts(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
+    highest = targets.get("time_to_job_restart", ())
+    restart = partial(exported, "restart_seconds")
+    return [
+        grafana.stat(
+            "Time to job restart, median",
+            "From the end of an attempt that infrastructure interrupted to the start of the run's next one.",
+            [instant(restart(statistic="median"), "{{cluster}}")],
+            size=(6, 7),
+            thresholds=steps("green", *((value, "red") for value in highest[:1])),
+            **_SECONDS,
+        ),
+        grafana.stat(
+            "Restarts",
+            "How many restarts that is from. What still waits is not in it.",
+            [instant(exported("restarts_observed"), "{{cluster}}")],
+            size=(6, 7),
+            color=fixed("text"),
+            **_COUNT,
+        ),
+        grafana.time_series(
+            "Time to job restart over time",
+            f"Median, and the time within which 90 % were restarted. {HISTORY}",
+            [
+                ranged(restart(statistic="median"), "{{cluster}} median"),
+                ranged(restart(statistic="p90"), "{{cluster}} 90 % within"),
+            ],
+            size=(12, 7),
+            **_SECONDS,
+        ),
+    ]
+
+
+def _where() -> list[Any]:
+    lost = "sum by (category, cause) ({}) / 3600".format(exported("gpu_lost_seconds"))
+    started = "max by (cluster, run) ({})".format(exported("run_attempts"))
+    return [
+        grafana.table(
+            "Nodes that fail more often than chance gives",
+            "Over the last 28 days of data: lemons have two kinds of signals that agree, suspects one. What chance "
+            "gives, and the signals: trackside show lemons.",
+            [rows(exported("flagged_node"))],
+            size=(8, 9),
+            unit="locale",
+            decimals=0,
+            min=0,
+            no_value="none: no node fails more often than chance gives",
+            transformations=[
+                grafana.organize({"cluster": "cluster", "node": "node", "verdict": "verdict", "Value": "failures"})
+            ],
+        ),
+        grafana.table(
+            "Runs that were started most often",
+            "Of the runs that run or ended lately: each start costs what was trained since the last checkpoint. "
+            "Click a run for each attempt and how it ended.",
+            [rows(f"topk(20, {started})")],
+            size=(8, 9),
+            unit="locale",
+            decimals=0,
+            min=0,
+            no_value="no runs",
+            transformations=[grafana.organize({"cluster": "cluster", "run": "run", "Value": "attempts"})],
+            overrides=[override("run", links=[grafana.data_link("Open this run in the explorer", RUN_URL)])],
+        ),
+        grafana.bar_gauge(
+            "GPU-hours that could have trained and did not, by cause",
+            "GPU-time that could have trained and did not, the largest cause first.",
+            [instant(f"sort_desc(topk(10, {lost}))", "{{category}}: {{cause}}")],
+            size=(8, 9),
+            unit="short",
+            decimals=1,
+            min=0,
+            no_value="nothing observed",
+            color=fixed(palette.swatch("lost").colour),
+        ),
+        grafana.time_series(
+            "GPUs out of service",
+            f"GPUs that are down, drained or in maintenance. {HISTORY}",
+            [ranged(exported("gpus", state="unavailable"), "{{cluster}}")],
+            size=(12, 7),
+            **{**_COUNT, "no_value": "none"},
+        ),
+        grafana.time_series(
+            "GPUs with an XID",
+            "GPUs whose driver has reported an error since it was loaded. Which: the board of nodes. Needs the "
+            "recording rules.",
+            [ranged('count by (cluster) (trackside:gpu:last_xid{cluster=~"$cluster"})', "{{cluster}}")],
+            size=(12, 7),
+            **{**_COUNT, "no_value": UNSEEN},
+        ),
+    ]
+
+
+BOARD = reliability
