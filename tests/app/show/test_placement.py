@@ -129,7 +129,7 @@ def test_placement_by_block_has_jobs_across(reader: Reader) -> None:
     assert (found["b1"], found["b2"], found["b3"]) == ((2, 0, 0), (0, 2, 2), (0, 2, 2))
 
 
-def test_placement_effects_of_few_cannot_be_told(reader: Reader) -> None:
+def test_placement_effects_of_few_are_unknown(reader: Reader) -> None:
     found = {row["what"]: row for row in rows(reader, "effect")}
     assert found["step_time"]["reads"] == "cannot tell: too few"
     assert (found["failures"]["n"], found["failures"]["n_other"]) == (1, 3)

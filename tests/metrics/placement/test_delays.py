@@ -137,6 +137,6 @@ def test_by_restarts_is_the_wait_after_a_second_order_preemption() -> None:
     assert (row["n"], row["n_open"], row["n_unknown"], row["delayed_gpu_s"]) == (2, 1, 1, 16 * HOUR)
 
 
-def test_summed_of_nothing_is_nobody_and_an_unknown_sum() -> None:
+def test_summed_of_nothing_is_an_unknown_sum() -> None:
     rows = summed(pl.DataFrame(schema=DELAYS)).select("kind", "n", "delayed_gpu_s").rows()
     assert rows == [(OUTAGE, 0, None), (BLOCK, 0, None), (RESTART, 0, None)]

@@ -56,7 +56,7 @@ def outside(differences: list[float], centre: float) -> bool:
     return min(low, high) <= 0.025
 
 
-def test_signed_rank_interval_is_where_the_exact_test_does_not_reject() -> None:
+def test_signed_rank_interval_inverts_the_exact_test() -> None:
     values = [0.31, -0.12, 0.55, 0.07, 0.83, 0.42, 0.19, 0.66]
     middle, ends = signed_rank(np.array(values))
     assert ends is not None
@@ -103,7 +103,7 @@ def test_of_steps_finds_what_is_slower_in_every_run() -> None:
     assert (found.n, found.n_other) == (8, 16)
 
 
-def test_of_steps_with_few_runs_cannot_tell() -> None:
+def test_of_steps_with_few_runs_has_no_interval() -> None:
     rows = [attempt(1, more=False, run="r"), attempt(2, more=True, run="r")]
     found = of_steps(table(rows), times([(1, 1.0), (2, 2.0)]))
     assert found.value == pytest.approx(2)
