@@ -22,6 +22,7 @@ from queries.sample_views import sample_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import date
     from pathlib import Path
 
     import polars as pl
@@ -103,10 +104,15 @@ class Connection:
     def _have_samples(self, sql: str, params: Params) -> None:
         """Have the views of the samples that a query reads be of its cluster and time, and check the files."""
         for table in integrity.sample_tables_in(sql):
-            cluster, first, last = integrity.scope(sql, params)
-            files = integrity.live_files(self._connection, table, cluster=cluster, first=first, last=last)
+            files = self._live_files(table, *integrity.scope(sql, params))
             integrity.require(self.root, files)
-            self._connection.execute(sample_view(self.root, table, files, temporary=True))
+            self._view_samples(table, files)
+
+    def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.File]:
+        return integrity.live_files(self._connection, table, cluster=cluster, first=first, last=last)
+
+    def _view_samples(self, table: str, files: Sequence[integrity.File]) -> None:
+        self._connection.execute(sample_view(self.root, table, files, temporary=True))
 
     def files(self) -> list[integrity.File]:
         """The Parquet files of samples that count."""
@@ -301,11 +307,25 @@ class Reader(Connection):
         super().__init__(root, connection, path)
         self._memo = Memo(MADE) if memo is None else memo
         self._computed: set[str] = set()
+        self._files: dict[tuple[object, ...], list[integrity.File]] = {}
+        self._viewed: dict[str, Sequence[integrity.File]] = {}
 
     def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
         """As `Connection.frame`. Views of `EXPANDED` are computed once, when first read: no row changes."""
         self._compute_views(expanded_in(sql))
         return super().frame(sql, params)
+
+    def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.File]:
+        """As the manifest of the copy has them, which is asked once: it never changes."""
+        key = (table, cluster, first, last)
+        if key not in self._files:
+            self._files[key] = super()._live_files(table, cluster, first, last)
+        return self._files[key]
+
+    def _view_samples(self, table: str, files: Sequence[integrity.File]) -> None:
+        if self._viewed.get(table) != files:
+            super()._view_samples(table, files)
+            self._viewed[table] = files
 
     @contextlib.contextmanager
     def views_computed_once(self) -> Iterator[None]:
