@@ -162,7 +162,7 @@ class _Live:
         if since is not None and not again:
             windows = self._missing(windows, overlap, born)
         whole = self._accounting(windows, born)
-        self._tell_unmeasured()
+        self._report_unmeasured()
         if whole and windows and until == self.now and not self.hidden:
             self._recheck()
         self._compare()
@@ -366,7 +366,7 @@ class _Live:
         self.steps += sampled.height
         self.measured += sampled.filter((pl.col("cpu_s") > 0) | pl.col("max_rss_bytes").is_not_null()).height
 
-    def _tell_unmeasured(self) -> None:
+    def _report_unmeasured(self) -> None:
         """Where Slurm measures nothing, a line about the setting that makes it do so."""
         if self.steps and not self.measured:
             self.notify(

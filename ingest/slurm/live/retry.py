@@ -61,7 +61,7 @@ class Retrier:
     notify: Callable[[str], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     _degraded: dict[Service, SourceError] = field(default_factory=dict)
-    _told: set[Service] = field(default_factory=set)
+    _reported: set[Service] = field(default_factory=set)
     _timeouts: Counter[tuple[Service, bool]] = field(default_factory=Counter)
 
     def request(self, fetch: Callable[[], Fetched], service: Service, *, required: bool = True) -> Fetched:
@@ -103,16 +103,16 @@ class Retrier:
             raise RetryableError(error) from None
 
     def _time_is_up(self, service: Service, began: float, error: Exception) -> bool:
-        """Whether a request took as long as all pauses would; else the first failure of a service is told at once."""
+        """Whether a request took as long as all pauses would; else a service's first failure is reported at once."""
         left_s = sum(map(self._plain_policy.pause_after, range(self.settings.retries))) - (self.clock() - began)
-        if left_s > 0 and service not in self._told:
-            self._told.add(service)
+        if left_s > 0 and service not in self._reported:
+            self._reported.add(service)
             self.notify(f"{service} does not answer ({_reason(error)}): trying again for up to {left_s:.0f} s")
         return left_s <= 0
 
     def _give_up(self, service: Service, error: SourceError, seconds: float) -> None:
         """Send it no more requests than necessary; those that are not sent fail for the same reason."""
-        if service in self._told and service not in self._degraded:
+        if service in self._reported and service not in self._degraded:
             self.notify(f"{service} did not answer for {seconds:.0f} s: the rest is read without it as far as possible")
         self._degraded[service] = error
 
@@ -142,7 +142,7 @@ class Retrier:
 
     def _answered(self, service: Service) -> None:
         self._degraded.pop(service, None)
-        self._told.discard(service)
+        self._reported.discard(service)
         for required in (True, False):
             self._timeouts[service, required] = 0
 

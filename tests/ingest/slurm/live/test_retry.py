@@ -25,10 +25,10 @@ class Waited:
     takes_s: float = 0.0
     seconds: float = 0.0
     tries: int = 0
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def retrier(self, settings: Slurm) -> Retrier:
-        return Retrier(settings, self.sleep, notify=self.told.append, clock=lambda: self.seconds)
+        return Retrier(settings, self.sleep, notify=self.notes.append, clock=lambda: self.seconds)
 
     def sleep(self, seconds: float) -> None:
         self.seconds += seconds
@@ -57,7 +57,7 @@ def test_a_command_that_waits_itself_is_tried_less_often() -> None:
 def test_the_first_failure_is_reported_at_once_with_its_cause() -> None:
     waited = Waited(takes_s=9.0)
     down(waited.retrier(Slurm()), waited.failing)
-    first, last = waited.told
+    first, last = waited.notes
     assert first == f"slurmctld does not answer ({STDERR}): trying again for up to 5 s"
     assert last.startswith("slurmctld did not answer for 2")
 
@@ -70,7 +70,7 @@ def test_nothing_optional_is_sent_to_a_service_given_up() -> None:
     assert STDERR in down(retrier, waited.failing, required=False)
     assert waited.tries == tries
     down(retrier, waited.failing)
-    assert (waited.tries, len(waited.told)) == (tries + 1, 2)
+    assert (waited.tries, len(waited.notes)) == (tries + 1, 2)
 
 
 def test_a_service_that_answers_again_gets_every_request() -> None:
@@ -85,4 +85,4 @@ def test_a_service_that_answers_again_gets_every_request() -> None:
 def test_without_retries_nothing_is_waited_for_or_reported() -> None:
     waited = Waited()
     down(waited.retrier(Slurm(retries=0)), waited.failing)
-    assert (waited.tries, waited.seconds, waited.told) == (1, 0.0, [])
+    assert (waited.tries, waited.seconds, waited.notes) == (1, 0.0, [])

@@ -205,10 +205,12 @@ def test_runaway_jobs_are_counted_with_the_command_to_list_them(
 
 
 @pytest.mark.parametrize(
-    ("step", "told"), [({}, 1), ({"TotalCPU": "00:00:00"}, 1), ({"TotalCPU": "01:00:00"}, 0), (None, 0)]
+    ("step", "n_notes"), [({}, 1), ({"TotalCPU": "00:00:00"}, 1), ({"TotalCPU": "01:00:00"}, 0), (None, 0)]
 )
-def test_steps_that_slurm_does_not_measure_are_reported(tmp_path: Path, step: dict[str, str] | None, told: int) -> None:
+def test_steps_that_slurm_does_not_measure_are_reported(
+    tmp_path: Path, step: dict[str, str] | None, n_notes: int
+) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3))], NOW)
     slurm.step = None if step is None else {"ElapsedRaw": "3600", **step}
     notes = [note for note in ingest(tmp_path, slurm).notes if "JobAcctGatherType" in note]
-    assert [note[:18] for note in notes] == ["none of 1 steps ha"] * told
+    assert [note[:18] for note in notes] == ["none of 1 steps ha"] * n_notes
