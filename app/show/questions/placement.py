@@ -127,7 +127,7 @@ def _effects(source: Reader, window: Window, rows: pl.DataFrame) -> Answer:
             "reads": ("reads", "text"),
         },
         headline=_told(table) if known else "",
-        ranked=("value", "low", "high", "detectable", "n", "reads"),
+        ranked=("value", "low", "high", "reads", "detectable", "n"),
         metrics=("spanning_effect",),
         queries=(*_QUERIES, "step_times_of_attempts", "interruptions"),
         notes=(
