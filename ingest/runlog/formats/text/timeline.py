@@ -72,6 +72,7 @@ class Session:
         of_writer: the last step that each writer reported.
         untimed: saves that ended at an unknown time.
         held_until: the latest end of an event.
+        is_reckoned: its beginning is not in the log.
     """
 
     line: int
@@ -90,6 +91,7 @@ class Session:
     bar: Mapping[str, Any] | None = None
     bar_total: float | None = None
     bar_began: int | None = None
+    is_reckoned: bool = False
 
     def begin_at(self, moment: int | None) -> None:
         """It had begun by this time, where it is not known to have begun earlier; and so had its events without one."""
@@ -212,11 +214,11 @@ class Timeline:
             session = self._new(record)
         if session.bar_total is None:
             session.bar_total = record["total"]
-            session.bar_began = record["at"] if record["at"] is not None else self.now
+            session.bar_began = record["at"] if record["at"] is not None else self._reached(session)
             session.cursor = session.bar_began
         if record["total"] == session.bar_total:
-            if record["step"] == 1 and not session.trained:
-                session.previous = 0
+            if not session.trained and _is_first_step(record, session.bar):
+                session.previous = int(record["step"]) - 1
             session.bar = record
             self._number_pending(session)
 
@@ -255,6 +257,17 @@ class Timeline:
         if kind.event == LOAD and not session.trained:
             session.previous = session.previous if event.step is None else event.step
             session.cursor = session.cursor if at is None else at
+
+    def _reached(self, session: Session) -> int | None:
+        """The last time in the log, or that up to which the session before trained, where that is later.
+
+        Without a time since then it is unknown when this one began: its steps are reckoned.
+        """
+        earlier = max((_end_of_bar(one) for one in self.sessions if one is not session), default=0)
+        if self.now is None or earlier <= self.now:
+            return self.now
+        session.is_reckoned = True
+        return earlier
 
     def _began_by(self, session: Session) -> int | None:
         """A time by which a session runs: not that of the session before it, whose time was the last one."""
@@ -353,6 +366,7 @@ class Timeline:
         count = count if length is not None else 1
         begins, end = self._begins(record, session, count, length, end)
         self._resolve(session, begins[0])
+        self.counts["reckoned"] += count if session.is_reckoned else 0
         self.counts["averaged"] += count if count > 1 else 0
         if record["samples"] is not None:
             session.facts.setdefault("global_batch", str(record["samples"]))
@@ -494,6 +508,25 @@ def _whole(value: object) -> int | None:
 
 def _key(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return record["at"], record["writer"], record["duration_s"], record["duration_ms"], record["loss"]
+
+
+def _end_of_bar(session: Session) -> int:
+    """Up to when a session is known to have trained: its last step, or where its progress bar was drawn last."""
+    elapsed = (session.bar or {}).get("elapsed_s")
+    drawn = 0 if elapsed is None or session.bar_began is None else session.bar_began + round(elapsed * US)
+    return max(session.cursor or 0, drawn)
+
+
+def _is_first_step(bar: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Whether a progress bar shows the first step of a process: it jumps to where the process goes on from.
+
+    A bar is drawn at the first step that takes longer than an instant, so nothing lies between it and that at 0.
+    """
+    if bar["step"] == 1:
+        return True
+    if before is None or before["step"] != 0 or bar["elapsed_s"] is None or before["elapsed_s"] is None:
+        return False
+    return bool(bar["step"] > 0 and bar["elapsed_s"] - before["elapsed_s"] >= 1)
 
 
 def _overlaps(event: Event, begin: int | None, end: int | None) -> bool:

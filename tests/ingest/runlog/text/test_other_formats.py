@@ -137,3 +137,28 @@ def test_an_own_format_with_times_of_day() -> None:
     parsed = read(text, begin=DAY, formats=(own,))
     assert steps(parsed) == [(1, 86397, 2.0), (2, 86399, 3.0)]
     assert parsed.frames["steps"]["tokens"].to_list() == [512, 512]
+
+
+def bar(step: int, seconds: int) -> str:
+    return f"\r {5 * step:2}%|##| {step}/20 [00:{seconds:02}<00:30,  2.00s/it]"
+
+
+def losses(step: int) -> str:
+    return "" if step % 5 else "\r" + " " * 50 + "\r{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.5}\n"
+
+
+def process(first: int, last: int) -> str:
+    """What the Trainer draws from a step to another: its bar is at 0 until the first step is done."""
+    steps_of = range(first, last + 1)
+    drawn = ((step, 2 * (step - first + 1)) for step in steps_of)
+    return bar(0, 0) + "".join(
+        bar(step, at) + losses(step) + (bar(step, at) if step % 5 == 0 else "") for step, at in drawn
+    )
+
+
+def test_a_resumed_trainer_without_times_follows_the_first() -> None:
+    parsed = read(process(1, 17) + "\nTraceback\n" + process(11, 20), begin=DAY)
+    found = steps(parsed)
+    assert [step for step, _, _ in found] == [*range(1, 16), *range(11, 21)]
+    assert [begin for _, begin, _ in found] == [2.0 * n for n in range(15)] + [34.0 + 2 * n for n in range(10)]
+    assert "times_reckoned" in codes(parsed)  # 17 steps are drawn; how long nothing ran is unknown
