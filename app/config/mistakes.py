@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -37,6 +38,9 @@ _WRONG: Final[Mapping[str, str]] = {
     "less_than": "too large",
     "less_than_equal": "too large",
     "literal_error": "no such choice",
+    "date_from_datetime_parsing": "no date",
+    "date_type": "no date",
+    "missing": "missing",
 }
 """Messages of pydantic's error types; other types are shown with pydantic's own message."""
 
@@ -46,6 +50,7 @@ _KINDS: Final[Mapping[Any, str]] = {
     bool: "true or false",
     str: "text in quotes",
     Path: "a path in quotes",
+    date: "a date: 2026-10-01",
 }
 
 

@@ -105,3 +105,16 @@ def test_no_wrong_value_is_answered_in_pydantics_words() -> None:
         with pytest.raises(ConfigError) as caught:
             config.parse(typing.cast("dict[str, Any]", values), origin="x")
         assert "Input should" not in str(caught.value), name
+
+
+def test_mistakes_in_a_list_of_tables_name_its_settings() -> None:
+    prices = [{"gpu_modl": "h100", "per_gpu_hour": -1}, {"since": "tomorrow", "per_gpu_hour": 2}]
+    with pytest.raises(ConfigError) as refused:
+        config.parse({"cost": {"prices": prices, "grid": [{}]}}, origin="x")
+    lines = [line.strip() for line in str(refused.value).splitlines()[1:]]
+    assert sorted(lines) == [
+        "cost.grid.0.kg_per_kwh: missing; allowed: a number, at least 0 (in the table [cost])",
+        "cost.prices.0.gpu_modl: no such setting; did you mean gpu_model? (in the table [cost])",
+        "cost.prices.0.per_gpu_hour = -1: too small; allowed: a number, at least 0 (in the table [cost])",
+        "cost.prices.1.since = 'tomorrow': no date; allowed: a date: 2026-10-01 (in the table [cost])",
+    ]
