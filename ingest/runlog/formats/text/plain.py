@@ -17,7 +17,8 @@ from ingest.runlog.formats.text.timeline import MOST_STEPS, US
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ingest.runlog.formats.text.timeline import Session, Timeline
+    from ingest.runlog.formats.text.sessions import Session
+    from ingest.runlog.formats.text.timeline import Timeline
 
 FEWEST: Final = 32
 """Lines that are taken one by one where fewer follow each other."""

@@ -25,7 +25,7 @@ from ingest.runlog.translation import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.text.timeline import Event, Session
+    from ingest.runlog.formats.text.sessions import Event, Session
     from ingest.runlog.translation import Account, LogRequest
 
 SLICE: Final = 100_000
