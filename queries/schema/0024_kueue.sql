@@ -53,6 +53,5 @@ CREATE TABLE evictions (
     gone_at             TIMESTAMPTZ,           -- when its last pod had ended; null: not yet, or not observed
     gone_s              DOUBLE,                -- seconds from the eviction until then
     held_gpu_s          DOUBLE,                -- GPU-seconds that its pods held in between
-    admitted_at         TIMESTAMPTZ,           -- when Kueue admitted it again; null: not yet, or not observed
-    PRIMARY KEY (cluster, uid, evicted_at)
+    admitted_at         TIMESTAMPTZ            -- when Kueue admitted it again; null: not yet, or not observed
 );

@@ -6,8 +6,7 @@ CREATE TABLE object_versions (
     server              VARCHAR NOT NULL,      -- address of the API server
     resource            VARCHAR NOT NULL,      -- group, version and plural: batch/v1/jobs
     version             VARCHAR NOT NULL,      -- the server's resource version of the last list
-    seen_at             TIMESTAMPTZ NOT NULL,  -- when that was read
-    PRIMARY KEY (cluster, server, resource)
+    seen_at             TIMESTAMPTZ NOT NULL   -- when that was read
 );
 
 -- One row is a job of Slurm whose pod lived on after Slurm had ended it. Follows from the objects, anew when one is loaded.

@@ -173,8 +173,10 @@ class _Reading:
     def parsed(self) -> Parsed:
         """What was read, with what to know of it."""
         parsed = self.objects.parsed(self.client.url)
-        named = (("may_not_list", self.forbidden), ("events_missed", self.missed))
-        parsed.warnings.extend(LoadWarning(code, len(names), ", ".join(names)) for code, names in named if names)
+        if self.forbidden:
+            parsed.warnings.append(LoadWarning("may_not_list", len(self.forbidden), ", ".join(self.forbidden)))
+        if self.missed:
+            parsed.warnings.append(LoadWarning("events_missed", len(self.missed), ", ".join(self.missed)))
         return parsed
 
     def rows(self) -> pl.DataFrame:
