@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from tests.support.kubernetes_objects import Object
 
+BEGAN = 1_793_491_200  # 2026-11-01: after what objects of tests report
 KINDS = {"pods": "Pod", "nodes": "Node", "jobs": "Job", "workloads": "Workload"}
 GROUPS = {"": ("v1", ("pods", "nodes")), "batch": ("v1", ("jobs",)), "kueue.x-k8s.io": ("v1beta1", ("workloads",))}
 
@@ -154,6 +156,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:  # noqa: ARG002 - as theirs
+        """The server's time: a second later with each request."""
+        return formatdate(BEGAN + len(self.api.requests), usegmt=True)
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""
