@@ -247,7 +247,7 @@ def _intervals(pieces: pl.DataFrame, end: int) -> pl.DataFrame:
     followed = pl.col("kind").is_in(["cordoned", "not_ready", "terminating"]) & (pl.col("ended_by") == "slurm")
     return changed.filter(pl.col("kind").is_not_null() & ~pl.col("blind")).with_columns(
         started_at=frames.from_us("started"),
-        ended_at=pl.when(pl.col("ended_by") != "open").then(frames.from_us("ended")),
+        ended_at=frames.from_us("ended"),
         settled_at=pl.when(followed).then(frames.from_us("_settled")),
         gpu_seconds=(pl.col("gpu_units") / _UNITS).round(9),
         held_gpu_seconds=pl.when(pl.col("unclear") == 0).then((pl.col("held_units") / _UNITS).round(9)),

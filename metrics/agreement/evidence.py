@@ -49,9 +49,9 @@ def with_evidence(found: pl.DataFrame, held: pl.DataFrame, spans: pl.DataFrame) 
     cordoned node, or lost on a node that is not ready, or completed on one.
     """
     work = held.select(*_KEY, began="started_at", finished="ended_at", final="state")
-    begin, end = pl.col("started_at"), pl.coalesce("ended_at", _FAR)
+    begin, end = pl.col("started_at"), pl.when(pl.col("ended_by") == "open").then(_FAR).otherwise("ended_at")
     ran = (
-        found.select("_row", *_KEY, "started_at", "ended_at")
+        found.select("_row", *_KEY, "started_at", "ended_at", "ended_by")
         .join(work, on=_KEY)
         .group_by("_row")
         .agg(

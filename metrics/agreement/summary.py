@@ -24,7 +24,7 @@ SUMMARY: Final[frames.Schema] = {
     "gpu_s": frames.NUMBER,
     "held_gpu_s": frames.NUMBER,
 }
-"""`total_s` counts what still lasts until the end of the data; `held_gpu_s` is null where some of it is unknown."""
+"""`total_s` counts what still lasts until both were last observed; `held_gpu_s` is null where some of it is unknown."""
 
 LAGS: Final[frames.Schema] = {
     "lag": frames.TEXT,
@@ -47,21 +47,20 @@ OF_LAG: Final = {
 """Lags of Slurm behind Kubernetes: which kind of disagreement each is, and the column that ends it."""
 
 
-def agreement_summary(intervals: pl.DataFrame, by: str, *, known_until: pl.Expr) -> pl.DataFrame:
+def agreement_summary(intervals: pl.DataFrame, by: str) -> pl.DataFrame:
     """Disagreements by what they have in common.
 
     Args:
         intervals: `metrics.agreement.agreement.SYNC_INTERVALS`.
-        by: its column to group by: kind, wrong, node or evidence.
-        known_until: the end of the data; what still lasts is censored there.
+        by: its column to group by: kind, wrong, node or evidence. What still lasts is censored where it was last seen.
 
     Returns:
         `SUMMARY`, those that took most GPU-time first.
     """
     timed = intervals.with_columns(
         subject=pl.col(by).fill_null("unknown"),
-        _still=pl.col("ended_at").is_null(),
-        _s=_seconds("ended_at", known_until),
+        _still=pl.col("ended_by") == "open",
+        _s=_seconds("ended_at"),
     )
     rows = [_row(str(key[0]), part) for key, part in timed.partition_by("subject", as_dict=True).items()]
     return pl.DataFrame(rows, schema=SUMMARY).sort("gpu_s", "subject", descending=[True, False])
@@ -84,12 +83,11 @@ def _row(subject: str, part: pl.DataFrame) -> dict[str, object]:
     }
 
 
-def sync_lags(intervals: pl.DataFrame, *, known_until: pl.Expr) -> pl.DataFrame:
+def sync_lags(intervals: pl.DataFrame) -> pl.DataFrame:
     """How long Slurm took to follow Kubernetes, where Kubernetes changed first; those that still wait are censored.
 
     Args:
         intervals: `metrics.agreement.agreement.SYNC_INTERVALS`.
-        known_until: the end of the data.
 
     Returns:
         `LAGS`, one row for each of `OF_LAG` that occurred.
@@ -98,7 +96,8 @@ def sync_lags(intervals: pl.DataFrame, *, known_until: pl.Expr) -> pl.DataFrame:
     rows = []
     for name, (kind, end) in OF_LAG.items():
         part = intervals.filter(first & after & (pl.col("kind") == kind))
-        timed = part.with_columns(_still=pl.col(end).is_null(), _s=_seconds(end, known_until))
+        still = pl.col(end).is_null() | (pl.col("ended_by") == "open")
+        timed = part.with_columns(_still=still, _s=_seconds(end))
         if timed.is_empty():
             continue
         middle, p90 = _quantiles(timed["_s"], timed["_still"])
@@ -109,8 +108,8 @@ def sync_lags(intervals: pl.DataFrame, *, known_until: pl.Expr) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=LAGS)
 
 
-def _seconds(end: str, known_until: pl.Expr) -> pl.Expr:
-    return (pl.coalesce(end, known_until) - pl.col("started_at")).dt.total_microseconds().clip(lower_bound=0) / 1e6
+def _seconds(end: str) -> pl.Expr:
+    return (pl.coalesce(end, "ended_at") - pl.col("started_at")).dt.total_microseconds().clip(lower_bound=0) / 1e6
 
 
 def _quantiles(lasted: pl.Series, still: pl.Series) -> tuple[tuple[float | None, ...], float | None]:

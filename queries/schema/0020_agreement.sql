@@ -8,7 +8,7 @@ CREATE TABLE sync_intervals (
     node                VARCHAR NOT NULL,      -- Slurm's name of the node
     kubernetes_node     VARCHAR,               -- Kubernetes' name of its host; null: it has none
     started_at          TIMESTAMPTZ NOT NULL,  -- when they began to disagree
-    ended_at            TIMESTAMPTZ,           -- when they agreed again, or one of them was no longer observed; null while it lasts
+    ended_at            TIMESTAMPTZ,           -- when they agreed again, or the last moment that both were observed (ended_by: open, unknown)
     kind                VARCHAR NOT NULL,      -- cordoned, not_ready, terminating (Slurm has it in service); out_of_slurm; only_slurm, only_kubernetes
     slurm_state         VARCHAR NOT NULL,      -- Slurm's state at the beginning: idle, allocated, down, drained or absent
     kubernetes_state    VARCHAR NOT NULL,      -- Kubernetes' state: ready, not_ready, cordoned, terminating or absent

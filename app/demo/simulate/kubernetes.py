@@ -7,11 +7,11 @@ end, and did not.
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from app.demo.simulate.plan import BEGIN, DAY_S, GPUS_PER_NODE, HOUR_S
+from app.json_text import as_json
 
 if TYPE_CHECKING:
     from app.demo.simulate.scheduler import NodeState
@@ -53,10 +53,10 @@ def texts(world: World) -> list[str]:
     watched = [_host(world, node, turn, world.settings.end) for node, turn in turns]
     last_with = odd.cordoned_at + CORDONED_S - LISTED_S
     lists = [
-        json.dumps({"kind": "List", "items": [_host_at(world, node, at, odd) for node in nodes]})
+        as_json({"kind": "List", "items": [_host_at(world, node, at, odd) for node in nodes]})
         for at in (last_with, last_with + LISTED_S)
     ]
-    stream = "\n".join(json.dumps(each) for each in (*watched, *(_pod(world, node, odd) for node in nodes)))
+    stream = "\n".join(as_json(each) for each in (*watched, *(_pod(world, node, odd) for node in nodes)))
     return [stream, *lists]
 
 

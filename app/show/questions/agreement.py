@@ -9,7 +9,6 @@ import polars as pl
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, lasted
-from metrics import frames
 from metrics.agreement.summary import agreement_summary, sync_lags
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 METRICS: Final = ("disagreement", "sync_lag")
-QUERIES: Final = ("sync_intervals_in", "computed")
+QUERIES: Final = ("sync_intervals_in",)
 NOTHING: Final = (
     "No disagreement in this window. Slurm's node events and Kubernetes' nodes and pods of one cluster are compared "
     "where both are loaded: trackside ingest slurm, trackside ingest kubernetes."
@@ -36,14 +35,12 @@ _HEADINGS: Final = {"kind": "kind", "wrong": "wrong side", "node": "node"}
 def agreement(source: Reader, window: Window, question: Question) -> Answer:
     """Disagreements of the two control planes by kind, side or node, each of them, or the lags of the one."""
     rows = source.query("sync_intervals_in", **window.parameters)
-    computed = source.query("computed", cluster=window.cluster)
-    until = pl.lit(computed["until"].max() if computed.height else window.until, dtype=frames.TIME)
     if question.dimension == "lag":
-        return _lags(rows, until)
+        return _lags(rows)
     if question.dimension == "event":
-        return _each(rows, until)
+        return _each(rows)
     by = {"side": "wrong"}.get(question.dimension, question.dimension)
-    summed = agreement_summary(rows, by, known_until=until)
+    summed = agreement_summary(rows, by)
     return Answer(
         "Disagreements of Slurm and Kubernetes",
         summed,
@@ -84,8 +81,8 @@ def _headline(rows: pl.DataFrame, summed: pl.DataFrame) -> str:
     return f"Slurm and Kubernetes disagreed {rows.height:,} times, {spent}: {'; '.join(parts)}."
 
 
-def _lags(rows: pl.DataFrame, until: pl.Expr) -> Answer:
-    lags = sync_lags(rows, known_until=until)
+def _lags(rows: pl.DataFrame) -> Answer:
+    lags = sync_lags(rows)
     known = lags.filter(pl.col("median_s").is_not_null())
     first = known.row(0, named=True) if known.height else None
     return Answer(
@@ -113,8 +110,8 @@ def _lags(rows: pl.DataFrame, until: pl.Expr) -> Answer:
     )
 
 
-def _each(rows: pl.DataFrame, until: pl.Expr) -> Answer:
-    length = (pl.coalesce("ended_at", until) - pl.col("started_at")).dt.total_microseconds() / 1e6
+def _each(rows: pl.DataFrame) -> Answer:
+    length = (pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds() / 1e6
     timed = rows.with_columns(length_s=length).sort("started_at", "node", descending=[True, False])
     longest = timed.sort("length_s", descending=True, maintain_order=True).head(1).to_dicts()
     return Answer(
@@ -125,6 +122,7 @@ def _each(rows: pl.DataFrame, until: pl.Expr) -> Answer:
             "kubernetes_node": ("host", "text"),
             "started_at": ("since", "time"),
             "ended_at": ("until", "time"),
+            "ended_by": ("ended by", "text"),
             "length_s": ("lasted", "seconds"),
             "kind": ("kind", "text"),
             "slurm_state": ("Slurm", "text"),

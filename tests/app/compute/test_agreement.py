@@ -136,7 +136,7 @@ EXPECTED = [
     ("gpu-0", "out_of_slurm", 210, 240, "kubernetes", "slurm", "slurm", "followed"),
     ("gpu-1", "not_ready", 300, 330, "kubernetes", "kubernetes", "kubernetes", "work_completed"),
     ("gpu-2", "out_of_slurm", 400, 460, "slurm", "slurm", "unknown", None),
-    ("gpu-3", "terminating", 500, None, "kubernetes", "open", "unknown", None),
+    ("gpu-3", "terminating", 500, END, "kubernetes", "open", "unknown", None),
     ("gpu-1", "only_slurm", 700, 720, "kubernetes", "kubernetes", "unknown", None),
 ]
 

@@ -14,6 +14,7 @@ from app.demo.simulate import KUBERNETES_FILES, SLURM_FILES, Settings, simulate
 from app.demo.simulate.plan import BEGIN, CLUSTER
 from app.results.lifecycle import lifecycle
 from app.window import Window
+from metrics.agreement.agreement import SYNC_INTERVALS
 from queries.warehouse import open_reader
 from tests.support.command import trackside
 
@@ -55,8 +56,7 @@ def test_planted_disagreements_are_found_to_the_second(folder: Path) -> None:
 
 
 def test_a_disagreement_that_was_not_found_is_not_counted() -> None:
-    nothing = pl.DataFrame(schema={"node": pl.String, "kind": pl.String, "started_at": pl.Datetime("us", "UTC"),
-                                   "ended_at": pl.Datetime("us", "UTC")})  # fmt: skip
+    nothing = pl.DataFrame(schema=SYNC_INTERVALS)
     planted = [{"node": "gpu-1", "kind": "cordoned", "since": 1, "until": None}]
     assert "0 of 1 found" in compared_agreement(nothing, planted)
 
