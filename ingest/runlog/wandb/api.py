@@ -206,7 +206,7 @@ def server_of_environment(environment: Mapping[str, str] = os.environ) -> Server
     if not url or not key:
         lacking = " and ".join(f"${name}" for name, value in ((SERVER, url), (KEY, key)) if not value)
         raise OptionError(
-            f"runs are read from W&B's server where {lacking} is set:\n"
+            f"to read runs from W&B's server, set {lacking}:\n"
             f"  export {SERVER}=https://api.wandb.ai {KEY}=...\n"
             "Without a server: trackside ingest runlog wandb/   # the folder that W&B keeps on disk"
         )

@@ -124,8 +124,8 @@ def test_damaged_answers_are_refused_or_passed_over(server: WandbServer, tmp_pat
 @pytest.mark.parametrize(
     ("environment", "says"),
     [
-        ({}, r"\$WANDB_BASE_URL and \$WANDB_API_KEY is set"),
-        ({"WANDB_BASE_URL": "https://w", "WANDB_API_KEY": ""}, r"where \$WANDB_API_KEY is set"),
+        ({}, r"server, set \$WANDB_BASE_URL and \$WANDB_API_KEY:"),
+        ({"WANDB_BASE_URL": "https://w", "WANDB_API_KEY": ""}, r"server, set \$WANDB_API_KEY:"),
         ({"WANDB_BASE_URL": "http://w", "WANDB_API_KEY": "k"}, "sent unencrypted"),
         ({"WANDB_BASE_URL": "https://me:pass@w", "WANDB_API_KEY": "k"}, "not shown"),
         ({"WANDB_BASE_URL": "ftp://w", "WANDB_API_KEY": "k"}, "not shown"),
