@@ -6,6 +6,7 @@ import pytest
 
 from ingest.tables import columns_of
 from metrics import frames
+from metrics.agreement import agreement
 from metrics.failures import health_incidents
 
 TABLES = {
@@ -24,6 +25,7 @@ TABLES = {
     "restarts": frames.RESTARTS,
     "health_incidents": health_incidents.INCIDENTS,
     "attempt_health": health_incidents.ATTEMPT_HEALTH,
+    "sync_intervals": agreement.SYNC_INTERVALS,
 }
 """Frames with the columns of a table, or some of them, and the table."""
 
