@@ -43,12 +43,26 @@ def declared() -> dict[str, Declared]:
     Raises:
         ValueError: a file of `app.show.questions` declares no question, or not by literals.
     """
-    entries = [_read(f"{folder}/{file}") for folder in package.__path__ for file in os.listdir(folder) if _is_one(file)]  # noqa: PTH208 - faster
+    entries = [_read(path) for path in _files().values()]
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: (entry.position, entry.name))}
 
 
-def _is_one(file: str) -> bool:
-    return file.endswith(".py") and not file.startswith("_")
+def module_of(question: str) -> str:
+    """The module of a question below `app.show.questions`: `nodes.lemons`."""
+    return next(module for module in _files() if module.rpartition(".")[2] == question)
+
+
+@functools.cache
+def _files() -> dict[str, str]:
+    """The questions' files in the folder and in its rooms, by module."""
+    files = {}
+    for folder in package.__path__:
+        rooms = [room for room in os.listdir(folder) if not room.startswith("_") and "." not in room]  # noqa: PTH208 - faster
+        for room in ("", *rooms):
+            for file in os.listdir(f"{folder}/{room}"):  # noqa: PTH208 - faster
+                if file.endswith(".py") and not file.startswith("_"):
+                    files[".".join(filter(None, (room, file.removesuffix(".py"))))] = f"{folder}/{room}/{file}"
+    return files
 
 
 def _read(path: str) -> Declared:

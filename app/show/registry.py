@@ -1,4 +1,4 @@
-"""The questions of `trackside show`: each is one file in `app.show.questions`, with `@question` above its function.
+"""The questions of `trackside show`: each is one file below `app.show.questions`, with `@question` above its function.
 
 The command line's choices, options, help and refusals follow from the entries, as do the methods of `app.api`.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from app.errors import UsageError
 from app.show import questions as package
-from app.show.declared import LAST, declared
+from app.show.declared import LAST, declared, module_of
 from app.show.selection import split_by
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def questions() -> dict[str, Entry]:
 
 
 def _imported(name: str) -> Entry:
-    import_module(f"{package.__name__}.{name}")
+    import_module(f"{package.__name__}.{module_of(name)}")
     return _entries[name]
 
 

@@ -13,7 +13,7 @@ from app.explorer import components
 from app.explorer.page import Data, Page
 from app.results.stored import stored_rows
 from app.show.answer import Question
-from app.show.questions.runs import runs as runs_answer
+from app.show.questions.runs.runs import runs as runs_answer
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component

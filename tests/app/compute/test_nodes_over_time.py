@@ -16,9 +16,9 @@ from app.results.cache import AnswerCache
 from app.results.capacity import nodes_by_accounting
 from app.service import exporter
 from app.show.answer import Question
-from app.show.questions.goodput import goodput as goodput_asked
-from app.show.questions.lost import lost as lost_asked
-from app.show.questions.nodes import nodes as nodes_asked
+from app.show.questions.cluster.goodput import goodput as goodput_asked
+from app.show.questions.cluster.lost import lost as lost_asked
+from app.show.questions.nodes.nodes import nodes as nodes_asked
 from app.window import Window
 from ingest.context import ParseContext
 from ingest.slurm.parsers import parse

@@ -14,8 +14,8 @@ from app.config.settings import Config
 from app.errors import ConfigError, UsageError
 from app.explorer.pages.run import JOINED
 from app.show.answer import Question
-from app.show.questions.ettr import ettr
-from app.show.questions.runs import runs
+from app.show.questions.runs.ettr import ettr
+from app.show.questions.runs.runs import runs
 from app.window import Window
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error

@@ -13,7 +13,7 @@ import pytest
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.show.answer import Question
-from app.show.questions.runs import runs
+from app.show.questions.runs.runs import runs
 from app.window import Window
 from ingest.context import ParseContext
 from ingest.slurm.accounting.merge import merge_attempts

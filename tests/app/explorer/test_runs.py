@@ -15,7 +15,7 @@ from app.explorer import components
 from app.explorer.filters import ClusterState, Situation, View
 from app.explorer.pages import runs
 from app.show.answer import Question
-from app.show.questions.runs import runs as runs_of
+from app.show.questions.runs.runs import runs as runs_of
 from app.window import Window
 from queries.warehouse import open_reader
 from tests.support.warehouses import from_accounting

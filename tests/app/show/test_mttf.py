@@ -18,7 +18,7 @@ from app.results.failures.failure_rates import (
     reference_rows,
 )
 from app.show.answer import Question, explain, together
-from app.show.questions.mttf import mttf
+from app.show.questions.cluster.mttf import mttf
 from app.window import Window
 from metrics import frames
 from metrics.claims.verdict import Claim

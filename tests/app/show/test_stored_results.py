@@ -13,8 +13,8 @@ from polars.testing import assert_frame_equal
 from app.compute.stored_results import standard_windows
 from app.results import stored
 from app.show.answer import Question
-from app.show.questions.ettr import ettr
-from app.show.questions.goodput import goodput
+from app.show.questions.cluster.goodput import goodput
+from app.show.questions.runs.ettr import ettr
 from app.window import Window
 from queries.warehouse import open_reader, open_writer
 from tests.support.warehouses import from_accounting

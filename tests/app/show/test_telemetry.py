@@ -17,7 +17,7 @@ from app.errors import UsageError
 from app.results.telemetry.gpu_activity import activity, attempt_activity
 from app.results.telemetry.occupancy import known
 from app.show.answer import Question
-from app.show.questions.health import by_node
+from app.show.questions.nodes.health import by_node
 from app.show.telemetry import NO_TELEMETRY
 from app.terminal.cells import wrap_command
 from app.window import Window

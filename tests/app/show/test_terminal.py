@@ -17,7 +17,7 @@ from app.periods import Period, windows
 from app.show import metric
 from app.show.answer import Question
 from app.show.page import answer_lines
-from app.show.questions.interruptions import COSTLIEST
+from app.show.questions.runs.interruptions import COSTLIEST
 from app.show.registry import question_of
 from app.show.run_question import run_question
 from app.terminal.cells import width

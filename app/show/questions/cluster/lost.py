@@ -9,8 +9,8 @@ import polars as pl
 from app.results.failures.interruptions import second_order_rows
 from app.results.goodput import lost_imputed_rows, lost_rows
 from app.show.answer import Answer, Brief, Question
-from app.show.questions.goodput import NO_TIME, capacity_notes
-from app.show.questions.interruptions import second_order_notes
+from app.show.questions.cluster.goodput import NO_TIME, capacity_notes
+from app.show.questions.runs.interruptions import second_order_notes
 from app.show.registry import question
 from app.show.sentences import bounded, counted, gpu_hours, percent
 from metrics.categories import COSTLY

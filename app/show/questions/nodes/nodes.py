@@ -13,7 +13,7 @@ from app.results.failures.node_reasons import last_reasons
 from app.results.goodput import goodput_rows
 from app.results.windows import ledger_sums
 from app.show.answer import Answer, Question
-from app.show.questions.lemons import QUERIES
+from app.show.questions.nodes.lemons import QUERIES
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours
 from metrics.goodput.goodput import UNCLEAR

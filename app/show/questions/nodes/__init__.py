@@ -1,0 +1,1 @@
+"""Questions about nodes: which is slow, which fails, and how long it is away."""

@@ -1,0 +1,1 @@
+"""Questions about users and accounts: what they use, waste and cost."""

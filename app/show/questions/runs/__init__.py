@@ -1,0 +1,1 @@
+"""Questions about training runs and their attempts."""
