@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.files import modules_of
-from app.show import questions
+from app.show.declared import is_question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +15,7 @@ class Names:
 
     def __contains__(self, what: object) -> bool:
         """Whether it is a question or a metric; the metrics are only read for a name that is no question."""
-        if what in modules_of(questions):
+        if is_question(what):
             return True
         from app.results.registry import results  # noqa: PLC0415 - slow to import, and few names need it
 

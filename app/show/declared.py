@@ -47,6 +47,11 @@ def declared() -> dict[str, Declared]:
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: (entry.position, entry.name))}
 
 
+def is_question(name: object) -> bool:
+    """Whether a question has that name; no file is read."""
+    return any(module.rpartition(".")[2] == name for module in _files())
+
+
 def module_of(question: str) -> str:
     """The module of a question below `app.show.questions`: `nodes.lemons`."""
     return next(module for module in _files() if module.rpartition(".")[2] == question)

@@ -52,7 +52,7 @@ def test_jobs_parts_of_a_node_add_up_to_the_node(tmp_path: Path) -> None:
     promtool.run(tmp_path, {"rules.yaml": rules_text()}, tests)
 
 
-def test_derived_rules_ask_only_for_what_is_recorded_before() -> None:
+def test_derived_rules_need_only_series_recorded_before() -> None:
     known = {each.name for each in recorded()} | {"trackside_job_gpus"}
     for each in DERIVED:
         assert {metric for metric, _ in names(each.expr).matched} <= known, each.name
