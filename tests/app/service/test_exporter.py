@@ -22,6 +22,7 @@ from app.config.settings import Config
 from app.explorer.pages import overview
 from app.results import headlines
 from app.results.cache import AnswerCache
+from app.results.goodput import lost_rows
 from app.service import exporter
 from app.service import server as service
 from app.window import Window
@@ -120,7 +121,7 @@ def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path, of_eve
     with open_reader(everything) as reader:
         computed = reader.query("computed", cluster="demo").row(0, named=True)
         window = Window("demo", computed["since"], computed["until"])
-        shown = overview.costs(reader, window, "cause")
+        shown = overview.costs_by_cause(lost_rows(reader, window))
     rows = shown.select("category", "cause", "gpu_hours").rows()
     assert lost == pytest.approx({(name, cause or "none"): 3600 * hours for name, cause, hours in rows})
     assert {category for category, _ in lost} > {"pending_demand", "startup", "lost"}
@@ -135,6 +136,8 @@ def test_cost_categories_are_one_set_and_named_in_the_help() -> None:
 
 def test_help_and_type_are_as_declared(of_everything: str) -> None:
     for family in FAMILIES:
+        if family.name in FLAGGED:
+            continue
         assert f"# HELP {family.name} {family.help}\n# TYPE {family.name} gauge\n" in of_everything
 
 
