@@ -12,7 +12,7 @@ from metrics import frames
 NODE_FAIL_S: Final = 60
 """An attempt that ends so soon after an interval with NODE_FAIL had been lost in it."""
 
-_FAR: Final = pl.lit(datetime(2200, 1, 1, tzinfo=UTC), dtype=frames.TIME)
+_FAR: Final = datetime(2200, 1, 1, tzinfo=UTC)
 _KEY = ["cluster", "node"]
 
 
@@ -49,7 +49,8 @@ def with_evidence(found: pl.DataFrame, held: pl.DataFrame, spans: pl.DataFrame) 
     cordoned node, or lost on a node that is not ready, or completed on one.
     """
     work = held.select(*_KEY, began="started_at", finished="ended_at", final="state")
-    begin, end = pl.col("started_at"), pl.when(pl.col("ended_by") == "open").then(_FAR).otherwise("ended_at")
+    is_open = pl.col("ended_by") == "open"
+    begin, end = pl.col("started_at"), pl.when(is_open).then(pl.lit(_FAR, dtype=frames.TIME)).otherwise("ended_at")
     ran = (
         found.select("_row", *_KEY, "started_at", "ended_at", "ended_by")
         .join(work, on=_KEY)
