@@ -214,7 +214,7 @@ def shift(more: FloatArray, least: FloatArray) -> tuple[float, float | None, flo
     None where the samples are so small that it has no such interval.
 
     >>> shift(np.array([4.0, 5, 6, 7, 8]), np.array([1.0, 2, 3, 4, 5]))
-    (3.0, 1.0, 5.0)
+    (3.0, 0.0, 6.0)
     """
     one, other = _thinned(more), _thinned(least)
     differences = np.sort((one[:, None] - other[None, :]).ravel())

@@ -58,6 +58,7 @@ NOT_BY_ACCOUNTING = {
     "stragglers": "No rank times",
     "anomalies": "No telemetry of GPUs",
     "stalls": "No step was late",
+    "agreement": "No nodes of Kubernetes",
     "evictions": "No eviction was observed",
     "utilisation": "No telemetry of GPUs",
     "filesystems": "No telemetry of nodes",

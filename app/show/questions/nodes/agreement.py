@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 METRICS: Final = ("disagreement", "sync_lag")
-QUERIES: Final = ("sync_intervals_in",)
-NOTHING: Final = (
-    "No disagreement in this window. Slurm's node events and Kubernetes' nodes and pods of one cluster are compared "
-    "where both are loaded: trackside ingest slurm, trackside ingest kubernetes."
-)
+QUERIES: Final = ("sync_intervals_in", "coverage")
+NOTHING: Final = "No disagreement of Slurm's node events and Kubernetes' nodes and pods in this window."
+SOURCES: Final = {
+    "slurm.events": "No node events of Slurm, so nothing can be compared. Load them: trackside ingest slurm FILE.",
+    "kubernetes.objects": (
+        "No nodes of Kubernetes, so nothing can be compared. Load them: trackside ingest kubernetes FILE."
+    ),
+}
+"""What is compared, and what is said where it is lacking."""
 _HEADINGS: Final = {"kind": "kind", "wrong": "wrong side", "node": "node"}
 
 
@@ -35,11 +40,26 @@ _HEADINGS: Final = {"kind": "kind", "wrong": "wrong side", "node": "node"}
 def agreement(source: Reader, window: Window, question: Question) -> Answer:
     """Disagreements of the two control planes by kind, side or node, each of them, or the lags of the one."""
     rows = source.query("sync_intervals_in", **window.parameters)
-    if question.dimension == "lag":
+    answer = _answer(rows, question.dimension)
+    return replace(answer, when_empty=_nothing(source, window)) if rows.is_empty() else answer
+
+
+def _nothing(source: Reader, window: Window) -> str:
+    """Why there is no row: nothing to compare with, or agreement."""
+    lacking = (
+        text
+        for name, text in SOURCES.items()
+        if source.query("coverage", cluster=window.cluster, source=name).is_empty()
+    )
+    return next(lacking, NOTHING)
+
+
+def _answer(rows: pl.DataFrame, dimension: str) -> Answer:
+    if dimension == "lag":
         return _lags(rows)
-    if question.dimension == "event":
+    if dimension == "event":
         return _each(rows)
-    by = {"side": "wrong"}.get(question.dimension, question.dimension)
+    by = {"side": "wrong"}.get(dimension, dimension)
     summed = agreement_summary(rows, by)
     return Answer(
         "Disagreements of Slurm and Kubernetes",
@@ -64,7 +84,6 @@ def agreement(source: Reader, window: Window, question: Question) -> Answer:
             "GPU-hours are of nodes while the two disagreed, held ones those of Slurm's jobs then: an overlay, in no "
             "sum of the ledger. A side is wrong where evidence tells: it followed later, or what ran there shows so.",
         ),
-        when_empty=NOTHING,
         parts={"subject": "subject", "value": "gpu_s", "n": "n", "n_open": "n_open", "median_s": "median_s"},
     )
 
@@ -105,7 +124,6 @@ def _lags(rows: pl.DataFrame) -> Answer:
         else f"From {first['lag']}: {lasted(first['median_s'])} (median of {first['n']:,}).",
         ranked=("n", "n_open", "median_s", "p90_s", "longest_s"),
         notes=("Where Kubernetes changed first. Draining is not drained: drained is when the last job had left.",),
-        when_empty=NOTHING,
         parts={"subject": "lag", "value": "median_s", "n": "n", "ci_low": "median_low_s", "ci_high": "median_high_s"},
     )
 
@@ -142,6 +160,5 @@ def _each(rows: pl.DataFrame) -> Answer:
             for row in longest
         ),
         ranked=("started_at", "length_s", "kind", "slurm_state", "kubernetes_state", "wrong"),
-        when_empty=NOTHING,
         parts={"subject": "node", "value": "length_s", "kind": "kind", "wrong": "wrong", "evidence": "evidence"},
     )
