@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dashboards.boards.fleet import Targets
-    from ingest.prometheus.mapping.mapping import Mapping as Mapping_
+    from ingest.prometheus.mapping.mapping import Mapping as MetricMapping
 
 PROVISIONING = (
     "provisioning/dashboards/trackside.yaml",
@@ -40,7 +40,7 @@ RULES = ("rules/recording.yaml", "rules/alerts.yaml")
 
 
 def build(
-    target: Path, targets: Targets = fleet.TARGETS, *, mapping: Mapping_ | None = None, cluster: str = ""
+    target: Path, targets: Targets = fleet.TARGETS, *, mapping: MetricMapping | None = None, cluster: str = ""
 ) -> list[Path]:
     """Write every board, the rules, and the provisioning files.
 

@@ -262,6 +262,15 @@ def organize(order: Mapping[str, str], *, leave_out: Iterable[str] = ("Time",)) 
     }
 
 
+def value_columns(names: Iterable[str]) -> dict[str, str]:
+    """The value columns of several table queries as `merge` leaves them, and what each is called.
+
+    >>> value_columns(["GPUs", "nodes"])
+    {'Value #A': 'GPUs', 'Value #B': 'nodes'}
+    """
+    return {f"Value #{ref}": name for ref, name in zip(_REFS, names, strict=False)}
+
+
 def row(title: str, panels: Sequence[ModernPanel] = (), *, collapsed: bool = False, repeat: str | None = None) -> Any:  # noqa: ANN401 - grafanalib has no types
     """A row of the board; a collapsed one holds its panels, and sends no query until it is opened."""
     made = RowPanel(title=title, collapsed=collapsed, panels=list(panels), gridPos=GridPos(h=1, w=GRID, x=0, y=0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
     """From the name of a series to PromQL for those of the nodes that are meant."""
 
 ENDS: Final = ("max", "avg", "min")
-_LINE: Final = {"size": (8, 7), "min": 0, "no_value": UNSEEN}
-_RATIO: Final = {**_LINE, "unit": "percentunit", "decimals": 1, "max": 1}
-_panel = partial(grafana.time_series)
+_LINE: Final[dict[str, Any]] = {"size": (8, 7), "min": 0, "no_value": UNSEEN}
+_RATIO: Final[dict[str, Any]] = {**_LINE, "unit": "percentunit", "decimals": 1, "max": 1}
 
 
 def gpus(scope: Scope) -> list[Any]:
@@ -26,20 +24,20 @@ def gpus(scope: Scope) -> list[Any]:
     active = f"({scope('trackside:gpu:gr_engine_active')} or {scope('trackside:gpu:gpu_util')})"
     spread = "The highest, the mean and the lowest GPU."
     return [
-        _panel(
+        grafana.time_series(
             "GPU activity",
             f"Share of the time in which the graphics engine, or else any kernel, was active. {spread} A lowest "
             "GPU that stays at 0 hangs or is not used.",
             _ends(active),
             **_RATIO,
         ),
-        _panel(
+        grafana.time_series(
             "Tensor cores active",
             f"Share of the cycles in which the tensor pipes were active. {spread}",
             _ends(scope("trackside:gpu:tensor_active")),
             **_RATIO,
         ),
-        _panel(
+        grafana.time_series(
             "SM clock",
             f"Clock of the multiprocessors. {spread} A lowest one apart from the mean is throttled, and all "
             "ranks wait for it: trackside show anomalies.",
@@ -48,7 +46,7 @@ def gpus(scope: Scope) -> list[Any]:
             decimals=2,
             **_LINE,
         ),
-        _panel(
+        grafana.time_series(
             "Power",
             f"Power of a GPU. {spread}",
             _ends(scope("trackside:gpu:power_w")),
@@ -56,7 +54,7 @@ def gpus(scope: Scope) -> list[Any]:
             decimals=0,
             **_LINE,
         ),
-        _panel(
+        grafana.time_series(
             "Temperature",
             f"Temperature of a GPU. {spread}",
             _ends(scope("trackside:gpu:temperature_c")),
@@ -64,7 +62,7 @@ def gpus(scope: Scope) -> list[Any]:
             decimals=0,
             **_LINE,
         ),
-        _panel(
+        grafana.time_series(
             "Memory used",
             f"Memory of a GPU that is used. {spread}",
             _ends(scope("trackside:gpu:memory_used_bytes")),
@@ -82,7 +80,7 @@ def _ends(expr: str) -> list[Any]:
 def network(scope: Scope) -> list[Any]:
     """InfiniBand: what goes through, and what goes wrong."""
     return [
-        _panel(
+        grafana.time_series(
             "InfiniBand throughput",
             "Bytes per second of all ports together.",
             [
@@ -93,7 +91,7 @@ def network(scope: Scope) -> list[Any]:
             decimals=1,
             **_LINE,
         ),
-        _panel(
+        grafana.time_series(
             "InfiniBand: waiting and errors",
             "Per second and node, the five highest: errors in receiving and symbols, and ticks in which data waited "
             "for a buffer (congestion).",
@@ -105,7 +103,7 @@ def network(scope: Scope) -> list[Any]:
             decimals=2,
             **_LINE,
         ),
-        _panel(
+        grafana.time_series(
             "InfiniBand: links that went down",
             "How often ports went down within ten minutes: the five that did so most, by node and port.",
             [
@@ -129,7 +127,7 @@ def filesystems(scope: Scope) -> list[Any]:
     ]
     response, count = (scope(f"trackside:node:fs_{each}") for each in ("response_s_per_s", "operations_per_s"))
     return [
-        _panel(
+        grafana.time_series(
             "Filesystem operations, by kind",
             "Operations per second on network filesystems.",
             operations,
@@ -137,7 +135,7 @@ def filesystems(scope: Scope) -> list[Any]:
             decimals=1,
             **_LINE,
         ),
-        _panel(
+        grafana.time_series(
             "Filesystem throughput",
             "Bytes per second read from and written to network filesystems. Peaks of what is written are checkpoints.",
             [ranged(f"sum ({scope(f'trackside:node:fs_{way}_bytes_per_s')})", way) for way in ("read", "written")],
@@ -145,7 +143,7 @@ def filesystems(scope: Scope) -> list[Any]:
             decimals=1,
             **_LINE,
         ),
-        _panel(
+        grafana.time_series(
             "Filesystem response, by node",
             "Mean time from the request of an operation to its answer, of the five slowest nodes.",
             [ranged(f"topk(5, sum by (node) ({response}) / sum by (node) ({count}))", "{{node}}")],
@@ -166,7 +164,6 @@ def by_node(scope: Scope) -> Any:  # noqa: ANN401 - grafanalib has no types
         "highest temperature": f"max by (cluster, node) ({scope('trackside:gpu:temperature_c')})",
         "last XID": f"max by (cluster, node) ({scope('trackside:gpu:last_xid')})",
     }
-    values = {f"Value #{ref}": name for ref, name in zip("ABCDEF", columns, strict=True)}
     return grafana.table(
         "Nodes",
         "One line a node: the one that is different from the others is what the others wait for. The last XID stays "
@@ -178,7 +175,10 @@ def by_node(scope: Scope) -> Any:  # noqa: ANN401 - grafanalib has no types
         min=0,
         no_value=UNSEEN,
         options={"sortBy": [{"displayName": "lowest clock", "desc": False}]},
-        transformations=[grafana.merge(), grafana.organize({"cluster": "cluster", "node": "node", **values})],
+        transformations=[
+            grafana.merge(),
+            grafana.organize({"cluster": "cluster", "node": "node", **grafana.value_columns(columns)}),
+        ],
         overrides=[
             override("busy GPUs", decimals=2),
             override("tensor", unit="percentunit", decimals=1, max=1),

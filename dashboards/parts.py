@@ -33,6 +33,11 @@ WINDOWS_OFFERED: Final = ("7d", "28d", "month", "all")
 
 TAG: Final = "trackside"
 
+GOOD, MIDDLING, BAD, PLAIN = "green", "yellow", "red", "text"
+"""Colours by meaning, and that of a number that has none."""
+
+CANNOT_TELL: Final = "cannot tell"
+HISTORY: Final = "History is as computed at the time; the explorer shows it as known today."
 LIVE: Final = "Live: from the exporters' series, at the end of the time range."
 UNSEEN: Final = "no telemetry"
 

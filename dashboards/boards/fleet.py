@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dashboards import grafana, palette
 from dashboards.exported_metrics import BOUNDS, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
-from dashboards.parts import RUN_URL, board, chosen, exported, window
+from dashboards.parts import BAD, CANNOT_TELL, GOOD, HISTORY, MIDDLING, PLAIN, RUN_URL, board, chosen, exported, window
 from metrics.categories import COSTLY
 from metrics.units import DAY_S, HOUR_S
 
@@ -34,13 +34,9 @@ the ETTR of long runs, which the board does not show."""
 FRESH_S = (6.0 * HOUR_S, DAY_S)
 """Age of the data from which it is called late, and stale."""
 
-GOOD, MIDDLING, BAD, PLAIN = "green", "yellow", "red", "text"
-
 _WORK, _LOST = palette.swatch("productive").colour, palette.swatch("lost").colour
 _TRAINED, _MEASURED = palette.EVIDENCE_COLOURS["log"], palette.EVIDENCE_COLOURS["telemetry"]
 _CLASS = palette.CLASS_COLOURS["preemption"]
-
-_HISTORY = "History is as computed at the time; the explorer shows it as known today."
 
 
 def fleet(targets: Mapping[str, tuple[float, ...]] = TARGETS) -> Json:
@@ -85,7 +81,6 @@ def _bounds(name: str, called: tuple[str, str, str], *, made: Any = instant, **e
 
 _BY_BOUNDS = ("measured", "at least", "at most")
 _BY_INTERVAL = ("mean", "95 % from", "95 % to")
-_CANNOT_TELL = "cannot tell"
 
 
 def _at_least(targets: Mapping[str, tuple[float, ...]], metric: str, scale: float = 1.0) -> list[Json]:
@@ -103,8 +98,8 @@ def _at_most(targets: Mapping[str, tuple[float, ...]], metric: str) -> list[Json
 
 
 def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
-    ratio = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1, "no_value": _CANNOT_TELL}
-    seconds = {"unit": "s", "decimals": 1, "min": 0, "no_value": _CANNOT_TELL}
+    ratio = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1, "no_value": CANNOT_TELL}
+    seconds = {"unit": "s", "decimals": 1, "min": 0, "no_value": CANNOT_TELL}
     counted = {"unit": "locale", "decimals": 0, "color": fixed(PLAIN)}
     return [
         grafana.stat(
@@ -180,13 +175,13 @@ def _trends() -> list[Any]:
     ratio = {
         "unit": "percentunit",
         "decimals": 1,
-        "no_value": _CANNOT_TELL,
+        "no_value": CANNOT_TELL,
         "custom": {"axisSoftMin": 0.9, "axisSoftMax": 1.0},
     }
     return [
         grafana.time_series(
             "Goodput (of allocated) over time",
-            f"The goodput of the chosen window, each time as of then; the band is its bounds. {_HISTORY}",
+            f"The goodput of the chosen window, each time as of then; the band is its bounds. {HISTORY}",
             _bounds("goodput_ratio", _BY_BOUNDS, made=ranged, of="allocated"),
             size=(8, 8),
             overrides=_band(_WORK),
@@ -194,7 +189,7 @@ def _trends() -> list[Any]:
         ),
         grafana.time_series(
             "ETTR over time",
-            f"The ETTR of the chosen window, each time as of then; the band is its bounds. {_HISTORY}",
+            f"The ETTR of the chosen window, each time as of then; the band is its bounds. {HISTORY}",
             _bounds("ettr_ratio", _BY_BOUNDS, made=ranged),
             size=(8, 8),
             overrides=_band(_TRAINED),
@@ -203,7 +198,7 @@ def _trends() -> list[Any]:
         grafana.time_series(
             "Where GPU-time went",
             "All GPU-time of the chosen window by category of the ledger; together they are the capacity. The axis is "
-            f"the share, the values are GPU-hours. {_HISTORY}",
+            f"the share, the values are GPU-hours. {HISTORY}",
             [ranged(f"sum by (category) ({each}) / 3600", "{{category}}") for each in _stack()],
             size=(8, 8),
             unit="short",
@@ -293,7 +288,7 @@ def _costs() -> list[Any]:
         ),
         grafana.time_series(
             "GPUs by state",
-            f"GPUs at the end of the data, over the chosen clusters. {_HISTORY}",
+            f"GPUs at the end of the data, over the chosen clusters. {HISTORY}",
             [ranged(f"sum by (state) ({exported('gpus')})", "{{state}}")],
             size=(8, 7),
             unit="locale",
@@ -353,19 +348,14 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         decimals=1,
         min=0,
         max=1,
-        no_value=_CANNOT_TELL,
-        transformations=[grafana.merge(), grafana.organize({"cluster": "cluster", **_values(columns)})],
+        no_value=CANNOT_TELL,
+        transformations=[grafana.merge(), grafana.organize({"cluster": "cluster", **grafana.value_columns(columns)})],
         overrides=[
             override("GPUs", unit="locale", decimals=0, max=None),
             override("MTTF", unit="s", max=None),
             override("restart", unit="s", max=None),
         ],
     )
-
-
-def _values(columns: Mapping[str, str]) -> dict[str, str]:
-    """Names of the value columns of several table queries, as `merge` leaves them, and what they are called."""
-    return {f"Value #{ref}": name for ref, name in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", columns, strict=False)}
 
 
 def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
@@ -387,11 +377,11 @@ def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
         decimals=1,
         min=0,
         max=1,
-        no_value=_CANNOT_TELL,
+        no_value=CANNOT_TELL,
         options={"sortBy": [{"displayName": "GPUs", "desc": True}]},
         transformations=[
             grafana.merge(),
-            grafana.organize({**labels, **_values(columns)}, leave_out=("Time", "Value #A")),
+            grafana.organize({**labels, **grafana.value_columns(columns)}, leave_out=("Time", "Value #A")),
         ],
         overrides=[
             override("GPUs", unit="locale", decimals=0, max=None),

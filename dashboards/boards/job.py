@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dashboards import grafana, hardware
 from dashboards.boards.jobs import of, share
 from dashboards.grafana import fixed, ranged, steps
-from dashboards.parts import UNSEEN, board, chosen
+from dashboards.parts import BAD, GOOD, MIDDLING, PLAIN, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def _now() -> list[Any]:
             "GPUs held",
             "GPUs that the job holds, on all its nodes.",
             [ranged(of("gpus", where=WHERE))],
-            color=fixed("text"),
+            color=fixed(PLAIN),
             unit="locale",
             decimals=0,
             no_value="the job holds none",
@@ -70,14 +70,14 @@ def _now() -> list[Any]:
             "Busy",
             "Mean activity of its GPUs. It says that something ran, not that it ran well.",
             [ranged(share("busy_gpus", where=WHERE))],
-            color=fixed("text"),
+            color=fixed(PLAIN),
             **ratio,
         ),
         stat(
             "Idle GPUs",
             "Held GPUs that do nothing, at least.",
             [ranged(of("idle_gpus", where=WHERE))],
-            thresholds=steps("green", (1, "yellow"), (8, "red")),
+            thresholds=steps(GOOD, (1, MIDDLING), (8, BAD)),
             unit="locale",
             decimals=1,
             no_value=UNSEEN,
@@ -86,7 +86,7 @@ def _now() -> list[Any]:
             "Power",
             "Power of its GPUs, all together.",
             [ranged(of("gpu_power_w", where=WHERE))],
-            color=fixed("text"),
+            color=fixed(PLAIN),
             unit="watt",
             decimals=0,
             no_value=UNSEEN,

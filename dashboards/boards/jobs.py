@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana, palette
 from dashboards.grafana import fixed, override, ranged, rows, steps
-from dashboards.parts import LIVE, RUN_URL, UNSEEN, board, chosen
+from dashboards.parts import BAD, GOOD, LIVE, MIDDLING, PLAIN, RUN_URL, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 UID: Final = "trackside-jobs"
 
 WHERE: Final = 'cluster=~"$cluster", partition=~"$partition", user=~"$user"'
-GREEN, YELLOW, RED, PLAIN = "green", "yellow", "red", "text"
 IDLE_SHARE: Final = (0.05, 0.20)
 """Shares of held GPUs that are idle from which it is much, and very much."""
 
@@ -107,7 +106,7 @@ def _now() -> list[Any]:
             "Share of the held GPUs that do nothing, at least: of a node's idle GPUs those count that are more than "
             "its GPUs that no job holds.",
             [ranged(share("idle_gpus"))],
-            thresholds=steps(GREEN, (IDLE_SHARE[0], YELLOW), (IDLE_SHARE[1], RED)),
+            thresholds=steps(GOOD, (IDLE_SHARE[0], MIDDLING), (IDLE_SHARE[1], BAD)),
             **_RATIO,
         ),
         stat(
@@ -194,7 +193,6 @@ def _table() -> Any:  # noqa: ANN401 - grafanalib has no types
         "power": of("gpu_power_w", *JOB),
         "fs operations/s": of(OPERATIONS, *JOB),
     }
-    values = {f"Value #{ref}": name for ref, name in zip("ABCDEFG", columns, strict=True)}
     return grafana.table(
         "Jobs that hold GPUs",
         f"One line a job, the largest first. {SHARED} An empty cell is unknown: no exporter tells of its nodes. Click "
@@ -206,7 +204,10 @@ def _table() -> Any:  # noqa: ANN401 - grafanalib has no types
         min=0,
         no_value=UNSEEN,
         options={"sortBy": [{"displayName": "GPUs", "desc": True}]},
-        transformations=[grafana.merge(), grafana.organize({**{name: name for name in JOB}, **values})],
+        transformations=[
+            grafana.merge(),
+            grafana.organize({**{name: name for name in JOB}, **grafana.value_columns(columns)}),
+        ],
         overrides=[
             override("GPUs", unit="locale", decimals=0),
             override("nodes", unit="locale", decimals=0),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana, hardware
 from dashboards.grafana import fixed, override, ranged, rows, steps
-from dashboards.parts import RUN_URL, UNSEEN, board, chosen
+from dashboards.parts import BAD, GOOD, MIDDLING, PLAIN, RUN_URL, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def _now() -> list[Any]:
             "GPUs",
             "GPUs that exporters tell of.",
             [ranged(f"sum ({here('trackside:node:gpus')})")],
-            color=fixed("text"),
+            color=fixed(PLAIN),
             decimals=0,
             no_value=UNSEEN,
         ),
@@ -66,7 +66,7 @@ def _now() -> list[Any]:
             "GPUs held",
             "GPUs that jobs hold there.",
             [ranged(f"sum ({here('trackside:node:held_gpus')})")],
-            color=fixed("text"),
+            color=fixed(PLAIN),
             decimals=0,
             no_value="no job",
         ),
@@ -74,7 +74,7 @@ def _now() -> list[Any]:
             "Idle while held",
             "Held GPUs that do nothing, at least: idle GPUs beyond those that no job holds.",
             [ranged(f"sum ({here('trackside:node:idle_held_gpus')})")],
-            thresholds=steps("green", (1, "yellow"), (8, "red")),
+            thresholds=steps(GOOD, (1, MIDDLING), (8, BAD)),
             decimals=0,
             no_value=UNSEEN,
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dashboards import grafana, palette
 from dashboards.exported_metrics import MTTF_GPUS
 from dashboards.grafana import fixed, instant, override, ranged, rows, steps
-from dashboards.parts import RUN_URL, UNSEEN, board, chosen, exported, window
+from dashboards.parts import BAD, CANNOT_TELL, GOOD, HISTORY, PLAIN, RUN_URL, UNSEEN, board, chosen, exported, window
 from metrics.units import DAY_S
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dashboards.grafana import Json
 
 UID: Final = "trackside-reliability"
-HISTORY: Final = "History is as computed at the time; the explorer shows it as known today."
-CANNOT_TELL: Final = "cannot tell"
 
 _INFRASTRUCTURE: Final = {"class": "infrastructure"}
 _CLASS: Final = palette.CLASS_COLOURS["preemption"]
@@ -60,7 +58,7 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "interval is beside it: few failures make it wide.",
             [instant(mttf(bound="point"), "{{cluster}}")],
             size=(6, 5),
-            thresholds=steps("red", *((value, "green") for value in lowest[-1:])),
+            thresholds=steps(BAD, *((value, GOOD) for value in lowest[-1:])),
             **_SECONDS,
         ),
         grafana.table(
@@ -75,8 +73,10 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             transformations=[
                 grafana.merge(),
                 grafana.organize(
-                    {"cluster": "cluster", "Value #A": "95 % from", "Value #B": "MTTF", "Value #C": "95 % to"}
-                    | {"Value #D": "failures", "Value #E": "GPU-hours"}
+                    {
+                        "cluster": "cluster",
+                        **grafana.value_columns(("95 % from", "MTTF", "95 % to", "failures", "GPU-hours")),
+                    }
                 ),
             ],
             overrides=[override("failures", **_PLAIN), override("GPU-hours", **_PLAIN)],
@@ -87,7 +87,7 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "Attempts that infrastructure interrupted: what MTTF counts.",
             [instant(exported("failures_observed", **_INFRASTRUCTURE), "{{cluster}}")],
             size=(8, 5),
-            color=fixed("text"),
+            color=fixed(PLAIN),
             **_COUNT,
         ),
         grafana.time_series(
@@ -120,7 +120,7 @@ def _restarts(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "From the end of an attempt that infrastructure interrupted to the start of the run's next one.",
             [instant(restart(statistic="median"), "{{cluster}}")],
             size=(6, 7),
-            thresholds=steps("green", *((value, "red") for value in highest[:1])),
+            thresholds=steps(GOOD, *((value, BAD) for value in highest[:1])),
             **_SECONDS,
         ),
         grafana.stat(
@@ -128,7 +128,7 @@ def _restarts(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "How many restarts that is from. What still waits is not in it.",
             [instant(exported("restarts_observed"), "{{cluster}}")],
             size=(6, 7),
-            color=fixed("text"),
+            color=fixed(PLAIN),
             **_COUNT,
         ),
         grafana.time_series(
