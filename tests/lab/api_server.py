@@ -11,7 +11,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -24,6 +23,7 @@ import pytest
 import yaml
 
 from tests import tiers
+from tests.lab import reaper
 from tests.lab.config import Layout
 from tests.lab.processes import STOPPED, Daemon, LabError, claim_ports, tail, wait_until
 
@@ -59,12 +59,7 @@ class ApiServerLab:
     def __enter__(self) -> Self:
         (self.base / "log").mkdir()
         self._port, self._lock = claim_ports(3)
-        self._reaper = subprocess.Popen(
-            [sys.executable, "-m", "tests.lab.reaper", str(self.base)],
-            cwd=Path(__file__).parents[2],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._reaper = reaper.start(self.base)
         key, public = self.base / "account.key", self.base / "account.pub"
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
         command = ["openssl", "rsa", "-in", str(key), "-pubout", "-out", str(public)]

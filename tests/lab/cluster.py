@@ -13,7 +13,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tests.lab import config
+from tests.lab import config, reaper
 from tests.lab.config import NODES, USERS, Layout, Ports
 from tests.lab.processes import (
     STOPPED,
@@ -217,12 +216,7 @@ class SlurmLab:
 
     def _start_reaper(self) -> None:
         """The one who cleans up if this process is killed: it waits for its standard input to end."""
-        self._reaper = subprocess.Popen(
-            [sys.executable, "-m", "tests.lab.reaper", str(self.base)],
-            cwd=Path(__file__).parents[2],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._reaper = reaper.start(self.base)
 
     def _end_reaper(self) -> None:
         if self._reaper is None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -13,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from tests.lab import reaper
 from tests.lab.config import Layout
 from tests.lab.processes import STOPPED, Daemon, LabError, claim_ports, tail, wait_until
 
 if TYPE_CHECKING:
     import socket
+    import subprocess
     from collections.abc import Sequence
     from types import TracebackType
 
@@ -55,12 +55,7 @@ class MetricsServer:
     def __enter__(self) -> Self:
         (self.base / "log").mkdir()
         self._port, self._lock = claim_ports(1)
-        self._reaper = subprocess.Popen(
-            [sys.executable, "-m", "tests.lab.reaper", str(self.base)],
-            cwd=Path(__file__).parents[2],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._reaper = reaper.start(self.base)
         self.before_start()
         self.start()
         self.after_start()

@@ -5,11 +5,22 @@ itself says so through the pipe first.
 """
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 from tests.lab.config import Layout
 from tests.lab.processes import STOPPED, end_ledger
+
+
+def start(base: Path) -> subprocess.Popen[bytes]:
+    """The process that ends a lab in `base` should this one die; tell it `STOPPED` when the lab has stopped."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.lab.reaper", str(base)],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def main(base: Path) -> None:
