@@ -8,8 +8,8 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from tests.lab.compare import assert_as_known
-from tests.lab.known import Between, Fact, Known, contradictions
+from tests.lab.scenario.compare import assert_as_known
+from tests.lab.scenario.known import Between, Fact, Known, contradictions
 
 FACTS: dict[str, Fact] = {
     "job_id": "7",

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from tests.lab import LabError, SlurmLab
-from tests.lab import played as module
+from tests.lab.scenario import played as module
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from app.results.lifecycle import lifecycle
 from app.window import Window
 from queries.warehouse import open_reader
 from tests.lab.config import CLUSTER, NODES
-from tests.lab.played import played
 from tests.lab.processes import now
+from tests.lab.scenario.played import played
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingest.runlog.recorder import trackside_log
-from tests.lab.played import played
-from tests.lab.rank_loop import SLOW_RANK
+from tests.lab.loops.rank_loop import SLOW_RANK
+from tests.lab.scenario.played import played
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     work.mkdir()
     work.chmod(0o777)
     shutil.copy(Path(trackside_log.__file__), work / "trackside_log.py")
-    shutil.copy(Path(__file__).parents[2] / "lab" / "rank_loop.py", work / "loop.py")
+    shutil.copy(Path(__file__).parents[2] / "lab" / "loops" / "rank_loop.py", work / "loop.py")
     jobs = {}
     for shape in ("slow", "uneven"):
         jobs[shape] = lab.sbatch(

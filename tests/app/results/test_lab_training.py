@@ -22,8 +22,8 @@ import pytest
 from ingest.runlog.recorder import trackside_log
 from queries.warehouse import open_reader
 from tests.lab.dcgm_exporter import DcgmExporter
-from tests.lab.played import played
 from tests.lab.prometheus import PrometheusLab, need_prometheus
+from tests.lab.scenario.played import played
 from tests.metrics.oracles.flops import flops_per_token
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ LAST = 60
 KILLED_AT_STEP = 22
 GPUS = 16
 PEAK = 989e12
-TOKENS, SAVE_EVERY = 100_000, 5  # as in tests/lab/training_loop.py
+TOKENS, SAVE_EVERY = 100_000, 5  # as in tests/lab/loops/training_loop.py
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Training:
     work.mkdir()
     work.chmod(0o777)
     shutil.copy(Path(trackside_log.__file__), work / "trackside_log.py")
-    shutil.copy(Path(__file__).parents[2] / "lab" / "training_loop.py", work / "loop.py")
+    shutil.copy(Path(__file__).parents[2] / "lab" / "loops" / "training_loop.py", work / "loop.py")
     warehouse = tmp_path_factory.mktemp("training") / "warehouse"
     with ExitStack() as stack:
         exporters = {name: stack.enter_context(DcgmExporter(name)) for name in ("n1", "n2", "n3")}

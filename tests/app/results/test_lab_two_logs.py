@@ -18,8 +18,9 @@ import pytest
 from app.results.runs.runs import run_steps
 from ingest.runlog.recorder import trackside_log
 from queries.warehouse import open_reader
-from tests.lab import loggers, two_logs_loop
-from tests.lab.played import played
+from tests.lab import loggers
+from tests.lab.loops import two_logs_loop
+from tests.lab.scenario.played import played
 from tests.metrics.oracles.flops import flops_per_token
 from tests.support.command import trackside
 

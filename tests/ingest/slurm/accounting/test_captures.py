@@ -1,7 +1,7 @@
 """Every sample in tests/data/slurm through the command line: what was read, what was refused and why.
 
-The `kinds*` samples are of one scenario (`python -m tests.lab.capture`): the same accounting in four forms, and what
-was known of every attempt from outside.
+The `kinds*` samples are of one scenario (`python -m tests.lab.scenario.capture`): the same accounting in four forms
+and what was known of every attempt from outside.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pytest
 from app.cli import main as cli
 from ingest.tables import ATTEMPTS
 from queries.warehouse import open_reader
-from tests.lab.capture import TRUTH
-from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts
-from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD
-from tests.lab.known import Known
+from tests.lab.scenario.capture import TRUTH
+from tests.lab.scenario.compare import assert_as_known, assert_first_submissions, steady, without_texts
+from tests.lab.scenario.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD
+from tests.lab.scenario.known import Known
 from tests.support.parsing import DATA
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Every kind of job on a real Slurm, each column of each attempt held against what was known from outside.
 
-The jobs are those of `tests.lab.kinds`, and the facts those of `tests.lab.known`: what we asked for and did, by our
-clock, and what job scripts, prologs and a poller of squeue saw. Accounting is read live, from text in four forms, and
-again after a slurmctld restart, which rewrites the ends of all jobs that it remembers.
+The jobs are those of `tests.lab.scenario.kinds`, and the facts those of `known` beside it: what we asked for and did,
+by our clock, and what job scripts, prologs and a poller of squeue saw. Accounting is read live, from text in four
+forms, and again after a slurmctld restart, which rewrites the ends of all jobs that it remembers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pytest
 
 from ingest.tables import ATTEMPTS
 from queries.warehouse import open_reader
-from tests.lab.compare import assert_as_known, assert_first_submissions, steady, without_texts
-from tests.lab.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD, accounting_dumps
-from tests.lab.kinds import NEVER_ELIGIBLE, Kinds, run_kinds
-from tests.lab.known import UNKNOWABLE, Known, known
-from tests.lab.played import played
 from tests.lab.processes import now
+from tests.lab.scenario.compare import assert_as_known, assert_first_submissions, steady, without_texts
+from tests.lab.scenario.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD, accounting_dumps
+from tests.lab.scenario.kinds import NEVER_ELIGIBLE, Kinds, run_kinds
+from tests.lab.scenario.known import UNKNOWABLE, Known, known
+from tests.lab.scenario.played import played
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:

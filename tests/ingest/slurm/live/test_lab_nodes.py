@@ -14,8 +14,8 @@ import pytest
 
 from ingest.node_reasons import driver
 from queries.warehouse import open_reader
-from tests.lab.played import played
 from tests.lab.processes import now
+from tests.lab.scenario.played import played
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from queries.warehouse import open_reader
-from tests.lab.played import played
+from tests.lab.scenario.played import played
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:

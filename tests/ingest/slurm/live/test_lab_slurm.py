@@ -19,7 +19,7 @@ from app.cli.sources.slurm import DUMP_COMMANDS
 from app.results.usage import recorded_use
 from queries.warehouse import open_reader
 from tests.lab.config import CLUSTER
-from tests.lab.played import played
+from tests.lab.scenario.played import played
 from tests.support.command import trackside_on
 
 if TYPE_CHECKING:

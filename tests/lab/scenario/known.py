@@ -1,4 +1,4 @@
-"""What an outsider knows of every attempt of `tests.lab.kinds`, column by column, and how a row is held against it.
+"""What an outsider knows of every attempt of `kinds`, column by column, and how a row is held against it.
 
 The outsider knows what was asked and when (our clock around sbatch), what was done to the job and when, and what the
 witnesses of `tests.lab.truth` saw. A fact is a value, or for moments and durations the range in which it must lie:
@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tests.lab.config import A100_NODES, CLUSTER, USERS
-from tests.lab.kinds import BEGIN_IN_S, End, Job, Kinds
+from tests.lab.scenario.kinds import BEGIN_IN_S, End, Job, Kinds
 from tests.lab.truth import expand
 
 if TYPE_CHECKING:

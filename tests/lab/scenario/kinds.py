@@ -1,7 +1,7 @@
 """Every kind of job that Slurm's accounting can tell of, made on a lab within some 100 seconds.
 
 `run_kinds` gives the orders, waits until each job has met its fate, and returns what was ordered and when. Which fate
-that is stands beside each order; `tests.lab.known` turns both into what an outsider knows of every attempt.
+that is stands beside each order; `tests.lab.scenario.known` turns both into what an outsider knows of every attempt.
 
     with SlurmLab() as lab:
         scenario = run_kinds(lab)

@@ -1,4 +1,4 @@
-"""Play the scenario of `tests.lab.kinds` once, and keep what Slurm says of it: `python -m tests.lab.capture FOLDER`.
+"""Play the scenario of `kinds` once, and keep what Slurm says of it: `python -m tests.lab.scenario.capture FOLDER`.
 
 This made the `kinds-*` samples of tests/data/slurm. Paths of the lab become /lab, and the kernel's name goes.
 """
@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from tests.lab.cluster import SlurmLab
-from tests.lab.dumps import accounting_dumps, around_dumps
-from tests.lab.kinds import run_kinds
-from tests.lab.known import known
 from tests.lab.processes import now
+from tests.lab.scenario.dumps import accounting_dumps, around_dumps
+from tests.lab.scenario.kinds import run_kinds
+from tests.lab.scenario.known import known
 
 TRUTH = "kinds.truth.json"
 

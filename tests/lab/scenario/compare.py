@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.tables import ATTEMPT_KEY
-from tests.lab.known import contradictions
+from tests.lab.scenario.known import contradictions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.lab.known import Known
+    from tests.lab.scenario.known import Known
 
 
 FIRST: Final = "first_submitted_at"

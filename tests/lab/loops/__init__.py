@@ -1,0 +1,1 @@
+"""Training loops that run inside jobs of the lab: each is copied beside its job."""
