@@ -17,6 +17,7 @@ from typing import Final
 
 import polars as pl
 
+from ingest.kubernetes.in_place import ENDS, executions
 from ingest.kubernetes.pods import WORK
 from ingest.kubernetes.workloads import KUBEFLOW, MACHINES
 from ingest.tables import ATTEMPTS, columns_of
@@ -41,6 +42,7 @@ _ATTEMPT: Final = ("cluster", "job", "attempt")
 NO_ORDERS: Final = pl.DataFrame(
     schema={name: columns_of("evictions")[name] for name in ("cluster", "job_id", "evicted_at", "reason")}
 )
+NO_ENDS: Final = pl.DataFrame(schema=ENDS)
 _FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
 
 
@@ -50,6 +52,8 @@ def attempts_of(
     lists: pl.DataFrame,
     aliases: pl.DataFrame,
     orders: pl.DataFrame = NO_ORDERS,
+    *,
+    ends: pl.DataFrame = NO_ENDS,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The attempts of workloads that hold GPUs, and where they held them.
 
@@ -59,11 +63,12 @@ def attempts_of(
         lists: rows of `object_lists`.
         aliases: `cluster`, `name`, `node`: Slurm's names of the nodes that run slurmd in a pod.
         orders: `cluster`, `job_id`, `evicted_at`, `reason`: evictions that Kueue ordered.
+        ends: rows of `container_ends`: of containers that were started again in place.
 
     Returns:
         Rows of `attempts`, and of `placements`.
     """
-    held = _held(_of_gangs(pods), workloads, lists, aliases)
+    held = _held(executions(_of_gangs(pods), ends), workloads, lists, aliases)
     known = orders.select("cluster", "evicted_at", job="job_id", evicted_for="reason").drop_nulls("job")
     parts = _parts(held, known.sort("evicted_at"))
     attempts = _attempts(parts, workloads)

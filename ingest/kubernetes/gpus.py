@@ -53,6 +53,15 @@ def gpus_of_pod(spec: PodSpec) -> Decimal | None:
     return None if not most and spec.resourceClaims else most
 
 
+def has_gpus(container: Container) -> bool:
+    """Whether a container has GPUs, or parts of some.
+
+    Raises:
+        QuantityError: a quantity is no number.
+    """
+    return _sum([container]) != 0
+
+
 def gpus_of(resources: Mapping[str, str | float]) -> Decimal | None:
     """GPUs of some extended resources, to a thousandth; None: unknown, some are shared.
 

@@ -114,6 +114,7 @@ class Resources(msgspec.Struct):
 class Container(msgspec.Struct):
     """A container of a pod."""
 
+    name: str = ""
     resources: Resources | None = None
     restartPolicy: str | None = None  # noqa: N815
 
@@ -142,6 +143,7 @@ class ContainerState(msgspec.Struct):
 class ContainerStatus(msgspec.Struct):
     """A container, as its node reports it."""
 
+    name: str = ""
     state: ContainerState | None = None
     lastState: ContainerState | None = None  # noqa: N815
     restartCount: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 0  # noqa: N815

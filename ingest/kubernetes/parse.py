@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 KEY: Final = ("cluster", "uid")
 NODE_KEY: Final = ("cluster", "node", "valid_from")
 TRANSITION_KEY: Final = ("cluster", "uid", "condition", "holds", "since")
+ENDED_KEY: Final = ("cluster", "uid", "container", "ended_at")
 CONDITION_KEY: Final = ("cluster", "node", "condition", "holds", "since")
 
 PODS: Final = columns_of("pods")
@@ -31,6 +32,7 @@ CONDITIONS: Final = columns_of("node_conditions")
 LISTS: Final = columns_of("object_lists")
 QUEUED: Final = columns_of("kueue_workloads")
 TRANSITIONS: Final = columns_of("kueue_conditions")
+CONTAINER_ENDS: Final = columns_of("container_ends")
 
 KUEUE: Final = "kueue.x-k8s.io"
 """The API group of Kueue: others have a kind Workload, too."""
@@ -68,6 +70,7 @@ class ObjectsRead:
     node_conditions: list[dict[str, Any]] = field(default_factory=list)
     kueue_workloads: list[dict[str, Any]] = field(default_factory=list)
     kueue_conditions: list[dict[str, Any]] = field(default_factory=list)
+    container_ends: list[dict[str, Any]] = field(default_factory=list)
     listed: set[tuple[str, str]] = field(default_factory=set)
     rejects: list[tuple[str, bytes]] = field(default_factory=list)
     rows_read: int = 0
@@ -102,6 +105,7 @@ class ObjectsRead:
         self.observe(pods.times_of(pod))
         deleted = self.removed_at or pod.metadata.deletionTimestamp or row["ended_at"]
         self.pods.append({**row, "deleted_at": deleted if found.removed else None})
+        self.container_ends += pods.container_end_rows(pod, cluster=self.cluster)
         if found.removed and deleted is not None:
             self.observe([deleted])
         if found.listed:
@@ -150,6 +154,7 @@ class ObjectsRead:
     def parsed(self, origin: str) -> Parsed:
         """All of it, with an account of every object."""
         frames = {name: self.table(name) for name in OBSERVED}
+        ends = pl.DataFrame(self.container_ends, schema=CONTAINER_ENDS)
         lists = [
             {"cluster": self.cluster, "kind": kind, "namespace": name, "seen_at": self.latest}
             for kind, name in sorted(self.listed)
@@ -158,7 +163,11 @@ class ObjectsRead:
         return Parsed(
             OBJECTS,
             frozenset({self.cluster}),
-            {**frames, "object_lists": pl.DataFrame(lists, schema=LISTS)},
+            {
+                **frames,
+                "object_lists": pl.DataFrame(lists, schema=LISTS),
+                "container_ends": ends.unique(ENDED_KEY, keep="last", maintain_order=True),
+            },
             self.refused(origin),
             rows_read=self.rows_read,
             rows_loaded=loaded,

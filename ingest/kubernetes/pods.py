@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ingest.kubernetes.gpus import gpus_of_pod
+from ingest.kubernetes.gangs import gang_of
+from ingest.kubernetes.gpus import gpus_of_pod, has_gpus
 from ingest.kubernetes.objects import identity
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
     scheduled = conditions.get("PodScheduled")
     failed = next(iter(sorted((end for end in ends if end.exitCode), key=_moment_of)), None)
     has_node = bool(spec.nodeName)
+    gang = gang_of(meta)
+    restart = _number(meta.label("jobset.sigs.k8s.io/restart-attempt"))
     return {
         **identity(meta, cluster=cluster),
         "role": _role(pod),
-        "slot": _slot(meta, owner.kind if owner else None),
-        "restart_attempt": _number(meta.label("jobset.sigs.k8s.io/restart-attempt")),
+        "slot": (gang.place if gang else None) or _slot(meta, owner.kind if owner else None),
+        "gang": gang.text if gang else None,
+        "restart_attempt": gang.number if gang and gang.number is not None else restart,
         "scheduled_at": _first_time(scheduled, status.startTime, meta.creationTimestamp) if has_node else None,
         "ended_at": _ended(pod, ends, conditions),
         "deletion_requested_at": meta.deletion_requested,
@@ -88,6 +92,30 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
         "priority_class": spec.priorityClassName,
         "slurm_job_id": meta.label(*SLURM_JOB_LABELS),
     }
+
+
+def container_end_rows(pod: Pod, *, cluster: str) -> list[dict[str, Any]]:
+    """Rows of `container_ends`: what was started again in place. Of a pod with GPUs only containers that have some.
+
+    Raises:
+        QuantityError: its GPUs are no number.
+    """
+    of_gpus = {one.name for one in pod.spec.containers or () if has_gpus(one)}
+    rows = []
+    for status in pod.status.containerStatuses or ():
+        end = status.lastState.terminated if status.lastState else None
+        if end and end.finishedAt and (status.name in of_gpus or not of_gpus):
+            rows.append(
+                {
+                    "cluster": cluster,
+                    "uid": pod.metadata.uid,
+                    "container": status.name,
+                    "ended_at": end.finishedAt,
+                    "exit_code": end.exitCode,
+                    "reason": end.reason,
+                }
+            )
+    return rows
 
 
 def times_of(pod: Pod) -> Iterable[datetime]:
@@ -103,6 +131,8 @@ def times_of(pod: Pod) -> Iterable[datetime]:
             yield one.state.running.startedAt
         if one.state and one.state.terminated and one.state.terminated.finishedAt:
             yield one.state.terminated.finishedAt
+        if one.lastState and one.lastState.terminated and one.lastState.terminated.finishedAt:
+            yield one.lastState.terminated.finishedAt
 
 
 def _role(pod: Pod) -> str:

@@ -13,7 +13,7 @@ from ingest.kubernetes.attempts import attempts_of, jobs_of
 from ingest.kubernetes.bridge import bridged
 from ingest.kubernetes.evictions import evictions_of, orders_of
 from ingest.kubernetes.nodes import states_of
-from ingest.kubernetes.parse import LISTS, OBSERVED, parse_objects
+from ingest.kubernetes.parse import ENDED_KEY, LISTS, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
 from ingest.kubernetes.sources import OBJECTS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
@@ -36,7 +36,11 @@ UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
 SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
 """Values of `attempts.scheduler` of what is made here."""
 
-TABLES: Final = ("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions")
+TABLES: Final = (
+    *("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions"),
+    "container_ends",
+)
+"""What attempts, states of nodes and evictions follow from."""
 
 
 def ingest_files(
@@ -107,6 +111,7 @@ def write_parsed(
     for table, (row, seen, _) in OBSERVED.items():
         _write_latest(writer, table, parsed.frames[table], key=row, seen_at=seen)
     writer.append_new("object_lists", parsed.frames["object_lists"], keys=list(LISTS))
+    writer.append_new("container_ends", parsed.frames["container_ends"], keys=ENDED_KEY)
     derive(writer, cluster)
     parsed = repetition.counted(parsed)
     write_account(writer, parsed, request=request, digest=digest, now=now)
@@ -130,13 +135,13 @@ def derive(writer: Writer, cluster: str) -> None:
     Slurm's accounting and inventory may be loaded after the objects: `compute` derives once more.
     """
     key = pl.DataFrame({"cluster": [cluster]})
-    pods, workloads, lists, conditions, queued, transitions = (
+    pods, workloads, lists, conditions, queued, transitions, ends = (
         writer.matching(table, key, keys=["cluster"]) for table in TABLES
     )
     names = _slurm_names(writer, pods)
     work = with_roots(_without_slurm_jobs(writer, cluster, pods), workloads)
     orders = orders_of(queued, transitions, workloads).join(jobs_of(work), on=["cluster", "root_uid"], how="left")
-    attempts, placements = attempts_of(work, workloads, lists, names, orders)
+    attempts, placements = attempts_of(work, workloads, lists, names, orders, ends=ends)
     waiting = waiting_of(queued, transitions, workloads, lists, attempts=attempts, orders=orders)
     _write_attempts(writer, cluster, pl.concat([attempts, waiting]), placements)
     writer.delete("evictions", key)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from ingest.kubernetes.gangs import TASK
 from ingest.kubernetes.objects import JobState, identity
 
 if TYPE_CHECKING:
@@ -56,13 +57,19 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     Args:
         pods: rows of `pods`.
         workloads: rows of `workloads`. Where an owner is not among them, the chain ends at what its object records.
+
+    Pods of a group (`gang`) that no such object controls belong to the group. It has a uid only where its object is
+    among the workloads.
     """
     followed = pl.col("owner_kind").is_in(sorted(KINDS))
+    grouped = pl.col("gang").is_not_null() if "gang" in pods.columns else pl.lit(value=False)
     rows = pods.with_columns(
-        root_uid=pl.when(followed).then("owner_uid").otherwise("uid"),
-        root_kind=pl.when(followed).then("owner_kind").otherwise(pl.lit("Pod")),
-        root_name=pl.when(followed).then("owner_name").otherwise("name"),
+        root_uid=pl.when(followed).then("owner_uid").when(~grouped).then("uid"),
+        root_kind=pl.when(followed).then("owner_kind").when(~grouped).then(pl.lit("Pod")),
+        root_name=pl.when(followed).then("owner_name").when(~grouped).then("name"),
     )
+    if "gang" in pods.columns:
+        rows = _with_groups(rows, workloads)
     above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS))).select(
         "cluster", "owner_uid", "owner_kind", "owner_name", root_uid="uid"
     )
@@ -74,6 +81,23 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
             root_name=pl.coalesce("owner_name", "root_name"),
         )
     return rows.drop("owner_uid", "owner_kind", "owner_name")
+
+
+def _with_groups(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Pods with the root that their group is, where they have no other."""
+    kind, name = (pl.col("gang").str.splitn("/", 2).struct.field(f"field_{place}") for place in range(2))
+    named = workloads.select("cluster", "namespace", root_kind="kind", root_name="name", group_uid="uid").unique(
+        ["cluster", "namespace", "root_kind", "root_name"], keep="last", maintain_order=True
+    )
+    groups = rows.with_columns(root_kind=pl.coalesce("root_kind", kind), root_name=pl.coalesce("root_name", name)).join(
+        named, on=["cluster", "namespace", "root_kind", "root_name"], how="left", maintain_order="left"
+    )
+    ordered = pl.col("name").rank("ordinal").over("cluster", "namespace", "gang", "restart_attempt")
+    counted = pl.col("gang").str.starts_with(f"{TASK}/") & pl.col("root_uid").is_null()
+    return groups.with_columns(
+        root_uid=pl.coalesce("root_uid", "group_uid"),
+        slot=pl.when(counted).then(ordered.cast(pl.String)).otherwise("slot"),
+    ).drop("group_uid")
 
 
 def times_of(workload: Workload) -> Iterable[datetime]:
