@@ -72,11 +72,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from ingest.delimited.reader import clean_blocks, damaged
+from ingest.delimited.reader import damaged
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.files.prefetch import prefetch_one
 from ingest.future import latest
 from ingest.plausible import EARLIEST_S, LATEST_S, RUN_LOG
+from ingest.runlog.columns import are_plain, blocks, lines_of
 from ingest.runlog.lines import (
     CUT,
     STRICT,
@@ -101,7 +102,7 @@ from ingest.runlog.steps import StepDays, merge_steps
 from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform, empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import date, datetime
 
     from ingest.load_warnings import LoadWarning
@@ -351,7 +352,7 @@ def parse_runlog(
 
 
 def read_runlog(
-    chunks: Iterable[bytes],
+    chunks: Iterable[bytes | pl.DataFrame],
     *,
     origin: str = "input",
     cluster: str | None = None,
@@ -363,7 +364,7 @@ def read_runlog(
     """Read a run log, about `block` bytes at a time: of its steps only numbers are kept.
 
     Args:
-        chunks: the bytes, unpacked, cut anywhere.
+        chunks: the bytes, unpacked, cut anywhere; steps may come as columns (`ingest.runlog.columns`).
         origin: where they came from, for messages and for `run_sessions.origin`.
         cluster: the cluster of sessions that name none.
         cluster_of_jobs: of those among them that have a job id; `cluster` if None, unknown if empty.
@@ -377,7 +378,7 @@ def read_runlog(
     """
     latest_us = math.inf if now is None else latest(now).timestamp() * US
     of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
-    log = _read(clean_blocks(chunks, origin, block), _Log(origin, cluster, of_jobs, latest_us))
+    log = _read(blocks(chunks, origin, block), _Log(origin, cluster, of_jobs, latest_us))
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
@@ -388,11 +389,16 @@ def read_runlog(
     return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, account), account)
 
 
-def _read(blocks: Iterator[tuple[bytes, int]], log: _Log) -> _Log:
-    """Read all blocks."""
+def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: _Log) -> _Log:
+    """Read all blocks of lines, and the steps that come as columns between them."""
     first = 1
     for block, n_damaged in prefetch_one(blocks):
         log.n_damaged += n_damaged
+        if not isinstance(block, bytes):
+            if log.open and are_plain(block):
+                _keep_columns(log, block)
+                continue
+            block = lines_of(block)  # noqa: PLW2901 - each is looked at
         lines = block.removesuffix(b"\n").split(b"\n")
         log.first_line = log.first_line or _first_text(block)
         base = len(log.sessions) - 1
@@ -417,7 +423,7 @@ def _no_session(log: _Log) -> str:
 
 
 def _keep_steps(log: _Log, session: int, new: int, first: int, lines: list[bytes]) -> None:
-    """Move the steps of a block to `days`: those of rank 0. Sessions record how far they reach.
+    """Move the steps of a block to `days`.
 
     Args:
         log: the log, with the steps of the block.
@@ -437,41 +443,61 @@ def _keep_steps(log: _Log, session: int, new: int, first: int, lines: list[bytes
             [session, *range(new, len(log.sessions))], itertools.pairwise(starts), strict=True
         )
     )
-    table = _step_table(log, steps, numbers, owners, first, lines)
-    whole = table.filter(pl.col("ts").is_not_null())
-    for number, end in whole.group_by("session").agg(pl.col("end").max()).iter_rows():
-        log.sessions[number].ended = max(log.sessions[number].ended, end)
-    others = [number for number in range(session, len(log.sessions)) if log.sessions[number].rank]
-    mine = whole.filter(~pl.col("session").is_in(others)) if others else whole
-    log.n_skipped += whole.height - mine.height
-    log.days.add(mine.select("session", "step", "ts", "duration_s", "tokens", "loss"))
-
-
-def _step_table(  # noqa: PLR0917 - private, and every one of them is needed
-    log: _Log, steps: list[Step], numbers: list[int], owners: pl.Series, first: int, lines: list[bytes]
-) -> pl.DataFrame:
-    """The steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused."""
     bad: dict[int, str] = {}
-    moments = _moments(steps, bad)
     table = pl.DataFrame(
         {
             "step": _values(steps, "step", pl.Int64),
-            "t": moments,
+            "t": _moments(steps, bad),
             "duration_s": _values(steps, "duration_s", pl.Float64),
             "tokens": _values(steps, "tokens", pl.Float64),
             "loss": _values(steps, "loss", pl.Float64),
             "session": owners,
         }
     )
+    _keep(log, _placed(log, table, numbers, bad, lambda at: lines[numbers[at] - first]))
+
+
+def _keep_columns(log: _Log, steps: pl.DataFrame) -> None:
+    """Move steps that come as columns to `days`."""
+    log.n_read += steps.height
+    table = steps.with_columns(session=pl.lit(len(log.sessions) - 1, dtype=pl.Int32))
+    numbers = steps["line"].to_list()
+    _keep(log, _placed(log, table, numbers, {}, lambda at: lines_of(steps[at : at + 1]).strip()))
+
+
+def _keep(log: _Log, table: pl.DataFrame) -> None:
+    """Move the steps of rank 0 that have a time to `days`. Sessions record how far they reach."""
+    whole = table.filter(pl.col("ts").is_not_null())
+    for number, end in whole.group_by("session").agg(pl.col("end").max()).iter_rows():
+        log.sessions[number].ended = max(log.sessions[number].ended, end)
+    others = [number for number in whole["session"].unique() if log.sessions[number].rank]
+    mine = whole.filter(~pl.col("session").is_in(others)) if others else whole
+    log.n_skipped += whole.height - mine.height
+    log.days.add(mine.select("session", "step", "ts", "duration_s", "tokens", "loss"))
+
+
+def _placed(
+    log: _Log, table: pl.DataFrame, numbers: list[int], bad: dict[int, str], raw: Callable[[int], bytes]
+) -> pl.DataFrame:
+    """The steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused.
+
+    Args:
+        log: the log.
+        table: the steps.
+        numbers: of their lines.
+        bad: those that are refused already, with the reason.
+        raw: the line of a step.
+    """
+    moments, lengths, owners = table["t"], table["duration_s"], table["session"]
     end = pl.col("t") + pl.col("duration_s").fill_null(0)
     bound = RUN_LOG["duration_s"]
     too_long = table.select((pl.col("duration_s") > bound.most).arg_true()).to_series()
-    bad |= {at: f"duration_s is {steps[at].duration_s:g}, which cannot be: {bound.why}" for at in too_long}
+    bad |= {at: f"duration_s is {lengths[at]:g}, which cannot be: {bound.why}" for at in too_long}
     ahead = table.select((end * US > log.latest_us).fill_null(value=False).arg_true()).to_series()
-    bad |= {at: _ahead(moments[at] * US + (steps[at].duration_s or 0) * US) for at in ahead if at not in bad}
+    bad |= {at: _ahead(moments[at] * US + (lengths[at] or 0) * US) for at in ahead if at not in bad}
     table = table.with_columns(_if_plausible(table, name, log, numbers) for name in ("tokens", "loss"))
     for at, reason in bad.items():
-        log.refuse(numbers[at], reason, lines[numbers[at] - first], owners[at])
+        log.refuse(numbers[at], reason, raw(at), owners[at])
     fine = pl.lit(value=True) if not bad else ~pl.int_range(pl.len()).is_in(list(bad))
     return table.with_columns(
         ts=pl.when(fine).then((pl.col("t") * US).round().cast(pl.Int64, strict=False)),

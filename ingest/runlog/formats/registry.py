@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import ingest.runlog.formats as package
 from ingest.errors import InputError
+from ingest.runlog.columns import lines_of
 from ingest.runlog.translation import HEAD, Account, LogRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    import polars as pl
 
     from ingest.runlog.translation import LogFormat
 
@@ -46,11 +49,14 @@ def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
     Raises:
         InputError: as there.
     """
-    return b"".join(chunks_of_run_log([data], name, LogRequest(facts), Account()))
+    chunks = chunks_of_run_log([data], name, LogRequest(facts), Account())
+    return b"".join(chunk if isinstance(chunk, bytes) else lines_of(chunk) for chunk in chunks)
 
 
-def chunks_of_run_log(chunks: Iterable[bytes], name: str, request: LogRequest, account: Account) -> Iterator[bytes]:
-    """A log of any format as a run log.
+def chunks_of_run_log(
+    chunks: Iterable[bytes], name: str, request: LogRequest, account: Account
+) -> Iterator[bytes | pl.DataFrame]:
+    """A log of any format as a run log, of which many steps may come as columns (`ingest.runlog.columns`).
 
     Args:
         chunks: the log; a run log is passed on as it comes.
@@ -96,7 +102,9 @@ def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> 
     yield from rest
 
 
-def _text(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+def _text(
+    head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account
+) -> Iterator[bytes | pl.DataFrame]:
     """A log of one of the text formats; what is of none is passed on by its beginning, which no reader accepts."""
     from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
 from ingest.runlog.formats.text.timeline import MOST_STEPS, US
@@ -76,27 +77,44 @@ def _take_plain(timeline: Timeline, records: pl.DataFrame) -> bool:
     counts = steps - steps.shift(1).fill_null(session.last)
     counts = counts.set(counts > MOST_STEPS, 1)
     lengths = records.select(_length=pl.coalesce(pl.col("duration_s") * US, pl.col("duration_ms") * 1_000)).to_series()
-    begins, session.cursor = _begins(records, lengths.to_list(), counts.to_list(), cursor)
-    _add(
-        timeline, session, records.with_columns(steps, lengths, _count=counts, _begin=pl.Series(begins, dtype=pl.Int64))
-    )
+    begins, session.cursor = _begins(records, lengths, counts, cursor)
+    _add(timeline, session, records.with_columns(steps, lengths, _count=counts, _begin=begins))
     timeline.pass_on(records.row(-1, named=True), session)
     return True
 
 
-def _begins(records: pl.DataFrame, lengths: list[float], counts: list[int], cursor: int) -> tuple[list[int], int]:
-    """When the first step of each line began, and the last one ended: as `Timeline` has it without events between."""
-    begins = []
-    stamps = zip(records["at"].to_list(), records["unit"].to_list(), lengths, counts, strict=True)
-    for end, unit, length, count in stamps:
-        took = round(count * length)
-        first = end - took
-        if first < cursor <= first + unit + length / 20:
-            first, cursor = cursor, cursor + took
-        else:
-            cursor = end
-        begins.append(first)
-    return begins, cursor
+def _begins(records: pl.DataFrame, lengths: pl.Series, counts: pl.Series, cursor: int) -> tuple[pl.Series, int]:
+    """When the first step of each line began, and the last one ended: as `Timeline` has it without events between.
+
+    A step that would begin before the one before it has ended begins when that did, and so ends later than its line was
+    written, by at most the stamp's unit and a twentieth of a step; where that is more, its stamp is believed. How late
+    it ends is a sum of overlaps that never falls below zero: the sum of all, less the least one so far.
+    """
+    ends = records["at"].to_numpy()
+    took = np.rint(counts.to_numpy() * lengths.to_numpy()).astype(np.int64)
+    firsts = ends - took
+    overlaps = np.concatenate(([cursor], ends[:-1])) - firsts
+    most = records["unit"].to_numpy() + lengths.to_numpy() / 20
+    overlaps = np.where(overlaps > most, -_NEVER, overlaps)  # its stamp is believed, whatever was before
+    late = np.zeros(len(ends), dtype=np.int64)
+    since, size = 0, _SPAN
+    while since < len(ends):
+        span = slice(since, since + size)
+        sums = np.cumsum(overlaps[span]) + (late[since - 1] if since else 0)
+        own = sums - np.minimum(np.minimum.accumulate(sums), 0)
+        believed = np.flatnonzero(own > most[span])
+        stop = int(believed[0]) if believed.size else len(own)
+        late[since : since + stop] = own[:stop]
+        since += stop + bool(believed.size)
+        size = min(_SPAN, 2 * stop + 32)
+    return pl.Series(firsts + late, dtype=pl.Int64), int(ends[-1] + late[-1])
+
+
+_SPAN: Final = 4_096
+"""Lines that are summed at a time."""
+
+_NEVER: Final = 1 << 50
+"""Microseconds by which no step is late; so many lines' sum is a number."""
 
 
 def _add(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None:

@@ -35,8 +35,8 @@ _SHOWN: Final = 3
 """Facts of a log without times that a message shows."""
 
 
-def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes] | None:
-    """A log of a text format as chunks of a run log; None if it is of none.
+def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes | pl.DataFrame] | None:
+    """A log of a text format as chunks of a run log, steps as columns (`ingest.runlog.columns`); None if it is of none.
 
     Args:
         chunks: the log.
@@ -54,10 +54,11 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     request = _near(found, request)
     records = with_times(found.records(), request, name)
     timeline = _timeline(found, _in_time(records), request, name)
-    _report(found, timeline, account)
-    if not timeline.steps.step:
+    steps = timeline.steps.frame()
+    _report(found, timeline, steps, account)
+    if steps.is_empty():
         raise UntimedError(_untimed(name, found, records))
-    return _written(timeline, request, _printed(timeline, records))
+    return _written(timeline.sessions, steps, request, _printed(steps, records))
 
 
 _NO_CLOCK: Final = {name: pl.lit(None, dtype=pl.String) for name in ("month_day", "clock", "clock_fraction")}
@@ -90,7 +91,7 @@ def _timeline(found: Scan, records: pl.DataFrame, request: LogRequest, name: str
     return timeline
 
 
-def _report(found: Scan, timeline: Timeline, account: Account) -> None:
+def _report(found: Scan, timeline: Timeline, steps: pl.DataFrame, account: Account) -> None:
     """Everything that a person should know."""
     title, counts = found.form.title, timeline.counts
     account.refused += found.refused
@@ -106,7 +107,7 @@ def _report(found: Scan, timeline: Timeline, account: Account) -> None:
         account.warnings.append(LoadWarning("steps_averaged", counts["averaged"]))
     if counts["reckoned"]:
         account.warnings.append(LoadWarning("times_reckoned", counts["reckoned"]))
-    if timeline.steps.step and all(value is None for value in timeline.steps.tokens):
+    if steps.height and steps["tokens"].is_null().all():
         account.warnings.append(LoadWarning("tokens_unknown", None, title))
 
 
@@ -122,17 +123,16 @@ def _untimed(name: str, found: Scan, records: pl.DataFrame) -> str:
     )
 
 
-def _printed(timeline: Timeline, records: pl.DataFrame) -> dict[int, dict[str, Any]]:
+def _printed(steps: pl.DataFrame, records: pl.DataFrame) -> dict[int, dict[str, Any]]:
     """The speed that a log itself prints, by session: means over the time of its steps; empty where it prints none."""
     names = ["tflops_per_gpu", "mfu_percent"]
     lines = records.filter(pl.any_horizontal(pl.col(names).is_finite() & (pl.col(names) > 0)))
     if lines.is_empty():
         return {}
-    columns = timeline.steps
-    steps = pl.DataFrame({"session": columns.session, "line": columns.line, "length": columns.length}, strict=False)
-    weight = pl.col("length").cast(pl.Float64).fill_null(0) + 1  # microseconds; alike where no line has a duration
+    weight = pl.col("length").fill_null(0) + 1  # microseconds; alike where no line has a duration
     printed = (
-        steps.join(lines.select("line", *names).unique("line", keep="last"), on="line")
+        steps.select("session", "line", "length")
+        .join(lines.select("line", *names).unique("line", keep="last"), on="line")
         .group_by("session")
         .agg(
             *((pl.col(each) * weight).sum() / weight.filter(pl.col(each).is_not_null()).sum() for each in names),
@@ -144,30 +144,25 @@ def _printed(timeline: Timeline, records: pl.DataFrame) -> dict[int, dict[str, A
     return {row.pop("session"): row for row in printed.select("session", *known, "printed_steps").to_dicts()}
 
 
-def _written(timeline: Timeline, request: LogRequest, printed: Mapping[int, dict[str, Any]]) -> Iterator[bytes]:
-    """The run log, session by session."""
-    columns = timeline.steps
-    table = pl.DataFrame(
-        {
-            "session": pl.Series(columns.session, dtype=pl.Int32),
-            "type": pl.repeat("step", len(columns.step), eager=True),
-            "step": pl.Series(columns.step, dtype=pl.Int64),
-            "t": pl.Series(columns.begin, dtype=pl.Int64) / US,
-            "duration_s": pl.Series(columns.length, dtype=pl.Float64) / US,
-            "tokens": pl.Series(columns.tokens, dtype=pl.Float64),
-            "loss": pl.Series(columns.loss, dtype=pl.Float64)
-            .replace([float("inf"), float("-inf")], None)
-            .fill_nan(None),
-            "line": pl.Series(columns.line, dtype=pl.Int64),
-        }
+def _written(
+    sessions: Iterable[Session], steps: pl.DataFrame, request: LogRequest, printed: Mapping[int, dict[str, Any]]
+) -> Iterator[bytes | pl.DataFrame]:
+    """The run log, session by session; its steps as columns."""
+    table = steps.select(
+        "session",
+        "step",
+        t=pl.col("begin") / US,
+        duration_s=pl.col("length") / US,
+        tokens="tokens",
+        loss=pl.when(pl.col("loss").is_finite()).then("loss"),
+        line="line",
     )
-    for number, session in enumerate(timeline.sessions):
+    for number, session in enumerate(sessions):
         if session.began is None:
             continue
         yield msgspec.json.encode(_run_line(session, request.run_facts()) | printed.get(number, {})) + b"\n"
         own = table.filter(pl.col("session") == number).drop("session")
-        for part in own.iter_slices(SLICE):
-            yield part.write_ndjson().encode()
+        yield from own.iter_slices(SLICE)
         for event in session.events:
             line = _event_line(event)
             if line is not None:

@@ -33,6 +33,9 @@ BLOCK: Final = 1 << 23
 FEW: Final = 1_000
 """Lines with a word are searched one by one where there is fewer than one in so many bytes."""
 
+DENSE: Final = 8
+"""Blocks that are read as a whole from one on that has more of them."""
+
 US: Final = 1_000_000
 
 _NO_TEXT: Final = b"\x01"
@@ -98,7 +101,7 @@ class Scan:
                 rest = rest.filter(pl.col("text").str.contains(self.form.starts))
             if rest.is_empty():
                 return
-            mine = pl.col("text").str.contains(kind.starts)
+            mine = rest["text"].str.contains(kind.starts)
             own = rest.filter(mine)
             if is_last and own.height and own["line"][-1] == lines["line"][-1] and _may_go_on(kind, own["text"][-1]):
                 self.refused.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
@@ -191,11 +194,14 @@ def _lines(chunks: Iterable[bytes], origin: str, words: list[bytes]) -> Iterator
     Also whether the last of them is the last of the log and has no line end. Where there are `words`, only lines with
     one of them.
     """
-    first = 1
+    first, dense = 1, 0
     try:
         for block, _ in clean_blocks(chunks, origin, BLOCK):
             data = _ANSI.sub(b"", block) if b"\x1b" in block else block
-            few = _with_words(data, words) if words else None
+            dense = max(dense - 1, 0)
+            few = _with_words(data, words) if words and not dense else None
+            if words and few is None and not dense:
+                dense = DENSE
             lines = _split(data, first) if few is None else _few(data, few, first)
             yield lines, not data.endswith(b"\n")
             first += data.count(b"\n")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import polars as pl
 
 
 @dataclass
@@ -85,9 +85,34 @@ class Steps:
     tokens: list[float | None] = field(default_factory=list)
     loss: list[float | None] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
+    _whole: list[pl.DataFrame] = field(default_factory=list)
 
     def extend(self, session: int, steps: pl.DataFrame) -> None:
         """Add steps of a session: the other columns."""
-        self.session += [session] * steps.height
-        for name in ("step", "begin", "length", "tokens", "loss", "line"):
-            getattr(self, name).extend(steps[name].to_list())
+        self._put_away()
+        self._whole.append(steps.select(pl.lit(session).alias("session"), *list(_COLUMNS)[1:]).cast(_COLUMNS))  # type: ignore[arg-type]
+
+    def _put_away(self) -> None:
+        """Make a frame of the steps that were added one by one."""
+        if self.step:
+            lists = {name: getattr(self, name) for name in _COLUMNS}
+            self._whole.append(pl.DataFrame(lists, schema=_COLUMNS, strict=False))
+            for each in lists.values():
+                each.clear()
+
+    def frame(self) -> pl.DataFrame:
+        """All steps in the order in which they were added."""
+        self._put_away()
+        return pl.concat(self._whole) if self._whole else pl.DataFrame(schema=_COLUMNS)
+
+
+_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "session": pl.Int32(),
+    "step": pl.Int64(),
+    "begin": pl.Int64(),
+    "length": pl.Float64(),
+    "tokens": pl.Float64(),
+    "loss": pl.Float64(),
+    "line": pl.Int64(),
+}
+"""Columns of steps."""
