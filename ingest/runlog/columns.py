@@ -1,7 +1,7 @@
 """Steps of a run log as columns: what a reader of another format may pass on instead of a line for each.
 
-Columns: `step`, `t` (seconds since 1970), `duration_s`, `tokens`, `loss` (as in a `step` line), and `line`: the number of
-the line of the log that the step was made of. They are of the session of the `run` line before them.
+Columns: `step`, `t` (seconds since 1970), `duration_s`, `tokens`, `loss` (as in a `step` line), and `line`: the number
+of the line of the log that the step was made of. They are of the session of the `run` line before them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def lines_of(steps: pl.DataFrame) -> bytes:
 def are_plain(steps: pl.DataFrame) -> bool:
     """Whether each is a step as the format of run logs has it: numbers that are none, or below zero, are not."""
     t, step = pl.col("t"), pl.col("step")
-    amounts = (pl.col(name).fill_null(0).is_between(0, float("inf"), closed="left") for name in ("duration_s", "tokens"))
+    amounts = (
+        pl.col(name).fill_null(0).is_between(0, float("inf"), closed="left") for name in ("duration_s", "tokens")
+    )
     whole = pl.all_horizontal(
         t.is_between(EARLIEST_S, LATEST_S), step.is_between(0, int(RUN_LOG["step"].most)), *amounts
     )

@@ -102,9 +102,7 @@ def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> 
     yield from rest
 
 
-def _text(
-    head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account
-) -> Iterator[bytes | pl.DataFrame]:
+def _text(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account) -> Iterator[bytes | pl.DataFrame]:
     """A log of one of the text formats; what is of none is passed on by its beginning, which no reader accepts."""
     from ingest.runlog.formats.text.reader import read_text  # noqa: PLC0415 - run logs need none of it
 
