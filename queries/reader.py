@@ -22,7 +22,7 @@ from queries.sample_views import sample_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import date
+    from datetime import date, datetime
     from pathlib import Path
 
     import polars as pl
@@ -113,6 +113,21 @@ class Connection:
 
     def _view_samples(self, table: str, files: Sequence[integrity.File]) -> None:
         self._connection.execute(sample_view(self.root, table, files, temporary=True))
+
+    def sample_blocks(self, table: str, *, cluster: str, since: datetime, until: datetime) -> Iterator[pl.LazyFrame]:
+        """Samples of the days between two moments, as `queries.sample_blocks` has them: of whole days.
+
+        Raises:
+            CorruptWarehouseError: some are damaged or missing.
+        """
+        from queries import sample_blocks  # noqa: PLC0415 - the process that runs a person's SQL imports no polars
+
+        declared = self.frame(f"SELECT * FROM raw.{table} WHERE cluster = $cluster", {"cluster": cluster})  # noqa: S608 - our name
+        files = self._live_files(table, *integrity.scope("", {"cluster": cluster, "since": since, "until": until}))
+        integrity.require(self.root, files)
+        if declared.height:
+            yield declared.lazy()
+        yield from sample_blocks.blocks([self.root / file.path for file in files], declared.schema)
 
     def files(self) -> list[integrity.File]:
         """The Parquet files of samples that count."""

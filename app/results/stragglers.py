@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.window import Source
+    from queries.warehouse import Reader, Writer
 
 MOST_ROWS: Final = 4_000_000
 """Of a part."""
@@ -64,7 +65,7 @@ def _summed(source: Source, window: Window, session: dict[str, Any]) -> pl.DataF
     return frames.conform(rows, frames.RANK_STEPS)
 
 
-def confirmed_sessions(source: Source, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:
+def confirmed_sessions(source: Reader | Writer, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:
     """Sessions with what telemetry shows of their suspected nodes, and what confirms these.
 
     Args:
@@ -85,7 +86,7 @@ def confirmed_sessions(source: Source, window: Window, sessions: pl.DataFrame) -
     return rows.with_columns(confirmed_by=pl.when(named != "").then(named))
 
 
-def _evidence(source: Source, window: Window, suspects: pl.DataFrame) -> pl.DataFrame:
+def _evidence(source: Reader | Writer, window: Window, suspects: pl.DataFrame) -> pl.DataFrame:
     runs = suspects["run_id"].unique().sort().to_list()
     nodes = source.query("rank_nodes", **window.parameters, runs=runs).join(
         suspects.select("run_id", "session").unique(), on=["run_id", "session"], how="semi"
@@ -104,7 +105,7 @@ def _no_events() -> pl.DataFrame:
     return pl.DataFrame(schema={**texts, "ts": frames.TIME})
 
 
-def _deviations(source: Source, span: Window) -> pl.DataFrame:
+def _deviations(source: Reader | Writer, span: Window) -> pl.DataFrame:
     """What deviates in a time, or began in the week before; nothing without a computation: then peers are unknown."""
     if source.query("computed", cluster=span.cluster).is_empty():
         return frames.empty(ANOMALIES)

@@ -28,6 +28,8 @@ from metrics.anomalies.signals import BY_NAME
 from metrics.statistics import adjusted
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from metrics.statistics import FloatArray
 
 SPREAD: Final = 4.0
@@ -109,18 +111,18 @@ class Scan:
 
     def learn(self, deviations: pl.DataFrame) -> None:
         """Take a day (`deviations.DEVIATIONS`) into the past only, without a test."""
-        self._remember(_daily(deviations))
+        self._remember(deviations.group_by(_SUBJECT).agg(median=pl.col("deviation").median()))
 
     def add(self, deviations: pl.DataFrame) -> None:
         """Test a day (`deviations.DEVIATIONS`), then take it into the past."""
         rows = frames.conform(deviations, DEVIATIONS)
         if rows.is_empty():
             return
-        daily = _daily(rows).join(self._baselines(), on=_SUBJECT, how="left", maintain_order="left")
         first_hour = int(rows["hour"].min())  # type: ignore[arg-type]  # polars types min() broadly
-        grid = _grid(rows, daily, first_hour)
-        of_day = pl.concat([self._tests_of_day(daily, against) for against in ("peers", "past")])
-        self._advance(of_day, grid, first_hour)
+        of_day, grid = _daily(rows, first_hour)
+        daily = of_day.join(self._baselines(), on=_SUBJECT, how="left", maintain_order="left")
+        tests = pl.concat([self._tests_of_day(daily, against) for against in ("peers", "past")])
+        self._advance(tests, grid, first_hour)
         self._remember(daily)
 
     def result(self) -> pl.DataFrame:
@@ -210,29 +212,50 @@ class _Sums:
 _FIXED: Final = frozenset((*_TEST, "immaterial", "rate", "sigma"))
 
 
-def _daily(deviations: pl.DataFrame) -> pl.DataFrame:
-    """Each subject's day: its median, how much its hours scatter around it, and how alike neighbouring hours are."""
-    value, centred = pl.col("deviation"), pl.col("deviation") - pl.col("deviation").mean()
-    squares = (centred**2).sum()
-    return (
-        deviations.sort(*_SUBJECT, "hour")
-        .group_by(_SUBJECT, maintain_order=True)
-        .agg(
-            median=value.median(),
-            attempt=pl.col("attempt").last(),
-            scatter=_MAD_TO_SIGMA * (value - value.median()).abs().median(),
-            correlation=pl.when(squares > 0).then((centred * centred.shift(1)).sum() / squares),
-        )
+def _daily(deviations: pl.DataFrame, first_hour: int) -> tuple[pl.DataFrame, FloatArray]:
+    """Each subject's day: its median, how much its hours scatter around it, and how alike neighbouring hours are.
+
+    Returns:
+        A row a subject, and deviations by subject (in the same order) and hour from `first_hour` on; nan where there
+        is none.
+    """
+    grouped = deviations.group_by(_SUBJECT).agg("hour", "attempt", "deviation").sort(_SUBJECT)
+    row = np.repeat(np.arange(grouped.height), grouped["hour"].list.len().to_numpy())
+    hours = grouped["hour"].explode().to_numpy() - first_hour
+    shape = grouped.height, int(hours.max()) + 1
+    grid, attempts = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
+    grid[row, hours] = grouped["deviation"].explode().to_numpy()
+    attempts[row, hours] = grouped["attempt"].explode().to_numpy()
+    present = ~np.isnan(grid)
+    last = shape[1] - 1 - np.argmax(present[:, ::-1], axis=1)
+    median = _middles(grid)
+    daily = grouped.select(_SUBJECT).with_columns(
+        median=pl.Series(median),
+        attempt=pl.Series(attempts[np.arange(shape[0]), last]),
+        scatter=pl.Series(_MAD_TO_SIGMA * _middles(np.abs(grid - median[:, None]))),
+        correlation=pl.Series(_alikeness(grid, present)).fill_nan(None),
     )
+    return daily, grid
 
 
-def _grid(rows: pl.DataFrame, daily: pl.DataFrame, first_hour: int) -> FloatArray:
-    """Deviations by subject (a row, in the order of `daily`) and hour; nan where there is none."""
-    numbered = rows.join(daily.select(_SUBJECT).with_row_index("row"), on=_SUBJECT, how="left")
-    hours = numbered["hour"].to_numpy() - first_hour
-    grid = np.full((daily.height, int(hours.max()) + 1), np.nan)
-    grid[numbered["row"].to_numpy(), hours] = numbered["deviation"].to_numpy()
-    return grid
+def _middles(grid: FloatArray) -> FloatArray:
+    """Median of each row's numbers; every row has one."""
+    ordered, n = np.sort(grid, axis=1), np.count_nonzero(~np.isnan(grid), axis=1)
+    each = np.arange(len(grid))
+    middles: FloatArray = (ordered[each, (n - 1) // 2] + ordered[each, n // 2]) / 2
+    return middles
+
+
+def _alikeness(grid: FloatArray, present: npt.NDArray[np.bool_]) -> FloatArray:
+    """Correlation of each row's neighbouring numbers, those next to a gap included; nan where they do not differ."""
+    if not present.all():
+        order = np.argsort(~present, axis=1, kind="stable")
+        grid, present = np.take_along_axis(grid, order, axis=1), np.take_along_axis(present, order, axis=1)
+    centred = np.where(present, grid, 0.0) - (np.where(present, grid, 0.0).sum(1) / present.sum(1))[:, None]
+    centred = np.where(present, centred, 0.0)
+    squares, lagged = (centred**2).sum(axis=1), (centred[:, 1:] * centred[:, :-1]).sum(axis=1)
+    alike: FloatArray = np.divide(lagged, squares, out=np.full(len(grid), np.nan), where=squares > 0)
+    return alike
 
 
 def _levels(daily: pl.DataFrame, against: str) -> pl.DataFrame:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import polars as pl
 
+from app.results.telemetry.busy_hours import hours_of_day
 from app.results.telemetry.gpu_activity import DAY, day_begin
 from app.results.telemetry.occupancy import computed_rules
 from metrics import frames
 from metrics.anomalies.deviations import gpu_deviations, node_deviations
 from metrics.anomalies.evidence import deviation_text
+from metrics.anomalies.hours import Limits
 from metrics.anomalies.peers import held_hours
 from metrics.anomalies.scan import Scan
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from app.window import Source, Window
+    from queries.warehouse import Reader, Writer
 
 LOOKBACK: Final = timedelta(days=7)
 """Days before a window from which the past of its GPUs is learnt."""
@@ -46,7 +49,7 @@ class Anomalies:
     held: pl.DataFrame
 
 
-def anomalies(source: Source, window: Window, run_ids: list[str] | None = None) -> Anomalies:
+def anomalies(source: Reader | Writer, window: Window, run_ids: list[str] | None = None) -> Anomalies:
     """Test every GPU, node, port and mount of a window.
 
     Args:
@@ -108,13 +111,18 @@ def _hour(moment: datetime) -> int:
     return round(moment.timestamp()) // 3600
 
 
+class _Period(TypedDict):
+    cluster: str
+    since: datetime
+    until: datetime
+
+
 class _Hours:
     """Reads hours of a day, and counts them."""
 
-    def __init__(self, source: Source, cluster: str, held: pl.DataFrame) -> None:
+    def __init__(self, source: Reader | Writer, cluster: str, held: pl.DataFrame) -> None:
         rules = computed_rules(source, cluster)
-        names = ("active_tensor", "active_gr_engine", "active_gpu_util")
-        self._limits = {name: getattr(rules, name) for name in names}
+        self._limits = Limits(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
         self._source, self._cluster, self._held = source, cluster, held
         self._meant = held.filter("meant").select(pl.col("attempt").cast(frames.COUNT)).unique()
         self._all = self._meant.height == held["attempt"].n_unique()
@@ -122,9 +130,9 @@ class _Hours:
 
     def deviations(self, since: datetime, until: datetime, *, counted: bool) -> pl.DataFrame:
         """`deviations.DEVIATIONS` of hours of a day."""
-        period = {"cluster": self._cluster, "since": since, "until": until}
+        period: _Period = {"cluster": self._cluster, "since": since, "until": until}
         owners = held_hours(self._held, _hour(since), _hour(until))
-        busy = self._owned(self._source.query("gpu_busy_hours", **period, **self._limits), owners)
+        busy = self._owned(hours_of_day(self._source, limits=self._limits, **period), owners)
         devices = self._owned(self._source.query("node_device_hours", **period), owners)
         of_gpus, of_nodes = gpu_deviations(busy), node_deviations(devices)
         if counted:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results.telemetry import anomalies as results
+from app.results.telemetry.busy_hours import hours_of_day
 from app.show.answer import Question
 from app.window import Window
 from ingest.slurm import load_files as ingesting
 from ingest.tables import GPU_HOURS, GPU_SAMPLES, HEALTH_EVENTS, NODE_SAMPLES, columns_of, conform
+from metrics.anomalies.hours import Limits
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 
@@ -213,6 +216,16 @@ def test_roll_ups_give_the_same_gpus(tmp_path: Path, reader: Reader) -> None:
     assert both.height == of_samples.height == of_hours.height
     assert both["anomalous"].to_list() == both["anomalous_2"].to_list()
     assert both["since"].filter(both["anomalous"]).to_list() == both["since_2"].filter(both["anomalous"]).to_list()
+
+
+def test_hours_of_blocks_are_those_of_the_query(reader: Reader) -> None:
+    limits = Limits(0.02, 0.1, 0.1)
+    for day in range(DAYS):
+        period = {"cluster": "c", "since": BEGIN + timedelta(days=day), "until": BEGIN + timedelta(days=day, hours=23)}
+        mine = hours_of_day(reader, limits=limits, **period)  # type: ignore[arg-type]  # as they are named
+        by_query = reader.query("gpu_busy_hours", **period, **limits._asdict())
+        assert mine.height == 23 * 17
+        assert_frame_equal(mine, by_query, rel_tol=1e-5)
 
 
 def test_every_format_and_without_telemetry(warehouse: Path) -> None:
