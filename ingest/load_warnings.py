@@ -103,6 +103,11 @@ MESSAGES: Final[Mapping[str, str]] = {
         "the server had forgotten what came after the last reading of {detail}: what came and went in between is not "
         "known. Read more often, or with `serve`, which watches"
     ),
+    # Determined
+    "nodes_unknown": (
+        "{count:,} allocations: the export names no nodes, so their GPU-time is in no ledger. Where Determined runs on "
+        "Kubernetes, load its pods, too"
+    ),
     # Run logs
     "run_value_implausible": "{detail}",
     "steps_implausible": "{detail}",

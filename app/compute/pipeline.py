@@ -105,7 +105,7 @@ def compute(
     days: list[Days] = []
     with writer.transaction(), writer.views_computed_once():
         clusters = writer.query("clusters")["cluster"].to_list()
-        with_objects = _derive_of_kubernetes(writer)
+        with_objects = _derive_attempts(writer)
         stages = _Stages(progress, len(clusters))
         for cluster in clusters:
             rules = settings.rules
@@ -146,16 +146,25 @@ def _without_outlived(writer: Writer, cluster: str, attempts: pl.DataFrame) -> p
     return attempts.join(outlived, on=outlived.columns, how="anti")
 
 
-def _derive_of_kubernetes(writer: Writer) -> frozenset[str]:
-    """Derive attempts of Kubernetes once more (accounting may have come after the objects); clusters that have any."""
-    clusters = writer.query("kubernetes_clusters")["cluster"]
-    if clusters.is_empty():
-        return frozenset()
-    from ingest.kubernetes.store import derive  # noqa: PLC0415 - few clusters have objects
+def _derive_attempts(writer: Writer) -> frozenset[str]:
+    """Derive attempts of Kubernetes and Determined once more: what they depend on may have been loaded after them.
 
-    for cluster in clusters:
-        derive(writer, str(cluster))
-    return frozenset(clusters)
+    Returns:
+        The clusters with objects of Kubernetes.
+    """
+    with_objects = writer.query("clusters_of_source", source="kubernetes.objects")["cluster"]
+    if not with_objects.is_empty():
+        from ingest.kubernetes.store import derive  # noqa: PLC0415 - few clusters have objects
+
+        for cluster in with_objects:
+            derive(writer, str(cluster))
+    with_allocations = writer.query("clusters_of_source", source="determined.allocations")["cluster"]
+    if not with_allocations.is_empty():
+        from ingest.determined.store import derive as derive_allocations  # noqa: PLC0415 - as above
+
+        for cluster in with_allocations:
+            derive_allocations(writer, str(cluster))
+    return frozenset(with_objects)
 
 
 class _Stages:

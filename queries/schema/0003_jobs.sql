@@ -41,7 +41,7 @@ CREATE TABLE stored.attempts (
     elapsed_s           DOUBLE,                -- the scheduler's run time in seconds, without suspension
     suspended_s         DOUBLE,                -- seconds suspended
     req_nodes           BIGINT,                -- nodes requested
-    n_nodes             BIGINT NOT NULL,       -- nodes held; 0 if it never got one
+    n_nodes             BIGINT NOT NULL,       -- nodes held; 0 if it never got one; null where the source does not record nodes
     req_cpus            BIGINT,                -- CPUs requested
     n_cpus              BIGINT,                -- CPUs held
     req_gpus            DECIMAL(12,3),         -- GPUs requested

@@ -1,2 +1,5 @@
--- One row is a cluster of which accounting, or Kubernetes' objects, were loaded.
-SELECT DISTINCT cluster FROM loads WHERE source IN ('slurm.accounting', 'kubernetes.objects') ORDER BY cluster;
+-- One row is a cluster of which accounting, Kubernetes' objects or Determined's allocations were loaded.
+SELECT DISTINCT cluster
+FROM loads
+WHERE source IN ('slurm.accounting', 'kubernetes.objects', 'determined.allocations')
+ORDER BY cluster;

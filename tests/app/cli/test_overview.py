@@ -47,7 +47,7 @@ def test_overview_names_clusters_interval_age_and_sources(tmp_path: Path) -> Non
     assert "demo: 2026-09-01 to 2026-10-03 (32 days), newest data 32 days old" in text
     assert "loaded: Slurm (accounting, config, events, nodes); telemetry (" in text
     assert "run logs" in text
-    assert "not loaded: rank times, Kubernetes\n" in text
+    assert "not loaded: rank times, Kubernetes, Determined\n" in text
 
 
 def test_overview_of_accounting_names_missing_sources(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def of(line: str) -> Candidates:
     [
         ("sho", ["show"]),
         ("ex", ["explore", "export"]),
-        ("ingest ", ["slurm", "prometheus", "runlog", "ranks", "kubernetes"]),
+        ("ingest ", ["slurm", "prometheus", "runlog", "ranks", "kubernetes", "determined"]),
         ("show g", ["goodput"]),
         ("show goodput --f", ["--format"]),
         ("show goodput --format ", ["table", "json", "csv", "parquet"]),

@@ -1,0 +1,1 @@
+"""Determined.AI: which task had how many slots, and when, as its master exports it."""

@@ -1,0 +1,91 @@
+"""`trackside ingest determined`: allocations into the warehouse, one transaction per file, and their attempts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ingest.determined.attempts import SCHEDULER, attempts_of
+from ingest.determined.parse import KEY, latest, parse_allocations
+from ingest.determined.sources import SOURCES
+from ingest.errors import InputError
+from ingest.files.input import Input
+from ingest.future import without_future
+from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.each_file import load_each
+from ingest.store.loads import Repetition, write_account
+from ingest.store.request import from_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from ingest.store.report import Report
+    from ingest.tables import Parsed
+    from queries.warehouse import Writer
+
+
+def ingest_files(
+    writer: Writer,
+    files: Sequence[str],
+    *,
+    cluster: str | None,
+    now: datetime,
+    progress: Callable[[str, int, int], None],
+) -> list[Report]:
+    """Load exports, each in a transaction of its own, in any order and any number of times.
+
+    Args:
+        writer: the warehouse.
+        files: names of files; `-` is standard input.
+        cluster: their cluster; if None, the only one with accounting.
+        now: stored as the time of loading; rows of later are refused.
+        progress: called with which file is being read, its number, and how many there are.
+
+    Returns:
+        One report for each file. A file that cannot be used is reported and leaves nothing behind.
+    """
+
+    def load_file(name: str) -> Parsed:
+        return _load(writer, name, cluster or _only_cluster(writer), now)
+
+    return load_each(files, load_file, progress=progress)
+
+
+def _only_cluster(writer: Writer) -> str:
+    name = cluster_of_jobs(writer)
+    if name in {"", LOCAL}:
+        raise InputError("an export of Determined names no cluster; add --cluster NAME")
+    return name
+
+
+def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Parsed:
+    source = Input(name)
+    parsed = parse_allocations(source.whole(), origin=source.name, cluster=cluster)
+    parsed = without_future(parsed, origin=source.name, now=now)
+    request, digest = from_file(source.name), source.digest()
+    with writer.transaction():
+        repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
+        _write(writer, parsed.frames["determined_allocations"])
+        derive(writer, cluster)
+        parsed = repetition.counted(parsed)
+        write_account(writer, parsed, request=request, digest=digest, now=now)
+    return parsed
+
+
+def _write(writer: Writer, seen: pl.DataFrame) -> None:
+    existing = writer.matching("determined_allocations", seen, keys=KEY).select(seen.columns)
+    writer.replace("determined_allocations", latest(pl.concat([existing, seen])), keys=KEY)
+
+
+def derive(writer: Writer, cluster: str) -> None:
+    """Make attempts of all allocations of a cluster anew: those of which pods are known are attempts of the pods."""
+    key = pl.DataFrame({"cluster": [cluster]})
+    allocations = writer.matching("determined_allocations", key, keys=["cluster"])
+    attempts = attempts_of(allocations, writer.matching("pods", key, keys=["cluster"]))
+    made = key.with_columns(scheduler=pl.lit(SCHEDULER))
+    writer.delete("stored.attempts", made)
+    writer.append("stored.attempts", attempts)
+    writer.delete("resubmissions", made)
+    writer.run("add_resubmissions", {"jobs": attempts.select("cluster", "scheduler", "job_id").unique()})
