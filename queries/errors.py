@@ -7,6 +7,7 @@ WarehouseError
  +- LockedWarehouseError    another process is writing
  +- WriteError              disk full, no permission
  +- CheckError              a check that stops found offending rows; nothing was committed
+ +- StoppedError            a reader was stopped before it had its rows
 QueryError                  a person's SQL was refused or failed
 """
 
@@ -39,6 +40,10 @@ class WriteError(WarehouseError):
 
 class CheckError(WarehouseError):
     """A data check found rows that must not be committed."""
+
+
+class StoppedError(WarehouseError):
+    """A reader was stopped before it had its rows: by a person, or since it took too long."""
 
 
 class QueryError(ValueError):

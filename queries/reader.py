@@ -15,7 +15,7 @@ import duckdb
 
 from queries import check_outcomes, integrity, of_run, recovery, sql_files
 from queries.check_outcomes import CheckOutcome
-from queries.errors import CorruptWarehouseError, QueryError, WriteError
+from queries.errors import CorruptWarehouseError, QueryError, StoppedError, WriteError
 from queries.memo import Memo
 from queries.opening import KINDS, duckdb_errors, explained, first_line
 from queries.sample_views import sample_view
@@ -324,11 +324,30 @@ class Reader(Connection):
         self._computed: set[str] = set()
         self._files: dict[tuple[object, ...], list[integrity.File]] = {}
         self._viewed: dict[str, Sequence[integrity.File]] = {}
+        self._stopped = ""
 
     def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
-        """As `Connection.frame`. Views of `EXPANDED` are computed once, when first read: no row changes."""
-        self._compute_views(expanded_in(sql))
-        return super().frame(sql, params)
+        """As `Connection.frame`. Views of `EXPANDED` are computed once, when first read: no row changes.
+
+        Raises:
+            StoppedError: another thread stopped this reader.
+        """
+        self._go_on()
+        try:
+            self._compute_views(expanded_in(sql))
+            return super().frame(sql, params)
+        except duckdb.InterruptException as error:
+            self._go_on()
+            raise StoppedError("the question was stopped") from error
+
+    def _go_on(self) -> None:
+        if self._stopped:
+            raise StoppedError(self._stopped)
+
+    def stop(self, why: str) -> None:
+        """Let the query that runs, and all later ones, fail with a `StoppedError`: for another thread to call."""
+        self._stopped = why
+        self._connection.interrupt()
 
     def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.File]:
         """As the manifest of the copy has them, which is asked once: it never changes."""

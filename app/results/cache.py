@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from app.results.pool import ReadPool
 from queries.directory import current_copy
 from queries.errors import NoWarehouseError
 from queries.memo import Memo
-from queries.warehouse import MADE, open_reader
+from queries.warehouse import MADE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ class _OfVersion:
 class AnswerCache:
     """Computes answers on the newest published copy. Safe for threads: they wait for each other on the same question.
 
-    Answers are kept as long as nothing newer is published.
+    Answers are kept as long as nothing newer is published. What pages ask is limited and can be stopped: `pool`.
 
     Args:
         root: the warehouse directory.
@@ -43,6 +44,7 @@ class AnswerCache:
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
+        self.pool = ReadPool(self.root)
         self._lock = threading.Lock()
         self._kept = _OfVersion("")
 
@@ -66,7 +68,7 @@ class AnswerCache:
         kept = self._of_newest()
 
         def answer() -> T:
-            with open_reader(self.root, kept.made) as reader:
+            with self.pool.reader(kept.made) as reader:
                 return function(reader, *args, **kwargs)
 
         key = (f"{function.__module__}.{function.__qualname__}", args, tuple(sorted(kwargs.items())))

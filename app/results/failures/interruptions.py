@@ -28,8 +28,13 @@ def restart_rows(source: Source, window: Window) -> pl.DataFrame:
     return every_restart(source, window).filter(~pl.col("in_allocation"))
 
 
-def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
+def interruption_costs(source: Source, window: Window, of_class: str = "") -> pl.DataFrame:
     """What interruptions cost, the newest first.
+
+    Args:
+        source: where rows are read.
+        window: cluster and time.
+        of_class: only those of this class, which are found sooner; empty: all.
 
     Returns:
         `cluster`, `run_id`, `attempt_no`, `job_id`, `submitted_at`, `ended_at`, `class`, `cause`, `node`, `n_gpus`,
@@ -39,12 +44,13 @@ def interruption_costs(source: Source, window: Window) -> pl.DataFrame:
         once, and are one row.
     """
     # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
-    every = source.memo(("interruption_costs", window.cluster), lambda: _ever(source, window.cluster))
+    key = ("interruption_costs", window.cluster, of_class)
+    every = source.memo(key, lambda: _ever(source, window.cluster, of_class))
     return every.filter(pl.col("ended_at") >= window.since, pl.col("ended_at") < window.until)
 
 
-def _ever(source: Source, cluster: str) -> pl.DataFrame:
-    return source.query("interruption_costs", cluster=cluster, since=_FIRST, until=_LAST)
+def _ever(source: Source, cluster: str, of_class: str) -> pl.DataFrame:
+    return source.query("interruption_costs", cluster=cluster, since=_FIRST, until=_LAST, of_class=of_class)
 
 
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -182,8 +188,8 @@ def node_failures(source: Source, window: Window) -> pl.DataFrame:
     """
     cost = pl.col("cost_gpu_s")
     return (
-        interruption_costs(source, window)
-        .filter((pl.col("class") == "infrastructure") & pl.col("node").is_not_null())
+        interruption_costs(source, window, "infrastructure")
+        .filter(pl.col("class") == "infrastructure", pl.col("node").is_not_null())
         .group_by("cluster", "node")
         .agg(
             pl.len().alias("interruptions"),

@@ -1,4 +1,4 @@
--- One row is an interruption in the window (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was unobserved, or what of its work was kept is not logged: its own, and that of the attempt that followed.
+-- One row is an interruption in the window, of a class (infrastructure, ...; empty: of any) (an attempt of a run, a heterogeneous job's components together) with the GPU-seconds that it cost: lost and stalled time of the interrupted attempt but what restarts in place took, and startup of the one that followed; null where more than a tenth of the attempt was unobserved, or what of its work was kept is not logged: its own, and that of the attempt that followed.
 -- Of an attempt that nothing but accounting knows, nothing can be told: those are most of the ledger.
 WITH seen AS (
     SELECT DISTINCT scheduler, job_id, submitted_at
@@ -88,5 +88,5 @@ SELECT
 FROM run_interruptions AS i
 LEFT JOIN spent AS s USING (run_id, attempt_no)
 LEFT JOIN spent AS n ON n.run_id = i.run_id AND n.attempt_no = i.attempt_no + 1
-WHERE i.cluster = $cluster AND i.ended_at >= $since AND i.ended_at < $until
+WHERE i.cluster = $cluster AND i.ended_at >= $since AND i.ended_at < $until AND $of_class IN ('', i.class)
 ORDER BY i.ended_at DESC, i.job_id, i.submitted_at;

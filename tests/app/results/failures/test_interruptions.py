@@ -145,13 +145,15 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
     root, node = het
     window = whole(root)
     with open_reader(root) as reader:
-        listed = overview.gather(reader, window, (), window).interruptions
+        listed, _ = overview.recent(reader, window, "infrastructure")
+        counts = overview.interruption_counts(reader, window)
         costs = interruption_costs(reader, window)
         rates = failure_rate_rows(reader, window)
         assumed = lost_imputed_rows(reader, window).row(0, named=True)
         reported = incidents(reader)
     assert listed.select("run_id", "attempt_no", "node").rows() == [(RUN, 1, node)]
     assert costs.select("run_id", "attempt_no", "node").rows() == [(RUN, 1, node)]
+    assert counts.select("class", "cause", "n").rows() == [("infrastructure", "node_fail", 1)]
     assert listed["cost_gpu_h"].item() * 3600 == pytest.approx(costs["cost_gpu_s"].item())
     pooled = rates.filter((pl.col("size") == "pooled") & (pl.col("class") == "infrastructure"))
     assert dict(pooled.select("counted", "n_failures").rows()) == {"attempts": 1, "incidents": 1}
@@ -206,7 +208,9 @@ def test_queries_choose_the_component_that_the_restarts_choose(tmp_path: Path) -
         writer.append("interruptions", table.with_columns(n_gpus=gpus).drop("milli_gpus"))
     requested = {"cluster": "c1", "since": NOW, "until": NOW.replace(year=NOW.year + 1)}
     with open_reader(tmp_path / "w") as reader:
-        listed, priced = reader.query("interruptions", **requested), reader.query("interruption_costs", **requested)
+        listed = reader.query("interruptions", **requested)
+        priced = reader.query("interruption_costs", **requested, of_class="")
+        of_infrastructure = reader.query("interruption_costs", **requested, of_class="infrastructure")
     columns = ["run_id", "attempt_no", "job_id", "class", "cause", "node"]
     expected = once(table).sort("run_id")
     assert expected.height == len(ids) * len(_ENDS) ** 2
@@ -214,6 +218,8 @@ def test_queries_choose_the_component_that_the_restarts_choose(tmp_path: Path) -
     assert listed.sort("run_id").select(columns + more).rows() == expected.select(columns + more).rows()
     assert priced.sort("run_id").select(columns).rows() == expected.select(columns).rows()
     assert set(priced["n_gpus"].cast(pl.Float64)) == {16.0}
+    alone = priced.filter(pl.col("class") == "infrastructure").select("run_id").sort("run_id")
+    assert of_infrastructure.select("run_id").sort("run_id").rows() == alone.rows()
 
 
 def logged_lines(job: str, restart_count: int, begun: float, steps: range, first: float) -> list[dict[str, Any]]:
