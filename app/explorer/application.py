@@ -11,8 +11,9 @@ from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx
 from app import panics
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
-from app.explorer import components, drawer, security, shell
+from app.explorer import components, drawer, loading, sections, security, shell
 from app.explorer import filters as view
+from app.explorer.filters import NothingYetError
 from app.explorer.page import pages
 from app.explorer.pages import manual, overview
 from app.results.cache import AnswerCache
@@ -81,6 +82,7 @@ def create_app(
     explorer = Explorer(AnswerCache(root) if answers is None else answers, claims or WatchedClaims(settings.claims))
     _pages(made, explorer)
     _reactions(made, explorer)
+    loading.register(made, explorer)
     security.protect(made)
     return made
 
@@ -127,25 +129,24 @@ class Explorer:
         return headline.title, drawer.layout(headline, judged, used, shown)
 
 
-class NothingYetError(Exception):
-    """Something may be loaded, but nothing is computed."""
-
-    def __init__(self, situation: view.Situation) -> None:
-        super().__init__("nothing is computed yet")
-        self.situation = situation
-
-
 @panics.as_errors()
 def page(
-    explorer: Explorer, path: str | None, search: str | None
+    explorer: Explorer, path: str | None, search: str | None, *, at_once: bool = True
 ) -> tuple[Component, Component | None, Component, str]:
-    """Navigation, filters, contents and title of an address. An error becomes the contents."""
-    navigation, filters, contents, title = _page(explorer, path, search)
+    """Navigation, filters, contents and title of an address. An error becomes the contents.
+
+    Args:
+        explorer: its data.
+        path: the page.
+        search: the address's parameters.
+        at_once: whether sections are there; else the browser asks for each.
+    """
+    navigation, filters, contents, title = _page(explorer, path, search, at_once=at_once)
     return components.readable(navigation), components.readable(filters), components.readable(contents), visible(title)
 
 
 def _page(
-    explorer: Explorer, path: str | None, search: str | None
+    explorer: Explorer, path: str | None, search: str | None, *, at_once: bool
 ) -> tuple[Component, Component | None, Component, str]:
     path = (path or "/").rstrip("/") or "/"
     if path == manual.PATH or path.startswith(f"{manual.PATH}/"):
@@ -166,6 +167,10 @@ def _page(
     filters = shell.filters(shown) if each.filters else None
     try:
         contents = each.layout(each.gather(explorer, shown), shown)
+        if each.sections is not None and at_once:
+            contents = sections.at_once(contents, each, explorer, shown)
+        elif each.sections is not None:
+            contents = sections.waiting(contents, each, shown, search or "")
     except (UsageError, WarehouseError) as error:
         contents = _cannot(error, path)
     return shell.navigation(path, shown), filters, contents, f"{each.name} · {shown.window.cluster} · Trackside"
@@ -251,7 +256,8 @@ def _pages(made: Dash, explorer: Explorer) -> None:
     )
     def show(path: str | None, search: str | None, _: int | None) -> tuple[Any, ...]:
         shown = {"version": explorer.answers.version(), "waits": explorer.waits()}
-        return *page(explorer, path, search), shown, {"display": "none"}
+        with explorer.answers.pool.on_behalf(sections.new_ticket()):
+            return *page(explorer, path, search, at_once=False), shown, {"display": "none"}
 
     @made.callback(
         Output("refresh", "style", allow_duplicate=True),
@@ -354,7 +360,7 @@ def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -
         return others | {"since": dates[0], "until": until.isoformat()}
     if name == "cluster":
         return {"cluster": str(value)} if value and value != shown.window.cluster else dict(params)
-    made = {key: each for key, each in params.items() if key != name}
-    if value and (name, value) != ("by", "cause"):
+    made = {key: each for key, each in params.items() if key not in {name, "skip"}}
+    if value and (name, value) not in {("by", "cause"), ("class", "infrastructure"), ("sort", "gpus")}:
         made[name] = str(value)
     return made

@@ -99,12 +99,12 @@ def interruptions(events: pl.DataFrame, days: Sequence[str], *, height: int = 30
     """Interruptions of each day by class, stacked.
 
     Args:
-        events: `ended_at`, `class`.
+        events: `day`, `class`, `n`.
         days: every day of the window, so that a day without interruptions is drawn, too.
         height: in pixels.
     """
     made = _figure(height, barmode="stack", yaxis={"title": {"text": "interruptions per day"}, "rangemode": "tozero"})
-    counts = events.group_by(pl.col("ended_at").dt.strftime("%Y-%m-%d").alias("day"), "class").len()
+    counts = events.group_by("day", "class").agg(pl.col("n").sum().alias("len"))
     for name in [*palette.CLASS_COLOURS, *sorted(set(counts["class"]) - set(palette.CLASS_COLOURS))]:
         values = pl.DataFrame({"day": days}, schema={"day": pl.String}).join(
             counts.filter(pl.col("class") == name), on="day", how="left"

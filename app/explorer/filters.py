@@ -94,6 +94,14 @@ class View:
         return " ".join(options)
 
 
+class NothingYetError(Exception):
+    """Something may be loaded, but nothing is computed."""
+
+    def __init__(self, situation: Situation) -> None:
+        super().__init__("nothing is computed yet")
+        self.situation = situation
+
+
 def situation(source: Reader) -> Situation:
     """What the warehouse holds. A cluster whose state cannot be read is one without numbers, and hides no other."""
     names = tuple(clusters(source))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from app.explorer import pages as package
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dash.development.base_component import Component
 
@@ -27,6 +27,31 @@ class Data(Protocol):
 
 
 @dataclass(frozen=True)
+class Section:
+    """A part of a page that is asked for and shown by itself: a slow one keeps no other waiting, and can be stopped.
+
+    Attributes:
+        name: its anchor, one of its page.
+        title: what is said to be loading, and what failed.
+        gather: from the answers and a checked address to what the section shows.
+        layout: from that to its contents.
+        span: columns of twelve that it takes on a wide screen.
+        height: pixels that are kept free until it is there.
+    """
+
+    name: str
+    title: str
+    gather: Callable[[Data, View], Any]
+    layout: Callable[[Any, View], Component]
+    span: int = 12
+    height: int = 220
+
+
+def _nothing(_: Data, __: View) -> None:
+    """What a page that has only sections reads before them."""
+
+
+@dataclass(frozen=True)
 class Page:
     """A page.
 
@@ -35,12 +60,15 @@ class Page:
         name: in the navigation and in the browser's title.
         icon: in the navigation, one of `components.icon`; None leaves the page out of it.
         gather: from the answers and a checked address to what the page shows.
-        layout: from that to its contents.
+        layout: from that to its contents; of a page with sections, what stands above them.
         position: in the navigation; smaller is higher, then by path.
         filters: whether it is about a cluster and a period that can be chosen.
         without_data: its contents where nothing is computed yet; None shows how to begin.
         parent: path of the page that the navigation marks instead of one that it leaves out.
         find: the view for an address that does not name its cluster; None takes the first cluster.
+        sections: what it shows part by part, by its address; None: all of it comes from `layout`.
+        group: heading of the navigation that it stands under.
+        narrowed_by: parameters of the address that narrow its rows, besides those of a cluster and period.
     """
 
     path: str
@@ -53,6 +81,9 @@ class Page:
     without_data: Callable[[], Component] | None = None
     parent: str | None = None
     find: Callable[[Data, View], View] | None = None
+    sections: Callable[[View], Sequence[Section]] | None = None
+    group: str = ""
+    narrowed_by: tuple[str, ...] = ()
 
 
 def pages() -> dict[str, Page]:

@@ -22,3 +22,13 @@ window.dash_clientside = Object.assign(window.dash_clientside || {}, {
     csv: (clicks) => Boolean(clicks),
   },
 });
+
+// What is being loaded says for how long it has been.
+setInterval(() => {
+  for (const each of document.querySelectorAll(".elapsed")) {
+    each.dataset.since = each.dataset.since || String(Date.now());
+    const seconds = Math.floor((Date.now() - Number(each.dataset.since)) / 1000);
+    const text = seconds > 0 ? `(${seconds} s)` : "";
+    if (each.textContent !== text) each.textContent = text;
+  }
+}, 500);

@@ -12,8 +12,8 @@ from dash import html
 from app import formatting
 from app.claims import verify as verifying
 from app.errors import UsageError
-from app.explorer import components, figures
-from app.explorer.page import Data, Page
+from app.explorer import components, figures, filters
+from app.explorer.page import Data, Page, Section
 from app.results import advice, headline_text
 from app.results.capacity import nodes_by_accounting
 from app.results.failures.interruptions import interruption_costs, node_failures
@@ -52,30 +52,35 @@ COSTLIEST = 12
 RECENT = 200
 """Interruptions that the page lists."""
 
+CLASSES = {"infrastructure": "Infrastructure", "all": "All"}
+"""What the list of interruptions can show; users' own cancels are many and cost nothing that hardware would change."""
+
 
 @dataclass(frozen=True)
-class Overview:
-    """The data of the page.
-
-    Attributes:
-        headlines: the numbers.
-        judged: verdicts on the claims.
-        lost: `app.results.goodput.lost_rows` of the cluster.
-        by_day: the same by day.
-        interruptions: those of the window as `interruption_costs` returns them, with `cost_gpu_h`.
-        capacity_note: a sentence on nodes that only accounting names; None where there are none.
-    """
+class Numbers:
+    """The headline numbers, and the verdicts on the claims about them."""
 
     headlines: tuple[Headline, ...]
     judged: tuple[Judged, ...]
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the GPU-time went.
+
+    Attributes:
+        lost: `app.results.goodput.lost_rows` of the cluster.
+        by_day: the same by day.
+        capacity_note: a sentence on nodes that only accounting names; None where there are none.
+    """
+
     lost: pl.DataFrame
     by_day: pl.DataFrame
-    interruptions: pl.DataFrame
     capacity_note: str | None
 
 
-def gather(source: Reader, window: Window, claims: tuple[Claim, ...], requested: Window) -> Overview:
-    """Read the data of the page at once.
+def gather(source: Reader, window: Window, claims: tuple[Claim, ...], requested: Window) -> Numbers:
+    """The headline numbers.
 
     Args:
         source: where from.
@@ -84,15 +89,33 @@ def gather(source: Reader, window: Window, claims: tuple[Claim, ...], requested:
         requested: the requested period; the window is its computed part.
     """
     once = CachedSource(source)
-    days = ledger_sums(once, window, "day")
-    return Overview(
-        headlines=headlines(once, window),
-        judged=tuple(verifying.verify(once, requested, claims)),
-        lost=lost(days.with_columns(subject=pl.lit(window.cluster))),
-        by_day=lost(days),
-        interruptions=interruption_costs(once, window).with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600),
-        capacity_note=nodes_by_accounting(once, window),
-    )
+    return Numbers(headlines(once, window), tuple(verifying.verify(once, requested, claims)))
+
+
+def account(source: Reader, window: Window) -> Account:
+    """Where the GPU-time went, as a whole and by day."""
+    days = ledger_sums(source, window, "day")
+    whole = lost(days.with_columns(subject=pl.lit(window.cluster)))
+    return Account(whole, lost(days), nodes_by_accounting(source, window))
+
+
+def interruption_counts(source: Reader, window: Window) -> pl.DataFrame:
+    """Interruptions by `day`, `class` and `cause`: `n`."""
+    return source.query("interruption_counts", **window.parameters)
+
+
+def recent(source: Reader, window: Window, of_class: str, node: str = "", cause: str = "") -> tuple[pl.DataFrame, int]:
+    """The interruptions that cost most, those by infrastructure first, then the newest; and how many there are.
+
+    Returns:
+        The first `RECENT` of `interruption_costs`, with `cost_gpu_h`; and how many there are.
+    """
+    events = interruption_costs(source, window, "" if of_class == "all" else of_class)
+    for column, value in (("node", node), ("cause", cause)):
+        events = events.filter(pl.col(column) == value) if value else events
+    order = [pl.col("class") != "infrastructure", -pl.col("cost_gpu_s"), -pl.col("ended_at").dt.epoch("us")]
+    shown = events.sort(order, nulls_last=True, maintain_order=True).head(RECENT)
+    return shown.with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600), events.height
 
 
 def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
@@ -139,22 +162,7 @@ def verdict_on(judged: Sequence[Judged], metric: str) -> Judged | None:
     return next((each for each in judged if each.claim.metric == metric), None)
 
 
-def layout(data: Overview, spent: pl.DataFrame, view: View) -> Component:
-    """The page."""
-    by = view.get("by", "cause")
-    return html.Div(
-        [
-            html.H1("Overview", className="visually-hidden"),
-            html.Div([_card(each, data.judged) for each in _ordered(data.headlines)], className="cards"),
-            _account(data.lost, data.capacity_note),
-            html.Div([_trend(data), _interruptions_by_day(data)], className="columns wide-left"),
-            html.Div([_costs(spent, by, view), _recent(data.interruptions, view)], className="columns wide-right"),
-        ],
-        className="page",
-    )
-
-
-def headline_of(overview: Overview, metric: str) -> Headline:
+def headline_of(overview: Numbers, metric: str) -> Headline:
     """The headline number of a metric.
 
     Raises:
@@ -231,8 +239,9 @@ def _value(headline: Headline) -> Component:
     )
 
 
-def _account(lost: pl.DataFrame, capacity_note: str | None) -> Component:
+def _account(data: Account, _: View) -> Component:
     """Where the GPU-time went: a bar that is the whole capacity, the rows behind it, and what the capacity rests on."""
+    lost, capacity_note = data.lost, data.capacity_note
     if lost.is_empty():
         return components.panel("Where the GPU-time went", html.P("No GPU-time in this period.", className="nothing"))
     by_category = lost.group_by("category").agg(pl.col("gpu_hours").sum())
@@ -272,7 +281,6 @@ def _account(lost: pl.DataFrame, capacity_note: str | None) -> Component:
         note=f"All {headline_text.hours(whole)} GPU-hours of the period, each GPU-second counted exactly once. "
         f"Hatched: unobserved time.{f' {capacity_note}' if capacity_note else ''}",
         right=components.export_button("account"),
-        name="account",
     )
 
 
@@ -281,7 +289,7 @@ def _links(column: str, made: Callable[[str], str]) -> pl.Expr:
     return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)
 
 
-def _trend(data: Overview) -> Component:
+def _trend(data: Account, _: View) -> Component:
     if data.by_day.is_empty():
         return components.panel("GPU-hours per day", html.P("Nothing in this period.", className="nothing"))
     unseen = bool((data.by_day["category"] == "unattributed").any())
@@ -294,21 +302,29 @@ def _trend(data: Overview) -> Component:
     )
 
 
-def _interruptions_by_day(data: Overview) -> Component:
-    if data.interruptions.is_empty():
+def _interruptions_by_day(counts: pl.DataFrame, view: View) -> Component:
+    if counts.is_empty():
         return components.panel("Interruptions per day", html.P("No attempt was interrupted.", className="nothing"))
-    days = data.by_day["subject"].unique().sort().to_list()
     return components.panel(
         "Interruptions per day",
         components.figure(
-            figures.interruptions(data.interruptions, days), "interruptions", "Interruptions of each day by class"
+            figures.interruptions(counts, every_day(view.window)),
+            "interruptions-by-day",
+            "Interruptions of each day by class",
         ),
-        note=f"{data.interruptions.height:,} attempts ended otherwise than by completing.",
+        note=f"{counts['n'].sum():,} attempts ended otherwise than by completing.",
     )
 
 
-def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
+def every_day(window: Window) -> list[str]:
+    """Every day (UTC) that a window touches."""
+    first, last = filters.days(window)
+    return pl.date_range(pl.lit(first).str.to_date(), pl.lit(last).str.to_date(), eager=True).cast(pl.String).to_list()
+
+
+def _costs(spent: pl.DataFrame, view: View) -> Component:
     """The largest costs, split by the address's dimension."""
+    by = view.get("by", "cause")
     table, note = _node_table(spent, view) if by == "node" else _cost_table(spent, by, view)
     chooser = dmc.SegmentedControl(
         id={"type": "filter", "name": "by"},
@@ -323,7 +339,6 @@ def _costs(spent: pl.DataFrame, by: str, view: View) -> Component:
         table,
         note=note,
         right=components.export_button("costs"),
-        name="costs",
     )
 
 
@@ -336,7 +351,7 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
         "sum includes their cost."
     )
     rows = blamed.head(COSTLIEST).with_columns(
-        href=_links("node", lambda node: view.link("/", by="node", node=node)),
+        href=_links("node", lambda node: view.link("/node", node=node)),
         gpu_hours=pl.col("cost_gpu_s") / 3600,
     )
     columns = [
@@ -397,60 +412,109 @@ def _costly(state: str | None = None) -> str:
     return "; ".join(swatch.label.lower() for swatch in swatches if state in {None, swatch.state})
 
 
-def _recent(events: pl.DataFrame, view: View) -> Component:
+def _recent(found: tuple[pl.DataFrame, int], view: View) -> Component:
+    events, count = found
     node, cause = view.get("node"), view.get("cause")
-    shown = events
-    if node:
-        shown = shown.filter(pl.col("node") == node)
-    if cause:
-        shown = shown.filter(pl.col("cause") == cause)
-    rows = shown.head(RECENT).with_columns(
+    rows = events.with_columns(
         href=_links("run_id", lambda run: view.link("/run", id=run)),
+        node_href=_links("node", lambda name: view.link("/node", node=name)),
         colour=_links("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888")),
         why=pl.when(pl.col("class") == pl.col("cause"))
         .then(pl.col("cause"))
         .otherwise(pl.format("{}: {}", "class", "cause")),
     )
     narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
-    note: list[Component | str] = [
-        f"{shown.height:,} {narrowed or 'in this period'}, the newest first. Cost: lost and stalled time, "
-        "and startup of the attempt that followed; empty where more than a tenth of the attempt was unobserved."
-    ]
-    if narrowed:
-        note += [" ", components.link("Show all", view.link("/", by=view.get("by")))]
+    of_class = view.get("class", "infrastructure")
+    what = "" if of_class == "all" else " by infrastructure"
+    listed = f"the first {events.height:,} of {count:,}" if events.height < count else f"{count:,}"
+    note = (
+        f"{listed}{what} {narrowed or 'in this period'}, infrastructure first, then by cost, then the newest. Cost: "
+        "lost and stalled time, and startup of the attempt that followed; unknown (-) where more than a tenth of the "
+        "attempt was unobserved."
+    )
+    chooser = dmc.SegmentedControl(
+        id={"type": "filter", "name": "class"},
+        data=[{"value": name, "label": label} for name, label in CLASSES.items()],
+        value=of_class,
+        size="xs",
+        **components.aria({"aria-label": "Which interruptions"}),
+    )
     return components.panel(
         "Recent interruptions",
+        html.Div(chooser, className="chooser"),
         components.grid(
             rows,
             [
                 components.column("ended_at", "Ended (UTC)", "time", width=138, minWidth=138),
-                components.column("run_id", "Run", "run", href="href", flex=1, minWidth=78),
-                components.column("why", "Cause", swatch="colour", flex=4, minWidth=138),
-                components.column("node", "Node", flex=1, minWidth=72),
-                components.column("n_gpus", "GPUs", "count", width=56, minWidth=56),
-                components.column("cost_gpu_h", "Cost (GPU-h)", "hours", width=72, minWidth=72),
+                components.column("run_id", "Run", "run", href="href", flex=1, minWidth=118),
+                components.column("why", "Cause", swatch="colour", flex=4, minWidth=150),
+                components.column("node", "Node", href="node_href", flex=1, minWidth=96),
+                components.column("n_gpus", "GPUs", "count", width=72, minWidth=72),
+                components.column("cost_gpu_h", "Cost (GPU-h)", "hours", width=84, minWidth=84),
             ],
             name="recent",
             height=460,
-            empty="None.",
+            empty="None." if of_class == "all" else "Infrastructure interrupted nothing.",
         ),
-        note=html.Span(note),
+        note=note,
         right=components.export_button("recent"),
-        name="interruptions",
     )
 
 
-def _gather(data: Data, view: View) -> tuple[Overview, pl.DataFrame, str]:
-    by = view.get("by", "cause")
+def _cards(data: Numbers, _: View) -> Component:
+    return html.Div([_card(each, data.judged) for each in _ordered(data.headlines)], className="cards")
+
+
+def _checked(_: Data, view: View) -> None:
+    """Refuse an address that the page cannot show."""
+    by, of_class = view.get("by", "cause"), view.get("class", "infrastructure")
     if by not in DIMENSIONS:
         raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(DIMENSIONS)}")
-    overview = data.answers.ask(gather, view.window, data.claims.now(), view.requested)
-    spent = costs_by_cause(overview.lost) if by == "cause" else data.answers.ask(costs, view.window, by)
-    return overview, spent, by
+    if of_class not in CLASSES:
+        raise UsageError(f"class: there is no list {of_class!r}; there are: {', '.join(CLASSES)}")
 
 
-def _layout(gathered: tuple[Overview, pl.DataFrame, str], view: View) -> Component:
-    return layout(gathered[0], gathered[1], view)
+def _numbers_of(data: Data, view: View) -> Numbers:
+    return data.answers.ask(gather, view.window, data.claims.now(), view.requested)
 
 
-PAGE = Page("/", "Overview", "overview", _gather, _layout, position=10)
+def _account_of(data: Data, view: View) -> Account:
+    return data.answers.ask(account, view.window)
+
+
+def _costs_of(data: Data, view: View) -> pl.DataFrame:
+    by = view.get("by", "cause")
+    return costs_by_cause(_account_of(data, view).lost) if by == "cause" else data.answers.ask(costs, view.window, by)
+
+
+def _recent_of(data: Data, view: View) -> tuple[pl.DataFrame, int]:
+    of_class = view.get("class", "infrastructure")
+    return data.answers.ask(recent, view.window, of_class, view.get("node"), view.get("cause"))
+
+
+SECTIONS = (
+    Section("numbers", "Headline numbers", _numbers_of, _cards, height=420),
+    Section("account", "Where the GPU-time went", _account_of, _account, height=420),
+    Section("trend", "GPU-hours per day", _account_of, _trend, span=8, height=380),
+    Section(
+        "by-day",
+        "Interruptions per day",
+        lambda data, view: data.answers.ask(interruption_counts, view.window),
+        _interruptions_by_day,
+        span=4,
+        height=380,
+    ),
+    Section("costs", "What is costing us most", _costs_of, _costs, span=5, height=560),
+    Section("interruptions", "Recent interruptions", _recent_of, _recent, span=7, height=560),
+)
+
+PAGE = Page(
+    "/",
+    "Overview",
+    "overview",
+    _checked,
+    lambda _, __: html.H1("Overview", className="visually-hidden"),
+    position=10,
+    sections=lambda _: SECTIONS,
+    narrowed_by=("node", "cause"),
+)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
 from dash import html
 
+from app.errors import UsageError
 from app.explorer import components
+from app.explorer.filters import address
 from app.explorer.page import Data, Page
 from app.results.stored import stored_rows
 from app.show.answer import Question
@@ -25,8 +28,28 @@ if TYPE_CHECKING:
 FILTERS = ("user", "account", "partition", "state")
 """Columns that can be narrowed to one value."""
 
+ROWS = 200
+"""Runs on one page of the list: the others are never sent."""
+
+ORDERS = {
+    "gpus": ("Most GPUs", "n_gpus"),
+    "hours": ("Most GPU-hours", "allocated"),
+    "started": ("Newest", "started_at"),
+    "ended": ("Ended last", "ended_at"),
+    "attempts": ("Most attempts", "n_attempts"),
+}
+"""How the list can be sorted: what people read, and the column."""
+
 Wanted: TypeAlias = "tuple[tuple[str, str], ...]"
 """What a run has to match: `text` in its id, name or user, and a value of each of `FILTERS`; empty: any."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which part of the list: sorted by one of `ORDERS`, after the first `skipped`."""
+
+    sort: str = "gpus"
+    skipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +57,7 @@ class Listed:
     """What the page shows of a window's runs.
 
     Attributes:
-        rows: of `trackside show runs` that match: the first `components.ROWS_SHOWN`.
+        rows: of `trackside show runs` that match: `ROWS` of them.
         matching: how many runs match.
         total: how many runs there are.
         choices: the values of each of `FILTERS`.
@@ -46,23 +69,24 @@ class Listed:
     choices: dict[str, frozenset[str]]
 
 
-def gather(source: Reader, window: Window, wanted: Wanted) -> Listed:
+def gather(source: Reader, window: Window, wanted: Wanted, order: Order = Order()) -> Listed:
     """The runs of a window that match: those of all the data as they are stored, those of another window computed."""
     whole = source.query("computed", cluster=window.cluster).select("since", "until").rows()
     if whole == [(window.since, window.until)] and stored_rows(source, window, ()) is not None:
-        return _stored(source, window, wanted)
-    return listed(runs_answer(source, window, Question()).rows, wanted)
+        return _stored(source, window, wanted, order)
+    return listed(runs_answer(source, window, Question()).rows, wanted, order)
 
 
-def _stored(source: Reader, window: Window, wanted: Wanted) -> Listed:
-    rows = source.query("listed_runs", **window.parameters, **dict(wanted), most=components.ROWS_SHOWN)
+def _stored(source: Reader, window: Window, wanted: Wanted, order: Order) -> Listed:
+    asked = {**window.parameters, **dict(wanted), "sort": order.sort}
+    rows = source.query("listed_runs", **asked, most=ROWS, skipped=order.skipped)
     values = source.query("run_choices", **window.parameters)
     choices = {name: frozenset(values.filter(pl.col("name") == name)["value"].drop_nulls()) for name in FILTERS}
     total = sum(values.filter(pl.col("name") == FILTERS[0])["runs"].to_list())
     return Listed(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, choices)
 
 
-def listed(rows: pl.DataFrame, wanted: Wanted) -> Listed:
+def listed(rows: pl.DataFrame, wanted: Wanted, order: Order = Order()) -> Listed:
     """The rows of `trackside show runs` that match."""
     values, shown = dict(wanted), rows
     if text := values.pop("text"):
@@ -75,7 +99,37 @@ def listed(rows: pl.DataFrame, wanted: Wanted) -> Listed:
         if value:
             shown = shown.filter(pl.col(name) == value)
     choices = {name: frozenset(map(str, rows[name].drop_nulls().unique())) for name in FILTERS}
-    return Listed(shown.head(components.ROWS_SHOWN), shown.height, rows.height, choices)
+    return Listed(_sorted(shown, order.sort).slice(order.skipped, ROWS), shown.height, rows.height, choices)
+
+
+def _sorted(rows: pl.DataFrame, sort: str) -> pl.DataFrame:
+    """As the named query sorts: a run that has not ended is the last to end; nothing known comes last."""
+    column = ORDERS[sort][1]
+    rank = pl.col(column).fill_null(_NEVER) if sort == "ended" else pl.col(column)
+    return rows.with_columns(rank.alias("_rank")).sort(
+        "_rank", "started_at", "run_id", descending=[True, False, False], nulls_last=[True, False, False]
+    ).drop("_rank")  # fmt: skip
+
+
+_NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def order_of(view: View) -> Order:
+    """The part of the list that the address asks for.
+
+    Raises:
+        UsageError: it cannot be sorted so, or it begins nowhere.
+    """
+    sort, skipped = view.get("sort", "gpus"), view.get("skip", "0")
+    if sort not in ORDERS:
+        raise UsageError(f"sort: runs cannot be sorted by {sort!r}; there are: {', '.join(ORDERS)}")
+    if not skipped.isdecimal() or len(skipped) > LONGEST_NUMBER:
+        raise UsageError(f"skip: {skipped!r} is no number of runs")
+    return Order(sort, int(skipped))
+
+
+LONGEST_NUMBER = 9
+"""Digits of a number of runs."""
 
 
 def wanted_by(view: View) -> Wanted:
@@ -110,10 +164,18 @@ def layout(result: Listed, view: View) -> Component:
         )
         for name in FILTERS
     ]
+    sort = dmc.Select(
+        id={"type": "filter", "name": "sort"},
+        label="Sorted by",
+        data=[{"value": name, "label": label} for name, (label, _) in ORDERS.items()],
+        value=view.get("sort", "gpus"),
+        allowDeselect=False,
+        size="sm",
+    )
     return html.Div(
         [
             html.H1("Runs"),
-            html.Div([search, *choices], className="filters"),
+            html.Div([search, *choices, sort], className="filters"),
             components.panel(
                 f"{result.matching:,} of {result.total:,} runs"
                 if result.matching != result.total
@@ -134,10 +196,10 @@ def layout(result: Listed, view: View) -> Component:
                         components.column("ettr_high", "at most", "ratio", width=84, minWidth=80),
                     ],
                     name="runs",
-                    total=result.matching,
                     height=640,
                     empty="No run matches. Clear a filter, or take a longer period.",
                 ),
+                _pager(result, view),
                 note="Joined from the scheduler's attempts; click a run to see where its time went.",
                 right=components.export_button("runs"),
             ),
@@ -146,8 +208,27 @@ def layout(result: Listed, view: View) -> Component:
     )
 
 
+def _pager(result: Listed, view: View) -> Component | None:
+    """Which runs of those that match are shown, and links to those before and after."""
+    first = order_of(view).skipped
+    if not first and result.matching <= ROWS:
+        return None
+    asked = {key: value for key, value in view.params.items() if key != "skip"}
+    links = []
+    if first:
+        links.append(components.link("Earlier rows", address("/runs", {**asked, "skip": _skip(first - ROWS)})))
+    if first + ROWS < result.matching:
+        links.append(components.link("Later rows", address("/runs", {**asked, "skip": _skip(first + ROWS)})))
+    shown = f"{first + 1:,} to {first + result.rows.height:,} of {result.matching:,}"
+    return html.Div([html.Span(shown, className="small"), *links], className="pager")
+
+
+def _skip(number: int) -> str:
+    return str(number) if number > 0 else ""
+
+
 def _gather(data: Data, view: View) -> Listed:
-    return data.answers.ask(gather, view.window, wanted_by(view))
+    return data.answers.ask(gather, view.window, wanted_by(view), order_of(view))
 
 
 PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20)

@@ -159,7 +159,7 @@ def test_thousands_of_checkpoints_do_not_hide_training_between() -> None:
 
 
 def test_charts_take_texts_of_users_as_texts() -> None:
-    events = pl.DataFrame({"ended_at": [BEGIN], "class": ["<b>x</b>"]})
+    events = pl.DataFrame({"day": ["2026-10-01"], "class": ["<b>x</b>"], "n": [1]})
     assert figures.interruptions(events, ["2026-10-01"]).data[0].name == "&lt;b&gt;x&lt;/b&gt;"
 
 
@@ -181,6 +181,6 @@ def test_a_long_line_keeps_its_slowest_points() -> None:
 
 
 def test_a_day_without_interruptions_is_drawn_as_one() -> None:
-    events = pl.DataFrame({"ended_at": [BEGIN], "class": ["user"]})
+    events = pl.DataFrame({"day": ["2026-10-01"], "class": ["user"], "n": [1]})
     (bars,) = figures.interruptions(events, ["2026-10-01", "2026-10-02"]).data
     assert list(bars.y) == [1, 0]

@@ -11,7 +11,7 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder  # type: ignore[import-untyped]  # it ships no types
 from polars.testing import assert_frame_equal
 
-from app.explorer import components
+from app.errors import UsageError
 from app.explorer.filters import ClusterState, Situation, View
 from app.explorer.pages import runs
 from app.show.answer import Question
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-COUNT = components.ROWS_SHOWN + 300
+COUNT = runs.ROWS + 300
 
 
 def view(**params: str) -> View:
@@ -51,8 +51,9 @@ def test_links_are_made_of_the_rows_shown_only(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(View, "link", counted)
     page = json.dumps(runs.layout(runs.listed(rows(), runs.wanted_by(view())), view()), cls=PlotlyJSONEncoder)
-    assert made.count("/run") == components.ROWS_SHOWN
-    assert f"The first {components.ROWS_SHOWN:,} of {COUNT:,} rows." in page
+    assert made.count("/run") == runs.ROWS
+    assert f"1 to {runs.ROWS:,} of {COUNT:,}" in page
+    assert f"skip={runs.ROWS}" in page
     assert f"{COUNT:,} runs" in page
 
 
@@ -71,14 +72,21 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"q": "TRAIN"}, {"user": "user1", "state": "FAILED"}, {"state": "COMPLETED"}, {"q": "nothing"}]
+    "params",
+    [
+        *({}, {"q": "TRAIN"}, {"user": "user1", "state": "FAILED"}, {"state": "COMPLETED"}, {"q": "nothing"}),
+        *({"sort": sort} for sort in runs.ORDERS),
+        *({"sort": sort, "skip": "20"} for sort in runs.ORDERS),
+    ],
+    ids=str,
 )
 def test_stored_list_equals_the_computed_one(computed: Path, params: dict[str, str]) -> None:
     with open_reader(computed) as reader:
         known = reader.query("computed", cluster="tiny").row(0, named=True)
         window, wanted = Window("tiny", known["since"], known["until"]), runs.wanted_by(view(**params))
-        stored = runs.gather(reader, window, wanted)
-        answer = runs.listed(runs_of(reader, window, Question()).rows, wanted)
+        order = runs.order_of(view(**params))
+        stored = runs.gather(reader, window, wanted, order)
+        answer = runs.listed(runs_of(reader, window, Question()).rows, wanted, order)
         columns = list(stored.rows.columns)
         assert_frame_equal(stored.rows, answer.rows.select(columns), check_exact=True)
         assert (stored.matching, stored.total, stored.choices) == (answer.matching, answer.total, answer.choices)
@@ -86,3 +94,9 @@ def test_stored_list_equals_the_computed_one(computed: Path, params: dict[str, s
         assert "ettr_low" in columns
         half = Window("tiny", known["since"], known["since"] + (known["until"] - known["since"]) / 2)
         assert runs.gather(reader, half, wanted).total < stored.total
+
+
+@pytest.mark.parametrize("params", [{"sort": "colour"}, {"skip": "-1"}, {"skip": "many"}, {"skip": "9" * 30}], ids=str)
+def test_a_part_of_the_list_that_makes_no_sense_is_refused(params: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=next(iter(params))):
+        runs.order_of(view(**params))

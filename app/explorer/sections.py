@@ -1,0 +1,123 @@
+"""Sections of a page: each is asked for by itself, says that it is being loaded, can be stopped, and may fail alone."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+from dash import dcc, html
+
+from app import panics
+from app.errors import UsageError
+from app.explorer import components
+from queries.errors import StoppedError, WarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.explorer.page import Data, Page, Section
+
+logger = logging.getLogger("trackside.explorer")
+
+
+def waiting(above: Component, page: Page, view: View, search: str) -> Component:
+    """A page whose sections are asked for once the browser has it."""
+    sections = _of(page, view)
+    return _page(above, sections, [[_ask(each, page, search), _shell(each, _loading(each, view))] for each in sections])
+
+
+def at_once(above: Component, page: Page, data: Data, view: View) -> Component:
+    """The same page with all that its sections show."""
+    sections = _of(page, view)
+    return _page(above, sections, [[_shell(each, loaded(each, data, view))] for each in sections])
+
+
+def section_of(page: Page, view: View, name: str) -> Section:
+    """The section of that name.
+
+    Raises:
+        UsageError: the page has none.
+    """
+    for each in _of(page, view):
+        if each.name == name:
+            return each
+    raise UsageError(f"{page.path} has no section {name!r}")
+
+
+def loaded(section: Section, data: Data, view: View) -> Component:
+    """What a section shows; its error, where it cannot show anything."""
+    try:
+        with panics.as_errors():
+            return section.layout(section.gather(data, view), view)
+    except StoppedError as error:
+        return _message(section, str(error), _again(section))
+    except (UsageError, WarehouseError) as error:
+        return _message(section, str(error))
+    except Exception as error:
+        logger.exception("the section %s failed", section.name)
+        return _message(section, f"This is a fault of Trackside: {type(error).__name__}: {str(error)[:300]}")
+
+
+def new_ticket() -> str:
+    """A name for one asking, by which it can be stopped."""
+    return uuid.uuid4().hex
+
+
+def _of(page: Page, view: View) -> Sequence[Section]:
+    return page.sections(view) if page.sections is not None else ()
+
+
+def _page(above: Component, sections: Sequence[Section], contents: Sequence[list[Component]]) -> Component:
+    made = [
+        html.Div(content, id=each.name, className=f"section span-{each.span}")
+        for each, content in zip(sections, contents, strict=True)
+    ]
+    return html.Div([above, html.Div(made, className="sections")], className="page")
+
+
+def _ask(section: Section, page: Page, search: str) -> Component:
+    asked = {"ticket": new_ticket(), "path": page.path, "search": search}
+    return dcc.Store(id={"type": "ask", "name": section.name}, data=asked)
+
+
+def _shell(section: Section, content: Component) -> Component:
+    return html.Div(content, id={"type": "section", "name": section.name}, className="section-content")
+
+
+def _loading(section: Section, view: View) -> Component:
+    """What is being loaded, since when, and a button that stops it."""
+    since, until = (each.strftime("%Y-%m-%d") for each in (view.window.since, view.window.until))
+    stop = dmc.Button("Stop", id={"type": "stop", "name": section.name}, size="compact-xs", variant="default")
+    return html.Section(
+        [
+            html.H2(section.title, className="panel-title"),
+            html.P(
+                [
+                    html.Span(f"Loading {view.window.cluster}, {since} to {until} "),
+                    html.Span(className="elapsed"),
+                    html.Span(stop, className="stop-loading"),
+                ],
+                className="small loading-text",
+                role="status",
+            ),
+        ],
+        className="panel loading",
+        style={"minHeight": f"{section.height}px"},
+        **components.aria({"aria-label": section.title, "aria-busy": "true"}),
+    )
+
+
+def _message(section: Section, text: str, *more: Component) -> Component:
+    return components.panel(section.title, html.P(text, className="nothing error-text"), *more)
+
+
+def _again(section: Section) -> Component:
+    made: Component = dmc.Button(
+        "Ask again", id={"type": "again", "name": section.name}, size="compact-sm", variant="default"
+    )
+    return made

@@ -1,0 +1,70 @@
+"""Sections of a page in a browser: what is loading says so, can be stopped, and keeps nothing else waiting."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.explorer.pages import overview
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import polars as pl
+
+    from app.window import Window
+    from queries.warehouse import Reader
+    from tests.app.explorer.conftest import Site
+    from tests.lab.browser import Browser
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+SLOW = "SELECT SUM(a.range * b.range) AS n FROM range(3000000) AS a, range(3000000) AS b"
+
+
+def test_a_slow_section_is_stopped_and_asked_again(
+    site: Site, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = overview.interruption_counts
+
+    def slow(reader: Reader, window: Window) -> pl.DataFrame:
+        reader.frame(SLOW)
+        return quick(reader, window)
+
+    monkeypatch.setattr(overview, "interruption_counts", slow)
+    chromium.open(f"{site.url}/?until=2026-10-09", until="#costs .ag-row")
+    assert "Interruptions per day\nLoading tiny, 2026-10-01 to 2026-10-09" in chromium.text("#by-day")
+    chromium.wait("#by-day .elapsed")
+    chromium.wait("#by-day button").click()
+    chromium.until(lambda _: "This question was stopped." in chromium.text("#by-day"), "it was never stopped")
+    monkeypatch.setattr(overview, "interruption_counts", quick)
+    chromium.wait("#by-day button").click()
+    chromium.wait("#by-day .main-svg")
+    assert chromium.console() == []
+
+
+def held(gate: threading.Event) -> Callable[[Reader, Window], pl.DataFrame]:
+    quick = overview.interruption_counts
+
+    def wait(reader: Reader, window: Window) -> pl.DataFrame:
+        assert gate.wait(60)
+        return quick(reader, window)
+
+    return wait
+
+
+def test_no_old_number_stays_under_a_new_period(site: Site, chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    chromium.open(site.url, until="#by-day .main-svg")
+    gate = threading.Event()
+    monkeypatch.setattr(overview, "interruption_counts", held(gate))
+    chromium.wait(".pick-period input").click()
+    chromium.until(lambda _: [e for e in chromium.all("[role=option]") if e.text == "Last 7 days"], "no option")[
+        0
+    ].click()
+    chromium.until(lambda _: "Loading tiny, 2026-10-08 to 2026-10-15" in chromium.text("#by-day"), "no word on loading")
+    assert not chromium.all("#by-day .main-svg")
+    gate.set()
+    chromium.wait("#by-day .main-svg")
+    assert chromium.console() == []
