@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dash import MATCH, Dash, Input, Output, State, html, no_update
 
 from app.errors import UsageError
 from app.explorer import components, sections
 from app.explorer.filters import NothingYetError
-from app.explorer.page import pages
+from app.explorer.page import Data, pages
 from queries.errors import WarehouseError
 
 if TYPE_CHECKING:
-    from app.explorer.application import Explorer
+    from app.explorer.filters import View
+
+
+class Explorer(Data, Protocol):
+    """What checks addresses, with the data behind them."""
+
+    def view(self, search: str | None) -> View:
+        """The checked address."""
 
 
 def register(made: Dash, explorer: Explorer) -> None:
