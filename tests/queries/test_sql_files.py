@@ -41,12 +41,17 @@ def test_the_baseline_declares_each_table_once() -> None:
     assert len(set(declared := re.findall("CREATE TABLE (.*) ", text))) == len(declared)
 
 
-@pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
-def test_every_named_query_is_described_and_used(query: sql_files.Named) -> None:
-    assert re.match(r"(One row|Writes) ", query.description)
-    code = "".join(
+@pytest.fixture(scope="module")
+def code() -> str:
+    """All that may use a query."""
+    return "".join(
         path.read_text() for folder in ("app", "ingest", "metrics") for path in (ROOT / folder).rglob("*.py")
     )
+
+
+@pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
+def test_every_named_query_is_described_and_used(query: sql_files.Named, code: str) -> None:
+    assert re.match(r"(One row|Writes) ", query.description)
     assert f'"{query.name}"' in code
 
 

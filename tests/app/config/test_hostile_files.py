@@ -99,8 +99,11 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_unreadable_input_has_its_own_exit_status(
     inputs: dict[str, Path], source: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for each in ("run.jsonl", "nodes.json"):
+        (tmp_path / each).hardlink_to(inputs[each])
     named = str(inputs.get(name, name))
-    status = cli.main(["ingest", source, named, "--cluster", "c", "--warehouse", str(tmp_path / "w")])
+    with contextlib.chdir(tmp_path):  # a folder is read whole: the checkout's has a virtual environment
+        status = cli.main(["ingest", source, named, "--cluster", "c", "--warehouse", str(tmp_path / "w")])
     output = capsys.readouterr().err
     assert status in {30, 31, 32, 33, 34, 35} or "0 new, 1 rejected" in output, output
     assert "Traceback" not in output
