@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # xdist tells no types
 
+from tests import tiers
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -72,14 +74,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByUnit 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """`-n auto`: one worker more than there are cores. One of them has the labs, and a lab waits more than it works.
+    """`-n auto`: one worker more than there are cores, and with real components two.
 
-    Unless somebody says how many (xdist's own variable): None leaves it to xdist.
+    One of them has the Slurm labs, one the servers of time series, and both wait more than they work. Unless somebody
+    says how many (xdist's own variable): None leaves it to xdist.
     """
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + 1
+    return cores + (2 if tiers.tier() == tiers.REAL else 1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

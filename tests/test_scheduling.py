@@ -62,6 +62,15 @@ def test_requested_number_of_workers_is_used(monkeypatch: pytest.MonkeyPatch) ->
     assert pytest_xdist_auto_num_workers() is None
 
 
+def test_labs_get_a_worker_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_AUTO_NUM_WORKERS", raising=False)
+    counts = []
+    for tier in ("fast", "real"):
+        monkeypatch.setenv("TRACKSIDE_TEST_TIER", tier)
+        counts.append(pytest_xdist_auto_num_workers())
+    assert counts == [counts[0], (counts[0] or 0) + 1]
+
+
 @pytest.mark.parametrize(
     ("module", "unit"),
     [
