@@ -3,8 +3,8 @@
 All ranks wait for the slowest in each step, so a session lasts as long as its slowest ranks compute. That is compared
 with the middle rank: what lies between is GPU time that other ranks spent waiting. A node is suspected where few nodes
 have slow ranks, and those explain most of it; it is confirmed where another run was slow on the same node. Many slow
-nodes, or a slowest rank that changes from one interval to the next, are the shape of the job (stages, lengths of
-sequences).
+nodes, a stage with more work, a rank that is slow wherever it runs, or a slowest rank that changes from one interval to
+the next, are the shape of the job (stages, lengths of sequences).
 """
 
 from __future__ import annotations
@@ -77,15 +77,14 @@ def session_stragglers_in_parts(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _sessions(times: pl.DataFrame) -> pl.DataFrame:
-    """Seconds of the slowest and of the middle rank, added up over the intervals."""
+    """Seconds of the slowest and of the middle rank, added up over the intervals, and what lasts of the difference."""
     intervals = times.group_by(*_SESSION, "first_step").agg(
         longest=pl.col("compute_s").max(),
         middle=pl.col("compute_s").median(),
-        total=pl.col("compute_s").sum(),
         ranks=pl.len().cast(pl.Int64),
     )
     wasted = (pl.col("longest") - pl.col("middle")) * pl.col("ranks")
-    return intervals.group_by(_SESSION).agg(
+    sums = intervals.group_by(_SESSION).agg(
         slowdown=pl.col("longest").sum() / pl.col("middle").sum(),
         slowest_s=pl.col("longest").sum(),
         middle_s=pl.col("middle").sum(),
@@ -94,13 +93,37 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
         ranks=pl.col("ranks").max(),
         intervals=pl.len().cast(pl.Int64),
     )
+    beside = times.join(intervals, on=[*_SESSION, "first_step"], how="left")
+    for part in (_lasting(beside), _slowest_stage(beside)):
+        sums = sums.join(part, on=_SESSION, how="left")
+    return sums
+
+
+def _lasting(beside: pl.DataFrame) -> pl.DataFrame:
+    """How many times the middle rank's seconds the slowest rank of a session computes, all its intervals together."""
+    ranks = beside.group_by(*_SESSION, "rank").agg(pl.col("compute_s").sum() / pl.col("middle").sum())
+    return ranks.group_by(_SESSION).agg(lasting=pl.col("compute_s").max())
+
+
+def _slowest_stage(beside: pl.DataFrame) -> pl.DataFrame:
+    """The pipeline stage with most work, and how many times the middle rank's seconds its middle rank computes."""
+    seconds = pl.col("compute_s").median(), pl.col("middle").first()
+    stages = beside.filter(pl.col("stage").is_not_null()).group_by(*_SESSION, "stage", "first_step").agg(*seconds)
+    of_stage = stages.group_by(*_SESSION, "stage").agg(stage_ratio=pl.col("compute_s").sum() / pl.col("middle").sum())
+    slowest = of_stage.sort("stage_ratio", "stage", descending=[True, False])
+    return slowest.unique(_SESSION, keep="first", maintain_order=True).rename({"stage": "slowest_stage"})
 
 
 def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
-    """Nodes with slow ranks, how many there are in all, and how slow the slowest of them is; without blocks."""
+    """Nodes with slow ranks, how many there are in all, and how slow the slowest of them is.
+
+    Blocks are left out, and ranks that are slow on whichever node they run.
+    """
     slow = pl.col("slow").fill_null(value=False)
     by_node = (
         ranks.with_columns(slow=slow)
+        .with_columns(roams=_roams())
+        .with_columns(slow=pl.col("slow") & ~pl.col("roams"))
         .sort(*_SESSION, "rank", "node")
         .with_columns(in_block=_in_block())
         .group_by(*_SESSION, "node")
@@ -112,6 +135,7 @@ def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
             q_value=pl.col("q_value").filter("slow").min(),
             tested=pl.col("p_value").is_not_null().any(),
             detectable=pl.col("detectable").median(),
+            roaming=pl.col("rank").filter("roams").min(),
         )
     )
     of_node, runs = ["cluster", "node"], pl.col("run_id")
@@ -130,22 +154,39 @@ def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
             tested=pl.col("tested").any(),
             detectable=pl.col("detectable").median(),
             block=pl.col("in_block").any(),
+            roaming=pl.col("roaming").min(),
         )
     )
+
+
+def _roams() -> pl.Expr:
+    """Whether a slow rank was slow on several nodes, in most restarts of its run: its work is more, and no node slow.
+
+    Rank 0 has duties in any run (it logs and saves), so it is compared over all runs.
+    """
+    return pl.col("slow") & (
+        _on_any_node("cluster", "run_id", "rank") | ((pl.col("rank") == 0) & _on_any_node("cluster", "rank"))
+    )
+
+
+def _on_any_node(*of_rank: str) -> pl.Expr:
+    nodes = pl.col("node").filter("slow").n_unique().over(of_rank)
+    return (nodes > 1) & (pl.col("slow").sum().over(of_rank) >= MAJORITY * pl.len().over(of_rank))
 
 
 def _in_block() -> pl.Expr:
     """Whether a slow rank is one of several in a row, as many as a pipeline stage would have; rows sorted by rank.
 
     A stage with more work that the lines do not name looks like that, and so does a slow node or rack. One run cannot
-    tell; that the whole node is slow in most of its runs does.
+    tell; that the whole node is slow in most of its runs does, and so does that it was not slow from the beginning on.
     """
+    came_later = pl.col("ratio_before").log() < pl.col("ratio_since").log() / 2
     in_a_row = [*_SESSION, pl.col("slow").rle_id().over(_SESSION)]
     n, first = pl.len().over(in_a_row), pl.col("rank").min().over(in_a_row)
     without_gap = pl.col("rank").max().over(in_a_row) - first + 1 == n
     aligned = (pl.len().over(_SESSION) % n == 0) & (first % n == 0)
     unnamed = pl.col("stage").is_null().all().over(_SESSION)
-    return pl.col("slow") & (n > 1) & without_gap & aligned & unnamed
+    return pl.col("slow") & (n > 1) & without_gap & aligned & unnamed & ~came_later.fill_null(value=False)
 
 
 def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
@@ -153,6 +194,7 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     few = n_slow <= pl.max_horizontal(pl.lit(1), (FEW * pl.col("all_nodes")).floor())
     explained = ((pl.col("slow_ratio") - 1) / (pl.col("slowdown") - 1)).clip(0, 1)
     straggling = pl.col("slowdown") >= STRAGGLING
+    shaped = (n_slow > 0) | pl.col("roaming").is_not_null() | (_share("stage_ratio") >= MAJORITY)
     cause = (
         pl.when((n_slow == 0) & pl.col("block"))
         .then(pl.lit("unknown"))
@@ -160,7 +202,7 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
         .then(pl.when("tested").then(pl.lit("none")).otherwise(pl.lit("unknown")))
         .when((n_slow > 0) & few & (pl.col("explained") >= MAJORITY))
         .then(pl.lit("node"))
-        .when(pl.col("tested") & straggling)
+        .when(pl.col("tested") & straggling & (shaped | (_share("lasting") < MAJORITY)))
         .then(pl.lit("job_shape"))
         .otherwise(pl.lit("unknown"))
     )
@@ -176,8 +218,18 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _share(ratio: str) -> pl.Expr:
+    """Share of a session's slowdown that a ratio to the middle rank explains; 0 where it is unknown."""
+    return ((pl.col(ratio) - 1) / (pl.col("slowdown") - 1)).clip(0, 1).fill_nan(0.0).fill_null(0.0)
+
+
+def _percent(ratio: str) -> pl.Expr:
+    return ((pl.col(ratio) - 1) * 100).round(1)
+
+
 def _reason(n_slow: pl.Expr) -> pl.Expr:
-    slower = ((pl.col("slow_ratio") - 1) * 100).round(1)
+    slower, of_stage = _percent("slow_ratio"), _percent("stage_ratio")
+    shaped = pl.col("cause") == "job_shape"
     return (
         pl.when(pl.col("cause") == "node")
         .then(pl.format("its slowest rank computes {} % longer than the middle one", slower))
@@ -187,10 +239,16 @@ def _reason(n_slow: pl.Expr) -> pl.Expr:
         .then(pl.lit("slow ranks are a block in a row: a pipeline stage that is not recorded, or their nodes"))
         .when(~pl.col("tested"))
         .then(pl.lit("too few intervals, ranks or nodes to compare"))
-        .when((pl.col("cause") == "job_shape") & (n_slow > 0))
+        .when(shaped & (_share("stage_ratio") >= MAJORITY))
+        .then(pl.format("stage {} computes {} % longer than the middle rank", "slowest_stage", of_stage))
+        .when(shaped & (n_slow > 0))
         .then(pl.format("ranks on {} of {} nodes are slow", n_slow, pl.col("all_nodes")))
-        .when(pl.col("cause") == "job_shape")
+        .when(shaped & pl.col("roaming").is_not_null())
+        .then(pl.format("rank {} is slow on whichever node it runs: its work is more", "roaming"))
+        .when(shaped)
         .then(pl.lit("the slowest rank is another one from interval to interval"))
+        .when((n_slow == 0) & (_share("lasting") >= MAJORITY))
+        .then(pl.lit("ranks differ for good, and too many of them to tell which are slow and which are fast"))
         .otherwise(pl.lit("slow ranks explain less than half of it"))
     )
 

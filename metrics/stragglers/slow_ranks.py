@@ -71,6 +71,7 @@ SLOW_RANKS: frames.Schema = {
     "ratio_high": frames.NUMBER,
     "since_step": frames.COUNT,
     "ratio_since": frames.NUMBER,
+    "ratio_before": frames.NUMBER,
     "immaterial": frames.NUMBER,
     "detectable": frames.NUMBER,
     "p_value": frames.NUMBER,
@@ -78,9 +79,9 @@ SLOW_RANKS: frames.Schema = {
     "slow": frames.FLAG,
 }
 """`ratio` is the geometric mean of a rank's seconds over its peers' middle one, with its 95 % confidence interval from
-`ratio_low` to `ratio_high`; `since_step` and `ratio_since` are of the stretch in which it was slowest; `immaterial` is
-what it is tested against; `detectable` the lasting ratio that would be flagged in 8 of 10 cases if this rank alone were
-slow."""
+`ratio_low` to `ratio_high`; `since_step` and `ratio_since` are of the stretch in which it was slowest, `ratio_before`
+of the time before that (null with fewer than five intervals); `immaterial` is what it is tested against; `detectable`
+the lasting ratio that would be flagged in 8 of 10 cases if this rank alone were slow."""
 
 _TESTED: frames.Schema = {
     **{name: kind for name, kind in SLOW_RANKS.items() if name not in {"detectable", "p_value", "q_value", "slow"}},
@@ -218,11 +219,13 @@ def _stretches(ratios: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
     top = pl.col("height").arg_max()
     of_top = pl.col("stretch") == pl.col("stretch").get(top)
     inside = of_top & (pl.col("first_step") <= pl.col("first_step").get(top))
+    before = pl.col("log").filter(pl.col("stretch") < pl.col("stretch").get(top))
     return sums.group_by(_RANK).agg(
         height=pl.col("height").max(),
         beyond=inside.filter(beyond > 0).sum(),
         since_step=pl.col("first_step").filter(inside).min(),
         ratio_since=pl.col("log").filter(inside).mean().exp(),
+        ratio_before=pl.when(before.len() >= MIN_INTERVALS).then(before.mean().exp()),
     )
 
 
