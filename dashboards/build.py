@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pkgutil
 from importlib import import_module, resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboards import boards as package
 from dashboards import grafana
 from dashboards.boards import fleet
+from dashboards.delivery.objects import board_objects, rule_objects
 from dashboards.errors import BoardError
 from dashboards.rules.alerts import alerts_text
 from dashboards.rules.recording import rules_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from dashboards.boards.fleet import Targets
     from ingest.prometheus.mapping.mapping import Mapping as MetricMapping
@@ -25,6 +26,7 @@ PROVISIONING = (
     "provisioning/datasources/trackside.yaml",
     "provisioning/prometheus.yaml",
     "provisioning/alertmanager.yaml",
+    "provisioning/ci/grafana.yaml",
 )
 """Files next to the boards, in the layout of Grafana's provisioning folder."""
 
@@ -37,6 +39,9 @@ def boards() -> dict[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Js
 
 RULES = ("rules/recording.yaml", "rules/alerts.yaml")
 """Prometheus' rule files next to the boards."""
+
+OBJECTS = ("kubernetes/boards.yaml", "kubernetes/rules.yaml")
+"""The same as objects of Kubernetes."""
 
 
 def build(
@@ -57,7 +62,12 @@ def build(
         BoardError: the folder cannot be written.
     """
     texts = {target / "boards" / f"{name}.json": grafana.as_text(make(targets)) for name, make in boards().items()}
-    texts |= {target / RULES[0]: rules_text(mapping, cluster=cluster), target / RULES[1]: alerts_text(targets)}
+    rules = dict(zip(RULES, (rules_text(mapping, cluster=cluster), alerts_text(targets)), strict=True))
+    texts |= {target / name: text for name, text in rules.items()}
+    texts |= {
+        target / OBJECTS[0]: board_objects({path.stem: text for path, text in texts.items() if path.suffix == ".json"})
+    }
+    texts |= {target / OBJECTS[1]: rule_objects({Path(name).stem: text for name, text in rules.items()})}
     included = resources.files("dashboards")
     texts |= {target / name: included.joinpath(name).read_text("utf-8") for name in PROVISIONING}
     try:

@@ -48,6 +48,15 @@ def check(target: Path | None) -> Checked:
     return Checked(findings, len(boards), panels)
 
 
+def boards_in(target: Path) -> list[grafana.Json]:
+    """The boards of a folder, in the order of their paths.
+
+    Raises:
+        BoardError: the folder cannot be used.
+    """
+    return [board for board, _ in _read(target).values()]
+
+
 def _stale(path: str) -> lint.Finding:
     return lint.Finding(
         Path(path).stem, "board", "generated", f"{path} differs from what its Python builds; run: make fix"

@@ -1,4 +1,4 @@
-"""`trackside dashboards`: write the Grafana boards and their provisioning files, or check boards."""
+"""`trackside dashboards`: write the Grafana boards and what loads them, check boards, or bring them to a Grafana."""
 
 from __future__ import annotations
 
@@ -11,28 +11,57 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.cli.options import Subparsers
+    from dashboards.delivery.push import Change
+    from dashboards.grafana import Json
 
 
 HOW_TO_LOAD = """\
 To load them, one of:
+  over the API   GRAFANA_TOKEN=<of a service account> trackside dashboards push --grafana <its address>
   by hand        Grafana: Dashboards > New > Import, and choose {boards}/fleet.json
   provisioning   cp -r {dir}/provisioning/dashboards {dir}/provisioning/datasources /etc/grafana/provisioning/
                  and start Grafana with TRACKSIDE_BOARDS={boards} TRACKSIDE_PROMETHEUS_URL=<your Prometheus>
+  Kubernetes     kubectl apply -n <namespace of Grafana> -f {dir}/kubernetes/
 Prometheus scrapes `trackside serve`: {dir}/provisioning/prometheus.yaml
 Its rules (rule_files): {dir}/rules/recording.yaml {dir}/rules/alerts.yaml; each alert: trackside docs alerts"""
+
+
+DONE = {
+    "new": "made",
+    "changed": "replaced",
+    "unchanged": "unchanged",
+    "edited": "left: edited in Grafana (--replace-edits replaces it)",
+    "provisioned": "left: Grafana reads it from files, and would undo a change",
+}
+"""What is said of a board, by kind of change."""
+
+WOULD = {"new": "would be made", "changed": "would be replaced", "edited": "would be left: edited in Grafana"}
+"""What is said instead in a dry run."""
+
+NO_GRAFANA = """\
+where is Grafana? Give --grafana URL, or set GRAFANA_URL.
+The token of a service account with the role Editor comes from the environment: GRAFANA_TOKEN"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the verb and its options."""
     parser = add_verb(
-        subparsers, "dashboards", "Grafana boards: write them, or check them", warehouse=False, manual="how-to/grafana"
+        subparsers,
+        "dashboards",
+        "Grafana boards: write them, check them, or push them",
+        warehouse=False,
+        manual="how-to/grafana",
     )
-    parser.add_argument("action", choices=("build", "check"), help="build: write the JSON; check: validate the JSON")
+    parser.add_argument(
+        "action",
+        choices=("build", "check", "push"),
+        help="build: write the JSON; check: validate the JSON; push: bring the boards to a Grafana by its HTTP API",
+    )
     parser.add_argument(
         "--dir",
         type=path_of,
         metavar="D",
-        help="folder of the boards (default: ./grafana for build, the included boards for check)",
+        help="folder of the boards (default: ./grafana for build, the included boards for check and push)",
     )
     parser.add_argument(
         "--cluster",
@@ -40,16 +69,26 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="NAME",
         help="build: the label that recorded series get, for a Prometheus of one cluster that does not name it",
     )
+    parser.add_argument("--grafana", metavar="URL", help="push: address of Grafana (default: $GRAFANA_URL)")
+    parser.add_argument("--folder", metavar="UID", help="push: folder for boards that are new (default: trackside)")
+    parser.add_argument("--dry-run", action="store_true", help="push: say what would change, and change nothing")
+    parser.add_argument("--diff", action="store_true", help="push: print the differences too")
+    parser.add_argument(
+        "--replace-edits", action="store_true", help="push: replace boards that a person edited in Grafana, too"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build or check.
+    """Build, check or push.
 
     Raises:
         UsageError: a board has mistakes; they are printed first.
-        BoardError: a folder or file cannot be used.
+        BoardError: a folder, file or Grafana cannot be used.
+        ServerDownError: Grafana does not answer.
     """
-    return _check(options.dir, quiet=options.quiet) if options.action == "check" else _build(options)
+    if options.action == "check":
+        return _check(options.dir, quiet=options.quiet)
+    return _push(options) if options.action == "push" else _build(options)
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -92,3 +131,55 @@ def _check(target: Path | None, *, quiet: bool) -> int:
         for each in lint.left_out():
             console.echo(f"not checked here: {each}")
     return 0
+
+
+def _push(options: argparse.Namespace) -> int:
+    import os
+
+    from app.errors import UsageError
+    from dashboards.delivery import push
+    from dashboards.delivery.server import Grafana
+
+    url, token = options.grafana or os.environ.get("GRAFANA_URL", ""), os.environ.get("GRAFANA_TOKEN", "").strip()
+    if not url or not token:
+        raise UsageError(NO_GRAFANA if not url else "the environment variable GRAFANA_TOKEN holds no token")
+    grafana, boards = Grafana(url, token), _boards_of(options)
+    left = 0
+    for change in push.changes(grafana, boards, folder=options.folder or push.FOLDER):
+        saved = not options.dry_run and push.push(grafana, change, replace_edits=options.replace_edits)
+        left += change.kind == "provisioned" or (change.kind == "edited" and not options.replace_edits)
+        _say(change, options, saved=saved)
+    return 2 if left else 0
+
+
+def _boards_of(options: argparse.Namespace) -> list[Json]:
+    """The boards of the folder, checked; without one the included ones with the thresholds of the configured claims."""
+    from app.claims.file import read_claims
+    from app.claims.targets import targets_of
+    from app.config import settings as config
+    from dashboards.build import boards
+    from dashboards.check import boards_in
+
+    if options.dir is not None:
+        _check(options.dir, quiet=True)
+        return boards_in(options.dir)
+    settings = config.load(options.config)
+    targets = targets_of(read_claims(settings.claims), settings.rules.flop_convention)
+    return [make(targets) for make in boards().values()]
+
+
+def _say(change: Change, options: argparse.Namespace, *, saved: bool) -> None:
+    """One line of a board, and its differences where they are wanted."""
+    from app import console
+
+    if saved and change.kind == "edited":
+        done = "replaced; the edits are in its version history"
+    elif options.dry_run and options.replace_edits and change.kind == "edited":
+        done = "would be replaced, edits included"
+    else:
+        done = (WOULD if options.dry_run else {}).get(change.kind, DONE[change.kind])
+    if not (options.quiet and change.kind == "unchanged"):
+        console.echo(f"{change.board['title']} ({change.uid}): {done}")
+    if options.diff:
+        for line in change.diff:
+            console.echo(f"  {line}")

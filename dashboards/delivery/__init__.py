@@ -1,0 +1,1 @@
+"""How boards and rules reach a Grafana and a Prometheus: its HTTP API, and Kubernetes' objects."""
