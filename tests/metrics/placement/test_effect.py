@@ -127,8 +127,9 @@ def test_of_failures_is_the_mantel_haenszel_ratio() -> None:
     variance = 7 * 20 * 30 / 50**2 + 7 * 10 * 50 / 60**2
     spread = max(math.sqrt(variance / (top * bottom)), jackknife(frame))
     assert found.value == pytest.approx(top / bottom)
-    assert found.low == pytest.approx(top / bottom * math.exp(-1.959964 * spread), rel=1e-5)
-    assert found.high == pytest.approx(top / bottom * math.exp(1.959964 * spread), rel=1e-5)
+    student = 2.160369  # 14 runs with a failure each: 13 degrees of freedom
+    assert found.low == pytest.approx(top / bottom * math.exp(-student * spread), rel=1e-5)
+    assert found.high == pytest.approx(top / bottom * math.exp(student * spread), rel=1e-5)
     assert found.detectable is not None
     assert found.detectable >= math.exp(2.8015 / math.sqrt(variance))
 
@@ -151,7 +152,7 @@ def jackknife(frame: pl.DataFrame) -> float:
 
 
 def test_of_failures_in_series_of_one_run_are_no_evidence() -> None:
-    """One run that fails twenty times where it spans more: its interval holds 1."""
+    """One run that fails twenty times where it spans more: the six others are too few for an interval."""
     rows = [attempt(number, more=True, run="bad", gpu_s=DAY / 4) for number in range(20)]
     rows += [attempt(100 + number, more=number % 2 == 0, run=f"r{number}") for number in range(60)]
     rows += [attempt(200 + number, more=number % 2 == 0, run=f"s{number}") for number in range(6)]
@@ -159,9 +160,35 @@ def test_of_failures_in_series_of_one_run_are_no_evidence() -> None:
     struck = frame.filter((pl.col("run_id") == "bad") | pl.col("run_id").str.starts_with("s"))
     found = of_failures(frame, struck.drop("size"))
     assert found.value is not None
-    assert found.low is not None
     assert found.value > 3
-    assert found.low < 1
+    assert (found.low, found.high) == (None, None)
+
+
+def test_failures_of_one_run_alone_tell_no_interval() -> None:
+    rows = [attempt(number, more=number % 2 == 0, run=f"r{number // 40}", gpu_s=DAY) for number in range(80)]
+    frame = table(rows)
+    found = of_failures(frame, frame.filter(pl.col("run_id") == "r0", pl.col("job_id").is_in(["1", "2", "4"])))
+    assert found.value == pytest.approx(2)
+    assert (found.low, found.high, found.detectable) == (None, None, None)
+
+
+def test_failures_of_few_large_runs_are_no_effect() -> None:
+    """Failures and GPU-days of a simulated cluster whose three large runs have 69 of 72 failures; none was planted."""
+    held = {"13b": (7, 2280, 7, 5055), "34b": (9, 5652, 1, 1580), "70b": (15, 6537, 31, 22859), "8b": (2, 337, 1, 399)}
+    rows: list[dict[str, Any]] = []
+    struck: list[str] = []
+    for run, (failed_more, days_more, failed, days) in held.items():
+        for more, count, gpu_days in ((True, failed_more, days_more), (False, failed, days)):
+            struck += [str(len(rows) + number) for number in range(count)]
+            share = gpu_days / count * DAY
+            rows += [attempt(len(rows) + number, more=more, run=run, gpu_s=share) for number in range(count)]
+    frame = table(rows)
+    found = of_failures(frame, frame.filter(pl.col("job_id").is_in(struck)))
+    assert found.value == pytest.approx(1.66, abs=0.01)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.7
+    assert found.high > 4
 
 
 def test_of_waiting_takes_off_what_each_size_waits() -> None:
