@@ -21,13 +21,15 @@ in Rust's syntax. Kinds of lines:
 - `start`: a process starts. `train`: the loop begins, with `first_step` if it records one.
 - `begin`, `end`: an `event` begins or ends (`checkpoint_save`, `checkpoint_load`, `eval`, `init`, ...), with its
   `step`; an `end` with `seconds` needs no `begin`. A `checkpoint_save` that ends is safe (`durable`), unless
-  `durable = false`; a second end, later, says when it is.
+  `durable = false`; a second end, later, says when it is. With `follows = true` an end without a begin began where
+  the step before it ended.
 - `facts`: facts about the run, by the names of a `run` line.
 - `time`: a line that only has a time, for step lines without one.
 - `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss since it began), for step lines without them.
 
 A line is of a kind if `starts` matches in it. It is damaged if `ends` does not, or a field that its kind needs is not
-in it. The first group of a field's pattern is its value; text of facts is stripped, commas in numbers are left out.
+in it. The first group of a field's pattern is its value; text of facts is stripped, commas in numbers are left out,
+and 1.2K, 3M and so on are thousands, millions and so on where the pattern names these letters: ([\d.]+[KMGTPE]?).
 """
 
 from __future__ import annotations
@@ -98,6 +100,7 @@ class LineKind:
     mean: bool = False
     repeats: bool = False
     durable: bool = True
+    follows: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ class TextFormat:
         examples: lines with what they give, which a test reads.
         resumes_aloud: a process that goes on from a checkpoint says so; one that does not begins at step 1.
         words: texts of which every line that it reads has one; lines without any are passed over quickly.
+        us_dates: its dates are written 05/31/2026, the month first.
         position: those of a smaller one are tried first: a log of Megatron-DeepSpeed has steps of both.
     """
 
@@ -127,6 +131,7 @@ class TextFormat:
     lines: tuple[LineKind, ...]
     examples: tuple[Example, ...] = ()
     resumes_aloud: bool = False
+    us_dates: bool = False
     position: int = 0
     words: tuple[str, ...] = ()
 
@@ -166,7 +171,9 @@ def parse_format(entry: object, *, origin: str) -> TextFormat:
     if not any(line.kind == "step" for line in lines):
         raise FormatError(f'{where}: no line is of kind "step", so it has no steps; write [[line]] with kind = "step"')
     examples = tuple(_example(one, f"{where}, example {n}") for n, one in enumerate(values.get("example", ()), 1))
-    rest = {name: values[name] for name in ("title", "resumes_aloud", "position", "words") if name in values}
+    rest = {
+        name: values[name] for name in ("title", "resumes_aloud", "us_dates", "position", "words") if name in values
+    }
     rest["words"] = tuple(rest.get("words", ()))
     return TextFormat(**{"title": values["name"], **rest}, name=values["name"], lines=lines, examples=examples)
 
@@ -261,6 +268,7 @@ _FORMAT_KEYS: Final[_Keys] = {
     "line": (_is_tables, "write [[line]] tables (in the configuration: [[runlog.format.line]])"),
     "example": (_is_tables, "write [[example]] tables"),
     "resumes_aloud": (_is_flag, "write true or false"),
+    "us_dates": (_is_flag, "write true or false"),
     "words": (_is_texts, 'write a list of texts: ["iteration"]'),
     "position": (lambda value: type(value) is int, "write a whole number"),
 }
@@ -275,6 +283,7 @@ _LINE_KEYS: Final[_Keys] = {
     "mean": (_is_flag, "write true or false"),
     "repeats": (_is_flag, "write true or false"),
     "durable": (_is_flag, "write true or false"),
+    "follows": (_is_flag, "write true or false"),
 }
 
 _EXAMPLE_KEYS: Final[_Keys] = {

@@ -49,6 +49,7 @@ _STAMP: Final = (
     r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2})[T _]"
     r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
+_US_STAMP: Final = r"\b(\d{2})/(\d{2})/(\d{4}) (\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
 _CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
 _YEARLESS: Final = (
     r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}[A-Z](\d{1,2}\d{2}) (\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?\b",
@@ -114,7 +115,7 @@ class Scan:
     def _add(self, number: int, kind: LineKind, lines: pl.DataFrame) -> None:
         if lines.is_empty():
             return
-        records = _records(number, kind, lines)
+        records = _records(number, kind, lines, us_dates=self.form.us_dates)
         whole = pl.lit(value=True) if not kind.ends else pl.col("text").str.contains(kind.ends)
         absent = [pl.col(_column(name)).is_null() for name in kind.needs]
         bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
@@ -279,12 +280,12 @@ def _stamp(column: str, anchor: str = "") -> pl.Expr:
     return groups.rename_fields(["date", "time", "fraction", "offset"]).alias("stamp")
 
 
-def _records(number: int, kind: LineKind, lines: pl.DataFrame) -> pl.DataFrame:
+def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool) -> pl.DataFrame:
     """Lines of one kind as records."""
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
     values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
     return (
-        _stamped(lines)
+        (_us_stamped if us_dates else _stamped)(lines)
         .with_columns(
             kind=pl.lit(number, dtype=pl.Int16),
             elapsed_s=_seconds(patterns["elapsed"]) if "elapsed" in patterns else _nothing(),
@@ -304,6 +305,19 @@ def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
     if not stamped["date"].has_nulls():
         return stamped.with_columns(**absent)
     return _without_year(stamped).with_columns(_clock()).unnest("clock")
+
+
+def _us_stamped(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines whose dates have the month first and the year last, with their stamps."""
+    names = {1: "_month", 2: "_day", 3: "_year", 4: "time", 5: "fraction"}
+    groups = pl.col("text").str.extract_groups(_US_STAMP).struct
+    parts = lines.with_columns(groups.field(str(group)).alias(name) for group, name in names.items())
+    return parts.with_columns(
+        date=pl.concat_str("_year", "_month", "_day", separator="-"),
+        offset=pl.lit(None, dtype=pl.String),
+        writer=pl.col("text").str.extract(_WRITER),
+        **dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String)),
+    )
 
 
 def _without_year(lines: pl.DataFrame) -> pl.DataFrame:
@@ -344,8 +358,16 @@ def _in_ascii(pattern: str) -> str:
 
 
 def _number(pattern: str) -> pl.Expr:
-    text = pl.col("text").str.extract(_in_ascii(pattern))
-    return text.str.replace_all(",", "", literal=True).cast(pl.Float64, strict=False)
+    text = pl.col("text").str.extract(_in_ascii(pattern)).str.replace_all(",", "", literal=True)
+    if _SUFFIXES not in pattern:
+        return text.cast(pl.Float64, strict=False)
+    digits = text.str.strip_chars_end(_SUFFIXES).cast(pl.Float64, strict=False)
+    size = text.str.extract(f"([{_SUFFIXES}])$")
+    return digits * size.replace_strict(_SIZES, default=1.0, return_dtype=pl.Float64)
+
+
+_SUFFIXES: Final = "KMGTPE"
+_SIZES: Final = {letter: 1e3**power for power, letter in enumerate(_SUFFIXES, 1)}
 
 
 def _seconds(pattern: str) -> pl.Expr:

@@ -38,8 +38,9 @@ FURTHEST_BEHIND: Final = 8
 
 SAVE: Final = "checkpoint_save"
 LOAD: Final = "checkpoint_load"
+EVAL: Final = "eval"
 
-_HOLDING: Final = {SAVE, LOAD, "eval", "init", "compile"}
+_HOLDING: Final = {SAVE, LOAD, EVAL, "init", "compile"}
 """Events during which no step runs."""
 
 
@@ -168,7 +169,7 @@ class Timeline:
         if not event.ended:
             event.end, event.ended = at, True
             session.held_until = max(session.held_until, at or 0)
-            if event.kind == SAVE and not event.is_timed and at is None:
+            if event.kind in {SAVE, EVAL} and not event.is_timed and at is None:
                 session.untimed.append(event)
         if kind.durable and kind.event == SAVE and event.durable is None:
             event.durable = at
@@ -208,6 +209,7 @@ class Timeline:
         at, seconds = record["at"], record["seconds"]
         step = session.last if step is None and kind.event == SAVE else step
         begin = at if at is None or seconds is None else at - round(seconds * US)
+        begin = session.cursor if kind.follows and seconds is None and session.cursor is not None else begin
         same = (one for one in session.events if one.kind == kind.event)
         if any(one.step == step or (step is None and _overlaps(one, begin, at)) for one in same):
             return None
@@ -250,7 +252,9 @@ class Timeline:
             self.unnumbered += [record["line"] for _, record in pending]
 
     def finish(self) -> None:
-        """The log has ended: number the lines that are left."""
+        """The log has ended: number the lines that are left; an evaluation whose end is unknown took no known time."""
+        for session in self.sessions:
+            session.events = [one for one in session.events if one.kind != EVAL or one not in session.untimed]
         if self.sessions:
             self._number_pending(self.sessions[-1])
 
@@ -358,12 +362,13 @@ class Timeline:
         return begins[::-1], end
 
     def _resolve(self, session: Session, begin: int) -> None:
-        """Saves without a time ended, and were safe, when the next step began, if that is a time of the log's own."""
+        """Saves and evaluations without a time ended (and saves were safe) when the next step began, if it has one."""
         if not session.untimed:
             return
         for event in session.untimed:
             if event.begin is not None and begin > event.begin:
-                event.end = event.durable = begin
+                event.end = begin
+                event.durable = begin if event.kind == SAVE else None
                 session.held_until = max(session.held_until, begin)
         session.untimed = [event for event in session.untimed if event.end is None]
 

@@ -31,6 +31,11 @@ def test_examples_give_what_they_say(form: TextFormat, example: Example) -> None
     assert given(form, example) == dict(example.gives)
 
 
+@pytest.mark.parametrize(("form", "example"), EXAMPLES, ids=lambda each: each.name if hasattr(each, "name") else "")
+def test_examples_have_a_word_of_their_format(form: TextFormat, example: Example) -> None:
+    assert not form.words or any(word in example.text for word in form.words)
+
+
 @pytest.mark.parametrize("form", builtin(), ids=lambda form: form.name)
 def test_step_examples_are_read_by_their_format_only(form: TextFormat) -> None:
     texts = [one.text for one in form.examples if one.gives["kind"] == "step"]
