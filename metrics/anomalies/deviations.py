@@ -27,6 +27,10 @@ MIN_PEERS: Final = 3
 LEAST_RANGE: Final = 0.02
 """Where the outer thirds are less apart, a line through them has no slope."""
 
+LINKS: Final = ("pcie", "nvlink")
+LEAST_BYTES_PER_S: Final = 1e8
+"""A link counts as carrying so much at least: what is less is idle."""
+
 _FEWEST_OF_A_LINE: Final = 30
 
 GPU_HOURS: frames.Schema = {
@@ -38,9 +42,11 @@ GPU_HOURS: frames.Schema = {
     "sm_clock_hz": frames.NUMBER,
     "power_w": frames.NUMBER,
     "temperature_c": frames.NUMBER,
+    "pcie_bytes_per_s": frames.NUMBER,
+    "nvlink_bytes_per_s": frames.NUMBER,
 }
 """Means of a busy GPU over an hour (hours since 1970), and a number of the attempt that held its node; null: unknown.
-`work` is its tensor activity, else its SM activity."""
+`work` is its tensor activity, else its SM activity. What a link carries is the greater of both directions."""
 
 NODE_HOURS: frames.Schema = {
     "node": frames.TEXT,
@@ -85,8 +91,14 @@ def gpu_deviations(hours: pl.DataFrame) -> pl.DataFrame:
         _from_middle(_logarithm("sm_clock_hz")).alias(SM_CLOCK.name),
         _from_middle(_logarithm("power_w")).alias(POWER.name),
         _from_middle(pl.when(pl.col("temperature_c").is_finite()).then("temperature_c")).alias(TEMPERATURE.name),
+        *(
+            _from_middle(_logarithm(f"{link}_bytes_per_s", LEAST_BYTES_PER_S)).alias(f"{link}_throughput")
+            for link in LINKS
+        ),
     )
     equal = _at_equal(_at_equal(relative, TEMPERATURE.name, POWER.name), POWER.name, ACTIVITY.name)
+    for link in LINKS:
+        equal = _at_equal(equal, f"{link}_throughput", ACTIVITY.name)
     gpus = equal.rename({"gpu": "device"}).with_columns(level=pl.lit("gpu"))
     names = [signal.name for signal in OF_GPUS]
     nodes = (
@@ -116,9 +128,10 @@ def node_deviations(hours: pl.DataFrame) -> pl.DataFrame:
     return frames.conform(relative, DEVIATIONS)
 
 
-def _logarithm(name: str) -> pl.Expr:
-    usable = pl.col(name).is_finite() & (pl.col(name) > 0)
-    return pl.when(usable).then(pl.col(name).log())
+def _logarithm(name: str, least: float | None = None) -> pl.Expr:
+    """Natural logarithm of what is positive; of less than `least` that of `least`, so that idle links are alike."""
+    usable = pl.col(name).is_finite() & ((pl.col(name) > 0) if least is None else (pl.col(name) >= 0))
+    return pl.when(usable).then(pl.col(name).clip(lower_bound=least).log())
 
 
 def _from_middle(value: pl.Expr, *within: str) -> pl.Expr:

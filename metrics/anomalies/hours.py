@@ -29,7 +29,8 @@ LEAST_BUSY_S: Final = 1800.0
 """An hour counts if its busy samples cover so much of it."""
 
 PLACE: Final = ("node", "gpu", "ts", "interval_s")
-MEASURED: Final = ("tensor_active", "power_w", "temperature_c", "sm_clock_hz")
+MEANT: Final = ("sm_clock_hz", "power_w", "temperature_c", "pcie_bytes_per_s", "nvlink_bytes_per_s")
+MEASURED: Final = ("tensor_active", *MEANT)
 INSTEAD: Final = ("sm_active", "gr_engine_active", "gpu_util")
 """Columns of samples that are read only where some have no tensor activity."""
 
@@ -53,7 +54,7 @@ BUSY_HOURS: Final[frames.Schema] = {
     "node": frames.TEXT,
     "gpu": frames.TEXT,
     "hour": frames.COUNT,
-    **dict.fromkeys(("work", "sm_clock_hz", "power_w", "temperature_c"), pl.Float32()),
+    **dict.fromkeys(("work", *MEANT), pl.Float32()),
 }
 """Means of a GPU over an hour while it was busy; null: unknown. `work` is its tensor activity, else its SM activity."""
 
@@ -70,7 +71,8 @@ def hour_sums(rows: pl.DataFrame, first: int, last: int, limits: Limits) -> pl.D
     """Sums over the busy samples of a block, by hour.
 
     Args:
-        rows: `PLACE` and `MEASURED`, and `INSTEAD` too if a sample has no tensor activity.
+        rows: `PLACE` and `MEASURED`, and `INSTEAD` too if a sample has no tensor activity. What else is left out is
+            unknown.
         first: the first hour, since 1970.
         last: the hour after the last one.
         limits: when a sample is busy.
@@ -168,7 +170,7 @@ def busy_hours(parts: Sequence[pl.DataFrame], rolled: pl.DataFrame) -> pl.DataFr
     hours = sums.filter(pl.col("busy_s") >= LEAST_BUSY_S).select(
         *_KEY,
         work=pl.coalesce(mean("tensor_active"), mean("sm_active")),
-        **{name: mean(name) for name in ("sm_clock_hz", "power_w", "temperature_c")},
+        **{name: mean(name) for name in MEANT},
     )
     others = frames.conform(rolled, BUSY_HOURS).join(sums, on=_KEY, how="anti")
     return pl.concat([frames.conform(hours, BUSY_HOURS), others]).sort(_KEY)

@@ -31,7 +31,10 @@ SM_CLOCK: Final = Signal("sm_clock", "SM clock", "ratio", 0.03, (-1,))
 POWER: Final = Signal("power", "power at equal work", "ratio", 0.10, (-1, 1))
 TEMPERATURE: Final = Signal("temperature", "temperature at equal power", "kelvin", 8.0, (1,))
 
-OF_GPUS: Final = (ACTIVITY, SM_CLOCK, POWER, TEMPERATURE)
+PCIE: Final = Signal("pcie_throughput", "PCIe throughput at equal work", "ratio", 0.20, (-1,))
+NVLINK: Final = Signal("nvlink_throughput", "NVLink throughput at equal work", "ratio", 0.20, (-1,))
+
+OF_GPUS: Final = (ACTIVITY, SM_CLOCK, POWER, TEMPERATURE, PCIE, NVLINK)
 
 OF_NODES: Final = (
     Signal("ib_throughput", "InfiniBand throughput", "ratio", 0.20, (-1,)),

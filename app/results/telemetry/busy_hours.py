@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metrics.anomalies.hours import INSTEAD, MEASURED, PLACE, busy_hours, hour_sums
+from metrics.anomalies.hours import INSTEAD, MEANT, MEASURED, PLACE, busy_hours, hour_sums
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -37,9 +37,10 @@ def hours_of_day(
 
 
 def needed(block: pl.LazyFrame) -> pl.DataFrame:
-    """Columns of a block: those that stand in for tensor activity only where it is unknown."""
+    """Columns of a block that say something: those that stand in for tensor activity only where it is unknown."""
     rows = block.select(*PLACE, *MEASURED).collect()
     tensor = rows["tensor_active"]
+    unknown = [name for name in MEANT if rows[name].null_count() == rows.height]
     if tensor.null_count() == 0 and not tensor.is_nan().any():
-        return rows
-    return rows.hstack(block.select(INSTEAD).collect())
+        return rows.drop(unknown)
+    return rows.drop(unknown).hstack(block.select(INSTEAD).collect())

@@ -23,7 +23,9 @@ SLACK: Final = 1e-6
 """What sums of floats may be over."""
 
 _SEVERITIES: Final = ("critical", "warning", "info")
-_AT_LEAST_NOTHING: Final = ("memory_used_bytes", "power_w", "sm_clock_hz")
+_AT_LEAST_NOTHING: Final = (
+    "memory_used_bytes", "power_w", "sm_clock_hz", "pcie_bytes_per_s", "nvlink_bytes_per_s",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ WITH sampled AS (
         AVG(sm_active) AS sm_active,
         AVG(sm_clock_hz) AS sm_clock_hz,
         AVG(power_w) AS power_w,
-        AVG(temperature_c) AS temperature_c
+        AVG(temperature_c) AS temperature_c,
+        AVG(pcie_bytes_per_s) AS pcie_bytes_per_s,
+        AVG(nvlink_bytes_per_s) AS nvlink_bytes_per_s
     FROM gpu_samples
     WHERE cluster = $cluster AND ts >= $since AND ts < $until
         AND COALESCE(tensor_active >= $active_tensor, gr_engine_active >= $active_gr_engine, gpu_util > $active_gpu_util)
@@ -24,7 +26,9 @@ rolled AS (
         MAX(mean) FILTER (metric = 'sm_active') AS sm_active,
         MAX(mean) FILTER (metric = 'sm_clock_hz') AS sm_clock_hz,
         MAX(mean) FILTER (metric = 'power_w') AS power_w,
-        MAX(mean) FILTER (metric = 'temperature_c') AS temperature_c
+        MAX(mean) FILTER (metric = 'temperature_c') AS temperature_c,
+        MAX(mean) FILTER (metric = 'pcie_bytes_per_s') AS pcie_bytes_per_s,
+        MAX(mean) FILTER (metric = 'nvlink_bytes_per_s') AS nvlink_bytes_per_s
     FROM gpu_hours
     WHERE cluster = $cluster AND ts >= $since AND ts < $until AND covered_s >= 3540
     GROUP BY node, gpu, hour
@@ -37,7 +41,9 @@ SELECT
     CAST(COALESCE(tensor_active, sm_active) AS FLOAT) AS work,
     CAST(sm_clock_hz AS FLOAT) AS sm_clock_hz,
     CAST(power_w AS FLOAT) AS power_w,
-    CAST(temperature_c AS FLOAT) AS temperature_c
+    CAST(temperature_c AS FLOAT) AS temperature_c,
+    CAST(pcie_bytes_per_s AS FLOAT) AS pcie_bytes_per_s,
+    CAST(nvlink_bytes_per_s AS FLOAT) AS nvlink_bytes_per_s
 FROM (
     SELECT * EXCLUDE (busy_s) FROM sampled WHERE busy_s >= 1800
     UNION ALL BY NAME

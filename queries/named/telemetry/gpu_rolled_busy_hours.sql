@@ -6,7 +6,9 @@ SELECT
     CAST(COALESCE(tensor_active, sm_active) AS FLOAT) AS work,
     CAST(sm_clock_hz AS FLOAT) AS sm_clock_hz,
     CAST(power_w AS FLOAT) AS power_w,
-    CAST(temperature_c AS FLOAT) AS temperature_c
+    CAST(temperature_c AS FLOAT) AS temperature_c,
+    CAST(pcie_bytes_per_s AS FLOAT) AS pcie_bytes_per_s,
+    CAST(nvlink_bytes_per_s AS FLOAT) AS nvlink_bytes_per_s
 FROM (
     SELECT
         node,
@@ -16,7 +18,9 @@ FROM (
         MAX(mean) FILTER (metric = 'sm_active') AS sm_active,
         MAX(mean) FILTER (metric = 'sm_clock_hz') AS sm_clock_hz,
         MAX(mean) FILTER (metric = 'power_w') AS power_w,
-        MAX(mean) FILTER (metric = 'temperature_c') AS temperature_c
+        MAX(mean) FILTER (metric = 'temperature_c') AS temperature_c,
+        MAX(mean) FILTER (metric = 'pcie_bytes_per_s') AS pcie_bytes_per_s,
+        MAX(mean) FILTER (metric = 'nvlink_bytes_per_s') AS nvlink_bytes_per_s
     FROM gpu_hours
     WHERE cluster = $cluster AND ts >= $since AND ts < $until AND covered_s >= 3540
     GROUP BY node, gpu, hour

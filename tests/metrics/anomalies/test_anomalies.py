@@ -76,6 +76,25 @@ def test_power_is_compared_at_equal_work() -> None:
     assert of["power"] < 0.01
 
 
+def test_links_are_compared_at_equal_work() -> None:
+    """A GPU that exchanges half as much as its peers deviates; idle links, and work that explains it, do not."""
+    rows = [(f"n{n}", str(g), h, 1, 0.4, 1.7e9, 600.0, 60.0,
+             (5e9 if (n, g) == (3, 2) else 1e10) * (1 + 0.01 * ((g + h) % 3)), 1e4 * (1 + g))
+            for n in range(8) for g in range(8) for h in range(24)]  # fmt: skip
+    names = ("node", "gpu", "hour", "attempt", "work", "sm_clock_hz", "power_w", "temperature_c", "pcie_bytes_per_s",
+             "nvlink_bytes_per_s")  # fmt: skip
+    deviations = gpu_deviations(pl.DataFrame(rows, schema=names, orient="row"))
+    gpus = deviations.filter(pl.col("level") == "gpu")
+    pcie = gpus.filter(signal="pcie_throughput").filter(pl.col("deviation").abs() > 0.1)
+    assert set(pcie.select("node", "device").rows()) == {("n3", "2")}
+    assert pcie["deviation"].max() == pytest.approx(math.log(0.5), abs=0.03)
+    assert set(gpus.filter(signal="nvlink_throughput")["deviation"]) == {0.0}
+    scan = Scan()
+    scan.add(deviations)
+    (row,) = scan.result().filter("anomalous", level="gpu").to_dicts()
+    assert (row["signal"], row["node"], row["device"], row["against"]) == ("pcie_throughput", "n3", "2", "peers")
+
+
 def test_the_scan_agrees_with_plain_python() -> None:
     fleet = Fleet(nodes=6, nodes_per_attempt=3, days=6, gpus=4, faults=(Fault(2, 1, 3, 6, clock=0.93, power=1.2),))
     days = [gpu_deviations(hours) for hours in fleet.days_of_hours()]

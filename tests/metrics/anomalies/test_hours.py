@@ -29,12 +29,13 @@ def samples(*, odd: bool) -> pl.DataFrame:
     for node, gpu in (("n1", "0"), ("n1", "1"), ("n2", "0")):
         for minute in range(300):
             tensor = float(chance.uniform(0, 0.06)) if gpu == "0" else 0.5
-            values: list[float | None] = [tensor, 600.0 + minute, 60.0, 1.7e9, 0.4, float(chance.uniform(0, 0.2)), 0.3]
+            values: list[float | None] = [tensor, 1.7e9, 600.0 + minute, 60.0, 2e9, 3e11, 0.4]
+            values += [float(chance.uniform(0, 0.2)), 0.3]
             if odd and node == "n2":
                 values[0] = None if minute < 200 else float("nan")
-                values[5] = None if minute % 3 else values[5]
+                values[7] = None if minute % 3 else values[7]
             if odd and minute % 7 == 0:
-                values[1] = None
+                values[2] = None
             if odd and gpu == "1" and 90 <= minute < 170:
                 continue
             rows.append((node, gpu, BEGIN + timedelta(minutes=minute), 60.0, *values))
@@ -65,8 +66,8 @@ def plain(rows: pl.DataFrame, first: int, last: int) -> dict[tuple[str, str, int
     for key, of in hours.items():
         if sum(row["interval_s"] for row in of) >= 1800:
             means = [[row[name] for row in of if known(row[name])] for name in (*MEASURED, "sm_active")]
-            tensor, power, heat, clock, sm = (fmean(values) if values else None for values in means)
-            answer[key] = (sm if tensor is None else tensor, clock, power, heat)
+            tensor, clock, power, heat, pcie, nvlink, sm = (fmean(values) if values else None for values in means)
+            answer[key] = (sm if tensor is None else tensor, clock, power, heat, pcie, nvlink)
     return answer
 
 
