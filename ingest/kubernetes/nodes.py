@@ -5,6 +5,7 @@ A node object has one inventory: a host that is replaced gets an object of its o
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,13 +13,14 @@ import polars as pl
 
 from ingest.kubernetes.gpus import gpus_of
 from ingest.kubernetes.sources import OBJECTS
+from ingest.node_reasons import told
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from ingest.kubernetes.objects import Node
+    from ingest.kubernetes.objects import Node, NodeCondition
 
 MODEL_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.nvidia.com/model")
 LABELS: Final = (
@@ -51,13 +53,35 @@ LABELS: Final = (
 Topograph, EKS, GKE, CoreWeave and the GPU operator; the named query `node_places` makes a path of them."""
 
 
+FAULTS: Final = ("gpu", "network", "storage", "memory", "software", "check")
+"""Causes of `ingest.node_reasons` that are faults of a node."""
+
 READY: Final = "Ready"
 UNSCHEDULABLE: Final = "Unschedulable"
 CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 SYSTEM_TAINTS: Final = ("node.kubernetes.io/", "nvidia.com/gpu")
 """Taints of which Kubernetes itself makes the reason, or that every GPU node has."""
 
+WELL: Final = re.compile(r"(Ready|Healthy|OK|Available)$")
+"""Conditions that say that something is well; most others say that something is wrong, or under way."""
+
+BUSY: Final = frozenset({"CWActive"})
+"""Conditions that say nothing of health: CoreWeave's, that a node has workloads."""
+
+ACTION: Final = re.compile(r"""recommended ?action["' ]*[:=]["' ]*(\w+)""", re.IGNORECASE)
+MARKS: Final = ("dgxc.nvidia.com/nvsentinel-state", "sunk.coreweave.com/drain")
+"""Labels and annotations that tell why a node was cordoned: NVSentinel's state of the repair, SUNK's drain reason."""
+
+QUARANTINE: Final = "quarantineHealthEvent"
+"""NVSentinel's annotation: the event as JSON, with the recommended action."""
+
+PLANNED: Final = r"^Maintenance(Planned|InProgress)\b"
+"""Conditions of Kubernetes' node life cycle (KEP-5683) that make a cordon a planned one."""
+
+LONGEST_REASON: Final = 500
+
 NODE_STATES: Final = columns_of("node_states")
+HEALTH_EVENTS: Final = columns_of("health_events")
 
 
 def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
@@ -88,15 +112,73 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
 
 def condition_rows(node: Node, *, cluster: str) -> list[dict[str, Any]]:
     """Rows of `node_conditions`; `last_seen_at`, and a `since` that the node does not have, are the caller's."""
-    ready = [one for one in node.status.conditions or () if one.type == READY]
+    conditions = node.status.conditions or ()
+    ready = [one for one in conditions if one.type == READY]
     rows = [(READY, one.holds, one.lastTransitionTime, None if one.holds else one.reason) for one in ready]
+    others = [one for one in conditions if one.type and one.type != READY and _is_told(one)]
+    rows += [(one.type, one.holds, one.lastTransitionTime, _words(one)) for one in others]
     if node.spec.unschedulable:
         taints = node.spec.taints or ()
         since = next((taint.timeAdded for taint in taints if taint.key == CORDON_TAINT), None)
-        others = sorted({taint.key for taint in taints if not taint.key.startswith(SYSTEM_TAINTS)})
-        rows.append((UNSCHEDULABLE, True, since, ", ".join(others) or None))
+        rows.append((UNSCHEDULABLE, True, since, _why_cordoned(node, others)))
     names = ("condition", "holds", "since", "reason")
     return [{"cluster": cluster, "node": node.metadata.name, **dict(zip(names, row, strict=True))} for row in rows]
+
+
+def _is_told(condition: NodeCondition) -> bool:
+    """Whether a condition says that something is wrong, or under way. Unknown ones say nothing."""
+    is_well = WELL.search(condition.type) is not None
+    return condition.type not in BUSY and condition.status == ("False" if is_well else "True")
+
+
+def _words(condition: NodeCondition) -> str | None:
+    """Its reason and message."""
+    return ": ".join(text for text in (condition.reason, condition.message) if text)[:LONGEST_REASON] or None
+
+
+def _why_cordoned(node: Node, conditions: list[NodeCondition]) -> str | None:
+    """What tells why: conditions that hold, marks of what repairs nodes, and taints."""
+    meta = node.metadata
+    marks = [f"{name.partition('/')[2]}: {text}" for name in MARKS if (text := meta.label(name))]
+    action = ACTION.search(meta.label(QUARANTINE) or "")
+    marks += [f"Recommended Action={action[1]}"] if action else []
+    own = [f"{one.type} ({words})" if (words := _words(one)) else one.type for one in conditions]
+    keys = {taint.key for taint in node.spec.taints or () if not taint.key.startswith(SYSTEM_TAINTS)}
+    ordered = sorted(own, key=lambda text: not text.startswith("Maintenance"))
+    return ", ".join([*ordered, *marks, *sorted(keys)])[:LONGEST_REASON] or None
+
+
+def events_of(conditions: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `health_events`: conditions other than Ready and cordons, when each began to hold.
+
+    What a rule of `ingest/node_reasons.toml` knows to be a fault is a warning, all others are information. None is
+    critical: a job goes on under them.
+
+    Args:
+        conditions: rows of `node_conditions`, with Slurm's names of nodes that have some.
+    """
+    others = conditions.filter(~pl.col("condition").is_in([READY, UNSCHEDULABLE])).sort("last_seen_at")
+    rows = others.unique(["cluster", "node", "condition", "since"], keep="last", maintain_order=True)
+    causes = [told(f"{name}: {why or ''}").cause for name, why in rows.select("condition", "reason").iter_rows()]
+    known = rows.with_columns(cause=pl.Series(causes, dtype=pl.String))
+    of_health = known.with_columns(
+        ts="since",
+        kind=pl.lit("condition"),
+        code="condition",
+        device="condition",
+        detail="reason",
+        severity=pl.when(pl.col("cause").is_in(FAULTS)).then(pl.lit("warning")).otherwise(pl.lit("info")),
+        source=pl.lit(OBJECTS),
+        evidence=pl.lit("telemetry"),
+        action=pl.col("reason").str.extract(ACTION.pattern.replace("recommended", "(?i)recommended"), 1),
+        **{"class": pl.lit("NODE")},
+    )
+    missing = [pl.lit(None).alias(name) for name in HEALTH_EVENTS if name not in of_health.columns]
+    return (
+        of_health.with_columns(missing)
+        .select(pl.col(name).cast(kind) for name, kind in HEALTH_EVENTS.items())
+        .sort("cluster", "node", "ts", "code")
+    )
 
 
 def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
@@ -139,8 +221,9 @@ def states_of(conditions: pl.DataFrame, nodes: pl.DataFrame, lists: pl.DataFrame
         allow_exact_matches=False,
         check_sortedness=False,
     ).select(*key, "reason", started_at="since", ended_at="look", state=pl.lit("drained"), state_raw=pl.lit("cordoned"))
+    planned = (pl.col("state") == "drained") & pl.col("reason").str.contains(PLANNED).fill_null(value=False)
     rows = pl.concat([down, unseen, drained]).with_columns(
-        source=pl.lit(OBJECTS), actor=pl.lit(None, dtype=pl.String), planned=pl.lit(value=False)
+        source=pl.lit(OBJECTS), actor=pl.lit(None, dtype=pl.String), planned=planned
     )
     return rows.select(pl.col(name).cast(kind) for name, kind in NODE_STATES.items())
 

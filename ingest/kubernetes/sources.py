@@ -12,7 +12,17 @@ SOURCES: Final = (
     Source(
         name=OBJECTS,
         title="Kubernetes objects",
-        feeds=("pods", "workloads", "nodes", "node_states", "attempts", "placements", "kueue_workloads", "evictions"),
+        feeds=(
+            "pods",
+            "workloads",
+            "nodes",
+            "node_states",
+            "attempts",
+            "placements",
+            "kueue_workloads",
+            "evictions",
+            "health_events",
+        ),
         counted=("pods", "workloads", "kueue_workloads"),
         files="kubectl get ... -o json or -o yaml, and with --watch --output-watch-events",
         command="",

@@ -12,7 +12,7 @@ from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, jobs_of
 from ingest.kubernetes.bridge import bridged
 from ingest.kubernetes.evictions import evictions_of, orders_of
-from ingest.kubernetes.nodes import states_of
+from ingest.kubernetes.nodes import events_of, states_of
 from ingest.kubernetes.parse import ENDED_KEY, LISTS, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
 from ingest.kubernetes.sources import OBJECTS, SOURCES
@@ -148,7 +148,10 @@ def derive(writer: Writer, cluster: str) -> None:
     writer.append("evictions", evictions_of(orders, attempts, placements, transitions))
     writer.delete("nodes", names.select("cluster", node="name"))
     own = conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
-    writer.delete("node_states", key.with_columns(source=pl.lit(OBJECTS)))
+    own_rows = key.with_columns(source=pl.lit(OBJECTS))
+    writer.delete("health_events", own_rows)
+    writer.append("health_events", events_of(_by_slurm_names(conditions, names)))
+    writer.delete("node_states", own_rows)
     writer.append("node_states", states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists))
 
 
@@ -176,6 +179,13 @@ def _without_slurm_jobs(writer: Writer, cluster: str, pods: pl.DataFrame) -> pl.
     work, outlived = bridged(pods, jobs, accounted=accounted)
     writer.append("outlived_jobs", outlived)
     return work
+
+
+def _by_slurm_names(rows: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Rows of nodes, by Slurm's names where there are any."""
+    renamed = names.select("cluster", slurm_node="node", node="name")
+    joined = rows.join(renamed, on=["cluster", "node"], how="left", maintain_order="left")
+    return joined.with_columns(node=pl.coalesce("slurm_node", "node")).drop("slurm_node")
 
 
 def _slurm_names(writer: Writer, pods: pl.DataFrame) -> pl.DataFrame:

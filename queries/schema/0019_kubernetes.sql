@@ -60,11 +60,11 @@ CREATE TABLE object_lists (
 CREATE TABLE node_conditions (
     cluster             VARCHAR NOT NULL,      -- cluster
     node                VARCHAR NOT NULL,      -- Kubernetes' name of the node
-    condition           VARCHAR NOT NULL,      -- Ready, or Unschedulable: it is cordoned
-    holds               BOOLEAN NOT NULL,      -- whether it does; of cordons only those that hold
+    condition           VARCHAR NOT NULL,      -- Ready; Unschedulable: it is cordoned; another condition that says that something is wrong or under way: KernelDeadlock, MaintenancePlanned, ...
+    holds               BOOLEAN NOT NULL,      -- whether it does; of cordons and other conditions only what was wrong or under way
     since               TIMESTAMPTZ NOT NULL,  -- when it began to hold, or not to
     last_seen_at        TIMESTAMPTZ NOT NULL,  -- latest observation
-    reason              VARCHAR                -- Kubernetes' own word for it; of a cordon the node's other taints
+    reason              VARCHAR                -- Kubernetes' own words for it; of a cordon the conditions, marks and taints that tell why
 );
 
 -- One row is an attempt on a node, where the source records when it held which GPUs there. The view `attempt_nodes` has these rows, too.

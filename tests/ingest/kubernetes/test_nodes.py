@@ -140,3 +140,64 @@ def test_ledger_has_idle_and_down_time_by_kubernetes_alone(tmp_path: Path) -> No
         "idle no_demand": 10 + 60 + 30 + 10,
         "unavailable down": 60.0,
     }
+
+
+# --- other conditions
+
+
+def told(one: Object, *conditions: tuple[str, str, float, str, str], **metadata: dict[str, str]) -> Object:
+    """A node with more conditions: type, status, since when, reason and message."""
+    one["metadata"] |= metadata
+    one["status"]["conditions"] += [
+        {"type": kind, "status": status, "lastTransitionTime": at(since), "reason": reason, "message": message}
+        for kind, status, since, reason, message in conditions
+    ]
+    return one
+
+
+def events(root: Path) -> list[tuple[Any, ...]]:
+    with open_reader(root) as reader:
+        sql = "SELECT node, code, ts, severity, detail, action FROM health_events ORDER BY ALL"
+        return reader.frame(sql).rows()
+
+
+def test_conditions_of_others_are_health_events(tmp_path: Path) -> None:
+    look = told(
+        node("a", seen=30),
+        ("KernelDeadlock", "True", 20, "DockerHung", "task docker:7 blocked"),
+        ("GpuMemWatch", "True", 21, "GpuMemWatchIsNotHealthy", "ErrorCode:79 Recommended Action=RESTART_BM;"),
+        ("MaintenancePlanned", "True", 22, "MaintenanceWindow", ""),
+        ("NetworkReady", "False", 23, "IbDown", ""),
+        ("MemoryPressure", "False", 1, "KubeletHasSufficientMemory", ""),
+        ("DiskPressure", "Unknown", 24, "NodeStatusUnknown", ""),
+        ("CWActive", "True", 25, "Active", ""),
+    )
+    for root in (tmp_path / "w", tmp_path / "v"):
+        load(root, as_list(look), as_list(look))
+    assert events(tmp_path / "w") == events(tmp_path / "v")
+    assert events(tmp_path / "w") == [
+        ("a", "GpuMemWatch", moment(21), "warning",
+         "GpuMemWatchIsNotHealthy: ErrorCode:79 Recommended Action=RESTART_BM;", "RESTART_BM"),
+        ("a", "KernelDeadlock", moment(20), "warning", "DockerHung: task docker:7 blocked", None),
+        ("a", "MaintenancePlanned", moment(22), "info", "MaintenanceWindow", None),
+        ("a", "NetworkReady", moment(23), "info", "IbDown", None),
+    ]  # fmt: skip
+
+
+def test_cordon_is_explained_by_conditions_marks_and_taints(tmp_path: Path) -> None:
+    one = told(
+        node("a", seen=30, cordoned=20),
+        ("GpuMemWatch", "True", 19, "", ""),
+        labels={"dgxc.nvidia.com/nvsentinel-state": "draining"},
+        annotations={"quarantineHealthEvent": '{"errorCode": ["79"], "recommendedAction": "REPLACE_VM"}'},
+    )
+    planned = told(node("b", seen=30, cordoned=20), ("MaintenancePlanned", "True", 18, "MaintenanceWindow", "firmware"))
+    load(tmp_path / "w", as_list(one, planned))
+    with open_reader(tmp_path / "w") as reader:
+        rows = reader.frame(
+            "SELECT node, reason, planned FROM node_states WHERE state = 'drained' ORDER BY node"
+        ).rows()
+    assert rows == [
+        ("a", "GpuMemWatch, nvsentinel-state: draining, Recommended Action=REPLACE_VM", False),
+        ("b", "MaintenancePlanned (MaintenanceWindow: firmware)", True),
+    ]
