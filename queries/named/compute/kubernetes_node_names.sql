@@ -26,6 +26,7 @@ SELECT
     NULL AS pod_ended_at
 FROM node_conditions AS c
 WHERE c.cluster = $cluster
+  AND c.condition IN ('Ready', 'Unschedulable')
   AND (
     EXISTS (
         SELECT 1 FROM node_states AS s WHERE s.cluster = c.cluster AND s.node = c.node AND s.source LIKE 'slurm.%'
