@@ -116,9 +116,10 @@ RANK_STEPS: Schema = {
     "steps": COUNT,
     "compute_s": NUMBER,
     "wait_s": NUMBER,
+    "wall_s": NUMBER,
 }
-"""What a rank computed, and waited for others, in `steps` steps from `first_step` on; `stage` is null where the job has
-no pipeline stages."""
+"""What a rank computed, and waited for others, in `steps` steps from `first_step` on, which took `wall_s` in all;
+`stage` is null where the job has no pipeline stages."""
 
 COVERAGE: Schema = {"cluster": TEXT, "started_at": TIME, "ended_at": TIME}
 

@@ -42,7 +42,7 @@ def slowness(source: OneRun, window: Window, name: str, rules: Rules) -> tuple[l
 
 def lines(stragglers: Sequence[Row], stalls: Sequence[Row]) -> list[tuple[str, str]]:
     """Lines of the page: label and text."""
-    slow = [row for row in stragglers if row["cause"] in {"node", "job_shape"} or row["slowdown"] >= STRAGGLING]
+    slow = [row for row in stragglers if row["cause"] not in {"none", "unknown"} or row["slowdown"] >= STRAGGLING]
     facts = [("Stragglers" if not at else "", _straggler(row)) for at, row in enumerate(slow[:_MOST])]
     facts += [("Stalls" if not at else "", _stall(row)) for at, row in enumerate(stalls[:_MOST])]
     return facts + [("", f"{len(stalls) - _MOST:,} more stalls")] * (len(stalls) > _MOST)

@@ -15,6 +15,8 @@ import polars as pl
 
 from metrics import frames
 from metrics.stragglers.actions import ACTIONS
+from metrics.stragglers.beside import time_beside
+from metrics.stragglers.reasons import reason, share_explained
 from metrics.stragglers.slow_ranks import judged, measured, tested
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
 
@@ -45,7 +47,8 @@ SESSION_STRAGGLERS: frames.Schema = {
 }
 """A session: `slowdown` is `slowest_s` over `middle_s`, the seconds of computation of the slowest and of the middle
 rank of each interval; `explained` is the share of the difference that slow ranks of the named nodes explain, and
-`lost_gpu_s` of `measured_gpu_s` what all ranks together waited for the slowest; `confidence` is 1 less the false
+`lost_gpu_s` of `measured_gpu_s` what all ranks together waited for the slowest (`network`, `launch`: for transfers or
+the host beyond the usual); `confidence` is 1 less the false
 discovery rate at which the named nodes would just be named; `action` is for a person, null for `none`."""
 
 
@@ -57,7 +60,7 @@ def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `SESSION_STRAGGLERS`, the costliest first. `cause` is `none` (a slowdown of less than 1.1 and no slow rank),
-        `node`, `job_shape` or `unknown`.
+        `node`, `job_shape`, `network`, `launch` or `unknown`.
     """
     return session_stragglers_in_parts([sums])
 
@@ -94,7 +97,7 @@ def _sessions(times: pl.DataFrame) -> pl.DataFrame:
         intervals=pl.len().cast(pl.Int64),
     )
     beside = times.join(intervals, on=[*_SESSION, "first_step"], how="left")
-    for part in (_lasting(beside), _slowest_stage(beside)):
+    for part in (_lasting(beside), _slowest_stage(beside), time_beside(times)):
         sums = sums.join(part, on=_SESSION, how="left")
     return sums
 
@@ -194,7 +197,7 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     few = n_slow <= pl.max_horizontal(pl.lit(1), (FEW * pl.col("all_nodes")).floor())
     explained = ((pl.col("slow_ratio") - 1) / (pl.col("slowdown") - 1)).clip(0, 1)
     straggling = pl.col("slowdown") >= STRAGGLING
-    shaped = (n_slow > 0) | pl.col("roaming").is_not_null() | (_share("stage_ratio") >= MAJORITY)
+    shaped = (n_slow > 0) | pl.col("roaming").is_not_null() | (share_explained("stage_ratio") >= MAJORITY)
     cause = (
         pl.when((n_slow == 0) & pl.col("block"))
         .then(pl.lit("unknown"))
@@ -202,15 +205,19 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
         .then(pl.when("tested").then(pl.lit("none")).otherwise(pl.lit("unknown")))
         .when((n_slow > 0) & few & (pl.col("explained") >= MAJORITY))
         .then(pl.lit("node"))
-        .when(pl.col("tested") & straggling & (shaped | (_share("lasting") < MAJORITY)))
+        .when(pl.col("tested") & straggling & (shaped | (share_explained("lasting") < MAJORITY)))
         .then(pl.lit("job_shape"))
         .otherwise(pl.lit("unknown"))
     )
+    nobody = pl.col("cause").is_in(["none", "unknown"]) & (n_slow == 0) & ~pl.col("block").fill_null(value=False)
+    beside = pl.when(nobody & _is_long("network")).then(pl.lit("network")).when(nobody & _is_long("launch"))
     return (
         sessions.with_columns(explained=pl.when(n_slow > 0).then(explained))
         .with_columns(cause=cause)
+        .with_columns(cause=beside.then(pl.lit("launch")).otherwise("cause"))
         .with_columns(
-            reason=_reason(n_slow),
+            reason=reason(n_slow),
+            lost_gpu_s=_lost(),
             confidence=pl.when(pl.col("cause") == "node").then(1 - pl.col("q_value")),
             action=pl.col("cause").replace_strict(ACTIONS, default=None, return_dtype=pl.String()),
             nodes=pl.when(pl.col("cause") == "node").then("nodes").otherwise(pl.lit([])),
@@ -218,39 +225,20 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _share(ratio: str) -> pl.Expr:
-    """Share of a session's slowdown that a ratio to the middle rank explains; 0 where it is unknown."""
-    return ((pl.col(ratio) - 1) / (pl.col("slowdown") - 1)).clip(0, 1).fill_nan(0.0).fill_null(0.0)
+def _is_long(part: str) -> pl.Expr:
+    """Whether transfers, or the host, made a session straggle: beyond the usual, of the host also most of the time."""
+    other = "launch" if part == "network" else "network"
+    beyond, others = (pl.col(f"{name}_s").fill_null(0.0) for name in (part, other))
+    long = (beyond >= (STRAGGLING - 1) * pl.col("wall_s")) & (beyond >= others)
+    return (long | (pl.col("launch_share") >= MAJORITY)) if part == "launch" else long
 
 
-def _percent(ratio: str) -> pl.Expr:
-    return ((pl.col(ratio) - 1) * 100).round(1)
-
-
-def _reason(n_slow: pl.Expr) -> pl.Expr:
-    slower, of_stage = _percent("slow_ratio"), _percent("stage_ratio")
-    shaped = pl.col("cause") == "job_shape"
-    return (
-        pl.when(pl.col("cause") == "node")
-        .then(pl.format("its slowest rank computes {} % longer than the middle one", slower))
-        .when(pl.col("cause") == "none")
-        .then(pl.lit("no rank computes longer than its peers by what matters"))
-        .when((n_slow == 0) & pl.col("block"))
-        .then(pl.lit("slow ranks are a block in a row: a pipeline stage that is not recorded, or their nodes"))
-        .when(~pl.col("tested"))
-        .then(pl.lit("too few intervals, ranks or nodes to compare"))
-        .when(shaped & (_share("stage_ratio") >= MAJORITY))
-        .then(pl.format("stage {} computes {} % longer than the middle rank", "slowest_stage", of_stage))
-        .when(shaped & (n_slow > 0))
-        .then(pl.format("ranks on {} of {} nodes are slow", n_slow, pl.col("all_nodes")))
-        .when(shaped & pl.col("roaming").is_not_null())
-        .then(pl.format("rank {} is slow on whichever node it runs: its work is more", "roaming"))
-        .when(shaped)
-        .then(pl.lit("the slowest rank is another one from interval to interval"))
-        .when((n_slow == 0) & (_share("lasting") >= MAJORITY))
-        .then(pl.lit("ranks differ for good, and too many of them to tell which are slow and which are fast"))
-        .otherwise(pl.lit("slow ranks explain less than half of it"))
-    )
+def _lost() -> pl.Expr:
+    """What all ranks waited for the slowest, or for transfers or the host beyond the usual."""
+    most = pl.when(pl.col("launch_share") >= MAJORITY).then(pl.col("launch_share") * pl.col("wall_s"))
+    host = pl.max_horizontal("launch_s", most)
+    seconds = pl.when(pl.col("cause") == "network").then("network_s").when(pl.col("cause") == "launch").then(host)
+    return pl.coalesce(seconds * pl.col("ranks"), "lost_gpu_s")
 
 
 def _confirmed(sessions: pl.DataFrame) -> pl.DataFrame:

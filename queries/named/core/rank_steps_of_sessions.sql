@@ -1,5 +1,6 @@
 -- One row is what a rank did over some training steps of sessions (as `rank_sessions` names them) that a window has the beginning of.
-SELECT cluster, session, run_id, rank, node, stage, first_step, steps, compute_s, wait_s
+SELECT cluster, session, run_id, rank, node, stage, first_step, steps, compute_s, wait_s,
+    (epoch_us(ended_at) - epoch_us(started_at)) / 1e6 AS wall_s
 FROM rank_steps
 WHERE cluster = $cluster AND started_at >= $since AND started_at < $until
     AND run_id IN (SELECT unnest($runs)) AND run_id || '|' || session IN (SELECT unnest($sessions));

@@ -9,7 +9,8 @@ SELECT
     first_step // $bin * $bin AS first_step,
     CAST(SUM(steps) AS BIGINT) AS steps,
     SUM(compute_s) AS compute_s,
-    SUM(wait_s) AS wait_s
+    SUM(wait_s) AS wait_s,
+    SUM((epoch_us(ended_at) - epoch_us(started_at)) / 1e6) AS wall_s
 FROM rank_steps
 WHERE cluster = $cluster AND started_at >= $since AND started_at < $until
     AND run_id = $run AND session = $session

@@ -112,3 +112,48 @@ def test_lines_that_are_missing_leave_the_verdict() -> None:
     for left in (pl.col("node") != "n5", pl.col("rank") != 12, (pl.col("node") != "n3") | (pl.col("first_step") < 900)):
         assert causes(rows.filter(left)) == [("node", ["n1"])]
     assert causes(rows.filter(pl.col("node") != "n1")) == [("none", [])]
+
+
+def with_waits(rows: pl.DataFrame, *, transfer_s: pl.Expr, host_s: pl.Expr) -> pl.DataFrame:
+    """Ranks that wait for the slowest one and for transfers, and for which the host takes its time."""
+    longest = pl.col("compute_s").max().over("session", "first_step")
+    wait = longest - pl.col("compute_s") + transfer_s
+    return rows.with_columns(wait_s=wait, wall_s=pl.col("compute_s") + wait + host_s)
+
+
+SECOND_HALF = pl.col("first_step") >= 3000
+
+
+@pytest.mark.parametrize(
+    ("transfer_s", "host_s", "cause", "reason"),
+    [
+        (pl.lit(2.0), pl.lit(0.5), "none", "no rank"),
+        (pl.when(SECOND_HALF).then(6.0).otherwise(2.0), pl.lit(0.5), "network", "3.0 times"),
+        (pl.lit(2.0), pl.when(SECOND_HALF).then(4.0).otherwise(0.5), "launch", "8.0 times"),
+        (pl.lit(2.0), pl.lit(30.0), "launch", "for 7"),
+        (pl.when(pl.col("first_step") == 900).then(500.0).otherwise(2.0), pl.lit(0.5), "none", "no rank"),
+    ],
+    ids=["usual", "transfers", "host", "most is the host's", "a stall"],
+)
+def test_time_that_no_rank_computes(transfer_s: pl.Expr, host_s: pl.Expr, cause: str, reason: str) -> None:
+    rows = with_waits(session(np.ones(len(RANK))), transfer_s=transfer_s, host_s=host_s)
+    (row,) = session_stragglers(rows).to_dicts()
+    assert (row["cause"], row["nodes"]) == (cause, [])
+    assert reason in row["reason"]
+    if cause == "network":
+        assert row["lost_gpu_s"] == pytest.approx(30 * 4.0 * 64, rel=0.01)
+        assert "step 3000" in row["reason"]
+        assert "links" in row["action"]
+
+
+def test_a_restart_on_a_slow_network_is_told_by_the_others() -> None:
+    fast = with_waits(session(np.ones(len(RANK))), transfer_s=pl.lit(2.0), host_s=pl.lit(0.5))
+    slower = with_waits(session(np.ones(len(RANK)), seed=1, restart=1), transfer_s=pl.lit(6.0), host_s=pl.lit(0.5))
+    assert causes(pl.concat([fast, slower])) == [("none", []), ("network", [])]
+    assert causes(slower) == [("none", [])]
+    assert causes(pl.concat([fast, slower.with_columns(wait_s=None)])) == [("none", []), ("none", [])]
+
+
+def test_a_slow_node_is_the_cause_before_the_network() -> None:
+    rows = with_waits(session(slow(13)), transfer_s=pl.when(SECOND_HALF).then(6.0).otherwise(2.0), host_s=pl.lit(0.5))
+    assert causes(rows) == [("node", ["n1"])]

@@ -36,6 +36,8 @@ _ABOUT: Final = (
     "A node is suspected where few nodes have slow ranks. Another run that is slow there confirms it, and so does"
     " telemetry of the same time: events of its hardware that few of its peers had, or a deviation from them (show"
     " anomalies). What the ranks waited is part of productive time, and added to nothing.",
+    "Network: transfers take longer than in the fastest quarter of the same run; launch: so does what ranks neither"
+    " compute nor wait. What is slow from the first step to the last does not show so.",
 )
 
 _NONE: Final = (
@@ -101,11 +103,13 @@ _SURE: Final = {
 }
 
 
+_OTHERS: Final = {"job_shape": "the shape of the job", "network": "the network", "launch": "the host"}
+
+
 def _headline(rows: pl.DataFrame) -> str:
     if rows.is_empty():
         return ""
     slow = rows.filter(pl.col("cause") == "node")
-    shaped = rows.filter(pl.col("cause") == "job_shape")
     parts = []
     if slow.height:
         first = slow.row(0, named=True)
@@ -114,11 +118,11 @@ def _headline(rows: pl.DataFrame) -> str:
             f"{counted(slow.height, 'session')} waited for a slow node: {first['nodes']} ({sure}) cost"
             f" {gpu_hours(first['lost_gpu_s'])}"
         )
-    if shaped.height:
-        parts.append(
-            f"{counted(shaped.height, 'session')} by the shape of the job:"
-            f" {gpu_hours(float(shaped['lost_gpu_s'].sum()))}"
-        )
+    for cause, of in _OTHERS.items():
+        others = rows.filter(pl.col("cause") == cause)
+        if others.height:
+            lost = gpu_hours(float(others["lost_gpu_s"].sum()))
+            parts.append(f"{counted(others.height, 'session')} by {of}: {lost}")
     if not parts:
         return f"No node is slow in {counted(rows.height, 'session')} with rank times."
     return "; ".join(parts) + "."

@@ -1,0 +1,64 @@
+"""Why a session has its cause, in a sentence."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from metrics.stragglers.verdict import MAJORITY
+
+
+def share_explained(ratio: str) -> pl.Expr:
+    """Share of a session's slowdown that a ratio to the middle rank explains; 0 where it is unknown."""
+    return ((pl.col(ratio) - 1) / (pl.col("slowdown") - 1)).clip(0, 1).fill_nan(0.0).fill_null(0.0)
+
+
+def reason(n_slow: pl.Expr) -> pl.Expr:
+    """The sentence, by `cause` and what `sessions` measured; `n_slow` is how many nodes have slow ranks."""
+    cause = pl.col("cause")
+    return (
+        pl.when(cause == "node")
+        .then(pl.format("its slowest rank computes {} % longer than the middle one", _percent("slow_ratio")))
+        .when(cause == "network")
+        .then(_longer("transfers take", "network"))
+        .when((cause == "launch") & pl.col("launch_times").is_not_null())
+        .then(_longer("what ranks neither compute nor wait takes", "launch"))
+        .when(cause == "launch")
+        .then(pl.format("ranks neither compute nor wait for {} % of the time", _whole_percent("launch_share")))
+        .when(cause == "none")
+        .then(pl.lit("no rank computes longer than its peers by what matters"))
+        .when((n_slow == 0) & pl.col("block"))
+        .then(pl.lit("slow ranks are a block in a row: a pipeline stage that is not recorded, or their nodes"))
+        .when(~pl.col("tested"))
+        .then(pl.lit("too few intervals, ranks or nodes to compare"))
+        .when(cause == "job_shape")
+        .then(_shape(n_slow))
+        .when((n_slow == 0) & (share_explained("lasting") >= MAJORITY))
+        .then(pl.lit("ranks differ for good, and too many of them to tell which are slow and which are fast"))
+        .otherwise(pl.lit("slow ranks explain less than half of it"))
+    )
+
+
+def _shape(n_slow: pl.Expr) -> pl.Expr:
+    stage = pl.format("stage {} computes {} % longer than the middle rank", "slowest_stage", _percent("stage_ratio"))
+    return (
+        pl.when(share_explained("stage_ratio") >= MAJORITY)
+        .then(stage)
+        .when(n_slow > 0)
+        .then(pl.format("ranks on {} of {} nodes are slow", n_slow, pl.col("all_nodes")))
+        .when(pl.col("roaming").is_not_null())
+        .then(pl.format("rank {} is slow on whichever node it runs: its work is more", "roaming"))
+        .otherwise(pl.lit("the slowest rank is another one from interval to interval"))
+    )
+
+
+def _longer(what: str, part: str) -> pl.Expr:
+    text = f"{what} {{}} times as long as in the fastest quarter of the run, first in step {{}}"
+    return pl.format(text, pl.col(f"{part}_times").round(1), f"{part}_since")
+
+
+def _percent(ratio: str) -> pl.Expr:
+    return ((pl.col(ratio) - 1) * 100).round(1)
+
+
+def _whole_percent(share: str) -> pl.Expr:
+    return (100 * pl.col(share)).round(0).cast(pl.Int64)
