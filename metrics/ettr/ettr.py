@@ -257,19 +257,23 @@ def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:
     """Each subject's allocated GPU-seconds by the ledger."""
     amount = pl.col("gpu_seconds")  # decimals: the sums are exact, in any order
     seen = pl.col("evidence") != "assumed"
+    parts = {
+        "productive": PRODUCTIVE,
+        "productive_sure": PRODUCTIVE & SURE,
+        "checkpoint": (pl.col("category") == "checkpoint") & seen,
+        "startup": (pl.col("category") == "startup") & seen,
+        "unseen": UNSEEN,
+        "beside_idle": BESIDE_IDLE,
+        "allocated": pl.lit(value=True),
+        **{f"by_{kind}": pl.col("evidence") == kind for kind in EVIDENCE_KINDS},
+    }
+    # All rows at once, and then sums: a filter within each of a million groups takes four times as long.
+    of_parts = {name: pl.when(which).then(amount).otherwise(0) for name, which in parts.items()}
     return (
         sums.filter(pl.col("state") == "allocated")
+        .select("cluster", "subject", **of_parts)
         .group_by("cluster", "subject")
-        .agg(
-            amount.filter(PRODUCTIVE).sum().alias("productive"),
-            amount.filter(PRODUCTIVE & SURE).sum().alias("productive_sure"),
-            amount.filter((pl.col("category") == "checkpoint") & seen).sum().alias("checkpoint"),
-            amount.filter((pl.col("category") == "startup") & seen).sum().alias("startup"),
-            amount.filter(UNSEEN).sum().alias("unseen"),
-            amount.filter(BESIDE_IDLE).sum().alias("beside_idle"),
-            amount.sum().alias("allocated"),
-            *(amount.filter(pl.col("evidence") == kind).sum().alias(f"by_{kind}") for kind in EVIDENCE_KINDS),
-        )
+        .agg(pl.col(*parts).sum())
         .filter(pl.col("allocated") > 0)
         .with_columns(pl.exclude("cluster", "subject").cast(pl.Float64))
     )

@@ -64,9 +64,10 @@ def inventory(
     Returns:
         `frames.INVENTORY`, sorted; intervals of one node do not overlap.
     """
-    observed_times = _observation_times(attempt_nodes, node_states, covered)
-    observed = pl.concat([_observed(nodes, observed_times), _used_when_gone(nodes, attempt_nodes, covered)])
-    assumed = _never_observed(nodes, attempt_nodes, observed_times, covered)
+    held = _maybe_allocated(attempt_nodes, covered)
+    observed_times = _observation_times(held, node_states)
+    observed = pl.concat([_observed(nodes, observed_times), _used_when_gone(nodes, held)])
+    assumed = _never_observed(nodes, held, observed_times)
     return _within(pl.concat([observed, assumed]), covered)
 
 
@@ -86,9 +87,13 @@ def unknown_intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.
 
 def _intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
     ends = covered.group_by("cluster").agg(pl.col("ended_at").max().dt.epoch("us").alias("_end"))
+    if ends.height == 1:  # of millions of rows a comparison is less work than a join
+        cluster, end = ends.row(0)
+        within = attempt_nodes.filter(pl.col("cluster") == cluster).with_columns(_end=pl.lit(end, dtype=pl.Int64))
+    else:
+        within = attempt_nodes.join(ends, on="cluster")
     return (
-        attempt_nodes.join(ends, on="cluster")
-        .with_columns(
+        within.with_columns(
             started=pl.col("started_at").dt.epoch("us"),
             ended=pl.coalesce(pl.col("ended_at").dt.epoch("us"), pl.col("_end")),
         )
@@ -98,13 +103,19 @@ def _intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFra
 
 
 def _maybe_allocated(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
-    """Attempts on nodes that held GPUs, or may have."""
-    return _intervals(attempt_nodes.filter((pl.col("milli_gpus") > 0).fill_null(value=True)), covered)
+    """When nodes were held by attempts that held GPUs, or may have: `cluster`, `node`, `milli_gpus`, `started`, `ended`.
+
+    Whose they were does not matter here: there are millions of rows.
+    """
+    held = attempt_nodes.filter((pl.col("milli_gpus") > 0).fill_null(value=True))
+    return _intervals(held.select("cluster", "node", "started_at", "ended_at", "milli_gpus"), covered).drop(
+        "started_at", "ended_at"
+    )
 
 
-def _observation_times(attempt_nodes: pl.DataFrame, node_states: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+def _observation_times(held: pl.DataFrame, node_states: pl.DataFrame) -> pl.DataFrame:
     """First and last time that accounting or a node event names each node."""
-    allocated = _maybe_allocated(attempt_nodes, covered).select("cluster", "node", "started", "ended")
+    allocated = held.select("cluster", "node", "started", "ended")
     events = node_states.select(
         "cluster",
         "node",
@@ -152,7 +163,7 @@ def _observed(nodes: pl.DataFrame, observed_times: pl.DataFrame) -> pl.DataFrame
     return pl.concat([before, known])
 
 
-def _used_when_gone(nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
+def _used_when_gone(nodes: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
     """Nodes that attempts held although an inventory lacked them: to the end of the last such attempt."""
     gone = nodes.sort("cluster", "node", "valid_from").select(
         "cluster",
@@ -162,9 +173,9 @@ def _used_when_gone(nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, covered: p
         pl.col("milli_gpus").alias("had"),
         "gpu_model",
     )
-    held = _maybe_allocated(attempt_nodes, covered).join(gone.drop_nulls("gone"), on=["cluster", "node"])
+    used = held.join(gone.drop_nulls("gone"), on=["cluster", "node"])
     return (
-        held.filter((pl.col("started") < pl.col("back")) & (pl.col("ended") > pl.col("gone")))
+        used.filter((pl.col("started") < pl.col("back")) & (pl.col("ended") > pl.col("gone")))
         .group_by("cluster", "node", "gone", "back", "had", "gpu_model")
         .agg(pl.col("ended").max())
         .select(
@@ -179,15 +190,13 @@ def _used_when_gone(nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, covered: p
     )
 
 
-def _never_observed(
-    nodes: pl.DataFrame, attempt_nodes: pl.DataFrame, observed_times: pl.DataFrame, covered: pl.DataFrame
-) -> pl.DataFrame:
+def _never_observed(nodes: pl.DataFrame, held: pl.DataFrame, observed_times: pl.DataFrame) -> pl.DataFrame:
     """Nodes known only from allocations: first to last observation, the most GPUs ever held at once."""
-    known = nodes.select("cluster", "node").unique()
-    allocated = allocated_intervals(attempt_nodes, covered).join(known, on=["cluster", "node"], how="anti")
+    named = observed_times.select("cluster", "node").join(nodes, on=["cluster", "node"], how="anti")
+    allocated = held.filter(pl.col("milli_gpus") > 0).join(named, on=["cluster", "node"], how="semi")
     lanes = allocated.select("cluster", "node").unique().sort("cluster", "node").with_row_index("lane")
-    held = allocated.join(lanes, on=["cluster", "node"]).select("lane", "started", "ended", "milli_gpus")
-    most = sweep([held]).group_by("lane").agg(pl.col("milli_gpus").max())
+    of_lanes = allocated.join(lanes, on=["cluster", "node"]).select("lane", "started", "ended", "milli_gpus")
+    most = sweep([of_lanes]).group_by("lane").agg(pl.col("milli_gpus").max())
     return (
         lanes.join(most, on="lane")
         .join(observed_times, on=["cluster", "node"])

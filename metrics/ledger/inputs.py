@@ -116,6 +116,8 @@ class Inputs:
 
 
 def _clipped(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    if rows.is_empty():
+        return rows
     cut = rows.filter((pl.col("started") < high) & (pl.col("ended") > low)).with_columns(
         pl.max_horizontal("started", pl.lit(low)).alias("started"),
         pl.min_horizontal("ended", pl.lit(high)).alias("ended"),
@@ -139,6 +141,8 @@ def _with_names(inputs: Inputs) -> dict[str, pl.DataFrame]:
              "known": inputs.known, "demand": inputs.demand, "logged": inputs.logged, "active": inputs.active,
              "other": other, "straggling": inputs.straggling}  # fmt: skip
     for name, rows in tables.items():
+        if rows.is_empty():
+            continue
         if "attempt" in rows.columns:
             tables[name] = rows.join(attempts, on="attempt", how="left").drop("attempt")
         if "lane" in rows.columns:
@@ -148,6 +152,8 @@ def _with_names(inputs: Inputs) -> dict[str, pl.DataFrame]:
 
 def _by_day(rows: pl.DataFrame, seed: int) -> dict[int, tuple[int, int]]:
     """For each day how many pieces are in it, and the sum of their digests."""
+    if rows.is_empty():
+        return {}
     cut = split_days(rows.filter(pl.col("started") < pl.col("ended")))
     if "suspended_from" in cut.columns:
         cut = _suspended_within(cut)
