@@ -30,7 +30,8 @@ def finite_column(name: str, values: FloatArray) -> pl.Series:
     >>> finite_column("high", np.array([1.5, np.inf, np.nan])).to_list()
     [1.5, None, None]
     """
-    return pl.Series(name, np.where(np.isfinite(values), values, np.nan), dtype=pl.Float64).fill_nan(None)
+    known = np.where(np.isfinite(values), values, np.nan)
+    return pl.Series(name, known, dtype=pl.Float64, nan_to_null=True)
 
 
 def log_sum_exp(values: FloatArray) -> float:

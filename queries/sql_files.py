@@ -85,12 +85,17 @@ class Named:
 
 @dataclass(frozen=True)
 class Check:
-    """A query that returns offending rows; `stop` prevents the commit, `warn` only reports them."""
+    """A query that returns offending rows; `stop` prevents the commit, `warn` only reports them.
+
+    Attributes:
+        of: the rows that may be offending, as `FROM ...`: without any it need not be planned. Empty: it always is.
+    """
 
     name: str
     severity: Severity
     description: str
     sql: str
+    of: str = ""
 
 
 def _files(folder: str) -> Iterator[tuple[str, str]]:
@@ -147,13 +152,14 @@ def named_queries() -> dict[str, Named]:
 
 @functools.cache
 def checks() -> tuple[Check, ...]:
-    """The data checks; each file opens with `-- stop: ...` or `-- warn: ...`."""
+    """The data checks; each file opens with `-- stop: ...` or `-- warn: ...`, and may have `-- of: FROM ...` next."""
     parsed = []
     for name, sql in _files("checks"):
-        severity, _, description = _opening_comment(sql).partition(": ")
+        comment, _, of = _opening_comment(sql).partition(" of: ")
+        severity, _, description = comment.partition(": ")
         if severity not in {"stop", "warn"}:
             raise ValueError(f"queries/checks/{name}: the first line must begin with '-- stop: ' or '-- warn: '")
-        parsed.append(Check(name[:-4], "stop" if severity == "stop" else "warn", description, sql))
+        parsed.append(Check(name[:-4], "stop" if severity == "stop" else "warn", description, sql, of))
     return tuple(parsed)
 
 

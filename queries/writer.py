@@ -134,7 +134,13 @@ class Writer(Connection):
         Returns:
             How many rows were written.
         """
-        stored, fresh = self._digests(table, key), self._digests_of(table, rows)
+        stored = self._digests(table, key)
+        if stored.is_empty() or rows.is_empty():
+            if not stored.is_empty():
+                self.delete(table, key)
+            self.append(table, rows)
+            return rows.height
+        fresh = self._digests_of(table, rows)
         gone = stored.join(fresh, on="digest", how="anti")
         if 2 * gone.height > stored.height:
             self.delete(table, key)

@@ -19,7 +19,7 @@ from app.compute.unchanged import FACT
 from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
 from app.results.constants import constants_text
-from app.results.runs.run_logs import read_logs
+from app.results.runs.run_logs import keep_logs, read_logs
 from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
 from app.results.stored import RESULTS
 from app.results.windowed import WindowedSource
@@ -226,6 +226,7 @@ def _compute_cluster(
     joined = corrected_runs(_joined(writer, cluster, rules, facts.attempts, logs), facts.attempts, fixes.runs)
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
+    keep_logs(source, cluster, logs, executed)
     at_nodes = events_at_nodes(writer, cluster, rules, facts.states)
     interrupted = _without_outlived(writer, cluster, facts.attempts) if has_objects else facts.attempts
     direct = fixes.of_causes(interruptions(interrupted, joined, facts.on_nodes, at_nodes))

@@ -55,6 +55,10 @@ class Rows:
     """
 
     def __init__(self, rows: pl.DataFrame, seed: int) -> None:
+        if rows.is_empty():
+            none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+            self._begun = self._ended = none
+            return
         timed = rows.filter(pl.col("begin").is_not_null())
         digests = timed.drop("begin", "end").hash_rows(seed=seed).to_numpy()
         begin = timed["begin"].dt.epoch("us").to_numpy()

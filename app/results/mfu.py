@@ -15,6 +15,7 @@ from metrics.exact import FLOP, exact_sum
 from metrics.mfu.flops import CONVENTIONS, MEASURES
 from metrics.mfu.mfu import FACTS, fleet, mixes, step_mfu, summary
 from metrics.mfu.wall import allocated, run_mfu
+from metrics.no_rows import none_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +61,14 @@ def with_facts(known: tuple[Logs, pl.DataFrame], window: Window, facts: Sequence
     """
     logs, executed = known
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
-    inside = executed.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
-    sessions = logs.sessions.with_columns(_gpus())
-    return inside.join(sessions.select("session", *facts, "logged_gpus"), on="session").with_columns(run_id="run")
+    inside = executed if executed.is_empty() else executed.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
+    return _with_facts(inside, logs.sessions, tuple(facts))
+
+
+@none_of("executed")
+def _with_facts(executed: pl.DataFrame, sessions: pl.DataFrame, facts: tuple[str, ...]) -> pl.DataFrame:
+    known = sessions.with_columns(_gpus()).select("session", *facts, "logged_gpus")
+    return executed.join(known, on="session").with_columns(run_id="run")
 
 
 def _gpus() -> tuple[pl.Expr, pl.Expr]:

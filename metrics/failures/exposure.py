@@ -7,7 +7,7 @@ Sums are taken once per job size, of which there are few; every range of sizes i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,10 +82,12 @@ class Histories:
         ran: executions, see `executed`.
         ended: their interruptions, one row each, smallest job first: `execution`, `gpus`, `class`, `cause`, `state`,
             `ended_at`, and `once`, a number that those of one incident share.
+        risks: what was at risk in windows, found once each.
     """
 
     ran: pl.DataFrame
     ended: pl.DataFrame
+    risks: dict[tuple[datetime, datetime], Risk] = field(default_factory=dict, compare=False, repr=False)
 
 
 _EXECUTION = ("cluster", "scheduler", "job", "submitted_at")
@@ -236,7 +238,13 @@ class Risk:
 
 
 def risk_in(past: Histories, since: datetime, until: datetime) -> Risk:
-    """What was at risk in a window."""
+    """What was at risk in a window; found once for a history."""
+    if (since, until) not in past.risks:
+        past.risks[since, until] = _risk_in(past, since, until)
+    return past.risks[since, until]
+
+
+def _risk_in(past: Histories, since: datetime, until: datetime) -> Risk:
     exposed = exposure(past.ran, since, until)
     ran_s = pl.col("run_s")
     sums = (

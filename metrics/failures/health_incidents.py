@@ -71,6 +71,8 @@ def incidents(
         INCIDENTS and ATTEMPT_HEALTH, sorted. An incident that touches no attempt is one all the same, and so is one
         of information only.
     """
+    if events.is_empty():
+        return frames.empty(INCIDENTS), frames.empty(ATTEMPT_HEALTH)
     numbered = _numbered(events)
     concerned = attempt_nodes.join(numbered.select(_PLACE).unique(), on=_PLACE, how="semi")
     touched = _touched(numbered, _held(attempts, concerned))

@@ -23,6 +23,7 @@ from metrics.exact import FLOP, exact_sum
 from metrics.intervals import split_every
 from metrics.metric import Metric
 from metrics.mfu.peaks import gpu_of
+from metrics.no_rows import none_of
 from metrics.units import HOUR_S, HOUR_US
 
 SEEN: Final = 0.9
@@ -58,6 +59,7 @@ HOURS: Final[frames.Schema] = {
 """Whole hours of attempts by telemetry; `hour` counts from 1970."""
 
 
+@none_of("hours")
 def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
     """`hfu_est` of each hour: tensor activity x SM clock / the clock that the table's peak is worked out with.
 
@@ -92,6 +94,7 @@ def executed_share(hours: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@none_of("steps")
 def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
     """Each hour of an attempt by its logs.
 
@@ -135,6 +138,7 @@ def logged_hours(steps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@none_of("logged")
 def compared(seen: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     """Hours that both cover.
 
@@ -163,6 +167,7 @@ def compared(seen: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@none_of("hours")
 def fits(hours: pl.DataFrame) -> pl.DataFrame:
     """`MFU = a x HFU` through zero, weighted by GPU-hours: of each run, and of each kind of GPU and data type.
 
@@ -231,6 +236,7 @@ MASKED: Final = "the convention credits attention that a causal mask leaves out,
 UNCLOCKED: Final = "no SM clock (or none of the peak): taken as equal"
 
 
+@none_of("seen")
 def estimated(seen: pl.DataFrame, logged: pl.DataFrame, fitted: pl.DataFrame) -> pl.DataFrame:
     """MFU of runs that kept no log, as tensor activity and the fit of their kind of GPU suggest: an estimate.
 

@@ -18,6 +18,7 @@ import polars as pl
 from metrics import frames, unknown
 from metrics.failures.diagnosis import since_start
 from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S
+from metrics.no_rows import none_of
 from metrics.time_join import nearby
 
 JOB_END = "job_end"
@@ -89,6 +90,7 @@ def with_detection(
     )
 
 
+@none_of("events")
 def _first_signal(
     where: pl.DataFrame, events: pl.DataFrame, *, of: str, by: list[str], before_s: float, after_s: float
 ) -> pl.DataFrame:
@@ -163,6 +165,7 @@ def with_log_times(
     return _timed(timed.join(logged, on="_restart", how="left"), executed).sort("cluster", "interrupted_at", "job_id")
 
 
+@none_of("sessions")
 def _first_signal_in_log(
     broken: pl.DataFrame, joined: pl.DataFrame, sessions: pl.DataFrame, events: pl.DataFrame
 ) -> pl.DataFrame:
@@ -227,6 +230,7 @@ def _not_after(moment: str, latest: str) -> pl.Expr:
     return pl.when(pl.col(moment).is_not_null()).then(pl.min_horizontal(moment, latest))
 
 
+@none_of("sessions")
 def _attempt_facts(
     joined: pl.DataFrame, executed: pl.DataFrame, sessions: pl.DataFrame, events: pl.DataFrame
 ) -> pl.DataFrame:
@@ -268,6 +272,7 @@ def _loads(events: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     return _in_sessions(done, sessions).select(*_KEY, "session", pl.col("ended_at").dt.epoch("us").alias("loaded"))
 
 
+@none_of("executed")
 def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     """When each interrupted run was back where it had been (`t8`): that step again, or the one after it.
 
@@ -285,6 +290,7 @@ def _recovered(broken: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@none_of("executed")
 def in_place_restarts(
     executed: pl.DataFrame,
     sessions: pl.DataFrame,

@@ -1,4 +1,5 @@
 -- warn: for hours on end Slurm's exporter counted other GPUs as allocated than accounting records: is accounting loaded for all of that time, and of this cluster?
+-- of: FROM partitions WHERE table_name = 'cluster_samples' AND removed_version IS NULL
 WITH counted AS (
     -- The exporter's mean of an hour (of the epoch), where it was read for most of it.
     SELECT

@@ -1,4 +1,5 @@
 -- warn: an attempt has no end though it began more than 30 days ago, or its GPUs were given to others since: a lost end message (see sacctmgr show runawayjobs)?
+-- of: FROM stored.attempts WHERE ended_at IS NULL AND started_at IS NOT NULL
 WITH unended AS (
     SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at, a.started_at, c.until
     FROM stored.attempts AS a

@@ -1,4 +1,5 @@
 -- warn: Slurm says that jobs were restarted more often than there are rows: load accounting with duplicates (sacct -D), and from before their first start
+-- of: FROM stored.attempts WHERE restarts > 0
 WITH told AS (
     SELECT
         cluster,

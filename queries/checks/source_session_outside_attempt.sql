@@ -1,4 +1,5 @@
 -- warn: run logs whose times lie outside their job's attempts: a wrong clock on the training node? They are not used.
+-- of: FROM run_sessions
 SELECT s.cluster, s.run_id, s.job_id, s.started_at, s.ended_at, s.origin
 FROM run_sessions AS s
 JOIN computes AS c USING (cluster)

@@ -1,4 +1,5 @@
 -- warn: telemetry of nodes that the inventory does not have; their activity counts for nothing (names differ?)
+-- of: FROM gpu_hours
 SELECT DISTINCT cluster, node
 FROM gpu_hours
 WHERE cluster IN (SELECT cluster FROM nodes)

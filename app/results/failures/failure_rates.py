@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.results.source import memo_of_cache
 from app.results.windows import CLAIMED_GPUS
 from app.window import Window
 from metrics import theory
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 def failure_history(source: Source, window: Window) -> Histories:
     """What ran in a window and how it was interrupted."""
+    return memo_of_cache(source, ("failure_history", window), lambda: _failure_history(source, window))
+
+
+def _failure_history(source: Source, window: Window) -> Histories:
     period = {"cluster": window.cluster, "since": window.since, "until": window.until}
     return histories(source.query("exposures", **period), source.query("endings", **period))
 

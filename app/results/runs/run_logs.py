@@ -69,6 +69,11 @@ def computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
     return source.memo(("logs", cluster), lambda: _computed_logs(source, cluster))
 
 
+def keep_logs(source: Source, cluster: str, logs: Logs, executed: pl.DataFrame) -> None:
+    """Have `computed_logs` return what a computation has read and made already, where the source keeps it."""
+    source.memo(("logs", cluster), lambda: (logs, executed))
+
+
 def _computed_logs(source: Source, cluster: str) -> tuple[Logs, pl.DataFrame]:
     constants = computed_constants(source, cluster)
     attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)

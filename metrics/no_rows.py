@@ -1,0 +1,67 @@
+"""What is made of no rows: most clusters have no run logs or no telemetry, and a chain of steps over them costs the same.
+
+Planning a step of polars takes a tenth of a millisecond, and a computation takes thousands of them. What a function
+makes of no rows depends on nothing but the columns that it is handed, so it is made once.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, ParamSpec
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+
+
+def none_of(name: str) -> Callable[[Callable[P, pl.DataFrame]], Callable[P, pl.DataFrame]]:
+    """Have a function of frames that makes no row where one of them has none remember what it makes of none.
+
+    Args:
+        name: the argument that decides. Whatever the others are, without its rows there are none.
+
+    Raises:
+        ValueError: when the function is called: it made rows of none.
+
+    >>> @none_of("left")
+    ... def both(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    ...     return left.join(right, on="key")
+    >>> none, some = pl.DataFrame(schema={"key": pl.Int64, "a": pl.String}), pl.DataFrame({"key": [1], "b": [2.0]})
+    >>> both(none, some).schema == both(none, some).schema == pl.Schema({"key": pl.Int64, "a": pl.String, "b": pl.Float64})
+    True
+    """
+
+    def remembering(function: Callable[P, pl.DataFrame]) -> Callable[P, pl.DataFrame]:
+        place = list(inspect.signature(function).parameters).index(name)
+        known: dict[tuple[object, ...], pl.DataFrame] = {}
+
+        @functools.wraps(function)
+        def made(*args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
+            decides = args[place] if place < len(args) else kwargs[name]
+            if not isinstance(decides, pl.DataFrame) or not decides.is_empty():
+                return function(*args, **kwargs)
+            key = (*map(_columns, args), *((each, _columns(value)) for each, value in sorted(kwargs.items())))
+            if key not in known:
+                known[key] = _without_rows(function(*args, **kwargs), function.__name__)
+            return known[key]
+
+        return made
+
+    return remembering
+
+
+def _columns(value: object) -> object:
+    """What of an argument decides about columns: those of a frame, and names. Numbers and times decide about rows."""
+    if isinstance(value, pl.DataFrame):
+        return tuple(value.schema.items())
+    return tuple(value) if isinstance(value, list) else value if isinstance(value, (str, bool, tuple)) else None
+
+
+def _without_rows(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    if not frame.is_empty():
+        raise ValueError(f"{name} made {frame.height} rows of none")
+    return frame
