@@ -1,4 +1,4 @@
-"""What is made of no rows: most clusters have no run logs or no telemetry, and a chain of steps over them costs the same.
+"""What is made of no rows: most clusters have no run logs or no telemetry, and steps over none cost as much.
 
 Planning a step of polars takes a tenth of a millisecond, and a computation takes thousands of them. What a function
 makes of no rows depends on nothing but the columns that it is handed, so it is made once.
@@ -31,8 +31,8 @@ def none_of(name: str) -> Callable[[Callable[P, pl.DataFrame]], Callable[P, pl.D
     ... def both(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     ...     return left.join(right, on="key")
     >>> none, some = pl.DataFrame(schema={"key": pl.Int64, "a": pl.String}), pl.DataFrame({"key": [1], "b": [2.0]})
-    >>> both(none, some).schema == both(none, some).schema == pl.Schema({"key": pl.Int64, "a": pl.String, "b": pl.Float64})
-    True
+    >>> both(none, some).columns
+    ['key', 'a', 'b']
     """
 
     def remembering(function: Callable[P, pl.DataFrame]) -> Callable[P, pl.DataFrame]:

@@ -264,7 +264,7 @@ class Connection:
             self._connection.execute(f"CREATE TEMP TABLE {view} AS SELECT * FROM {view}")  # noqa: S608 - our names
 
     def _has_none(self, rows: str) -> bool:
-        return self._connection.execute(f"SELECT 1 {rows} LIMIT 1").fetchone() is None  # noqa: S608 - our own SQL
+        return self._connection.execute(f"SELECT 1 {rows} LIMIT 1").fetchone() is None
 
     def checks(self) -> list[CheckResult]:
         """Run every data check and return those that failed.

@@ -103,9 +103,9 @@ def _intervals(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFra
 
 
 def _maybe_allocated(attempt_nodes: pl.DataFrame, covered: pl.DataFrame) -> pl.DataFrame:
-    """When nodes were held by attempts that held GPUs, or may have: `cluster`, `node`, `milli_gpus`, `started`, `ended`.
+    """When attempts held nodes with GPUs, or may have: `cluster`, `node`, `milli_gpus`, `started`, `ended`.
 
-    Whose they were does not matter here: there are millions of rows.
+    Whose they were does not matter here, and there are millions of rows.
     """
     held = attempt_nodes.filter((pl.col("milli_gpus") > 0).fill_null(value=True))
     return _intervals(held.select("cluster", "node", "started_at", "ended_at", "milli_gpus"), covered).drop(

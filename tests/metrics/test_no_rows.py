@@ -1,0 +1,48 @@
+"""A function that makes no row where a frame has none remembers what it makes of none, by columns and names."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from metrics.no_rows import none_of
+
+EMPTY = pl.DataFrame(schema={"key": pl.Int64, "of_left": pl.String})
+RIGHT = pl.DataFrame({"key": [1, 2], "of_right": [0.5, 1.5]})
+calls: list[str] = []
+
+
+@none_of("left")
+def both(left: pl.DataFrame, right: pl.DataFrame, *, called: str = "both") -> pl.DataFrame:
+    calls.append(called)
+    return left.join(right, on="key").with_columns(pl.lit(1).alias(called))
+
+
+@none_of("rows")
+def counted(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(pl.len())
+
+
+def test_none_is_made_once_for_the_same_columns_and_names() -> None:
+    calls.clear()
+    first = both(EMPTY, RIGHT)
+    assert both(right=RIGHT.head(1), left=EMPTY).equals(first)
+    assert both(EMPTY, RIGHT.head(0)).schema == first.schema == both.__wrapped__(EMPTY, RIGHT).schema  # type: ignore[attr-defined]
+    assert calls.count("both") == 3  # by place, by name, and the function itself
+
+
+def test_other_columns_or_other_names_make_other_frames() -> None:
+    assert both(EMPTY, RIGHT.cast({"of_right": pl.String})).schema["of_right"] == pl.String
+    assert both(EMPTY, RIGHT, called="another").columns[-1] == "another"
+    assert both(EMPTY, RIGHT).columns[-1] == "both"
+
+
+def test_a_frame_with_rows_is_computed_each_time() -> None:
+    left = pl.DataFrame({"key": [2], "of_left": ["a"]})
+    assert both(left, RIGHT).height == 1
+    assert both(left, RIGHT.head(1)).height == 0
+
+
+def test_rows_made_of_none_are_an_error_and_no_answer() -> None:
+    with pytest.raises(ValueError, match="counted made 1 rows of none"):
+        counted(EMPTY)
