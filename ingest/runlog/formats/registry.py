@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _RUN_LOG: Final = re.compile(rb'"type"\s*:\s*"(run|step|ckpt|event)"|"run_id"')
 """What a run log has in its beginning."""
 
+_FIRST_KEY: Final = re.compile(rb'\{\s*"(\w*)("?)')
+_OWN_KEYS: Final = {b"type", b"v", b"t", b"run_id", b"cluster", b"step", b"kind", b"begin"}
+"""Keys with which lines of a run log begin."""
+
 
 @cache
 def formats() -> tuple[LogFormat, ...]:
@@ -86,12 +90,16 @@ def chunks_of_run_log(
 def _is_run_log(head: bytes) -> bool:
     """Whether a log begins like a run log; one that was damaged by a power failure begins with NULs, or is cut by them.
 
-    >>> _is_run_log(bytes(9) + b'{"ty'), _is_run_log(b"iteration 1/ 9 |" + bytes(9))
-    (True, False)
+    >>> [_is_run_log(bytes(9) + rest) for rest in (b'{"ty', b'{"t":1', b'{"current_steps": 1', b"iteration 1/ 9 |")]
+    [True, True, False, False]
     """
     if _RUN_LOG.search(head):
         return True
-    return b"\0" in head and head.replace(b"\0", b"").lstrip()[:2] in {b"", b"{", b'{"'}
+    if b"\0" not in head:
+        return False
+    rest = head.replace(b"\0", b"").lstrip()
+    key = _FIRST_KEY.match(rest)
+    return rest in {b"", b"{"} if key is None else key[2] == b"" or key[1] in _OWN_KEYS
 
 
 def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> Iterator[bytes]:
