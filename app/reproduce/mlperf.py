@@ -3,9 +3,10 @@
     SUBMITTER/results/SYSTEM/BENCHMARK/result_I.txt   the log of a run; scaling.json has the factor of its time
     SUBMITTER/systems/SYSTEM.json                     nodes, GPUs of a node, and the GPU's name
 
-A submitter is a cluster, a result a run of one attempt on nodes of its own, from its first event to its last. Logs do
-not record the data type: that of round 5.0 is what MLPerf's reference for NVIDIA GPUs trains this model in, so each MFU
-has a reading over the peak of either; of other rounds it is what the caller states, or unknown, and so is MFU.
+A submitter is a cluster (several, where it has several kinds of GPU or systems of one size), a result a run of one
+attempt on nodes of its own, from its first event to its last. Logs do not record the data type: that of round 5.0 is
+what MLPerf's reference for NVIDIA GPUs trains this model in, so each MFU has a reading over the peak of either; of
+other rounds it is what the caller states, or unknown, and so is MFU.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
@@ -32,7 +34,7 @@ from metrics.scaling.table import scaling_table
 from metrics.scaling.target import time_to_train, timed, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from app.window import Window
@@ -131,6 +133,39 @@ def read(path: Path, *, of: Round) -> Sources:
         UsageError: there are none that can be read.
     """
     sources = Sources()
+    systems = list(_systems(path, of, sources))
+    for system, cluster in zip(systems, _clusters(systems), strict=True):
+        for log in _logs(system.folder):
+            _add(sources, log, cluster, system.described)
+    if not sources.run_logs:
+        found = "".join(f"\n  {line}" for line in sources.left_out)
+        raise UsageError(
+            f"{path}: no result of MLPerf Training: SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt{found}"
+        )
+    if of.dtype is None:
+        sources.left_out.append(
+            f"MFU: logs of round {of.version} do not record the data type, and it is not known here; state it: "
+            "--dtype fp8+bf16 (several: by +)"
+        )
+    return sources
+
+
+class _Submitted(NamedTuple):
+    """The results of one system: their folder, who submitted them, and the facts that their logs do not record."""
+
+    folder: Path
+    submitter: str
+    system: str
+    described: Mapping[str, Any]
+
+    @property
+    def size(self) -> tuple[str, str, int]:
+        """Submitter, GPU and their number: two systems of one size are two systems all the same."""
+        return self.submitter, self.described["gpu_model"], self.described["nodes"] * self.described["gpus_per_node"]
+
+
+def _systems(path: Path, of: Round, sources: Sources) -> Iterator[_Submitted]:
+    """The systems whose results are read; the others are left out with the reason."""
     for folder in sorted(_result_folders(path)):
         benchmark, system, submitter = folder.name, folder.parent.name, folder.parents[2].name
         if benchmark not in BENCHMARKS:
@@ -144,19 +179,21 @@ def read(path: Path, *, of: Round) -> Sources:
         except ValueError as error:
             sources.left_out.append(f"{submitter}/{system}: {error}")
             continue
-        for log in _logs(folder):
-            _add(sources, log, described | {"time_factor": factor, "dtype": of.dtype})
-    if not sources.run_logs:
-        found = "".join(f"\n  {line}" for line in sources.left_out)
-        raise UsageError(
-            f"{path}: no result of MLPerf Training: SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt{found}"
-        )
-    if of.dtype is None:
-        sources.left_out.append(
-            f"MFU: logs of round {of.version} do not record the data type, and it is not known here; state it: "
-            "--dtype fp8+bf16 (several: by +)"
-        )
-    return sources
+        yield _Submitted(folder, submitter, system, described | {"time_factor": factor, "dtype": of.dtype})
+
+
+def _clusters(systems: Sequence[_Submitted]) -> list[str]:
+    """The cluster of each system: its submitter, with the GPU or the system where those of one submitter differ.
+
+    Times and speeds are compared and averaged within a cluster: two kinds of GPU, or two systems of one size, are not.
+    """
+    models = {one.submitter: {each.size[1] for each in systems if each.submitter == one.submitter} for one in systems}
+    alike = Counter(one.size for one in systems)
+    names = []
+    for one in systems:
+        own = one.system if alike[one.size] > 1 else one.size[1] if len(models[one.submitter]) > 1 else None
+        names.append(_cluster(one.submitter if own is None else f"{one.submitter}-{own}"))
+    return names
 
 
 def _result_folders(path: Path) -> set[Path]:
@@ -193,10 +230,10 @@ def _cluster(submitter: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", submitter)
 
 
-def _add(sources: Sources, log: Path, described: Mapping[str, Any]) -> None:
+def _add(sources: Sources, log: Path, cluster: str, described: Mapping[str, Any]) -> None:
     """A log, and the job that it implies."""
     nodes, gpus = described["nodes"], described["nodes"] * described["gpus_per_node"]
-    number, cluster = len(sources.run_logs) + 1, _cluster(log.parents[3].name)
+    number = len(sources.run_logs) + 1
     facts = {
         "run_id": f"{log.parents[1].name}/{log.name.partition('.')[0]}",
         "cluster": cluster,
@@ -246,7 +283,7 @@ def _factor(path: Path) -> float:
         factor = float(json.loads(path.read_text("utf-8"))["scaling_factor"])
     except FileNotFoundError:
         return 1.0
-    except (OSError, KeyError, TypeError) as error:
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path.name} has no scaling_factor: {error}") from None
     if not 0 < factor < math.inf:
         raise ValueError(f"{path.name}: scaling_factor is {factor}")
@@ -254,8 +291,11 @@ def _factor(path: Path) -> float:
 
 
 def compare(reader: Reader, _: Sources, *, of: Round) -> list[Comparison]:
-    """Time to train, scaling and MFU by the number of GPUs, of each submitter."""
-    return [row for window in computed_windows(reader) for row in _of_submitter(reader, window, of)]
+    """Time to train, scaling and MFU by the number of GPUs, of each submitter; of several, each row names its own."""
+    windows = computed_windows(reader)
+    several = len(windows) > 1
+    rows = ((window.cluster, row) for window in windows for row in _of_submitter(reader, window, of))
+    return [row._replace(quantity=f"{name}: {row.quantity}") if several else row for name, row in rows]
 
 
 def _of_submitter(reader: Reader, window: Window, of: Round) -> list[Comparison]:

@@ -50,6 +50,26 @@ def test_time_to_train_and_scaling_are_as_written(results: Path, tmp_path: Path)
     assert scaling == pytest.approx((300 * 16) / (140 * 32))
 
 
+def test_two_systems_of_one_size_are_not_averaged(results: Path, tmp_path: Path) -> None:
+    publish(results, "Acme + Co", "tuned", {0: MlperfRun(step_s=10.0)}, nodes=2, gpus=8)
+    publish(results, "Bolt", "only", {0: MlperfRun(step_s=10.0)}, nodes=2, gpus=8)
+    rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
+    times = {quantity: row["computed"] for (quantity, _), row in rows.items() if "time to train" in quantity}
+    assert times == {
+        "Acme-Co: time to train, 32 GPUs": pytest.approx(140 / 60),
+        "Acme-Co-small: time to train, 16 GPUs": pytest.approx(200 * 1.5 / 60),
+        "Acme-Co-tuned: time to train, 16 GPUs": pytest.approx(140 / 60),
+        "Bolt: time to train, 16 GPUs": pytest.approx(140 / 60),
+    }
+
+
+def test_kinds_of_gpus_are_not_compared(results: Path, tmp_path: Path) -> None:
+    described = results / "Acme + Co" / "systems" / "large.json"
+    described.write_text(described.read_text().replace("H100-SXM5-80GB", "H200-SXM-141GB"))
+    rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
+    assert not [quantity for quantity, _ in rows if "scaling" in quantity]
+
+
 def test_mfu_is_that_of_the_written_steps(results: Path, tmp_path: Path) -> None:
     rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
     flop = 6 * 405_849_533_440 + 12 * 126 * 128 * 128 * 8192  # PaLM, appendix B
