@@ -31,7 +31,7 @@ from app.claims.printed import verdict_lines
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.demo import apart
-from app.demo.planted import compared_agreement
+from app.demo.planted import compared_agreement, compared_anomalies, compared_stragglers
 from app.demo.simulate import (
     KUBERNETES_FILES,
     MANIFEST,
@@ -48,6 +48,7 @@ from app.json_text import as_json
 from app.output_file import write_file
 from app.progress import progress
 from app.results.headlines import headlines
+from app.results.stragglers import rank_times
 from app.results.telemetry.anomalies import anomalies
 from app.terminal.terminal import Terminal
 from app.times import iso, parse_period
@@ -55,9 +56,11 @@ from app.window import Window
 from ingest.kubernetes import store as kubernetes
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
+from ingest.ranks import store as ranks
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
+from metrics.stragglers.sessions import session_stragglers_in_parts
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -121,6 +124,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         numbers, judged = headlines(reader, window), verifying.verify(reader, window, claims)
         deviating = anomalies(reader, window).rows
         disagreeing = reader.query("sync_intervals_in", **window.parameters)
+        straggling = session_stragglers_in_parts(rank_times(reader, window))
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
@@ -131,6 +135,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     for line in (
         *_closing(judged),
         *compared_anomalies(deviating, truth["anomalies"]),
+        compared_stragglers(straggling, truth["stragglers_of_runs"]),
         compared_agreement(disagreeing, truth["disagreements"]),
     ):
         output.echo(line)
@@ -253,9 +258,11 @@ def _steps(made: Folder, settings: config.Config) -> list[_Step]:
             return _read(ingest_files(writer, settings, files, options, now=_now(made), progress=report_progress))
 
     def logs(report_progress: ReportProgress) -> str:
-        files = sorted(str(file) for file in (sources / "runs").glob("*.jsonl"))
+        runs, times = (sorted(str(file) for file in (sources / of).glob("*.jsonl")) for of in ("runs", "ranks"))
         with _writer(made.path) as writer:
-            return _read(runlogs.ingest_files(writer, files, cluster=CLUSTER, now=_now(made), progress=report_progress))
+            read = runlogs.ingest_files(writer, runs, cluster=CLUSTER, now=_now(made), progress=report_progress)
+            more = ranks.ingest_files(writer, times, cluster=CLUSTER, now=_now(made), progress=report_progress)
+            return _read([*read, *more])
 
     def compute(report_progress: ReportProgress) -> str:
         with _writer(made.path) as writer:
@@ -420,27 +427,6 @@ def compared_to_truth(headline: Headline, truth: float | None) -> str:
         return text
     off = abs(headline.value - truth) / max(abs(truth), 1e-12)
     return f"{text}, {'the same' if off < 1e-4 else f'off by {100 * off:.2f} % of it'}"
-
-
-def compared_anomalies(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> Iterator[str]:
-    """What was planted into telemetry, whether it was found, and what was named besides.
-
-    Args:
-        rows: `metrics.anomalies.scan.ANOMALIES`.
-        truth: `node`, `gpu`, `signal`, `since` and `until` (seconds since 1970) and `effect` of each that was planted.
-    """
-    flagged = rows.filter(pl.col("anomalous").fill_null(value=False))
-    for planted in truth:
-        same = flagged.filter(node=planted["node"], device=planted["gpu"], signal=planted["signal"], level="gpu")
-        since = iso(datetime.fromtimestamp(planted["since"], UTC))
-        result = "not found"
-        if same.height:
-            row = same.row(0, named=True)
-            result = f"found, {100 * row['effect']:+.1f} % since {iso(row['since'])}"
-        what = f"GPU {planted['gpu']} of {planted['node']} clocks {100 * planted['effect']:+.1f} % since {since}"
-        yield f"Planted anomaly: {what}: {result}"
-    others = flagged.filter(~pl.col("node").is_in([planted["node"] for planted in truth]))["node"].n_unique()
-    yield f"False alarms: {others:,} of {rows['node'].n_unique():,} nodes"
 
 
 _WHY = {

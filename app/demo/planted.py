@@ -1,10 +1,16 @@
-"""What the demo says about the disagreements that were planted into its sources."""
+"""What the demo says about what was planted into its sources: whether it was found, and what was named besides."""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+
+from app.times import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def compared_agreement(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> str:
@@ -19,3 +25,42 @@ def compared_agreement(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> str:
     found = set(ends.rows())
     same = [each for each in truth if (each["node"], each["kind"], each["since"], each["until"]) in found]
     return f"Planted disagreements of Slurm and Kubernetes: {len(same)} of {len(truth)} found, to the second"
+
+
+def compared_anomalies(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> Iterator[str]:
+    """What was planted into telemetry, whether it was found, and what was named besides.
+
+    Args:
+        rows: `metrics.anomalies.scan.ANOMALIES`.
+        truth: `node`, `gpu`, `signal`, `since` and `until` (seconds since 1970) and `effect` of each that was planted.
+    """
+    flagged = rows.filter(pl.col("anomalous").fill_null(value=False))
+    for planted in truth:
+        same = flagged.filter(node=planted["node"], device=planted["gpu"], signal=planted["signal"], level="gpu")
+        since = iso(datetime.fromtimestamp(planted["since"], UTC))
+        result = "not found"
+        if same.height:
+            row = same.row(0, named=True)
+            result = f"found, {100 * row['effect']:+.1f} % since {iso(row['since'])}"
+        what = f"GPU {planted['gpu']} of {planted['node']} clocks {100 * planted['effect']:+.1f} % since {since}"
+        yield f"Planted anomaly: {what}: {result}"
+    others = flagged.filter(~pl.col("node").is_in([planted["node"] for planted in truth]))["node"].n_unique()
+    yield f"False alarms: {others:,} of {rows['node'].n_unique():,} nodes"
+
+
+def compared_stragglers(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> str:
+    """How many of the runs with rank times have the verdict, and the slow node, that was planted.
+
+    Args:
+        rows: `metrics.stragglers.sessions.SESSION_STRAGGLERS`.
+        truth: `job` (with its restart), `cause` and `node` (None where none is slow) of each that was planted.
+    """
+    found = {row["session"]: (row["cause"], row["nodes"]) for row in rows.to_dicts()}
+    same = [each for each in truth if found.get(each["job"]) == (each["cause"], [each["node"]] if each["node"] else [])]
+    causes = ", ".join(each["cause"].replace("_", " ") for each in truth)
+    wrong = "".join(
+        f"; {each['job']} is {found.get(each['job'], ('nothing',))[0]} instead of {each['cause']}"
+        for each in truth
+        if each not in same
+    )
+    return f"Planted stragglers ({causes}): {len(same)} of {len(truth)} verdicts as planted{wrong}"

@@ -63,4 +63,6 @@ def run(options: argparse.Namespace) -> int:
     telemetry = " ".join(str(sources / name) for name in simulate.TELEMETRY_FILES)
     console.echo(f"  trackside ingest prometheus --cluster demo {telemetry}")
     console.echo(f"  trackside ingest runlog {sources / 'runs'}/*.jsonl")
+    if (sources / "ranks").exists():
+        console.echo(f"  trackside ingest ranks {sources / 'ranks'}/*.jsonl")
     return 0

@@ -5,7 +5,7 @@ work       what people want from them
 trace      what goes on inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
-slurm_text, slurm_admin, kubernetes, telemetry, node_telemetry, health, run_logs   the same as the sources report it
+slurm_text, slurm_admin, kubernetes, telemetry, node_telemetry, health, run_logs, rank_times   likewise
 truth      the truth in numbers
 files      which files of a folder are a simulation's
 """
@@ -54,6 +54,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
         health,
         kubernetes,
         node_telemetry,
+        rank_times,
         run_logs,
         slurm_admin,
         slurm_text,
@@ -69,7 +70,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     sources.mkdir(parents=True, exist_ok=True)
     report(f"running {settings.gpus:,} GPUs for {settings.days} days")
     world = World(play(settings, plan(settings)))
-    logs = (f"runs/{name}" for name in run_logs.names(world))
+    logs = [*(f"runs/{name}" for name in run_logs.names(world)), *(f"ranks/{name}" for name in rank_times.names(world))]
     named = (*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES, *logs)
     note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))
     report("writing what Slurm would say")
@@ -96,6 +97,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     health.readings(world).write_parquet(sources / "health.parquet", compression="zstd")
     report("writing what the training loops would log")
     run_logs.write_run_logs(world, sources / "runs")
+    rank_times.write_rank_times(world, sources / "ranks")
     report("writing the truth")
     truth.write_truth(world, folder)
     return world

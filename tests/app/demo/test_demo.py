@@ -13,6 +13,7 @@ import pytest
 from app.cli.verbs import demo as verb
 from app.config import settings as config
 from app.demo import demo
+from app.demo import planted as of_planted
 from app.demo.simulate import Settings
 from app.errors import UsageError
 from app.results.headlines import Headline
@@ -181,13 +182,13 @@ def test_planted_anomalies_are_compared_with_what_is_named() -> None:
     named = {"signal": "sm_clock", "level": "gpu", "node": "gpu-001", "device": "5", "anomalous": True, "since": since,
              "effect": -0.118}  # fmt: skip
     rows = pl.DataFrame([named, {**named, "node": "gpu-002", "anomalous": False}])
-    assert list(demo.compared_anomalies(rows, [planted])) == [
+    assert list(of_planted.compared_anomalies(rows, [planted])) == [
         "Planted anomaly: GPU 5 of gpu-001 clocks -12.0 % since 2026-09-01T00:00:00Z: found, -11.8 % since "
         "2026-09-01T02:00:00Z",
         "False alarms: 0 of 2 nodes",
     ]
     wrong = rows.with_columns(anomalous=pl.col("node") == "gpu-002")
-    assert list(demo.compared_anomalies(wrong, [planted])) == [
+    assert list(of_planted.compared_anomalies(wrong, [planted])) == [
         "Planted anomaly: GPU 5 of gpu-001 clocks -12.0 % since 2026-09-01T00:00:00Z: not found",
         "False alarms: 1 of 2 nodes",
     ]

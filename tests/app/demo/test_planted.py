@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.demo.planted import compared_agreement
+from app.demo.planted import compared_agreement, compared_stragglers
 from app.demo.simulate import KUBERNETES_FILES, SLURM_FILES, Settings, simulate
 from app.demo.simulate.plan import BEGIN, CLUSTER
 from app.results.lifecycle import lifecycle
+from app.results.stragglers import rank_times
 from app.window import Window
 from metrics.agreement.agreement import SYNC_INTERVALS
+from metrics.stragglers.sessions import session_stragglers_in_parts
 from queries.warehouse import open_reader
 from tests.support.command import trackside
 
@@ -53,6 +55,22 @@ def test_planted_disagreements_are_found_to_the_second(folder: Path) -> None:
     assert kinds == {"not_ready", "out_of_slurm", "cordoned", "terminating"}
     followed = rows.filter(pl.col("kind") == "not_ready")
     assert set(followed["wrong"]) == {"slurm"}
+
+
+def test_each_verdict_on_stragglers_is_given_as_planted(folder: Path) -> None:
+    planted = truth(folder)["stragglers_of_runs"]
+    times = [str(path) for path in sorted((folder / "sources/ranks").iterdir())]
+    done = trackside("ingest", "ranks", *times, "--warehouse", str(folder / "w"))
+    assert done.returncode == 0, done.stderr
+    with open_reader(folder / "w") as reader:
+        covered = reader.query("computed", cluster=CLUSTER).row(0, named=True)
+        rows = session_stragglers_in_parts(rank_times(reader, Window(CLUSTER, covered["since"], covered["until"])))
+    assert [each["cause"] for each in planted] == ["node", "network", "job_shape", "launch", "unknown"]
+    assert compared_stragglers(rows, planted).endswith(": 5 of 5 verdicts as planted")
+    blamed = rows.filter(pl.col("nodes").list.len() > 0)
+    assert blamed["nodes"].to_list() == [[planted[0]["node"]]]
+    wrong = [{**planted[0], "node": "gpu-999"}, *planted[1:]]
+    assert "4 of 5 verdicts as planted" in compared_stragglers(rows, wrong)
 
 
 def test_a_disagreement_that_was_not_found_is_not_counted() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -42,8 +43,6 @@ from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from app.demo.simulate.world import World
     from ingest.store.report import Report
 
@@ -437,17 +436,17 @@ def test_verb_writes_the_files_and_shows_how_to_read_them(tmp_path: Path) -> Non
     done = trackside("simulate", "--dir", str(target), "--gpus", "64", "--days", "2", "--seed", "3")
     assert done.returncode == 0, done.stderr
     assert f"trackside ingest slurm {target / 'sources/sacct.txt'}" in done.stdout
-    expected = {*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES, "runs"}
+    expected = {*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES, "runs", "ranks"}
     assert {path.name for path in (target / "sources").iterdir()} == expected
 
 
 def test_simulate_prints_commands_that_load_its_files(tmp_path: Path) -> None:
     printed = trackside("simulate", "--dir", str(tmp_path / "sim"), "--gpus", "64", "--days", "2").stdout
     commands = [line.split() for line in printed.splitlines() if line.startswith("  trackside ")]
-    assert len(commands) == 5
-    logs = [str(log) for log in (tmp_path / "sim/sources/runs").glob("*.jsonl")]
+    assert len(commands) == 6
     for _, *argv in commands:
-        expanded = [*argv[:-1], *logs] if argv[-1].endswith("runs/*.jsonl") else argv
+        logs = [str(log) for log in Path(argv[-1]).parent.glob("*.jsonl")]
+        expanded = [*argv[:-1], *logs] if argv[-1].endswith("/*.jsonl") else argv
         done = trackside(*expanded, "--warehouse", str(tmp_path / "w"))
         assert done.returncode == 0, done.stderr
 
