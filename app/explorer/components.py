@@ -14,7 +14,7 @@ from app.visible import visible
 from dashboards import palette
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
     import polars as pl
@@ -141,13 +141,15 @@ def dot(swatch: palette.Swatch) -> Component:
     return html.Span(className=f"dot{hatch}", style={"backgroundColor": swatch.colour}, **aria({"aria-hidden": "true"}))
 
 
-def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, *, link_to: str = "/definitions") -> Component:
+def stacked_bar(
+    parts: Sequence[tuple[str, float]], whole: float, *, href: Callable[[str], str] | None = None
+) -> Component:
     """GPU-hours by category as one bar that is `whole` long, with names where they fit and a legend beneath.
 
     Args:
         parts: category and its GPU-hours, in any order.
         whole: GPU-hours of the whole bar.
-        link_to: page whose anchors explain the categories.
+        href: from a category to the page about it; None: its definition.
     """
     held = dict(parts)
     shown = [(palette.swatch(name), held[name]) for name in (*palette.ORDER, *sorted(set(held) - set(palette.ORDER)))
@@ -174,7 +176,7 @@ def stacked_bar(parts: Sequence[tuple[str, float]], whole: float, *, link_to: st
     legend = [
         dcc.Link(
             [dot(swatch), html.Span(swatch.label), html.B(headline_text.share(hours / whole))],
-            href=f"{link_to}#{swatch.name}",
+            href=f"/definitions#{swatch.name}" if href is None else href(swatch.name),
             className="legend-item",
             title=f"{headline_text.hours(hours)} GPU-h. {swatch.meaning}",
         )
@@ -237,14 +239,29 @@ def grid(
     if rows.is_empty():
         return html.P(empty, className="nothing")
     shown, total = rows.head(ROWS_SHOWN), rows.height if total is None else total
-    definitions = [_definition(each) for each in columns]
-    low = shown.height <= 12 or height is None
-    table = dag.AgGrid(
+    table = table_of(
+        [_definition(each) for each in columns], _cells(shown, columns), name=name, height=height, file=file
+    )
+    more = (
+        html.P(f"The first {shown.height:,} of {total:,} rows. Narrow the filters to see others.", className="small")
+        if total > shown.height
+        else None
+    )
+    return html.Div([table, more], className="grid-box")
+
+
+def table_of(
+    definitions: list[dict[str, Any]], cells: list[dict[str, Any]], *, name: str, height: int | None, file: str = ""
+) -> Component:
+    """AG Grid as every page has it; `_row` of the cells, where they have it, names a row for its clicks."""
+    low = len(cells) <= LOW or height is None
+    named: dict[str, Any] = {"getRowId": "params.data._row"} if cells and "_row" in cells[0] else {}
+    made: Component = dag.AgGrid(
         id={"type": "grid", "name": name},
-        rowData=_cells(shown, columns),
+        rowData=cells,
         columnDefs=definitions,
         defaultColDef={"sortable": True, "resizable": True, "suppressMovable": True, "minWidth": 70,
-                       "wrapHeaderText": True, "suppressHeaderMenuButton": True},
+                       "wrapHeaderText": True, "autoHeaderHeight": True, "suppressHeaderMenuButton": True},
         dashGridOptions={
             "theme": {"function": "trackside(themeQuartz)"},
             "domLayout": "autoHeight" if low else "normal",
@@ -262,13 +279,13 @@ def grid(
         },
         className="grid",
         style={"height": None if low else f"{height}px", "width": "100%"},
+        **named,
     )  # fmt: skip
-    more = (
-        html.P(f"The first {shown.height:,} of {total:,} rows. Narrow the filters to see others.", className="small")
-        if total > shown.height
-        else None
-    )
-    return html.Div([table, more], className="grid-box")
+    return made
+
+
+LOW = 12
+"""Up to so many rows a table is as high as its rows."""
 
 
 def export_button(name: str) -> Component:
@@ -304,7 +321,7 @@ def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dic
     for row in rows.iter_rows(named=True):
         cells: dict[str, Any] = {name: row[name] for name in extra}
         for name, unit in units.items():
-            cells[name] = _plain(row[name], unit)
+            cells[name] = plain(row[name], unit)
             if unit != "text":
                 cells[f"{name}__text"] = visible(_text(row[name], unit))
             if unit in {"text", "run"} and isinstance(row[name], str) and visible(row[name]) != row[name]:
@@ -314,7 +331,7 @@ def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dic
     return made
 
 
-def _plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
+def plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
     """A cell as it is sorted and exported: in the unit of its heading."""
     if value is not None and unit == "gpu_h":
         return float(value) / 3600

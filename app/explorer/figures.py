@@ -52,7 +52,8 @@ def safe(text: object) -> str:
     return escape(visible(str(text)), quote=False)
 
 
-def _figure(height: int, **layout: object) -> go.Figure:
+def blank(height: int, **layout: object) -> go.Figure:
+    """A figure in the style of all."""
     return go.Figure(layout=go.Layout(template=TEMPLATE, height=height, **layout))
 
 
@@ -72,7 +73,7 @@ def trend(by_day: pl.DataFrame, *, height: int = 300) -> go.Figure:
         by_day: `subject` (a day as text), `category`, `gpu_hours`.
         height: in pixels.
     """
-    made = _figure(height, barmode="stack", yaxis={"title": {"text": "GPU-hours per day"}}, bargap=0)
+    made = blank(height, barmode="stack", yaxis={"title": {"text": "GPU-hours per day"}}, bargap=0)
     days = by_day["subject"].unique().sort()
     table = by_day.group_by("subject", "category").agg(pl.col("gpu_hours").sum())
     present = [name for name in palette.ORDER if name in set(table["category"])]
@@ -103,7 +104,7 @@ def interruptions(events: pl.DataFrame, days: Sequence[str], *, height: int = 30
         days: every day of the window, so that a day without interruptions is drawn, too.
         height: in pixels.
     """
-    made = _figure(height, barmode="stack", yaxis={"title": {"text": "interruptions per day"}, "rangemode": "tozero"})
+    made = blank(height, barmode="stack", yaxis={"title": {"text": "interruptions per day"}, "rangemode": "tozero"})
     counts = events.group_by("day", "class").agg(pl.col("n").sum().alias("len"))
     for name in [*palette.CLASS_COLOURS, *sorted(set(counts["class"]) - set(palette.CLASS_COLOURS))]:
         values = pl.DataFrame({"day": days}, schema={"day": pl.String}).join(
@@ -131,7 +132,7 @@ def timeline(rows: pl.DataFrame, ends: pl.DataFrame) -> go.Figure:
     """
     attempts = rows["attempt_no"].unique().sort().to_list()
     height = 74 + max(1, len(attempts)) * (26 if len(attempts) < 30 else 12)
-    made = _figure(height, barmode="overlay", hovermode="closest", margin={"l": 64, "r": 12, "t": 8, "b": 40})
+    made = blank(height, barmode="overlay", hovermode="closest", margin={"l": 64, "r": 12, "t": 8, "b": 40})
     segments = _segments(rows)
     shown = set(segments["category"])
     for name in [palette.QUEUED.name, *palette.ORDER, *sorted(shown - {palette.QUEUED.name, *palette.ORDER})]:
@@ -254,7 +255,7 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
         height: of the upper chart, in pixels.
     """
     with_loss = rows["loss"].null_count() < rows.height
-    made = _figure(
+    made = blank(
         height + (170 if with_loss else 0),
         hovermode="closest",
         yaxis={"title": {"text": "seconds per step"}, "rangemode": "tozero",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.explorer import pages as package
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dash.development.base_component import Component
 
@@ -24,6 +24,7 @@ class Data(Protocol):
 
     answers: AnswerCache
     claims: WatchedClaims
+    allows_sql: bool
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Page:
         sections: what it shows part by part, by its address; None: all of it comes from `layout`.
         group: heading of the navigation that it stands under.
         narrowed_by: parameters of the address that narrow its rows, besides those of a cluster and period.
+        asked: its sections that are questions of `trackside show` (`questions.Asked`), by name: what drawers explain.
     """
 
     path: str
@@ -84,6 +86,7 @@ class Page:
     sections: Callable[[View], Sequence[Section]] | None = None
     group: str = ""
     narrowed_by: tuple[str, ...] = ()
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 def pages() -> dict[str, Page]:

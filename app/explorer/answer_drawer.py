@@ -1,0 +1,146 @@
+"""The drawer of a question: definitions, of a number all its parts, SQL, constants, and the command that prints it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dash import html
+
+from app.explorer import components
+from app.explorer.pages import manual
+from app.explorer.questions import ask, command
+from app.formatting import display
+from app.json_text import as_json
+from app.results.constants import computed_constants
+from app.results.references import readable
+from app.visible import visible
+from metrics.catalog import BY_NAME
+from queries import sql_files
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.explorer.page import Data
+    from app.explorer.questions import Asked, Shown
+    from metrics.catalog import Metric
+
+PARTS = {
+    "value": "Value",
+    "numerator": "Numerator",
+    "denominator": "Denominator",
+    "n": "Events, runs or steps (n)",
+    "bound_low": "At least (all unobserved time counted against it)",
+    "bound_high": "At most (all unobserved time counted for it)",
+    "ci_low": "95 % interval from",
+    "ci_high": "to",
+    "ci_method": "Interval by",
+    "evidence_log": "Evidence: log",
+    "evidence_telemetry": "Evidence: telemetry",
+    "evidence_accounting": "Evidence: accounting",
+    "evidence_assumed": "Evidence: assumed",
+}
+"""Parts of a number, in words; others are shown by their own name."""
+
+
+def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column: str = "") -> tuple[str, Component]:
+    """Title and contents.
+
+    Args:
+        asked: the question.
+        data: the answers.
+        view: the current view.
+        row: the row that was clicked; None: the question as a whole.
+        column: the column that was clicked.
+
+    Raises:
+        UsageError: as the question.
+    """
+    shown = ask(asked, data, view)
+    used = data.answers.ask(computed_constants, view.window.cluster)
+    clicked = None if row is None or not 0 <= row < shown.answer.rows.height else shown.answer.rows.row(row, named=True)
+    content = [
+        *(() if clicked is None else _number(shown, clicked, column)),
+        *[_metric(BY_NAME[name]) for name in _metrics(shown, clicked)],
+        html.H3("The same on the command line"),
+        components.code(f"{command(asked, shown.by, view)} --explain"),
+        *_sql(shown),
+        html.Details(
+            [
+                html.Summary("Constants and parameters"),
+                components.code(
+                    "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml"
+                ),
+                html.P(f"Window: {view.window.since:%Y-%m-%d %H:%M} to {view.window.until:%Y-%m-%d %H:%M} UTC"),
+            ]
+        ),
+        html.P(components.link(f"Manual: show {asked.question}", manual.address("how-to/questions"))),
+    ]
+    return asked.heading, html.Div(content, className="drawer")
+
+
+def _number(shown: Shown, row: dict[str, Any], column: str) -> list[Component | None]:
+    """The cell that was clicked, all other cells of its row, and the parts of its number."""
+    answer = shown.answer
+    heading, unit = answer.columns.get(column, ("", "text"))
+    first = next(iter(answer.columns))
+    named = display(row.get(first), answer.columns[first][1])
+    parts = {name: row[source] for name, source in answer.parts.items() if source in row and row[source] is not None}
+    pairs = [(PARTS.get(name, name.replace("_", " ")), _exact(value)) for name, value in parts.items()
+             if name not in {"metric", "subject"}]  # fmt: skip
+    cells = [
+        (other, display(row[name], kind))
+        for name, (other, kind) in answer.columns.items()
+        if name in row and name not in {first, column} and row[name] is not None
+    ]
+    return [
+        html.P(f"{answer.columns[first][0]}: {visible(named)}", className="lead"),
+        html.Div([html.Span(display(row.get(column), unit)), html.Span(f" {heading}", className="card-bound")],
+                 className="card-value bounded") if heading and column != first else None,
+        components.facts(pairs),
+        html.Details([html.Summary("The whole row"), components.facts(cells)], open=not pairs),
+    ]  # fmt: skip
+
+
+def _exact(value: Any) -> str:  # noqa: ANN401 - any cell
+    """A part of a number, as exact as it is stored."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return visible(str(value))
+    return f"{value:,.6g}" if isinstance(value, float) and math.isfinite(value) else f"{value:,}"
+
+
+def _metrics(shown: Shown, row: dict[str, Any] | None) -> tuple[str, ...]:
+    """Metrics to define: that of the row where it names one."""
+    named = None if row is None else row.get("metric")
+    return (str(named),) if named in BY_NAME else shown.answer.metrics
+
+
+def _metric(metric: Metric) -> Component:
+    return html.Div(
+        [
+            html.H3(metric.title),
+            html.P(metric.summary),
+            components.facts(
+                [
+                    ("Definition", metric.formula),
+                    ("Unit", metric.unit),
+                    ("Uncertainty", metric.interval),
+                    ("Source", readable(metric.source)),
+                    ("Arithmetic", html.Code(metric.computed_by)),
+                    ("Manual", components.link(metric.name, manual.address("reference/metrics", metric.name))),
+                ]
+            ),
+        ]
+    )
+
+
+def _sql(shown: Shown) -> list[Component]:
+    named = sql_files.named_queries()
+    return [
+        html.Details(
+            [html.Summary(f"SQL of its query ({name})"), components.code(named[name].sql.strip(), language="sql")]
+        )
+        for name in shown.answer.queries
+        if name in named
+    ]

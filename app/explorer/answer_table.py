@@ -1,0 +1,115 @@
+"""The table of an answer: the columns and texts that `trackside show` has, with links, wide enough to be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from app.explorer import components
+from app.results import headline_text
+from app.terminal.columns import neat
+from app.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars as pl
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+
+PAGES: Final = {"run_id": ("/run", "id"), "run": ("/run", "id"), "node": ("/node", "node"), "user": ("/jobs", "user"),
+                "account": ("/people", "account"), "partition": ("/people", "partition"),
+                "last_node": ("/node", "node")}  # fmt: skip
+"""Columns, or what a subject is, whose cells are links: to which page, under which parameter."""
+
+LETTER, PADDING, NARROWEST, WIDEST = 7.4, 28, 64, 230
+"""Pixels of a letter, of a cell's edges, and of the narrowest and the widest column; longer texts are wrapped."""
+
+WRAPPED: Final = 500
+"""Rows up to which long texts are wrapped; in a longer table they are cut, and whole under the pointer."""
+
+MEASURED: Final = 300
+"""Rows that a column's width is taken from."""
+
+
+def answer_table(
+    rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]], view: View, *, name: str, dimension: str
+) -> Component:
+    """A table with the rows of an answer.
+
+    Args:
+        rows: those to show.
+        columns: column -> heading and display unit.
+        view: the current view, for links.
+        name: of the table, one of the page.
+        dimension: what a column `subject` holds.
+    """
+    columns = {column: each for column, each in columns.items() if column in rows.columns}
+    texts = {column: _texts(rows[column], column, dimension, unit) for column, (_, unit) in columns.items()}
+    cells: list[dict[str, Any]] = [{"_row": str(number)} for number in range(rows.height)]
+    definitions = []
+    for column, (heading, unit) in columns.items():
+        key = f"c_{column}"
+        links = _links(rows[column], column, dimension, view)
+        for number, value in enumerate(rows[column].to_list()):
+            cell = cells[number]
+            cell[key] = components.plain(value, unit)
+            cell[f"{key}__text"] = texts[column][number]
+            if links is not None and links[number]:
+                cell[f"{key}__href"] = links[number]
+        definitions.append(_definition(key, heading, unit, texts[column], linked=links is not None))
+    return components.table_of(definitions, cells, name=name, height=520, file=name)
+
+
+def linked(column: str, dimension: str) -> bool:
+    """Whether the cells of a column are links: a click on them goes elsewhere."""
+    return (dimension if column == "subject" else column) in PAGES
+
+
+def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[str]:
+    if (dimension if column == "subject" else column) in {"run", "run_id"}:
+        return [visible(headline_text.run_label(value)) if value else "-" for value in values.to_list()]
+    return [visible(text) for text in neat(values.to_list(), unit)]
+
+
+def _links(values: pl.Series, column: str, dimension: str, view: View) -> list[str | None] | None:
+    target = PAGES.get(dimension if column == "subject" else column)
+    if target is None:
+        return None
+    path, parameter = target
+    return [view.link(path, **{parameter: value}) if isinstance(value, str) else None for value in values.to_list()]
+
+
+def _definition(key: str, heading: str, unit: str, texts: list[str], *, linked: bool) -> dict[str, Any]:
+    width = width_of(heading, texts, whole=unit != "text")
+    made: dict[str, Any] = {
+        "field": key,
+        "headerName": heading[:1].upper() + heading[1:] if heading[1:2].islower() or " " in heading else heading,
+        "minWidth": width,
+        "flex": 1 if unit == "text" else None,
+        "headerTooltip": heading,
+    }
+    right = unit not in {"text", "time"}
+    if linked:
+        made |= {"cellRenderer": "Cell", "cellRendererParams": {"href": f"{key}__href"}}
+    else:
+        made |= {
+            "valueFormatter": {"function": "formatted(params)"},
+            "cellClass": "asks ag-right-aligned-cell" if right else "asks",
+        }
+    if unit == "text" and len(texts) <= WRAPPED and any(LETTER * len(text) > WIDEST - PADDING for text in texts):
+        made |= {"wrapText": True, "autoHeight": True}
+    if unit == "text":
+        made["tooltipValueGetter"] = {"function": "whole(params)"}
+    if right:
+        made["headerClass"] = "ag-right-aligned-header"
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def width_of(heading: str, texts: list[str], *, whole: bool = False) -> int:
+    """Pixels that show the longest word of a heading and nearly every text, or every one."""
+    longest = sorted(len(text) for text in texts[:MEASURED])
+    of_texts = longest[int((1.0 if whole else 0.98) * (len(longest) - 1))] if longest else 0
+    word = max(len(word) for word in heading.split()) + 1
+    half = -(-len(heading) // 2) if len(heading) > 16 else 0
+    return int(min(max(LETTER * max(of_texts, word, half) + PADDING, NARROWEST), WIDEST))

@@ -1,0 +1,73 @@
+"""Filters of the address beyond cluster and period: which rows of an answer they keep, and their chips."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from app.explorer.filters import View
+    from app.window import Window
+    from queries.warehouse import Reader
+
+Narrowed = tuple[tuple[str, str], ...]
+"""Filters with their values, in the order of `COLUMNS`."""
+
+COLUMNS: Final = {
+    "user": "user",
+    "account": "account",
+    "partition": "partition",
+    "run": "run_id",
+    "node": "node",
+    "gpu_model": "gpu_model",
+    "category": "category",
+    "cause": "cause",
+    "class": "class",
+}
+"""Filters by their name in the address: the column of an answer's rows that they are about."""
+
+LABELS: Final = {"gpu_model": "GPU model"}
+"""What a filter is called where its name is not a word."""
+
+OF_PEOPLE: Final = ("user", "account", "partition")
+"""Filters that are facts of a run: they narrow whatever has runs, too."""
+
+
+def label(name: str) -> str:
+    """The name of a filter for people."""
+    return LABELS.get(name, name.capitalize())
+
+
+def narrowed_by(view: View, names: tuple[str, ...]) -> Narrowed:
+    """The filters of an address that a page takes."""
+    return tuple((name, view.get(name)) for name in COLUMNS if name in names and view.get(name))
+
+
+def narrow(
+    source: Reader, window: Window, rows: pl.DataFrame, dimension: str, filters: Narrowed
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Rows that match all filters that can be told of them, and the filters that cannot."""
+    beside = []
+    for name, value in filters:
+        column = _column(rows, dimension, name)
+        if column is not None:
+            rows = rows.filter(pl.col(column).cast(pl.String) == value)
+        elif name in OF_PEOPLE and "run_id" in rows.columns:
+            rows = rows.filter(pl.col("run_id").is_in(runs_of(source, window, name, value).implode()))
+        else:
+            beside.append(name)
+    return rows, tuple(beside)
+
+
+def runs_of(source: Reader, window: Window, name: str, value: str) -> pl.Series:
+    """Ids of the runs of a user, account or partition that had time in the window."""
+    wanted = dict.fromkeys(OF_PEOPLE, "") | {name: value}
+    return source.query("run_ids_of", **window.parameters, **wanted)["run_id"]
+
+
+def _column(rows: pl.DataFrame, dimension: str, name: str) -> str | None:
+    column = COLUMNS[name]
+    if column in rows.columns and rows.schema[column] == pl.String:
+        return column
+    return "subject" if dimension == name and "subject" in rows.columns else None

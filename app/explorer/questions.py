@@ -1,0 +1,287 @@
+"""Sections that are questions of `trackside show`: a page names its questions and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+from dash import html
+
+from app.errors import UsageError
+from app.explorer import components, narrowing
+from app.explorer.answer_table import answer_table
+from app.explorer.page import Page, Section
+from app.show.answer import Answer, Question
+from app.show.registry import question_of
+from app.times import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+    import polars as pl
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.explorer.narrowing import Narrowed
+    from app.explorer.page import Data
+    from app.window import Window
+    from queries.warehouse import Reader
+
+FILTERS = ("user", "account", "partition", "node", "run", "gpu_model", "category", "cause", "class")
+"""Filters that pages of questions take."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as a section.
+
+    Attributes:
+        question: its name in `trackside show`, or a metric's.
+        by: what it is split by where the address does not say; empty: its own default.
+        title: of the section; empty: the question's summary.
+        figure: drawn above the table from the rows that are shown; None, or a figure that is None: nothing.
+        run: the parameter of the address with the run that it is asked about; empty: it is asked about all.
+        name: the anchor of the section; needed where a page asks one question twice.
+        span: columns of twelve that it takes on a wide screen.
+        chosen: whether people can split it by something else.
+        days: of a longer window only so many last days are read, since it reads samples; 0: all of it.
+    """
+
+    question: str
+    by: str = ""
+    title: str = ""
+    figure: Callable[[pl.DataFrame, str], go.Figure | None] | None = None
+    run: str = ""
+    name: str = ""
+    span: int = 12
+    chosen: bool = True
+    days: int = 0
+
+    @property
+    def anchor(self) -> str:
+        """The section's name."""
+        return self.name or self.question.replace("_", "-")
+
+    @property
+    def parameter(self) -> str:
+        """The parameter of the address with what it is split by."""
+        return f"by-{self.anchor}"
+
+    @property
+    def heading(self) -> str:
+        """The section's title."""
+        summary = self.title or question_of(self.question).summary
+        return summary[:1].upper() + summary[1:]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a section shows.
+
+    Attributes:
+        answer: with at most `components.ROWS_SHOWN` rows, those that are shown.
+        by: what it is split by.
+        splits: what else it can be split by.
+        total: how many rows there are to show.
+        narrowed: whether filters of the address kept some rows only.
+        beside: filters that say nothing about these rows.
+    """
+
+    answer: Answer
+    by: str
+    splits: tuple[str, ...]
+    total: int
+    narrowed: bool
+    beside: tuple[str, ...]
+
+
+def answered(source: Reader, window: Window, name: str, question: Question, filters: Narrowed) -> Shown:
+    """The answer of a question as a section shows it: only the rows that it shows are kept."""
+    entry = question_of(name)
+    by = question.by or (entry.default if question.run is None else entry.default_of_run)
+    answer = entry(source, window, replace(question, by=by))
+    rows, beside = narrowing.narrow(source, window, answer.rows, by, filters)
+    narrowed = len(beside) < len(filters)
+    rows = rows if narrowed else answer.shown
+    rows = rows if answer.order is None else answer.order.sorted(rows)
+    kept = replace(
+        answer, rows=rows.head(components.ROWS_SHOWN), details=(), brief=None, worth_showing=None, order=None
+    )
+    splits = entry.by if question.run is None else entry.by_of_run or entry.by
+    return Shown(kept, by, splits, rows.height, narrowed, beside)
+
+
+def ask(asked: Asked, data: Data, view: View) -> Shown:
+    """The answer for an address.
+
+    Raises:
+        UsageError: the address splits it by something that it cannot be split by, or it has no answer.
+    """
+    by = view.get(asked.parameter, asked.by) or None
+    run = view.get(asked.run) if asked.run else None
+    question = Question(by=by, run=run or None, details=False)
+    entry = question_of(asked.question)
+    if by is not None and by not in entry.splits:
+        raise UsageError(f"{asked.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")
+    filters = tuple(each for each in narrowing.narrowed_by(view, FILTERS) if not (run and each[0] == "run"))
+    return data.answers.ask(answered, window_of(asked, view), asked.question, question, filters)
+
+
+def window_of(asked: Asked, view: View) -> Window:
+    """The time that is asked about."""
+    since = view.window.until - timedelta(days=asked.days) if asked.days else view.window.since
+    return replace(view.window, since=max(since, view.window.since))
+
+
+def section(asked: Asked) -> Section:
+    """A question as a section of a page."""
+    return Section(
+        asked.anchor,
+        asked.heading,
+        lambda data, view: ask(asked, data, view),
+        lambda shown, view: panel(asked, shown, view),
+        span=asked.span,
+    )
+
+
+def panel(asked: Asked, shown: Shown, view: View) -> Component:
+    """The answer: the sentence that answers, a figure, the table, what a reader must know."""
+    answer = shown.answer
+    return components.panel(
+        asked.heading,
+        html.P(answer.headline, className="answer") if answer.headline and not shown.narrowed else None,
+        _chooser(asked, shown),
+        _figure(asked, shown),
+        _table(asked, shown, view),
+        _notes(asked, shown, view),
+        right=html.Div([_definition_button(asked), components.export_button(f"ask-{asked.anchor}")], className="tools"),
+    )
+
+
+def _chooser(asked: Asked, shown: Shown) -> Component | None:
+    if len(shown.splits) < 2 or not asked.chosen:
+        return None
+    chooser = dmc.SegmentedControl(
+        id={"type": "filter", "name": asked.parameter},
+        data=[{"value": each, "label": each.replace("_", " ")} for each in shown.splits],
+        value=shown.by,
+        size="xs",
+        **components.aria({"aria-label": "Split by"}),
+    )
+    return html.Div([html.Span("by", className="small"), chooser], className="chooser")
+
+
+def _figure(asked: Asked, shown: Shown) -> Component | None:
+    if asked.figure is None or shown.answer.rows.is_empty():
+        return None
+    made = asked.figure(shown.answer.rows, shown.by)
+    return None if made is None else components.figure(made, f"figure-{asked.anchor}", asked.heading)
+
+
+def _table(asked: Asked, shown: Shown, view: View) -> Component:
+    answer = shown.answer
+    if answer.rows.is_empty():
+        why = "No row matches the filters above." if shown.narrowed else answer.when_empty
+        return html.P(why, className="nothing pre-line")
+    rows = answer.rows.with_columns(answer.in_words)
+    columns = {name: each for name, each in answer.columns.items() if name not in answer.explained}
+    table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by)
+    more = f"The first {rows.height:,} of {shown.total:,} rows; all: {command(asked, shown.by, view)}"
+    return html.Div(
+        [table, html.P(more, className="small") if shown.total > rows.height else None], className="grid-box"
+    )
+
+
+def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
+    """What a reader must know; lines that are to be typed can be copied."""
+    notes: list[Component] = []
+    for text, commands in _grouped(shown.answer.notes):
+        about = [each for each in commands if not shown.narrowed or _names(each, view)]
+        if commands and not about:
+            continue  # advice about what the filters leave out
+        notes.append(html.P(text, className="small"))
+        notes += map(components.code, about)
+    if shown.beside:
+        named = ", ".join(narrowing.label(name) for name in shown.beside)
+        notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))
+    if asked.days and window_of(asked, view) != view.window:
+        why = f"Only the last {asked.days} days: this reads samples. Choose a period to see earlier ones."
+        notes.append(html.P(why, className="stale"))
+    return html.Div(notes, className="notes") if notes else None
+
+
+def _grouped(notes: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Notes, each with the commands that follow it."""
+    grouped: list[tuple[str, list[str]]] = []
+    for each in notes:
+        line = each.strip()
+        typed = each.startswith("  ") and line.split(" ")[0] in {"scontrol", "trackside"}
+        if typed and grouped:
+            grouped[-1][1].append(line)
+        else:
+            grouped.append((line, []))
+    return grouped
+
+
+def _names(command: str, view: View) -> bool:
+    """Whether a command is about what a filter of the address names."""
+    words = command.replace("=", " ").split()
+    return any(view.get(name) in words for name in FILTERS if view.get(name))
+
+
+def _definition_button(asked: Asked) -> Component:
+    made: Component = dmc.Button(
+        "Definition",
+        id={"type": "about", "name": asked.anchor},
+        size="compact-xs",
+        variant="default",
+        **components.aria({"aria-label": f"Definition, SQL and command: {asked.heading}", "aria-haspopup": "dialog"}),
+    )
+    return made
+
+
+def command(asked: Asked, by: str, view: View) -> str:
+    """The command that prints the same."""
+    import shlex  # noqa: PLC0415 - only here
+
+    run = f" --run {shlex.quote(view.get(asked.run))}" if asked.run and view.get(asked.run) else ""
+    window = window_of(asked, view)
+    if window != view.window:
+        options = f"--cluster {shlex.quote(window.cluster)} --since {iso(window.since)} --until {iso(window.until)}"
+        return f"trackside show {asked.question} --by {by}{run} {options}"
+    return f"trackside show {asked.question} --by {by}{run} {view.command}"
+
+
+def page_of(path: str, name: str, asked: Sequence[Asked], *, icon: str, group: str, position: int, lead: str) -> Page:
+    """A page that is nothing but questions.
+
+    Args:
+        path: its address.
+        name: in the navigation.
+        asked: its questions, from top to bottom.
+        icon: in the navigation.
+        group: heading of the navigation.
+        position: in the navigation.
+        lead: what it answers, in a sentence.
+    """
+    sections = [section(each) for each in asked]
+    return Page(
+        path,
+        name,
+        icon,
+        lambda _, __: None,
+        lambda _, __: heading(name, lead),
+        position=position,
+        group=group,
+        sections=lambda _: sections,
+        narrowed_by=FILTERS,
+        asked={each.anchor: each for each in asked},
+    )
+
+
+def heading(name: str, lead: str) -> Component:
+    """The top of a page of questions."""
+    return html.Div([html.H1(name), html.P(lead, className="lead")], className="page-head")
