@@ -78,7 +78,7 @@ class View:
     def link(self, path: str, **params: str) -> str:
         """An address of the explorer with the same cluster and period."""
         period = {name: self.params[name] for name in ("cluster", "since", "until") if name in self.params}
-        return address(path, period | params)
+        return address(path, period | params)  # an empty parameter is left out
 
     @property
     def command(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
 
-from app.explorer import components
+from app.explorer import components, narrowing
 from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
+    from app.explorer.page import Page
 
 NAVBAR = {"width": 216, "breakpoint": "sm", "collapsed": {"mobile": True}}
 
@@ -123,16 +124,15 @@ def navigation(path: str, shown: View | None) -> Component:
     """Links to pages, with the same cluster and period, and beneath them how fresh the data are."""
     pages_by_path = pages()
     home = pages_by_path[path].parent or path if path in pages_by_path else path
-    links = [
-        dcc.Link(
-            [components.icon(each.icon), html.Span(each.name)],
-            href=shown.link(target) if shown is not None else target,
-            className="nav-link active" if target == home else "nav-link",
-            title=f"{each.name} (this page)" if target == home else each.name,
-        )
-        for target, each in pages_by_path.items()
-        if each.icon is not None
-    ]
+    links: list[Component] = []
+    group = ""
+    for target, each in pages_by_path.items():
+        if each.icon is None:
+            continue
+        if each.group != group:
+            group = each.group
+            links.append(html.H2(group, className="nav-group"))
+        links.append(_nav_link(target, each, shown, active=target == home))
     return html.Div(
         [
             html.Div(
@@ -144,6 +144,33 @@ def navigation(path: str, shown: View | None) -> Component:
             _freshness(shown) if shown is not None else None,
         ]
     )
+
+
+def _nav_link(target: str, page: Page, shown: View | None, *, active: bool) -> Component:
+    kept = {} if shown is None else {name: shown.params[name] for name in page.narrowed_by if name in shown.params}
+    return dcc.Link(
+        [components.icon(page.icon or ""), html.Span(page.name)],
+        href=shown.link(target, **kept) if shown is not None else target,
+        className="nav-link active" if active else "nav-link",
+        title=f"{page.name} (this page)" if active else page.name,
+    )
+
+
+def _chips(shown: View, page: Page) -> Component | None:
+    """Filters of the address beyond cluster and period, each of which can be taken off."""
+    chips = []
+    for name in page.narrowed_by:
+        value = shown.get(name)
+        if value:
+            others = {key: each for key, each in shown.params.items() if key != name}
+            words = f"{narrowing.label(name)}: {value}"
+            inside: list[Component | str] = [
+                words,
+                components.icon("cross"),
+                html.Span("take off this filter", className="visually-hidden"),
+            ]
+            chips.append(dcc.Link(inside, href=view.address(page.path, others), className="chip"))
+    return html.Div([html.Span("Filters", className="small"), *chips], className="chips") if chips else None
 
 
 def _freshness(shown: View) -> Component:
@@ -170,7 +197,7 @@ def _freshness(shown: View) -> Component:
     )
 
 
-def filters(shown: View) -> Component:
+def filters(shown: View, page: Page) -> Component:
     """Cluster and period, and what they come to in words."""
     offered = view.periods(shown.state)
     chosen = view.period_of(shown)
@@ -217,6 +244,7 @@ def filters(shown: View) -> Component:
                 [html.Span(f"{headline_text.moment(since)} to {headline_text.moment(until)} UTC, {length}"), partial],
                 className="period-text",
             ),
+            _chips(shown, page),
         ],
         className="filter-bar",
     )  # fmt: skip

@@ -69,6 +69,7 @@ window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFu
           onClick: (event) => {
             if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
             event.preventDefault();
+            event.stopPropagation();
             window.history.pushState({}, "", href);
             window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
             window.scrollTo(0, 0);

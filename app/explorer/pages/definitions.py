@@ -145,6 +145,7 @@ PAGE = Page(
     _gather,
     _layout,
     position=80,
+    group="Help",
     filters=False,
     without_data=lambda: layout({}),
 )

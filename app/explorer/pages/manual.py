@@ -25,6 +25,10 @@ ABOUT = {
     "/runs": "concepts/runs",
     "/run": "concepts/runs",
     "/definitions": "reference/metrics",
+    "/today": "how-to/questions",
+    "/verdicts": "how-to/claims",
+    **dict.fromkeys(("/gpu-time", "/reliability", "/nodes", "/node", "/anomalies", "/placement"), "how-to/questions"),
+    **dict.fromkeys(("/people", "/jobs", "/scaling", "/filesystems", "/agreement", "/checkpoints"), "how-to/questions"),
 }
 """The page of the manual about a page of the explorer."""
 
@@ -103,4 +107,4 @@ def _layout(path: str, view: View) -> Component:
     return layout(path, view.link)[1]
 
 
-PAGE = Page(PATH, "Manual", "manual", _gather, _layout, position=90, filters=False)
+PAGE = Page(PATH, "Manual", "manual", _gather, _layout, position=90, filters=False, group="Help")

@@ -239,7 +239,7 @@ def _value(headline: Headline) -> Component:
     )
 
 
-def _account(data: Account, _: View) -> Component:
+def _account(data: Account, view: View) -> Component:
     """Where the GPU-time went: a bar that is the whole capacity, the rows behind it, and what the capacity rests on."""
     lost, capacity_note = data.lost, data.capacity_note
     if lost.is_empty():
@@ -253,12 +253,16 @@ def _account(data: Account, _: View) -> Component:
         .with_columns(
             label=_links("category", lambda name: palette.swatch(name).label),
             colour=_links("category", lambda name: palette.swatch(name).colour),
-            href=pl.format("/definitions#{}", "category"),
+            href=pl.struct("category", "cause").map_elements(
+                lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
+            ),
         )
     )
     return components.panel(
         "Where the GPU-time went",
-        components.stacked_bar(list(by_category.iter_rows()), whole),
+        components.stacked_bar(
+            list(by_category.iter_rows()), whole, href=lambda name: view.link("/gpu-time", category=name)
+        ),
         html.Details(
             [
                 html.Summary("By category, cause and evidence"),
@@ -377,7 +381,9 @@ def _top(rows: pl.DataFrame) -> float:
 def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
     """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
     links = {
-        "cause": _links("category", lambda name: f"/definitions#{name}"),
+        "cause": pl.struct("category", "cause").map_elements(
+            lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
+        ),
         "run": _links("subject", lambda run: view.link("/run", id=run)),
     }
     rows = spent.head(COSTLIEST).with_columns(
@@ -412,7 +418,17 @@ def _costly(state: str | None = None) -> str:
     return "; ".join(swatch.label.lower() for swatch in swatches if state in {None, swatch.state})
 
 
-def _recent(found: tuple[pl.DataFrame, int], view: View) -> Component:
+def interruptions_table(
+    found: tuple[pl.DataFrame, int], view: View, *, title: str = "Recent interruptions", chosen: str = ""
+) -> Component:
+    """A panel with interruptions as `recent` has them.
+
+    Args:
+        found: the first of them, and how many there are.
+        view: the current view.
+        title: of the panel.
+        chosen: the class that people chose, where they can.
+    """
     events, count = found
     node, cause = view.get("node"), view.get("cause")
     rows = events.with_columns(
@@ -424,8 +440,7 @@ def _recent(found: tuple[pl.DataFrame, int], view: View) -> Component:
         .otherwise(pl.format("{}: {}", "class", "cause")),
     )
     narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
-    of_class = view.get("class", "infrastructure")
-    what = "" if of_class == "all" else " by infrastructure"
+    what = " by infrastructure" if chosen == "infrastructure" else ""
     listed = f"the first {events.height:,} of {count:,}" if events.height < count else f"{count:,}"
     note = (
         f"{listed}{what} {narrowed or 'in this period'}, infrastructure first, then by cost, then the newest. Cost: "
@@ -435,13 +450,13 @@ def _recent(found: tuple[pl.DataFrame, int], view: View) -> Component:
     chooser = dmc.SegmentedControl(
         id={"type": "filter", "name": "class"},
         data=[{"value": name, "label": label} for name, label in CLASSES.items()],
-        value=of_class,
+        value=chosen,
         size="xs",
         **components.aria({"aria-label": "Which interruptions"}),
     )
     return components.panel(
-        "Recent interruptions",
-        html.Div(chooser, className="chooser"),
+        title,
+        html.Div(chooser, className="chooser") if chosen else None,
         components.grid(
             rows,
             [
@@ -454,11 +469,15 @@ def _recent(found: tuple[pl.DataFrame, int], view: View) -> Component:
             ],
             name="recent",
             height=460,
-            empty="None." if of_class == "all" else "Infrastructure interrupted nothing.",
+            empty="Infrastructure interrupted nothing." if what else "None.",
         ),
         note=note,
         right=components.export_button("recent"),
     )
+
+
+def _recent(found: tuple[pl.DataFrame, int], view: View) -> Component:
+    return interruptions_table(found, view, chosen=view.get("class", "infrastructure"))
 
 
 def _cards(data: Numbers, _: View) -> Component:

@@ -231,4 +231,4 @@ def _gather(data: Data, view: View) -> Listed:
     return data.answers.ask(gather, view.window, wanted_by(view), order_of(view))
 
 
-PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20)
+PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs")

@@ -1,0 +1,19 @@
+"""The page Agreement: where Slurm and Kubernetes disagree about nodes."""
+
+from __future__ import annotations
+
+from app.explorer.questions import Asked, page_of
+
+PAGE = page_of(
+    "/agreement",
+    "Agreement",
+    [
+        Asked("agreement", by="kind", title="Disagreements by kind"),
+        Asked("agreement", by="node", title="Nodes that disagree most", name="by-node", chosen=False),
+        Asked("evictions", by="eviction", title="Whom Kueue evicted for whom"),
+    ],
+    icon="agree",
+    group="Data",
+    position=62,
+    lead="Where Slurm and Kubernetes tell different things about a node, for how long, and which was wrong.",
+)

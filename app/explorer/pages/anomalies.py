@@ -1,0 +1,19 @@
+"""The page Stragglers and anomalies: what deviates from its peers."""
+
+from __future__ import annotations
+
+from app.explorer.questions import Asked, page_of
+
+PAGE = page_of(
+    "/anomalies",
+    "Stragglers and anomalies",
+    [
+        Asked("stragglers", title="Slow nodes, or the shape of the job"),
+        Asked("anomalies", days=7, by="node", title="Telemetry that deviates from peers"),
+        Asked("stalls", title="Times without a step, and which rank was last"),
+    ],
+    icon="wave",
+    group="Reliability",
+    position=33,
+    lead="GPUs and nodes that differ from their peers in the same job at the same time, and what that slowed down.",
+)

@@ -1,0 +1,22 @@
+"""The page Checkpoints and waste: how often to save, and what stands still."""
+
+from __future__ import annotations
+
+from app.explorer.question_figures import bars
+from app.explorer.questions import Asked, page_of
+
+PAGE = page_of(
+    "/checkpoints",
+    "Checkpoints and waste",
+    [
+        Asked("checkpoints", title="How often runs save, and how often would lose least"),
+        Asked(
+            "waste", by="kind", title="Allocated time that shows no work", figure=bars("gpu_s", "GPU-hours", scale=3600)
+        ),
+        Asked("waste", by="run", title="Runs that hold GPUs without work", name="idle-runs", chosen=False),
+    ],
+    icon="save",
+    group="Runs",
+    position=24,
+    lead="How often runs save, how often would lose least, and who holds GPUs without using them.",
+)

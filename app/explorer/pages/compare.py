@@ -1,0 +1,111 @@
+"""Two runs side by side: what they asked for, what they got, how they ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+from dash import html
+
+from app import formatting
+from app.errors import UsageError
+from app.explorer import components
+from app.explorer.page import Page, Section
+from app.explorer.pages import run
+from app.explorer.questions import heading
+from app.results import headline_text
+from app.results.runs.runs import resolve_run
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.explorer.page import Data
+    from app.explorer.pages.run import RunPage
+
+SIDES = ("a", "b")
+"""Parameters of the address: a run or a job each."""
+
+
+def _gather(data: Data, view: View) -> list[RunPage]:
+    return [_run(data, view, view.get(side)) for side in SIDES]
+
+
+def _run(data: Data, view: View, text: str) -> RunPage:
+    """The run that a run id or a job id means.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    found = data.answers.ask(resolve_run, view.window.cluster, text)
+    if len(found) != 1:
+        many = f"is a job of {len(found):,} runs: {', '.join(found[:5])}" if found else "is no run and no job"
+        raise UsageError(f"{view.window.cluster}: {text!r} {many}; the page Runs lists all runs")
+    return data.answers.ask(run.gather, view.window, found[0])
+
+
+def _layout(pair: list[RunPage], view: View) -> Component:
+    facts = [_facts(each) for each in pair]
+    links = [components.link(each.run["run_id"], view.link("/run", id=each.run["run_id"])) for each in pair]
+    rows = [html.Tr([html.Th(""), *[html.Th(each, scope="col") for each in links]])]
+    for name, first in facts[0].items():
+        second = facts[1][name]
+        differs = "" if first == second else "differs"
+        rows.append(html.Tr([html.Th(name, scope="row"), html.Td(first), html.Td(second)], className=differs))
+    return components.panel(
+        "Side by side",
+        html.Div(html.Table([*rows[:1], html.Tbody(rows[1:])], className="side-by-side"), className="scrolls"),
+        note="What differs is bold.",
+    )
+
+
+def _facts(page: RunPage) -> dict[str, str]:
+    """What is compared, as text; unknown is said so."""
+    row, ettr = page.run, page.ettr or {}
+    restarts = page.attempts["time_to_job_restart_s"].drop_nulls()
+    mfu = page.mfu.filter(page.mfu["value"].is_not_null()).head(1).to_dicts() if page.mfu.height else []
+    steps = page.steps["duration_s"].drop_nulls() if page.steps.height else None
+    causes = page.interruptions["cause"].drop_nulls().value_counts(sort=True).head(3).rows()
+    return {
+        **{name.capitalize(): row[name] or "-" for name in ("name", "user", "account", "partition", "state")},
+        "GPUs": headline_text.gpus(row["n_gpus"]),
+        "Attempts": f"{row['n_attempts']:,}",
+        "Started (UTC)": headline_text.moment(row["started_at"]),
+        "Ended (UTC)": headline_text.moment(row["ended_at"]) if row["ended_at"] else "not yet",
+        "GPU-hours": headline_text.amount(ettr.get("allocated"), "gpu_h"),
+        "ETTR": formatting.measured(ettr.get("ettr"), "ratio"),
+        "ETTR at least": formatting.measured(ettr.get("ettr_low"), "ratio"),
+        "ETTR at most": formatting.measured(ettr.get("ettr_high"), "ratio"),
+        "MFU": f"{formatting.measured(mfu[0]['value'], 'ratio')} ({mfu[0]['convention']})" if mfu else "cannot tell",
+        "Median step": formatting.measured(None if steps is None else steps.median(), "s"),  # type: ignore[arg-type]  # polars types median() broadly
+        "Steps": f"{page.steps.height:,}" if page.steps.height else "no run log",
+        "Interruptions": f"{page.interruptions.height:,}",
+        "Mostly by": ", ".join(f"{cause} ({count:,})" for cause, count in causes) or "-",
+        "Restarts": f"{restarts.len():,}",
+        "Median time to restart": formatting.measured(restarts.median(), "s"),  # type: ignore[arg-type]  # as above
+    }
+
+
+def _top(_: None, view: View) -> Component:
+    inputs = [
+        dmc.TextInput(
+            id={"type": "filter", "name": side}, label=f"Run {side.upper()}", value=view.get(side), debounce=600,
+            placeholder="run or job id", size="sm",
+        )
+        for side in SIDES
+    ]  # fmt: skip
+    return html.Div([heading("Two runs side by side", "Give two runs or jobs."), html.Div(inputs, className="two")])
+
+
+PAGE = Page(
+    "/compare",
+    "Two runs",
+    "compare",
+    lambda _, __: None,
+    _top,
+    position=23,
+    group="Runs",
+    sections=lambda view: (
+        [Section("side-by-side", "Side by side", _gather, _layout)] if all(view.get(side) for side in SIDES) else []
+    ),
+)

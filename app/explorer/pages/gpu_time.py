@@ -1,0 +1,24 @@
+"""The page GPU time: goodput in each meaning, and who had what was lost."""
+
+from __future__ import annotations
+
+from app.explorer.question_figures import bars
+from app.explorer.questions import Asked, page_of
+
+PAGE = page_of(
+    "/gpu-time",
+    "GPU time",
+    [
+        Asked("goodput", title="Goodput in each published meaning"),
+        Asked("lost", by="cause", title="Where all GPU-time went"),
+        Asked("lost", by="account", title="Who had the time", name="who"),
+        Asked(
+            "waste", by="user", title="Allocated time that shows no work", figure=bars("gpu_s", "GPU-hours", scale=3600)
+        ),
+        Asked("utilisation", days=7, by="account", title="What allocated GPUs did"),
+    ],
+    icon="clock",
+    group="Where it goes",
+    position=15,
+    lead="Every GPU-second once: what trained, what was lost to which cause, and who had it.",
+)

@@ -1,0 +1,68 @@
+"""The page My jobs: what a user's runs cost, why they restarted, how often they should save, what they waste."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+from dash import html
+
+from app.explorer.page import Page
+from app.explorer.questions import FILTERS, Asked, heading, section
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.explorer.page import Data
+    from app.window import Window
+    from queries.warehouse import Reader
+
+ASKED = (
+    Asked("people", by="user", title="Use, and how well", name="use", chosen=False),
+    Asked("ettr", by="run", title="Runs: the productive share of queued and scheduled time", name="runs", chosen=False),
+    Asked("interruptions", by="event", title="Why attempts ended, and what it cost", chosen=False),
+    Asked("checkpoints", title="How often to save"),
+    Asked("waste", by="run", title="Allocated time that shows no work", chosen=False),
+    Asked("stalls", title="Times without a step"),
+)
+
+
+def users(source: Reader, window: Window) -> list[str]:
+    """Users that have runs in a window."""
+    values = source.query("run_choices", **window.parameters)
+    return sorted(values.filter(values["name"] == "user")["value"].drop_nulls().to_list())
+
+
+def _gather(data: Data, view: View) -> list[str]:
+    return data.answers.ask(users, view.window)
+
+
+def _top(names: list[str], view: View) -> Component:
+    user = view.get("user")
+    chooser = dmc.Select(
+        id={"type": "filter", "name": "user"},
+        label="User",
+        data=sorted({*names, *([user] if user else [])}),
+        value=user or None,
+        clearable=True,
+        searchable=True,
+        placeholder="choose yourself",
+        size="sm",
+    )
+    lead = "What each run cost, why it restarted, how often it should save, and what it wastes."
+    return html.Div([heading("My jobs", lead), html.Div(chooser, className="pick-user")])
+
+
+PAGE = Page(
+    "/jobs",
+    "My jobs",
+    "user",
+    _gather,
+    _top,
+    position=22,
+    group="Runs",
+    sections=lambda view: [section(each) for each in ASKED] if view.get("user") else [],
+    narrowed_by=FILTERS,
+    asked={each.anchor: each for each in ASKED},
+)

@@ -1,0 +1,20 @@
+"""The page Nodes: which fail, which are lemons, how long until they are back."""
+
+from __future__ import annotations
+
+from app.explorer.questions import Asked, page_of
+
+PAGE = page_of(
+    "/nodes",
+    "Nodes",
+    [
+        Asked("lemons", title="Nodes that fail more often than chance gives"),
+        Asked("nodes", title="Nodes, those whose failures cost most first"),
+        Asked("lifecycle", by="cause", title="Outages: how long until capacity is back"),
+        Asked("health", by="incident", title="Incidents: hardware events, and the attempts they touch"),
+    ],
+    icon="cluster",
+    group="Reliability",
+    position=31,
+    lead="Which nodes cost most, which fail more often than chance gives, and how long outages last.",
+)

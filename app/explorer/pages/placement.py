@@ -1,0 +1,19 @@
+"""The page Placement: blocks and switches that jobs span."""
+
+from __future__ import annotations
+
+from app.explorer.questions import Asked, page_of
+
+PAGE = page_of(
+    "/placement",
+    "Placement",
+    [
+        Asked("placement", by="size", title="Blocks that jobs of a size span"),
+        Asked("placement", by="block", title="Blocks, and what could start in them", name="blocks", chosen=False),
+        Asked("placement", by="effect", title="What spanning more blocks costs", name="effect", chosen=False),
+    ],
+    icon="tree",
+    group="Where it goes",
+    position=17,
+    lead="How many blocks and switches jobs span, what that costs, and which sizes could start now.",
+)

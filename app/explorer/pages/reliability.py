@@ -1,0 +1,34 @@
+"""The page Reliability: failures, how long until the next one, restarts."""
+
+from __future__ import annotations
+
+from app.explorer.question_figures import bars, mttf_by_size
+from app.explorer.questions import Asked, page_of
+
+PAGE = page_of(
+    "/reliability",
+    "Reliability",
+    [
+        Asked("mttf", by="size", title="Mean time to failure, by size of the job", figure=mttf_by_size),
+        Asked(
+            "mttf",
+            by="hazard",
+            title="Survival: does the rate of failure stay the same while a job runs?",
+            name="survival",
+            chosen=False,
+        ),
+        Asked("mttf", by="reference", title="Beside published clusters", name="references", chosen=False),
+        Asked(
+            "interruptions",
+            by="cause",
+            title="What interrupted attempts",
+            name="causes",
+            figure=bars("cost_gpu_s", "GPU-hours", scale=3600),
+        ),
+        Asked("restarts", by="stage", title="From an interruption to the next start"),
+    ],
+    icon="shield",
+    group="Reliability",
+    position=30,
+    lead="How often jobs of a size fail, why, and how long until they run again; intervals are exact (Poisson).",
+)

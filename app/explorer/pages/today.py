@@ -1,0 +1,217 @@
+"""The page Today: what needs a person now, and what the last day of the data was like beside the day before."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from dash import html
+
+from app import clock, formatting
+from app.explorer import components
+from app.explorer.page import Page, Section
+from app.explorer.pages import overview
+from app.explorer.questions import FILTERS, Asked, heading, section
+from app.results import headline_text
+from app.results.failures.lemons import judged as judged_window
+from app.results.failures.lemons import node_score_rows
+from app.results.windows import ledger_sums
+from dashboards import palette
+from metrics.goodput.goodput import lost
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.explorer.page import Data
+    from app.window import Window
+    from queries.warehouse import Reader
+
+DAY = timedelta(days=1)
+
+LAST_DAY = "Interruptions of the last 24 hours"
+
+OLD = timedelta(days=2)
+"""Data that end so long ago are worth a word."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something that a person should do now: what, why, the command, and the page with more."""
+
+    what: str
+    why: str
+    command: str = ""
+    href: str = ""
+
+
+def last_days(view: View) -> tuple[Window, Window]:
+    """The last 24 hours of the period, and the 24 hours before."""
+    until = view.window.until
+    return replace(view.window, since=until - DAY), replace(view.window, since=until - 2 * DAY, until=until - DAY)
+
+
+# What needs a person --------------------------------------------------------------------------------------------
+
+
+def flagged(source: Reader, window: Window) -> list[dict[str, Any]]:
+    """Nodes that fail more often than chance gives."""
+    return node_score_rows(source, judged_window(window)).filter(pl.col("verdict") != "none").to_dicts()
+
+
+def _tasks(data: Data, view: View) -> list[Task]:
+    numbers = data.answers.ask(overview.gather, view.window, data.claims.now(), view.requested)
+    refuted = [each for each in numbers.judged if each.verdict == "refuted"]
+    return [
+        *_of_data(view),
+        *(_of_node(row, view) for row in data.answers.ask(flagged, view.window)),
+        *(
+            Task(f"A claim is refuted: {each.claim.id}", f"“{each.claim.quoted}”", "trackside verify", "/verdicts")
+            for each in refuted
+        ),
+    ]
+
+
+def _of_data(view: View) -> list[Task]:
+    """What the data lack to say anything about today."""
+    state, tasks = view.state, []
+    if state.newer_loads:
+        why = f"{state.newer_loads:,} loads came after the numbers were computed."
+        tasks.append(Task("Loaded data are not computed yet", why, "trackside compute", "/quality"))
+    age = clock.now() - state.until
+    if age > OLD:
+        why = f"The data end {headline_text.moment(state.until)} UTC, {formatting.duration(age.total_seconds())} ago."
+        tasks.append(Task("The data are old", why, "trackside ingest slurm && trackside compute", "/quality"))
+    return tasks
+
+
+def _of_node(row: dict[str, Any], view: View) -> Task:
+    node = row["node"]
+    what = f"{node} is a {row['verdict']}" if row["verdict"] == "lemon" else f"{node} is suspect"
+    why = f"It failed {row['failures']:,} times where chance gives {row['expected']:.2g}."
+    inspect = f"scontrol show node {shlex.quote(node)}"
+    return Task(what, why, inspect, view.link("/node", node=node))
+
+
+def _needs(tasks: list[Task], _: View) -> Component:
+    if not tasks:
+        nothing = "Nothing that Trackside can see: no lemon, no refuted claim, and the data are computed."
+        return components.panel("What needs a person now", html.P(nothing, className="nothing"))
+    items = [
+        html.Li(
+            [
+                html.Div(
+                    [html.B(each.what), components.link("More", each.href) if each.href else None],
+                    className="blame-head",
+                ),
+                html.P(each.why, className="small"),
+                components.code(each.command) if each.command else None,
+            ]
+        )
+        for each in tasks
+    ]
+    return components.panel(
+        "What needs a person now", html.Ol(items, className="blame tasks"), note="Trackside only prints the commands."
+    )
+
+
+# What changed ---------------------------------------------------------------------------------------------------
+
+
+def by_category(source: Reader, window: Window) -> dict[str, float]:
+    """GPU-hours by category."""
+    rows = lost(ledger_sums(source, window, "cluster"))
+    return dict(rows.group_by("category").agg(pl.col("gpu_hours").sum()).iter_rows())
+
+
+def counts(source: Reader, window: Window) -> dict[str, int]:
+    """Interruptions by class."""
+    rows = source.query("interruption_counts", **window.parameters)
+    return dict(rows.group_by("class").agg(pl.col("n").sum()).iter_rows())
+
+
+def _changes(data: Data, view: View) -> pl.DataFrame:
+    """Rows `what`, `now`, `before`, `change`: shares of all GPU-time by category, interruptions by class."""
+    hours = [data.answers.ask(by_category, each) for each in last_days(view)]
+    ended = [data.answers.ask(counts, each) for each in last_days(view)]
+    names = [name for name in palette.ORDER if any(name in each for each in hours)]
+    rows = [(palette.swatch(name).label, "share", *(_share(each, name) for each in hours)) for name in names]
+    classes = sorted(set(ended[0]) | set(ended[1]))
+    rows += [(f"Interruptions: {name}", "count", *(float(each.get(name, 0)) for each in ended)) for name in classes]
+    return pl.DataFrame(rows, schema=["what", "unit", "now", "before"], orient="row", infer_schema_length=None)
+
+
+def _share(hours: dict[str, float], name: str) -> float | None:
+    """Share of a category of all GPU-time; unknown where there is none."""
+    whole = sum(hours.values())
+    return hours.get(name, 0.0) / whole if whole else None
+
+
+def _changed(rows: pl.DataFrame, view: View) -> Component:
+    now, _before = last_days(view)
+    texts = [
+        {
+            "what": row["what"],
+            **{side: _text(row[side], row["unit"]) for side in ("now", "before")},
+            "change": _change(row),
+        }
+        for row in rows.to_dicts()
+    ]
+    columns = [
+        components.column("what", "What", flex=2, minWidth=150),
+        components.column("now", "Last 24 h", flex=1, minWidth=90, type="rightAligned"),
+        components.column("before", "24 h before", flex=1, minWidth=90, type="rightAligned"),
+        components.column("change", "Change", flex=1, minWidth=90, type="rightAligned"),
+    ]
+    return components.panel(
+        "What changed since yesterday",
+        components.grid(pl.DataFrame(texts), columns, name="changes"),
+        note=f"{headline_text.moment(now.since)} to {headline_text.moment(now.until)} UTC, beside the day before it; "
+        "shares of all GPU-time.",
+        right=components.export_button("changes"),
+    )
+
+
+def _text(value: float | None, unit: str) -> str:
+    if value is None:
+        return formatting.NOTHING
+    return headline_text.share(value) if unit == "share" else f"{value:,.0f}"
+
+
+def _change(row: dict[str, Any]) -> str:
+    if row["now"] is None or row["before"] is None:
+        return formatting.CANNOT_TELL
+    change = row["now"] - row["before"]
+    return f"{100 * change:+.1f} points" if row["unit"] == "share" else f"{change:+,.0f}"
+
+
+def _interruptions(data: Data, view: View) -> tuple[pl.DataFrame, int]:
+    return data.answers.ask(overview.recent, last_days(view)[0], "all")
+
+
+ASKED = (Asked("health", by="incident", title="Incidents of the period, the newest first"),)
+
+PAGE = Page(
+    "/today",
+    "Today",
+    "today",
+    lambda _, __: None,
+    lambda _, __: heading("Today", "What needs a person now, and what changed in the last 24 hours of the data."),
+    position=12,
+    narrowed_by=FILTERS,
+    sections=lambda _: (
+        Section("needs", "What needs a person now", _tasks, _needs, span=6),
+        Section("changes", "What changed since yesterday", _changes, _changed, span=6),
+        Section(
+            "last-day",
+            LAST_DAY,
+            _interruptions,
+            lambda found, view: overview.interruptions_table(found, view, title=LAST_DAY),
+        ),
+        *(section(each) for each in ASKED),
+    ),
+    asked={each.anchor: each for each in ASKED},
+)
