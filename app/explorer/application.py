@@ -11,11 +11,12 @@ from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx
 from app import panics
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
-from app.explorer import components, drawer, loading, sections, security, shell
+from app.explorer import components, drawer, explaining, loading, sections, security, shell
 from app.explorer import filters as view
 from app.explorer.filters import NothingYetError
 from app.explorer.page import pages
 from app.explorer.pages import manual, overview
+from app.explorer.pages import sql as sql_page
 from app.results.cache import AnswerCache
 from app.results.constants import computed_constants
 from app.visible import visible
@@ -51,7 +52,12 @@ INDEX = """<!DOCTYPE html>
 
 
 def create_app(
-    root: Path, settings: Config, claims: WatchedClaims | None = None, answers: AnswerCache | None = None
+    root: Path,
+    settings: Config,
+    claims: WatchedClaims | None = None,
+    answers: AnswerCache | None = None,
+    *,
+    sql: bool = False,
 ) -> Dash:
     """The explorer on a warehouse directory, as a Dash application whose `server` any WSGI server serves.
 
@@ -60,6 +66,7 @@ def create_app(
         settings: which claims to judge.
         claims: the same, where the exporter judges them too; read from their file if None.
         answers: the cache of that directory, where the exporter uses it too; a new one if None.
+        sql: whether its visitors may run their own SELECTs.
 
     Raises:
         ClaimsError: the claims file cannot be used.
@@ -79,10 +86,14 @@ def create_app(
     )
     made.index_string = INDEX.replace("SCHEME", made.get_asset_url("scheme.js"))
     made.layout = shell.layout(made.get_asset_url("favicon.svg"))
-    explorer = Explorer(AnswerCache(root) if answers is None else answers, claims or WatchedClaims(settings.claims))
+    explorer = Explorer(
+        AnswerCache(root) if answers is None else answers, claims or WatchedClaims(settings.claims), sql=sql
+    )
     _pages(made, explorer)
     _reactions(made, explorer)
     loading.register(made, explorer)
+    explaining.register(made, explorer)
+    sql_page.register(made, explorer)
     security.protect(made)
     return made
 
@@ -93,11 +104,13 @@ class Explorer:
     Args:
         answers: the published warehouse.
         claims: the claims to judge.
+        sql: whether its visitors may run their own SELECTs.
     """
 
-    def __init__(self, answers: AnswerCache, claims: WatchedClaims) -> None:
+    def __init__(self, answers: AnswerCache, claims: WatchedClaims, *, sql: bool = False) -> None:
         self.answers = answers
         self.claims = claims
+        self.allows_sql = sql
 
     @panics.as_errors()
     def view(self, search: str | None) -> View:
@@ -164,7 +177,7 @@ def _page(
         return shell.navigation(path, None), None, contents, title
     except (UsageError, WarehouseError) as error:
         return shell.navigation(path, None), None, _cannot(error, path), title
-    filters = shell.filters(shown) if each.filters else None
+    filters = shell.filters(shown, each) if each.filters else None
     try:
         contents = each.layout(each.gather(explorer, shown), shown)
         if each.sections is not None and at_once:

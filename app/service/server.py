@@ -89,8 +89,9 @@ def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker
 
 
 def _serve(listening: socket.socket, root: Path, settings: Config, host: str, worker: Worker | None) -> None:
-    application = make_application(root, settings, worker)
     names = settings.serve.names
+    # A proxy passes on requests of other machines: they would run their SELECTs here.
+    application = make_application(root, settings, worker, sql=is_loopback(host) and not names)
     guarded = only_own_names(application, host, names) if is_loopback(host) else application.wsgi_app
     server = connections.make_server(guarded, listening)
     try:
@@ -112,15 +113,15 @@ def _serve(listening: socket.socket, root: Path, settings: Config, host: str, wo
             worker.stop()
 
 
-def make_application(root: Path, settings: Config, worker: Worker | None = None) -> Flask:
-    """The explorer's server with `/metrics` and `/healthz` on it.
+def make_application(root: Path, settings: Config, worker: Worker | None = None, *, sql: bool = False) -> Flask:
+    """The explorer's server with `/metrics` and `/healthz` on it; `sql`: with the page for SELECTs.
 
     Raises:
         ClaimsError: the claims file cannot be used.
     """
     claims = WatchedClaims(settings.claims)
     answers = AnswerCache(root)
-    application: Flask = create_app(root, settings, claims, answers).server
+    application: Flask = create_app(root, settings, claims, answers, sql=sql).server
     last = exporter.LastScrape()
 
     @application.get("/metrics")

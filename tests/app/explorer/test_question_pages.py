@@ -1,0 +1,163 @@
+"""Every page: with data, without, with a damaged warehouse, on a phone; drawers, filters, links."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.claims.watched import WatchedClaims
+from app.explorer.application import Explorer, page
+from app.explorer.page import pages
+from app.results.cache import AnswerCache
+from queries.directory import copies
+from tests.app.explorer.test_pages import components, table, words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.app.explorer.conftest import Site
+    from tests.lab.browser import Browser
+
+PARAMETERS = {"/node": "?node=n1", "/jobs": "?user=user1", "/run": "?id=1"}
+"""What a page needs in its address."""
+
+OF_SECTIONS = sorted(path for path, each in pages().items() if each.sections is not None)
+
+
+@pytest.fixture(scope="module")
+def explorer(warehouse: Path) -> Explorer:
+    return Explorer(AnswerCache(warehouse), WatchedClaims(None), sql=True)
+
+
+@pytest.mark.parametrize("path", OF_SECTIONS)
+def test_each_page_shows_all_its_sections(explorer: Explorer, path: str) -> None:
+    contents = page(explorer, path, PARAMETERS.get(path, ""))[2]
+    output = words(contents)
+    assert "fault of Trackside" not in output
+    assert "Loading" not in output
+    assert [each for each in components(contents) if getattr(each, "className", "").startswith("section span-")] or (
+        path == "/compare"
+    )
+
+
+@pytest.mark.parametrize("path", OF_SECTIONS)
+def test_each_page_of_an_empty_warehouse_says_how_to_begin(tmp_path: Path, path: str) -> None:
+    empty = Explorer(AnswerCache(tmp_path / "none"), WatchedClaims(None))
+    assert "trackside ingest slurm" in words(page(empty, path, PARAMETERS.get(path, ""))[2])
+
+
+@pytest.fixture(scope="module")
+def broken(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Explorer:
+    root = tmp_path_factory.mktemp("broken") / "warehouse"
+    shutil.copytree(warehouse, root)
+    for copy in copies(root):
+        copy.chmod(0o600)
+        copy.write_bytes(copy.read_bytes()[:5000])
+    return Explorer(AnswerCache(root), WatchedClaims(None))
+
+
+@pytest.mark.parametrize("path", OF_SECTIONS)
+def test_each_page_of_a_damaged_warehouse_says_so(broken: Explorer, path: str) -> None:
+    output = words(page(broken, path, PARAMETERS.get(path, ""))[2])
+    assert "cannot be read as a warehouse" in output
+    assert "trackside doctor" in output
+
+
+def test_a_filter_narrows_what_it_can_and_says_where_not(explorer: Explorer) -> None:
+    every = table(page(explorer, "/people", "?by-people=user")[2], "ask-people")
+    contents = page(explorer, "/people", "?by-people=user&user=user1")[2]
+    assert {row["c_subject"] for row in every} > {"user1"}
+    assert {row["c_subject"] for row in table(contents, "ask-people")} == {"user1"}
+    assert "Not narrowed by: User" in words(contents)
+    chips = [each for each in components(page(explorer, "/people", "?user=user1")[1]) if _is_chip(each)]
+    assert [words(chip).strip() for chip in chips] == ["user1"] or "User: user1" in words(chips)
+    assert [chip.href for chip in chips] == ["/people"]
+
+
+def _is_chip(found: object) -> bool:
+    return getattr(found, "className", "") == "chip"
+
+
+def test_runs_of_a_user_are_known_by_their_ids(explorer: Explorer) -> None:
+    mine = {row["run_id"] for row in table(page(explorer, "/runs", "?user=user1")[2], "runs")}
+    rows = table(page(explorer, "/jobs", "?user=user1")[2], "ask-interruptions")
+    assert rows
+    assert {row["c_run_id"] for row in rows} <= mine
+
+
+def test_a_split_that_a_question_has_not_is_refused_alone(explorer: Explorer) -> None:
+    output = words(page(explorer, "/reliability", "?by-mttf=colour")[2])
+    assert "by-mttf: it cannot be split by 'colour'; there are: size" in output
+    assert "node_fail" in output
+
+
+def test_two_runs_are_compared(explorer: Explorer) -> None:
+    first, second = (row["run_id"] for row in table(page(explorer, "/runs", "")[2], "runs")[:2])
+    output = words(page(explorer, "/compare", f"?a={first}&b={second}")[2])
+    assert first in output
+    assert second in output
+    assert "ETTR at least" in output
+    assert "is no run and no job" in words(page(explorer, "/compare", f"?a={first}&b=nothing")[2])
+
+
+def test_sql_is_refused_where_strangers_come(warehouse: Path) -> None:
+    stranger = Explorer(AnswerCache(warehouse), WatchedClaims(None))
+    assert "this page is off" in words(page(stranger, "/sql", "")[2])
+
+
+# In a browser ----------------------------------------------------------------------------------------------------
+
+
+def settled(chromium: Browser) -> None:
+    chromium.until(lambda _: not chromium.all(".panel.loading"), "a section never came", seconds=60)
+
+
+@pytest.mark.xdist_group("browser")
+def test_every_page_is_clean_in_a_browser_and_fits_a_phone(site: Site, chromium: Browser) -> None:
+    for path in sorted(set(pages()) - {"/definitions", "/docs"}):
+        chromium.resize(1280, 900)
+        chromium.open(f"{site.url}{path}{PARAMETERS.get(path, '')}", until=".page, .message")
+        settled(chromium)
+        assert chromium.console() == [], path
+        chromium.resize(390, 844)
+        chromium.until(
+            lambda _: chromium.run("return document.documentElement.scrollWidth") == 390, f"{path} is too wide"
+        )
+
+
+@pytest.mark.xdist_group("browser")
+def test_a_number_opens_its_parts_and_a_node_its_page(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/nodes?since=2026-10-03", until="#nodes .ag-row .asks")
+    settled(chromium)
+    chromium.wait("#nodes .ag-row [col-id=c_interruptions]").click()
+    chromium.wait(".drawer .facts")
+    output = chromium.text(".mantine-Drawer-content")
+    assert "trackside show nodes --by node --cluster tiny --since 2026-10-03 --explain" in output
+    assert "The whole row" in output
+    chromium.driver.switch_to.active_element.send_keys("\ue00c")  # Escape
+    chromium.until(lambda _: not chromium.all(".drawer"), "the drawer never closed")
+    link = chromium.wait("#nodes .ag-row .link")
+    name = link.text
+    link.click()
+    chromium.until(lambda _: chromium.run("return location.pathname") == "/node", "it is no link")
+    chromium.wait(".run-head h1")
+    assert chromium.text("h1") == name
+    assert f"Node: {name}" in chromium.text(".chips")
+    settled(chromium)
+    assert chromium.console() == []
+
+
+@pytest.mark.xdist_group("browser")
+def test_a_cause_leads_to_who_lost_time_to_it(site: Site, chromium: Browser) -> None:
+    chromium.open(site.url, until="#costs .ag-row .link")
+    chromium.wait("#costs .ag-row .link").click()
+    chromium.wait(".chip")
+    assert chromium.run("return location.pathname") == "/gpu-time"
+    chips = len(chromium.all(".chip"))
+    settled(chromium)
+    chromium.wait(".chip").click()
+    chromium.until(lambda _: len(chromium.all(".chip")) == chips - 1, "the filter was never taken off", seconds=60)
+    chromium.driver.back()
+    chromium.until(lambda _: len(chromium.all(".chip")) == chips, "going back never brought it back")
