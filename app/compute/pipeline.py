@@ -152,12 +152,13 @@ def _derive_attempts(writer: Writer) -> frozenset[str]:
     Returns:
         The clusters with objects of Kubernetes.
     """
-    with_objects = writer.query("clusters_of_source", source="kubernetes.objects")["cluster"]
-    if not with_objects.is_empty():
+    with_objects = writer.query("clusters_of_source", source="kubernetes.objects")["cluster"].to_list()
+    with_metrics = writer.query("clusters_of_source", source="prometheus.pods")["cluster"].to_list()
+    if with_objects or with_metrics:
         from ingest.kubernetes.store import derive  # noqa: PLC0415 - few clusters have objects
 
-        for cluster in with_objects:
-            derive(writer, str(cluster))
+        for cluster in sorted({*with_objects, *with_metrics}):
+            derive(writer, cluster)
     with_allocations = writer.query("clusters_of_source", source="determined.allocations")["cluster"]
     if not with_allocations.is_empty():
         from ingest.determined.store import derive as derive_allocations  # noqa: PLC0415 - as above

@@ -12,6 +12,7 @@ from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, jobs_of
 from ingest.kubernetes.bridge import bridged
 from ingest.kubernetes.evictions import evictions_of, orders_of
+from ingest.kubernetes.metered import lists_with_metered, with_metered
 from ingest.kubernetes.nodes import events_of, states_of
 from ingest.kubernetes.parse import ENDED_KEY, LISTS, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
@@ -38,7 +39,7 @@ SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
 
 TABLES: Final = (
     *("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions"),
-    "container_ends",
+    *("container_ends", "metered_pods", "metered_namespaces"),
 )
 """What attempts, states of nodes and evictions follow from."""
 
@@ -135,9 +136,13 @@ def derive(writer: Writer, cluster: str) -> None:
     Slurm's accounting and inventory may be loaded after the objects: `compute` derives once more.
     """
     key = pl.DataFrame({"cluster": [cluster]})
-    pods, workloads, lists, conditions, queued, transitions, ends = (
+    pods, workloads, lists, conditions, queued, transitions, ends, metered, namespaces = (
         writer.matching(table, key, keys=["cluster"]) for table in TABLES
     )
+    named = metered.select("cluster", node="name")
+    slurm_nodes = writer.query_with("known_nodes", {"incoming": named}) if metered.height else named
+    pods = with_metered(pods, metered, workloads, slurm_nodes)
+    lists = lists_with_metered(lists, namespaces)
     names = _slurm_names(writer, pods)
     work = with_roots(_without_slurm_jobs(writer, cluster, pods), workloads)
     orders = orders_of(queued, transitions, workloads).join(jobs_of(work), on=["cluster", "root_uid"], how="left")

@@ -15,7 +15,7 @@ from ingest.load_warnings import from_records
 from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu import server as prometheus
 from ingest.prometheus.health import server as prometheus_health
-from ingest.prometheus.node import kubernetes_names, slurm_exporters
+from ingest.prometheus.node import kubernetes_names, kubernetes_pods, slurm_exporters
 from ingest.prometheus.node import server as prometheus_nodes
 from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.sources import TITLES
@@ -44,6 +44,7 @@ READERS: Final = (
     prometheus_nodes.READER,
     prometheus_health.READER,
     slurm_exporters.READER,
+    kubernetes_pods.READER,
 )
 """What is read from a server, one source after the other; each has a mark of its own of how far it is. Names of nodes
 come first: the others are written with them."""

@@ -56,6 +56,14 @@ SOURCES: Final = (
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="Which Slurm node is which pod on which host, so that telemetry finds its node.",
     ),
+    Source(
+        name="prometheus.pods",
+        title="Kubernetes pods by their metrics",
+        feeds=("metered_pods",),
+        files="OpenMetrics text with timestamps, kube-state-metrics' names",
+        command="trackside ingest prometheus --url http://prometheus:9090",
+        gives="Who held GPUs of Kubernetes where and when, where the objects are not at hand.",
+    ),
 )
 
 FOLDER: Final = SourceFolder(

@@ -15,7 +15,7 @@ from ingest.prometheus.gpu import readings
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
 from ingest.prometheus.health import rules as health_rules
-from ingest.prometheus.node import kubernetes_names
+from ingest.prometheus.node import kubernetes_names, kubernetes_pods
 from ingest.prometheus.node import samples as node_samples
 from ingest.prometheus.node.kubernetes_names import POD_INFO
 from ingest.prometheus.series.gather import batches, named
@@ -40,7 +40,9 @@ _HEALTH: Final[SourceName] = "prometheus.health"
 def names(mapping: Mapping) -> frozenset[str]:
     """Metrics whose readings some source uses."""
     of_health = health_rules.names(health_rules.builtin())
-    return frozenset((*readings.names(mapping), *mapping.names(), *of_health, HOST_INFO, POD_INFO))
+    return frozenset(
+        (*readings.names(mapping), *mapping.names(), *of_health, HOST_INFO, POD_INFO, *kubernetes_pods.NAMES)
+    )
 
 
 def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s: int, origin: str) -> list[Parsed]:
@@ -52,6 +54,7 @@ def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s:
     parts += [file.table(source, table) for source, table in _TABLES if names_read & set(mapping.names(table))]
     parts += [file.pods()] if POD_INFO in names_read else []
     parts += [file.health()] if names_read & set(health_rules.names(health_rules.builtin())) else []
+    parts += [file.held()] if kubernetes_pods.LIMITS in names_read else []
     first, *others = parts or [gpus]
     reads_hosts = any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in parts)
     return [first if reads_hosts else _skipping(first, _count(gathered, {HOST_INFO})), *others]
@@ -97,6 +100,13 @@ class _File:
         aliases = kubernetes_names.from_raw(batches, cluster=self.cluster, interval_s=self.interval_s, names=[POD_INFO])
         account = self._parsed(aliases.source, {POD_INFO}, aliases.frames, {}, aliases.rows_loaded)
         return replace(account, covers_from=aliases.covers_from, covers_until=aliases.covers_until)
+
+    def held(self) -> Parsed:
+        """Which pods held GPUs where."""
+        metrics = set(kubernetes_pods.NAMES)
+        pods = kubernetes_pods.from_raw(self._batches(metrics), cluster=self.cluster, names=kubernetes_pods.NAMES)
+        account = self._parsed(pods.source, metrics, pods.frames, {}, pods.rows_loaded)
+        return replace(account, covers_from=pods.covers_from, covers_until=pods.covers_until)
 
     def health(self) -> Parsed:
         """What went wrong."""

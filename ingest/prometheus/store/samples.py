@@ -12,6 +12,7 @@ from ingest.future import without_future
 from ingest.prometheus.files.gpu_hours import without_duplicates
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
+from ingest.prometheus.node import kubernetes_pods
 from ingest.prometheus.sources import source_named
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
@@ -131,6 +132,15 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
         _write_hours(writer, NODES, frames["node_hours"].unique(list(NODES.key), keep="last", maintain_order=True))
     if "health_events" in frames:
         _write_events(writer, frames["health_events"])
+    if "metered_pods" in frames:
+        _write_pods(writer, frames["metered_pods"], frames["metered_namespaces"])
+
+
+def _write_pods(writer: Writer, pods: pl.DataFrame, namespaces: pl.DataFrame) -> None:
+    """Pods of kube-state-metrics, merged with what earlier readings told of them."""
+    existing = writer.matching("metered_pods", pods, keys=kubernetes_pods.KEY).select(pods.columns)
+    writer.replace("metered_pods", kubernetes_pods.merged(pl.concat([existing, pods])), keys=kubernetes_pods.KEY)
+    writer.append_new("metered_namespaces", namespaces, keys=namespaces.columns)
 
 
 # --- names of nodes

@@ -1,7 +1,7 @@
 -- One row is the window of one load of a source of a cluster. Files of node events do not record when they were made:
 -- where it was not passed (--until), they are taken to reach as far as the accounting does. The sources 'accounting' and
--- 'node_states' are Slurm's, or in a cluster without Slurm's accounting Kubernetes' objects; 'accounting' without both
--- is Determined's.
+-- 'node_states' are Slurm's, or in a cluster without Slurm's accounting Kubernetes' objects; with them, 'accounting' is
+-- kube-state-metrics' pods, too, and without both Determined's allocations.
 SELECT
     cluster,
     covers_from AS started_at,
@@ -14,7 +14,10 @@ FROM loads
 WHERE cluster = $cluster
 QUALIFY source = CASE
     WHEN $source = 'accounting' AND COUNT(*) FILTER (source = 'slurm.accounting') OVER () > 0 THEN 'slurm.accounting'
-    WHEN $source = 'accounting' AND COUNT(*) FILTER (source = 'kubernetes.objects') OVER () > 0 THEN 'kubernetes.objects'
+    WHEN $source = 'accounting' AND source IN ('kubernetes.objects', 'prometheus.pods') THEN source
+    WHEN
+        $source = 'accounting'
+        AND COUNT(*) FILTER (source IN ('kubernetes.objects', 'prometheus.pods')) OVER () > 0 THEN 'kubernetes.objects'
     WHEN $source = 'accounting' THEN 'determined.allocations'
     WHEN
         $source = 'node_states'
