@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Literal
 from metrics.catalog import METRICS
 from metrics.categories import COSTLY
 from metrics.metric import UNSEEN_BOUNDS
+from metrics.waste.waste import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from metrics.metric import Exported
 
-Unit = Literal["ratio", "seconds", "gpu_seconds", "gpus", "count", "verdict", "info", "timestamp_seconds"]
+Unit = Literal["ratio", "seconds", "gpu_seconds", "gpus", "count", "verdict", "info", "timestamp_seconds", "of_claim"]
 
 WINDOWS = ("all", "28d", "7d", "month")
 """Values of the label `window`: all data, the last 28 and 7 days of them, and the calendar month (UTC) they end in."""
@@ -48,6 +49,27 @@ RUN_DAYS = 7
 
 MAX_JOB_NODES = 4096
 """Most series of jobs on nodes, of the largest jobs first."""
+
+MAX_USERS = 50
+"""Most users (with their account) with series of their own in each window: those that held most GPU-time."""
+
+MAX_EVENTS = 100
+"""Most events of a kind with series of their own: the latest."""
+
+EVENT_DAYS = 28
+"""Days of data for which an event keeps its series."""
+
+EVENT_KINDS = ("incident", "drain", "interruption")
+"""Values of the label `kind` of events."""
+
+MAX_BLOCKS = 256
+"""Most blocks of the network with series of their own: those with most nodes."""
+
+STRAGGLER_DAYS = 1
+"""Days of data in which stragglers are looked for: rank times are many."""
+
+MAX_STRAGGLERS = 100
+"""Most series of stragglers: those that cost most."""
 
 HISTORY = "History is as computed at the time."
 """Ends every help text."""
@@ -180,6 +202,33 @@ VERDICT = _family(
     "Verdict on a claim: 1 supported, 0 undetermined, -1 refuted; kind: delivered is judged by bounds, capability "
     "by its interval.",
 )
+CLAIM_TARGET = _family(
+    "claim_target",
+    "cluster claim metric unit direction",
+    "of_claim",
+    "What a claim promises, in its own unit: at least or at most so much.",
+    direction=("at_least", "at_most"),
+)
+CLAIM_VALUE = _family(
+    "claim_value",
+    "cluster window claim unit bound",
+    "of_claim",
+    "What was measured of a claim, in its own unit; lower and upper: the ends that its verdict was found by.",
+)
+WASTE = _family(
+    "waste_gpu_seconds",
+    "cluster window user account kind",
+    "gpu_seconds",
+    f"Allocated GPU-time that shows no work, by who held it, of the {MAX_USERS} users that held most. Kinds overlap, "
+    "so they do not add up.",
+    kind=KINDS,
+)
+HELD = _family(
+    "held_gpu_seconds",
+    "cluster window user account",
+    "gpu_seconds",
+    f"GPU-time that was allocated to a user, of the {MAX_USERS} users that held most.",
+)
 RUN_INFO = _family(
     "run_info",
     "cluster run user partition state",
@@ -203,6 +252,57 @@ RUN_ATTEMPTS = _family(
     "cluster run",
     "count",
     f"Attempts of a run of {RUN_INFO.name} so far: the first start, and each restart.",
+)
+RUN_LOST = _family(
+    "run_gpu_lost_seconds",
+    "cluster run category",
+    "gpu_seconds",
+    f"GPU-time of a run of {RUN_INFO.name} that could have trained and did not, by category, over its whole life.",
+    category=COSTLY,
+)
+EVENT = _family(
+    "event_timestamp_seconds",
+    "cluster kind node what started_at",
+    "timestamp_seconds",
+    "When something happened that may explain a number: an incident of a node's hardware, a node that went out of "
+    f"service, an attempt that infrastructure interrupted. Of the last {EVENT_DAYS} days of data, at most "
+    f"{MAX_EVENTS} of a kind, the latest.",
+    kind=EVENT_KINDS,
+)
+BLOCK_NODES = _family(
+    "block_nodes",
+    "cluster block state",
+    "count",
+    f"Nodes of a block (leaf switch, rack) at the end of the data, by state; at most {MAX_BLOCKS} blocks.",
+    state=GPU_STATES[:3],
+)
+BLOCK_JOBS = _family(
+    "block_jobs",
+    "cluster block reach",
+    "count",
+    "Jobs that hold nodes of a block at the end of the data, by whether they hold nodes of other blocks, too.",
+    reach=("within", "across"),
+)
+IDLE_SEGMENTS = _family(
+    "idle_segments",
+    "cluster nodes what",
+    "count",
+    "Segments of so many nodes within one block: that idle nodes make (idle), and that all nodes would (whole).",
+    what=("idle", "whole"),
+)
+SPANNED = _family(
+    "spanned_attempts",
+    "cluster window placement",
+    "count",
+    "Attempts on several nodes, by whether they lay in the least number of blocks that would do.",
+    placement=("least", "more", "unknown"),
+)
+STRAGGLERS = _family(
+    "straggler_gpu_seconds",
+    "cluster run cause nodes",
+    "gpu_seconds",
+    "GPU-time that ranks of a run waited for the slowest on the last day of data, by cause (node, job_shape, unknown) "
+    f"and suspected nodes; at most {MAX_STRAGGLERS} series. It is within productive time.",
 )
 FLAGGED_NODE = _family(
     "flagged_node",
@@ -235,6 +335,25 @@ INPUT_LAG = _family(
     "seconds",
     "Age of the newest record of a source.",
 )
+LAST_LOAD = _family(
+    "last_load_timestamp_seconds",
+    "cluster source",
+    "timestamp_seconds",
+    "When a source was read last.",
+)
+LAST_LOAD_ROWS = _family(
+    "last_load_rows",
+    "cluster source result",
+    "count",
+    "Rows of the last load of a source: read, and of these taken, new, skipped and rejected.",
+    result=("read", "taken", "new", "skipped", "rejected"),
+)
+LOADS_WAITING = _family(
+    "loads_waiting",
+    "cluster",
+    "count",
+    "Loads since the last computation: what they brought is in no number yet.",
+)
 ROWS_REJECTED = _family(
     "rows_rejected",
     "cluster source",
@@ -246,6 +365,12 @@ EXPORT_FAILURES = _family(
     "cluster",
     "count",
     "Parts of a cluster's numbers that are not exported because computing them failed; /healthz has the reasons.",
+)
+EXPORT_SECONDS = _family(
+    "export_seconds",
+    "cluster",
+    "seconds",
+    "How long computing the exported numbers of a cluster took; scrapes in between repeat them.",
 )
 BUILD_INFO = _family(
     "build_info",

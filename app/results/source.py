@@ -42,7 +42,7 @@ class CachedSource:
         """Rows of a named query; those of the first time where they are kept."""
         if self._only is not None and name not in self._only:
             return self._source.query(name, **params)
-        return self._answers.get((name, *sorted(params.items())), lambda: self._source.query(name, **params))
+        return self._answers.get((name, *_key(params)), lambda: self._source.query(name, **params))
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returned when it was first called under that key, here or by the source itself."""
@@ -56,3 +56,12 @@ class CachedSource:
 def memo_of_cache(source: Source, key: tuple[object, ...], make: Callable[[], T]) -> T:
     """What `make` returns, kept by a `CachedSource` only."""
     return source.own_memo(key, make) if isinstance(source, CachedSource) else make()
+
+
+def _key(params: dict[str, object]) -> tuple[tuple[str, object], ...]:
+    """Parameters of a query as a key: lists as tuples.
+
+    >>> _key({"runs": ["a"], "cluster": "c"})
+    (('cluster', 'c'), ('runs', ('a',)))
+    """
+    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(params.items()))

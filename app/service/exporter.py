@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import math
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,6 +35,8 @@ from app.results.ettr import ettr_run_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.goodput import lost_rows
 from app.results.source import CachedSource
+from app.service import exported_parts as parts
+from app.service.samples import Sample, known
 from app.times import months
 from app.visible import visible
 from app.window import Window
@@ -48,7 +51,6 @@ from queries.errors import NoWarehouseError, WarehouseError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
-    from decimal import Decimal
 
     from app.results.cache import AnswerCache
     from app.results.headlines import Headline
@@ -66,15 +68,6 @@ VERDICT = {"supported": 1.0, "undetermined": 0.0, "refuted": -1.0}
 
 NO_CAUSE = "none"
 """Label of time that has no cause next to its category: an empty label would read as no label."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A series with its value. `labels` are in the order in which the family declares them."""
-
-    family: Family
-    labels: tuple[str, ...]
-    value: float
 
 
 @dataclass(frozen=True)
@@ -259,6 +252,7 @@ def exported(reader: Reader, claims: tuple[Claim, ...]) -> Exported:
         made.add(cluster, "", "all its numbers", _of_cluster, made, source, cluster, claims)
     sources: list[dict[str, Any]] = []
     made.add("", "", "sources", _of_sources, source, sources)
+    made.add("", "", "loads", parts.of_loads, source)
     newest = [(row["cluster"], row["source"], row["covers_until"]) for row in sources if row["covers_until"]]
     return Exported(tuple(made.samples), tuple(newest), tuple(made.missing))
 
@@ -268,15 +262,24 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
     computed = source.query("computed", cluster=cluster)
     if computed.is_empty():
         return []
-    row = computed.row(0, named=True)
+    row, began = computed.row(0, named=True), time.monotonic()
     whole = Window(cluster, row["since"], row["until"])
     for name, window in windows(whole).items():
         _of_window(made, source, window, name, claims)
-    made.add(cluster, "", "runs", _of_runs, source, whole)
-    made.add(cluster, "", "jobs", _of_jobs, source, whole)
-    made.add(cluster, "", "nodes", _of_nodes, source, whole)
-    made.add(cluster, "", "gpus", _of_gpus, source, whole)
+    of_whole: dict[str, Callable[[Source, Window], Iterable[Sample]]] = {
+        "runs": _of_runs,
+        "jobs": _of_jobs,
+        "nodes": _of_nodes,
+        "gpus": _of_gpus,
+        "events": parts.of_events,
+        "blocks": parts.of_blocks,
+        "stragglers": parts.of_stragglers,
+        "loads waiting": parts.of_waiting,
+    }
+    for name, part in of_whole.items():
+        made.add(cluster, "", name, part, source, whole)
     return [
+        Sample(families.EXPORT_SECONDS, (cluster,), time.monotonic() - began),
         Sample(families.DATA_END, (cluster,), whole.until.timestamp()),
         Sample(families.COMPUTED, (cluster,), row["computed_at"].timestamp()),
         made.failures(cluster),
@@ -287,7 +290,7 @@ def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[Sample]:
     """How many rows of each source were refused; `rows` has all sources."""
     rows += source.query("status_sources").to_dicts()
     for row in rows:
-        yield from _points(families.ROWS_REJECTED, (row["cluster"], row["source"]), row["rows_rejected"])
+        yield from known(families.ROWS_REJECTED, (row["cluster"], row["source"]), row["rows_rejected"])
 
 
 def windows(whole: Window) -> dict[str, Window]:
@@ -315,6 +318,8 @@ def _of_window(made: _Collection, source: Source, window: Window, name: str, cla
     made.add(*key, "restarts", _restarts, source, window, key)
     made.add(*key, "gpu_time", _gpu_time, source, window, key)
     made.add(*key, "capacity", _capacity, source, window, key)
+    made.add(*key, "waste", parts.of_waste, source, window, key)
+    made.add(*key, "placement", parts.of_placement, source, window, key)
     for claim in claims:
         made.add(*key, f"verdict on {claim.id}", _verdict, source, window, key, claim)
 
@@ -332,7 +337,7 @@ def _ratios(
             continue
         family, labels = families.OF_METRICS[exported.family], (*key, *(value for _, value in exported.labels))
         if not exported.bounds:
-            yield from _points(family, labels, headline.value)
+            yield from known(family, labels, headline.value)
             continue
         ratio = list(_bounded(family, labels, headline))
         yield from ratio
@@ -346,6 +351,7 @@ def _ratios(
 def _verdict(source: Source, window: Window, key: tuple[str, str], claim: Claim) -> Iterator[Sample]:
     for judged in verifying.verify(source, _verdict_period(window, key[1]), [claim]):
         yield Sample(families.VERDICT, (*key, claim.id, claim.kind), VERDICT[judged.verdict])
+        yield from parts.of_claim(key, judged)
 
 
 def _verdict_period(window: Window, name: str) -> Window:
@@ -361,13 +367,7 @@ def _bounded(family: Family, labels: tuple[str, ...], shown: Headline, *, unit: 
     if low is None and high is None:
         low, high = shown.ci_low, shown.ci_high
     for bound, value in (("point", shown.value), ("lower", low), ("upper", high)):
-        yield from _points(family, (*labels, bound), None if value is None else value * unit)
-
-
-def _points(family: Family, labels: tuple[str, ...], value: float | Decimal | None) -> Iterator[Sample]:
-    """The sample; none of a number that is unknown or has no limit."""
-    if value is not None and math.isfinite(value):
-        yield Sample(family, labels, float(value))
+        yield from known(family, (*labels, bound), None if value is None else value * unit)
 
 
 def _failures(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
@@ -392,8 +392,8 @@ def _restarts(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     if summed.is_empty():
         return
     row = summed.row(0, named=True)
-    yield from _points(families.RESTART, (*key, "median"), row["median_s"])
-    yield from _points(families.RESTART, (*key, "p90"), row["p90_s"])
+    yield from known(families.RESTART, (*key, "median"), row["median_s"])
+    yield from known(families.RESTART, (*key, "p90"), row["p90_s"])
     yield Sample(families.RESTARTS, key, float(row["n"]))
 
 
@@ -402,7 +402,7 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
     rows = lost_rows(source, window)
     by_category = rows.group_by("state", "category").agg(pl.col("gpu_seconds").sum()).sort("state", "category")
     for state, category, seconds in by_category.iter_rows():
-        yield from _points(families.GPU_SECONDS, (*key, state, category), seconds)
+        yield from known(families.GPU_SECONDS, (*key, state, category), seconds)
     by_cause = (
         rows.filter(pl.col("category").is_in(COSTLY))
         .with_columns(pl.col("cause").fill_null(NO_CAUSE))
@@ -411,16 +411,16 @@ def _gpu_time(source: Source, window: Window, key: tuple[str, str]) -> Iterator[
         .sort("category", "cause")
     )
     for category, cause, seconds in by_cause.iter_rows():
-        yield from _points(families.GPU_LOST, (*key, category, cause), seconds)
+        yield from known(families.GPU_LOST, (*key, category, cause), seconds)
 
 
 def _capacity(source: Source, window: Window, key: tuple[str, str]) -> Iterator[Sample]:
-    yield from _points(families.CAPACITY_BY_ACCOUNTING, key, share_by_accounting(source, window))
+    yield from known(families.CAPACITY_BY_ACCOUNTING, key, share_by_accounting(source, window))
 
 
 def _of_gpus(source: Source, whole: Window) -> Iterator[Sample]:
     for state, gpus in source.query("gpus_at", cluster=whole.cluster, until=whole.until).iter_rows():
-        yield from _points(families.GPUS, (whole.cluster, state), gpus)
+        yield from known(families.GPUS, (whole.cluster, state), gpus)
 
 
 def _of_nodes(source: Source, whole: Window) -> Iterator[Sample]:
@@ -461,4 +461,5 @@ def _of_runs(source: Source, whole: Window) -> Iterator[Sample]:
         yield Sample(families.RUN_ATTEMPTS, key, float(run["n_attempts"]))
         ratio = ratios.get(run["run_id"], {})
         for bound, column in (("point", "ettr"), ("lower", "ettr_low"), ("upper", "ettr_high")):
-            yield from _points(families.RUN_ETTR, (*key, bound), ratio.get(column))
+            yield from known(families.RUN_ETTR, (*key, bound), ratio.get(column))
+    yield from parts.of_runs_lost(source, whole, recent["run_id"].to_list())
