@@ -35,6 +35,11 @@ def _of_job(name: str, of_node: str) -> Recorded:
     return Recorded(f"trackside:job:{name}", JOB_GPUS.labels, expr)
 
 
+def _beside(of_node: str) -> str:
+    """A node's value, once for each job there."""
+    return f"0 * trackside:job:gpus + on (cluster, node) group_left () {of_node}"
+
+
 DERIVED: Final = (
     # Each once, however often it is scraped.
     Recorded("trackside:job:gpus", JOB_GPUS.labels, f"max by ({', '.join(JOB_GPUS.labels)}) ({JOB_GPUS.name})"),
@@ -69,6 +74,10 @@ DERIVED: Final = (
         "sum by (cluster, node) (trackside:node:fs_read_bytes_per_s) "
         "+ sum by (cluster, node) (trackside:node:fs_written_bytes_per_s)",
     ),
+    _of_node("lowest_sm_clock_hz", "min by (cluster, node) (trackside:gpu:sm_clock_hz)"),
+    _of_node("highest_temperature_c", "max by (cluster, node) (trackside:gpu:temperature_c)"),
+    # What is the slowest of a node's GPUs is not shared out: a job waits for it whole.
+    Recorded("trackside:job:lowest_sm_clock_hz", JOB_GPUS.labels, _beside("trackside:node:lowest_sm_clock_hz")),
     _of_job("busy_gpus", "busy_gpus"),
     _of_job("idle_gpus", "idle_held_gpus"),
     _of_job("observed_gpus", "observed_held_gpus"),

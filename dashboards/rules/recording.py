@@ -12,6 +12,7 @@ import yaml
 
 from dashboards.rules.derived import DERIVED
 from dashboards.rules.identity import by, once, with_device, with_gpu, with_host_names, with_node
+from dashboards.rules.kubernetes import KUBERNETES
 from dashboards.rules.recorded import Recorded
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.labels import SLACK, XID_GAUGES
@@ -72,6 +73,8 @@ def device_label(table: Table, column: str) -> str:
         return "device"
     if column in STATES:
         return "state"
+    if column.startswith("rpc"):
+        return "message_type"
     return "partition" if column.endswith("_in_partition") else ""
 
 
@@ -125,5 +128,7 @@ def rules_text(mapping: Mapping | None = None, *, cluster: str = "") -> str:
     groups = [{"name": f"trackside-{level}", "interval": EVERY, "rules": rules} for level, rules in levels.items()]
     derived = [{"record": each.name, "expr": each.expr} for each in DERIVED]
     groups.append({"name": "trackside-derived", "interval": EVERY, "rules": derived})
+    of_kubernetes: list[dict[str, object]] = [{"record": each.name, "expr": each.expr, **labels} for each in KUBERNETES]
+    groups.append({"name": "trackside-kubernetes", "interval": EVERY, "rules": of_kubernetes})
     text: str = yaml.safe_dump({"groups": groups}, sort_keys=False, width=10_000)
     return text

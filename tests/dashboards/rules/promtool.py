@@ -23,7 +23,9 @@ def run(folder: Path, rules: Mapping[str, str], tests: Sequence[Mapping[str, Any
     """
     for name, text in rules.items():
         (folder / name).write_text(text, encoding="utf-8")
+    groups = [group["name"] for text in rules.values() for group in yaml.safe_load(text)["groups"]]
     content = {"rule_files": list(rules), "evaluation_interval": every, "tests": list(tests)}
+    content["group_eval_order"] = groups  # else any: an alert may be evaluated before what it asks for is recorded
     (folder / "tests.yaml").write_text(yaml.safe_dump(content, sort_keys=False, width=10_000), encoding="utf-8")
     result = subprocess.run(
         ["promtool", "test", "rules", "tests.yaml"],
@@ -43,6 +45,11 @@ def only(rules: str, names: Collection[str]) -> str:
         group["rules"] = [rule for rule in group["rules"] if (rule.get("record") or rule.get("alert")) in names]
     text: str = yaml.safe_dump(content, sort_keys=False, width=10_000)
     return text
+
+
+def recorded(rules: str) -> list[str]:
+    """Names of what a rule file records."""
+    return [rule["record"] for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
 
 
 def inputs(series: Series) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ import pytest
 
 from app.cli.main import main
 from dashboards.rules.derived import DERIVED
+from dashboards.rules.kubernetes import KUBERNETES
 from dashboards.rules.recording import recorded, rules_text
 from ingest.prometheus.mapping.mapping import builtin
 from queries.warehouse import open_reader
@@ -31,7 +32,7 @@ def test_every_mapped_column_is_recorded_once() -> None:
     assert len(BY_NAME) == len(recorded()) == len(set(columns)) + 1  # the last XID is no column
 
 
-@pytest.mark.parametrize("each", [*recorded(), *DERIVED], ids=lambda each: each.name)
+@pytest.mark.parametrize("each", [*recorded(), *DERIVED, *KUBERNETES], ids=lambda each: each.name)
 def test_recorded_expression_parses(each: Recorded) -> None:
     promql_parser.parse(each.expr)
 
@@ -43,7 +44,7 @@ def test_promtool_accepts_the_rule_file(tmp_path: Path) -> None:
         ["promtool", "check", "rules", str(tmp_path / "rules.yaml")], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert f"{len(BY_NAME) + len(DERIVED)} rules found" in result.stdout
+    assert f"{len(BY_NAME) + len(DERIVED) + len(KUBERNETES)} rules found" in result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -102,4 +103,4 @@ def test_recorded_series_without_exporter_are_empty(server: Prometheus, loaded: 
 
 
 def test_last_xid_names_node_and_gpu(server: Prometheus) -> None:
-    assert _recorded(server, "trackside:gpu:last_xid") == {("n1", "1"): 79.0}
+    assert _recorded(server, "trackside:gpu:last_xid") == {("n1", "1"): 79.0, ("n2", "0"): 31.0}

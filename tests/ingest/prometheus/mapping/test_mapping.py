@@ -294,7 +294,8 @@ def test_exporter_line_maps_to_a_metric_device_and_value(line: str, reported: li
 def test_a_line_of_slurms_exporters_is_a_count_of_the_cluster(line: str, reported: list[tuple[str, str]]) -> None:
     result = meant(line)
     assert [(fills.removeprefix("cluster_samples."), device) for fills, device, _ in result] == reported
-    assert not any(metric.counter for metric in builtin().of("cluster_samples"))
+    counters = {metric.column for metric in builtin().of("cluster_samples") if metric.counter}
+    assert counters == {"rpcs_per_s", "rpc_s_per_s"}
 
 
 def test_built_in_mapping_has_no_repeats_and_fills_gpu_columns() -> None:
@@ -312,9 +313,13 @@ SHARES = {"cpu_busy", "cpu_iowait", "disk_busy"} | {
 """Rates that are shares: seconds per second."""
 
 
+EXPORTED_AS_RATES = {f"{name}_bytes_per_s" for name in ("ib_link_rate", "nvlink_received", "nvlink_transmitted")}
+"""Rates that exporters have as gauges: of ports, and of DCGM's profiler."""
+
+
 def test_rates_of_counters_are_called_so() -> None:
     for metric in builtin().of("node_samples"):
-        rate = metric.column.endswith("_per_s") and metric.column != "ib_link_rate_bytes_per_s"
+        rate = metric.column.endswith("_per_s") and metric.column not in EXPORTED_AS_RATES
         assert metric.counter == (rate or metric.column in SHARES), metric.name
 
 
