@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana
 from dashboards.grafana import override, ranged, rows
-from dashboards.parts import UNSEEN
+from dashboards.parts import NODE_LINKS, UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,6 +180,7 @@ def by_node(scope: Scope) -> Any:  # noqa: ANN401 - grafanalib has no types
             grafana.organize({"cluster": "cluster", "node": "node", **grafana.value_columns(columns)}),
         ],
         overrides=[
+            override("node", links=list(NODE_LINKS)),
             override("busy GPUs", decimals=2),
             override("tensor", unit="percentunit", decimals=1, max=1),
             override("lowest clock", unit="hertz", decimals=2),

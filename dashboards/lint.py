@@ -15,9 +15,11 @@ from importlib import resources, util
 from itertools import chain, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
+from dashboards.annotations import OF_PROMETHEUS
 from dashboards.exported_metrics import BY_NAME
 from dashboards.grafana import DATASOURCE, DEAD, GRID, SCHEMA_VERSION, Json
 from dashboards.rules.derived import DERIVED
+from dashboards.rules.kubernetes import KUBERNETES
 from dashboards.rules.recording import recorded
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 SERVER_LABELS = frozenset(("job", "instance"))
 """Labels that the server adds to every series."""
 
-RECORDED = {each.name: each.labels for each in (*recorded(), *DERIVED)}
+RECORDED = {each.name: each.labels for each in (*recorded(), *DERIVED, *KUBERNETES)}
 """Labels of the series that the recording rules make."""
 
 SERVER_METRICS = frozenset(("up", "scrape_duration_seconds", "scrape_samples_scraped"))
@@ -173,7 +175,7 @@ def strict_schema(board: Json) -> Problems:
     """Grafana's own schema: no key that it does not know, no value of another type; of panels their plugin's too."""
     if util.find_spec("jsonschema") is None:
         return
-    yield from (("board", problem) for problem in _against(known("dashboard"), board))
+    yield from (("board", problem) for problem in _against(known("dashboard"), _without_prometheus_keys(board)))
     for each in panels(board):
         schemas = known("panels").get(each.get("type"))
         if schemas is None:
@@ -186,6 +188,20 @@ def strict_schema(board: Json) -> Problems:
         custom = dict(schemas["custom"])
         custom.pop("required", None)  # what is left out has a default of the plugin
         yield from ((_title(each), problem) for problem in _against(custom, _fields(each).get("custom", {})))
+
+
+def _without_prometheus_keys(board: Json) -> Json:
+    """The board without what of its annotations only the data source knows, as `annotations.OF_PROMETHEUS` explains."""
+    listed = [{key: each[key] for key in each.keys() - OF_PROMETHEUS} for each in _annotations(board)]
+    return {**board, "annotations": {**_dict(board.get("annotations")), "list": listed}}
+
+
+def _named(annotation: Json) -> str:
+    return f"annotation {annotation.get('name')}"
+
+
+def _annotations(board: Json) -> list[Json]:
+    return [_dict(each) for each in _dict(board.get("annotations")).get("list", ())]
 
 
 def _against(schema: Json, value: object) -> Iterator[str]:
@@ -285,6 +301,7 @@ def data_source(board: Json) -> Problems:
     if [(each.get("name"), each.get("label")) for each in sources] != [("datasource", "Data source")]:
         yield "variables", 'want one variable of type datasource, named "datasource", labelled "Data source"'
     queries = [("variable " + str(each.get("name")), each) for each in board["templating"]["list"] if _is_query(each)]
+    queries += [(_named(each), each) for each in _annotations(board)]
     queries += [(_title(panel), each) for panel in panels(board) for each in (panel, *panel.get("targets", ()))]
     for where, each in queries:
         if each.get("datasource") != DATASOURCE:
@@ -340,6 +357,9 @@ def _names(text: str) -> Iterator[str]:
 def _queries(board: Json) -> Iterator[tuple[str, str]]:
     for panel in panels(board):
         yield from ((_title(panel), str(target.get("expr", ""))) for target in panel.get("targets", ()))
+    yield from (
+        (f"annotation {each.get('name')}", str(each.get("expr", ""))) for each in _annotations(board) if "expr" in each
+    )
 
 
 def exported_metrics(board: Json) -> Problems:
@@ -347,11 +367,21 @@ def exported_metrics(board: Json) -> Problems:
     for each in board["templating"]["list"]:
         if _is_query(each):
             yield from _variable_metrics(each)
+    for each in _annotations(board):
+        for problem in _unknown(
+            str(each.get("expr", "")), _shown(f"{each.get('titleFormat')} {each.get('textFormat')}")
+        ):
+            yield f"annotation {each.get('name')}", problem
     for panel in panels(board):
         for target in panel.get("targets", ()):
             expr = str(target.get("expr", ""))
-            for problem in _unknown(expr, re.findall(r"\{\{\s*(\w+)\s*\}\}", str(target.get("legendFormat", "")))):
+            for problem in _unknown(expr, _shown(str(target.get("legendFormat", "")))):
                 yield _title(panel), problem
+
+
+def _shown(text: str) -> list[str]:
+    """Labels that a legend or a title reads."""
+    return re.findall(r"\{\{\s*(\w+)\s*\}\}", text)
 
 
 def _variable_metrics(variable: Json) -> Problems:

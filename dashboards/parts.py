@@ -13,6 +13,7 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
 )
 
 from dashboards import grafana
+from dashboards.annotations import marks
 from dashboards.exported_metrics import BY_NAME
 
 if TYPE_CHECKING:
@@ -23,10 +24,38 @@ if TYPE_CHECKING:
 EXPLORER_URL: Final = "http://127.0.0.1:8050"
 """Where the explorer listens by default; the board's text box changes it."""
 
-RUN_URL: Final = (
-    "${explorer_url:raw}/run?cluster=${__data.fields.cluster:percentencode}&id=${__data.fields.run:percentencode}"
-)
+_CELL: Final = "${{__data.fields.{}:percentencode}}"
+_CLUSTER: Final = f"var-cluster={_CELL.format('cluster')}"
+_KEPT: Final = "var-datasource=${datasource}&var-explorer_url=${explorer_url:percentencode}&${__url_time_range}"
+"""What goes along to another board: data source, explorer and time range."""
+
+RUN_URL: Final = f"${{explorer_url:raw}}/run?cluster={_CELL.format('cluster')}&id={_CELL.format('run')}"
 """Where the explorer shows the run of a table's row."""
+
+EXPLORER_RANGE: Final = "${explorer_url:raw}/?since=${__from:date:iso}&until=${__to:date:iso}"
+"""The explorer with the time range of the board."""
+
+RUN_LINKS: Final = (
+    grafana.data_link("Its time, attempts and causes: the explorer", RUN_URL),
+    grafana.data_link(
+        "Its GPUs, network and filesystems: the job's board",
+        f"/d/trackside-job?{_CLUSTER}&var-run={_CELL.format('run')}&{_KEPT}",
+    ),
+)
+"""Links of a cell with a run, in a table with its cluster."""
+
+NODE_LINKS: Final = (
+    grafana.data_link(
+        "Its GPUs, network and filesystems: the node's board",
+        f"/d/trackside-node?{_CLUSTER}&var-node={_CELL.format('node')}&{_KEPT}",
+    ),
+)
+"""Links of a cell with a node, in a table with its cluster."""
+
+CLUSTER_LINKS: Final = (
+    grafana.data_link("Its nodes, queue and controller: Slurm's board", f"/d/trackside-slurm?{_CLUSTER}&{_KEPT}"),
+)
+"""Links of a cell with a cluster."""
 
 WINDOWS_OFFERED: Final = ("7d", "28d", "month", "all")
 """Windows in the order in which they are offered; the first is chosen."""
@@ -68,7 +97,7 @@ def board(
             templating=Templating(list=[data_source(), *variables, explorer_url()]),
             panels=grafana.flow(panels),
         )
-    )
+    ) | {"annotations": marks()}
 
 
 def data_source() -> Any:  # noqa: ANN401 - grafanalib has no types
@@ -132,8 +161,8 @@ def explorer_link() -> Any:  # noqa: ANN401
     return DashboardLink(
         type="link",
         title="Explorer",
-        tooltip="The same numbers as known today, with definitions, SQL and evidence",
-        uri="${explorer_url:raw}",
+        tooltip="The same time range as known today, with definitions, SQL and evidence",
+        uri=EXPLORER_RANGE,
         targetBlank=True,
         keepTime=False,
     )

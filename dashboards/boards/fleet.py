@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING, Any
 from dashboards import grafana, palette
 from dashboards.exported_metrics import BOUNDS, MAX_RUNS, MTTF_GPUS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import Json, fixed, instant, override, ranged, rows, steps
-from dashboards.parts import BAD, CANNOT_TELL, GOOD, HISTORY, MIDDLING, PLAIN, RUN_URL, board, chosen, exported, window
+from dashboards.numbers import BY_INTERVAL, at_least, at_most, bounded, course, stat
+from dashboards.parts import (
+    BAD,
+    CANNOT_TELL,
+    CLUSTER_LINKS,
+    GOOD,
+    HISTORY,
+    MIDDLING,
+    PLAIN,
+    RUN_LINKS,
+    board,
+    chosen,
+    exported,
+    window,
+)
 from metrics.categories import COSTLY
 from metrics.units import DAY_S, HOUR_S
 
@@ -53,7 +67,6 @@ def fleet(targets: Mapping[str, tuple[float, ...]] = TARGETS) -> Json:
         *_costs(),
         grafana.row("Runs"),
         _runs(),
-        grafana.row("Trackside itself", _health(), collapsed=True),
     ]
     return board(
         "Trackside: fleet",
@@ -80,92 +93,117 @@ def _bounds(name: str, called: tuple[str, str, str], *, made: Any = instant, **e
 
 
 _BY_BOUNDS = ("measured", "at least", "at most")
-_BY_INTERVAL = ("mean", "95 % from", "95 % to")
-
-
-def _at_least(targets: Mapping[str, tuple[float, ...]], metric: str, scale: float = 1.0) -> list[Json]:
-    """Thresholds where more is better: red below the lowest target, green from the strictest on."""
-    values = targets.get(metric, ())
-    colors = (*(MIDDLING for _ in values[:-1]), GOOD)
-    return steps(BAD, *((value * scale, color) for value, color in zip(values, colors, strict=True))) if values else []
-
-
-def _at_most(targets: Mapping[str, tuple[float, ...]], metric: str) -> list[Json]:
-    """Thresholds where less is better."""
-    values = targets.get(metric, ())
-    colors = (*(MIDDLING for _ in values[:-1]), BAD)
-    return steps(GOOD, *zip(values, colors, strict=True)) if values else []
 
 
 def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
-    ratio = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1, "no_value": CANNOT_TELL}
-    seconds = {"unit": "s", "decimals": 1, "min": 0, "no_value": CANNOT_TELL}
-    counted = {"unit": "locale", "decimals": 0, "color": fixed(PLAIN)}
+    ratio: dict[str, Any] = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1}
+    seconds: dict[str, Any] = {"unit": "s", "decimals": 1, "min": 0}
     return [
-        grafana.stat(
+        *bounded(
             "Goodput (of allocated)",
             "Share of allocated GPU-time that became kept training steps. At least and at most: all that was not seen "
             "counted unproductive and productive; far apart means that telemetry or run logs are missing. "
-            "No measured value means that it is unknown; a window longer than the data has no values.",
-            _bounds("goodput_ratio", _BY_BOUNDS, of="allocated"),
-            size=(8, 4),
-            thresholds=_at_least(targets, "goodput_allocated"),
+            "No value means that it is unknown; a window longer than the data has no values.",
+            "goodput_ratio",
+            equal={"of": "allocated"},
+            thresholds=at_least(targets, "goodput_allocated"),
             **ratio,
         ),
-        grafana.stat(
+        *bounded(
             "ETTR",
             "Of the time that runs were queued or scheduled, the share in which they trained. At least and at most: "
             "all that was not seen counted unproductive and productive.",
-            _bounds("ettr_ratio", _BY_BOUNDS),
-            size=(8, 4),
-            thresholds=_at_least(targets, "ettr"),
+            "ettr_ratio",
+            thresholds=at_least(targets, "ettr"),
             **ratio,
         ),
-        grafana.stat(
+        *bounded(
             "MFU",
             "Model FLOP utilisation over kept steps, of the dense peak of the data type, with its 95 % interval. "
             "It needs run logs.",
-            _bounds("mfu_ratio", _BY_INTERVAL),
-            size=(8, 4),
-            thresholds=_at_least(targets, "mfu"),
+            "mfu_ratio",
+            ends=BY_INTERVAL,
+            thresholds=at_least(targets, "mfu"),
             **ratio,
         ),
-        grafana.stat(
-            f"MTTF of {int(MTTF_GPUS):,} GPUs, with failures observed",
-            f"Mean time until infrastructure interrupts a job of {int(MTTF_GPUS):,} GPUs: pooled over all job sizes, "
-            "scaled by 1/N, with its exact 95 % interval. Few failures make it wide; without one there is only a lower "
-            "end.",
-            [
-                *_bounds("mttf_seconds", _BY_INTERVAL, gpus=MTTF_GPUS),
-                instant(exported("failures_observed", **{"class": "infrastructure"}), "failures"),
-            ],
-            size=(12, 4),
-            thresholds=_at_least(targets, "mttf", DAY_S),
-            overrides=[override("failures", **counted)],
-            **seconds,
+        *mttf(targets),
+        stat(
+            "Failures by infrastructure",
+            "Attempts that infrastructure interrupted in the window: what MTTF counts.",
+            course("failures_observed", **{"class": "infrastructure"}),
+            size=(6, 4),
+            color=fixed(PLAIN),
+            unit="locale",
+            decimals=0,
+            min=0,
+            no_value=CANNOT_TELL,
         ),
-        grafana.stat(
-            "Time to job restart",
-            "From the end of an attempt that infrastructure interrupted to the start of the run's next one. What still "
-            "waits is not in it.",
-            [
-                instant(exported("restart_seconds", statistic="median"), "median"),
-                instant(exported("restart_seconds", statistic="p90"), "90 % within"),
-                instant(exported("restarts_observed"), "restarts"),
-            ],
-            size=(8, 4),
-            thresholds=_at_most(targets, "time_to_job_restart"),
-            overrides=[override("90 % within", color=fixed(PLAIN)), override("restarts", **counted)],
-            **seconds,
+        *restart(targets),
+        stat(
+            "GPUs out of service",
+            "GPUs that are down, drained or in maintenance at the end of the data. Which: the board of Slurm.",
+            course("gpus", state="unavailable"),
+            size=(6, 4),
+            color=fixed(PLAIN),
+            unit="locale",
+            decimals=0,
+            min=0,
+            no_value="none",
         ),
         grafana.stat(
             "Age of the data",
             "From the last moment that the numbers cover until now. Old data: is Trackside's service running, and "
-            "does it reach its sources? See the last row.",
+            "does it reach its sources? See the board of the pipeline.",
             [instant(f"time() - {exported('data_end_timestamp_seconds')}", "age")],
-            size=(4, 4),
+            size=(6, 4),
             thresholds=steps(GOOD, (FRESH_S[0], MIDDLING), (FRESH_S[1], BAD)),
-            **{**seconds, "no_value": "no data"},
+            no_value="no data",
+            options={"textMode": "value"},
+            **seconds,
+        ),
+    ]
+
+
+def mttf(targets: Mapping[str, tuple[float, ...]], height: int = 4) -> list[Any]:
+    """MTTF and its interval, coloured the same on every board."""
+    return bounded(
+        f"MTTF of {int(MTTF_GPUS):,} GPUs",
+        f"Mean time until infrastructure interrupts a job of {int(MTTF_GPUS):,} GPUs: pooled over all job sizes, "
+        "scaled by 1/N, with its exact 95 % interval. Few failures make it wide; without one there is only a lower "
+        "end.",
+        "mttf_seconds",
+        ends=BY_INTERVAL,
+        height=height,
+        equal={"gpus": MTTF_GPUS},
+        thresholds=at_least(targets, "mttf", DAY_S),
+        unit="s",
+        decimals=1,
+        min=0,
+    )
+
+
+def restart(targets: Mapping[str, tuple[float, ...]], height: int = 4) -> list[Any]:
+    """The median time to restart, coloured the same on every board, and how long nine of ten take."""
+    seconds: dict[str, Any] = {"unit": "s", "decimals": 1, "min": 0, "no_value": CANNOT_TELL}
+    return [
+        stat(
+            "Time to job restart, median",
+            "From the end of an attempt that infrastructure interrupted to the start of the run's next one. What still "
+            "waits is not in it.",
+            course("restart_seconds", statistic="median"),
+            size=(4, height),
+            thresholds=at_most(targets, "time_to_job_restart"),
+            **({} if targets.get("time_to_job_restart") else {"color": fixed(PLAIN)}),
+            **seconds,
+        ),
+        grafana.stat(
+            "90 % within",
+            "The time within which 90 % of the restarts were done.",
+            [instant(exported("restart_seconds", statistic="p90"), "{{cluster}}")],
+            size=(2, height),
+            options={"text": {"titleSize": 11, "valueSize": 15}},
+            color=fixed(PLAIN),
+            **seconds,
         ),
     ]
 
@@ -243,7 +281,7 @@ _COLORED = {"type": "color-text"}
 
 
 def _costs() -> list[Any]:
-    hours = {"unit": "short", "decimals": 1, "min": 0}
+    hours: dict[str, Any] = {"unit": "short", "decimals": 1, "min": 0}
     return [
         grafana.bar_gauge(
             "GPU-hours that could have trained and did not, by cause",
@@ -339,9 +377,9 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
     }
     return grafana.table(
         "Clusters compared",
-        "One line per chosen cluster, in the chosen window: the numbers above, and what they are shares of. "
-        f"MTTF is of {int(MTTF_GPUS):,} GPUs, restart is the median. Capacity by accounting is "
-        "that of nodes in no inventory, whose GPUs are a guess from their jobs. An empty cell is unknown.",
+        "One line per chosen cluster, in the chosen window: the numbers above, and what they are shares of. MTTF is "
+        f"of {int(MTTF_GPUS):,} GPUs, restart is the median. Capacity by accounting is that of nodes in no inventory, "
+        "whose GPUs are a guess from their jobs. An empty cell is unknown.",
         [rows(expr) for expr in columns.values()],
         size=(24, 5),
         unit="percentunit",
@@ -351,6 +389,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         no_value=CANNOT_TELL,
         transformations=[grafana.merge(), grafana.organize({"cluster": "cluster", **grafana.value_columns(columns)})],
         overrides=[
+            override("cluster", links=list(CLUSTER_LINKS)),
             override("GPUs", unit="locale", decimals=0, max=None),
             override("MTTF", unit="s", max=None),
             override("restart", unit="s", max=None),
@@ -385,78 +424,10 @@ def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
         ],
         overrides=[
             override("GPUs", unit="locale", decimals=0, max=None),
-            override("run", links=[grafana.data_link("Open this run in the explorer", RUN_URL)]),
+            override("run", links=list(RUN_LINKS)),
             override("ETTR", custom_cellOptions={"type": "gauge", "mode": "basic"}, color=fixed(_TRAINED)),
         ],
     )
-
-
-_UP = grafana.value_map({"1": ("answers", GOOD), "0": ("does not answer", BAD)})
-
-
-def _health() -> list[Any]:
-    of_live_jobs = "and on (job, instance) last_over_time(trackside_build_info[1d])"
-    return [
-        grafana.time_series(
-            "Age of the newest record, by source",
-            "A line that rises at 45 degrees is a source that has gone silent. trackside doctor finds the cause.",
-            [ranged(exported("input_lag_seconds"), "{{cluster}}: {{source}}")],
-            size=(12, 7),
-            unit="s",
-            decimals=0,
-            min=0,
-            no_value="no sources",
-        ),
-        grafana.time_series(
-            "Refused input rows, by source",
-            "Rows that could not be read, kept with their reasons: trackside status. A source that starts to refuse "
-            "has changed its format.",
-            [ranged(exported("rows_rejected"), "{{cluster}}: {{source}}")],
-            size=(12, 7),
-            unit="short",
-            decimals=0,
-            min=0,
-            no_value="none refused",
-        ),
-        grafana.stat(
-            "Since the last computation",
-            "Time since the numbers were computed. The service computes on a schedule (serve.every_minutes).",
-            [instant(f"time() - {exported('computed_timestamp_seconds')}", "{{cluster}}")],
-            size=(8, 5),
-            unit="s",
-            decimals=1,
-            min=0,
-            no_value="never",
-            thresholds=steps(GOOD, (FRESH_S[0], MIDDLING), (FRESH_S[1], BAD)),
-        ),
-        grafana.stat(
-            "Scrapes",
-            "Whether Prometheus reaches Trackside, by instance that has answered within the last day.",
-            [instant(f"up {of_live_jobs}", "{{instance}}")],
-            size=(8, 5),
-            unit="none",
-            decimals=0,
-            min=0,
-            max=1,
-            no_value="nothing scraped within a day",
-            mappings=[_UP],
-            thresholds=steps(BAD, (1, GOOD)),
-        ),
-        grafana.table(
-            "Versions",
-            "Trackside's version by instance.",
-            [rows("max by (instance, version) (trackside_build_info)")],
-            size=(8, 5),
-            unit="none",
-            decimals=0,
-            min=0,
-            max=1,
-            no_value="nothing scraped",
-            transformations=[
-                grafana.organize({"instance": "instance", "version": "version"}, leave_out=("Time", "Value"))
-            ],
-        ),
-    ]
 
 
 BOARD = fleet

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 UID: Final = "trackside-job"
 
-WHERE: Final = 'cluster=~"$cluster", user=~"$user", job_id=~"$job_id"'
+WHERE: Final = 'cluster=~"$cluster", user=~"$user", run=~"$run", job_id=~"$job_id"'
 
 
 def of_nodes(name: str) -> str:
@@ -36,7 +36,8 @@ def job(_: Mapping[str, tuple[float, ...]]) -> Json:
         variables=[
             chosen("cluster", "Cluster", held),
             chosen("user", "User", f'{held}{{cluster=~"$cluster"}}'),
-            chosen("job_id", "Job", f'{held}{{cluster=~"$cluster", user=~"$user"}}'),
+            chosen("run", "Run", f'{held}{{cluster=~"$cluster", user=~"$user"}}'),
+            chosen("job_id", "Job", f'{held}{{cluster=~"$cluster", user=~"$user", run=~"$run"}}'),
         ],
         panels=[
             grafana.row("The job now"),
@@ -55,7 +56,7 @@ def job(_: Mapping[str, tuple[float, ...]]) -> Json:
 
 def _now() -> list[Any]:
     stat = partial(grafana.stat, size=(6, 4), min=0, options={"graphMode": "area", "textMode": "value"})
-    ratio = {"unit": "percentunit", "decimals": 1, "max": 1, "no_value": UNSEEN}
+    ratio: dict[str, Any] = {"unit": "percentunit", "decimals": 1, "max": 1, "no_value": UNSEEN}
     return [
         stat(
             "GPUs held",
@@ -83,7 +84,7 @@ def _now() -> list[Any]:
             no_value=UNSEEN,
         ),
         stat(
-            "Power",
+            "Power of all its GPUs",
             "Power of its GPUs, all together.",
             [ranged(of("gpu_power_w", where=WHERE))],
             color=fixed(PLAIN),

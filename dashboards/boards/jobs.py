@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana, palette
 from dashboards.grafana import fixed, override, ranged, rows, steps
-from dashboards.parts import BAD, GOOD, LIVE, MIDDLING, PLAIN, RUN_URL, UNSEEN, board, chosen
+from dashboards.parts import BAD, GOOD, LIVE, MIDDLING, PLAIN, RUN_LINKS, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +28,9 @@ OPERATIONS: Final = "filesystem_operations_per_s"
 SHARED: Final = "Of a node that several jobs share, each has its share of the held GPUs."
 
 _MEASURED = palette.EVIDENCE_COLOURS["telemetry"]
-_RATIO: Final = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1, "no_value": UNSEEN}
-_COUNT: Final = {"unit": "locale", "decimals": 0, "min": 0, "no_value": "no jobs"}
-_RATE: Final = {"unit": "ops", "decimals": 1, "min": 0, "no_value": UNSEEN}
+_RATIO: Final[dict[str, Any]] = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1, "no_value": UNSEEN}
+_COUNT: Final[dict[str, Any]] = {"unit": "locale", "decimals": 0, "min": 0, "no_value": "no jobs"}
+_RATE: Final[dict[str, Any]] = {"unit": "ops", "decimals": 1, "min": 0, "no_value": UNSEEN}
 
 
 def of(name: str, *by: str, where: str = WHERE) -> str:
@@ -152,8 +152,8 @@ def _filesystems() -> list[Any]:
     return [
         grafana.time_series(
             "Rate of filesystem operations, by kind",
-            "Operations per second of all nodes of the chosen clusters on network filesystems. "
-            "Many small reads or metadata operations are what a data loader should not do.",
+            "Operations per second of all nodes of the chosen clusters on network filesystems. Many small reads or "
+            "metadata operations are what a data loader should not do.",
             [
                 ranged(f'sum (trackside:node:fs_{kind}_operations_per_s{{cluster=~"$cluster"}})', kind)
                 for kind in ("read", "write", "metadata")
@@ -214,7 +214,7 @@ def _table() -> Any:  # noqa: ANN401 - grafanalib has no types
             override("busy", unit="percentunit", max=1),
             override("tensor", unit="percentunit", max=1),
             override("power", unit="watt", decimals=0),
-            override("run", links=[grafana.data_link("Open this run in the explorer", RUN_URL)]),
+            override("run", links=list(RUN_LINKS)),
             override("busy", custom_cellOptions={"type": "gauge", "mode": "basic"}, color=fixed(_MEASURED)),
         ],
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana, hardware
 from dashboards.grafana import fixed, override, ranged, rows, steps
-from dashboards.parts import BAD, GOOD, MIDDLING, PLAIN, RUN_URL, UNSEEN, board, chosen
+from dashboards.parts import BAD, GOOD, MIDDLING, PLAIN, RUN_LINKS, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +94,7 @@ def _jobs() -> Any:  # noqa: ANN401 - grafanalib has no types
         min=0,
         no_value="no job",
         transformations=[grafana.organize({**{name: name for name in labels}, "Value": "GPUs"})],
-        overrides=[override("run", links=[grafana.data_link("Open this run in the explorer", RUN_URL)])],
+        overrides=[override("run", links=list(RUN_LINKS))],
     )
 
 

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana, palette
-from dashboards.exported_metrics import MTTF_GPUS
-from dashboards.grafana import fixed, instant, override, ranged, rows, steps
-from dashboards.parts import BAD, CANNOT_TELL, GOOD, HISTORY, PLAIN, RUN_URL, UNSEEN, board, chosen, exported, window
-from metrics.units import DAY_S
+from dashboards.boards.fleet import mttf, restart
+from dashboards.exported_metrics import EVENT_DAYS, MAX_EVENTS, MTTF_GPUS
+from dashboards.grafana import fixed, instant, override, ranged, rows
+from dashboards.numbers import course, stat
+from dashboards.parts import CANNOT_TELL, HISTORY, NODE_LINKS, PLAIN, RUN_LINKS, UNSEEN, board, chosen, exported, window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,8 @@ UID: Final = "trackside-reliability"
 
 _INFRASTRUCTURE: Final = {"class": "infrastructure"}
 _CLASS: Final = palette.CLASS_COLOURS["preemption"]
-_SECONDS: Final = {"unit": "s", "decimals": 1, "min": 0, "no_value": CANNOT_TELL}
-_COUNT: Final = {"unit": "locale", "decimals": 0, "min": 0, "no_value": "none observed"}
+_SECONDS: Final[dict[str, Any]] = {"unit": "s", "decimals": 1, "min": 0, "no_value": CANNOT_TELL}
+_COUNT: Final[dict[str, Any]] = {"unit": "locale", "decimals": 0, "min": 0, "no_value": "none observed"}
 
 
 def reliability(targets: Mapping[str, tuple[float, ...]]) -> Json:
@@ -43,49 +44,35 @@ def reliability(targets: Mapping[str, tuple[float, ...]]) -> Json:
             *_restarts(targets),
             grafana.row("Where"),
             *_where(),
+            grafana.row("When"),
+            _events(),
         ],
         since="now-28d",
     )
 
 
 def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
-    mttf = partial(exported, "mttf_seconds", gpus=MTTF_GPUS)
-    lowest = [value * DAY_S for value in targets.get("mttf", ())]
+    mttf_of = partial(exported, "mttf_seconds", gpus=MTTF_GPUS)
     return [
-        grafana.stat(
-            f"MTTF of {int(MTTF_GPUS):,} GPUs",
-            f"Mean time until infrastructure interrupts a job of {int(MTTF_GPUS):,} GPUs, pooled over all sizes. Its "
-            "interval is beside it: few failures make it wide.",
-            [instant(mttf(bound="point"), "{{cluster}}")],
-            size=(6, 5),
-            thresholds=steps(BAD, *((value, GOOD) for value in lowest[-1:])),
-            **_SECONDS,
-        ),
+        *mttf(targets, height=5),
         grafana.table(
-            "... and its interval",
-            "MTTF with its exact 95 % interval, the failures it is from, and the GPU-hours that they are counted over.",
+            "What the MTTF is from",
+            "Failures by infrastructure, and the GPU-hours of all attempts that they are counted over.",
             [
-                *(rows(f"max by (cluster) ({mttf(bound=bound)})") for bound in ("lower", "point", "upper")),
-                rows(f"max by (cluster) ({exported('failures_observed', **_INFRASTRUCTURE)})"),
-                rows(f"max by (cluster) ({exported('failure_exposure_gpu_seconds')}) / 3600"),
+                rows(exported("failures_observed", **_INFRASTRUCTURE)),
+                rows(f"{exported('failure_exposure_gpu_seconds')} / 3600"),
             ],
             size=(10, 5),
             transformations=[
                 grafana.merge(),
-                grafana.organize(
-                    {
-                        "cluster": "cluster",
-                        **grafana.value_columns(("95 % from", "MTTF", "95 % to", "failures", "GPU-hours")),
-                    }
-                ),
+                grafana.organize({"cluster": "cluster", **grafana.value_columns(("failures", "GPU-hours"))}),
             ],
-            overrides=[override("failures", **_PLAIN), override("GPU-hours", **_PLAIN)],
-            **_SECONDS,
+            **_COUNT,
         ),
-        grafana.stat(
+        stat(
             "Failures by infrastructure",
             "Attempts that infrastructure interrupted: what MTTF counts.",
-            [instant(exported("failures_observed", **_INFRASTRUCTURE), "{{cluster}}")],
+            course("failures_observed", **_INFRASTRUCTURE),
             size=(8, 5),
             color=fixed(PLAIN),
             **_COUNT,
@@ -93,7 +80,7 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         grafana.time_series(
             "MTTF over time",
             f"The MTTF of the chosen window, each time as of then, between the ends of its interval. {HISTORY}",
-            [ranged(mttf(bound=bound), f"{{{{cluster}}}} {name}") for bound, name in _ENDS.items()],
+            [ranged(mttf_of(bound=bound), f"{{{{cluster}}}} {name}") for bound, name in _ENDS.items()],
             size=(12, 8),
             **_SECONDS,
         ),
@@ -108,25 +95,16 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
 
 
 _ENDS: Final = {"point": "MTTF", "lower": "95 % from", "upper": "95 % to"}
-_PLAIN: Final = {"unit": "locale", "decimals": 0}
 
 
 def _restarts(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
-    highest = targets.get("time_to_job_restart", ())
-    restart = partial(exported, "restart_seconds")
+    restart_of = partial(exported, "restart_seconds")
     return [
-        grafana.stat(
-            "Time to job restart, median",
-            "From the end of an attempt that infrastructure interrupted to the start of the run's next one.",
-            [instant(restart(statistic="median"), "{{cluster}}")],
-            size=(6, 7),
-            thresholds=steps(GOOD, *((value, BAD) for value in highest[:1])),
-            **_SECONDS,
-        ),
-        grafana.stat(
+        *restart(targets, height=7),
+        stat(
             "Restarts",
             "How many restarts that is from. What still waits is not in it.",
-            [instant(exported("restarts_observed"), "{{cluster}}")],
+            course("restarts_observed"),
             size=(6, 7),
             color=fixed(PLAIN),
             **_COUNT,
@@ -135,8 +113,8 @@ def _restarts(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "Time to job restart over time",
             f"Median, and the time within which 90 % were restarted. {HISTORY}",
             [
-                ranged(restart(statistic="median"), "{{cluster}} median"),
-                ranged(restart(statistic="p90"), "{{cluster}} 90 % within"),
+                ranged(restart_of(statistic="median"), "{{cluster}} median"),
+                ranged(restart_of(statistic="p90"), "{{cluster}} 90 % within"),
             ],
             size=(12, 7),
             **_SECONDS,
@@ -161,6 +139,7 @@ def _where() -> list[Any]:
             transformations=[
                 grafana.organize({"cluster": "cluster", "node": "node", "verdict": "verdict", "Value": "failures"})
             ],
+            overrides=[override("node", links=list(NODE_LINKS))],
         ),
         grafana.table(
             "Runs that were started most often",
@@ -173,7 +152,7 @@ def _where() -> list[Any]:
             min=0,
             no_value="no runs",
             transformations=[grafana.organize({"cluster": "cluster", "run": "run", "Value": "attempts"})],
-            overrides=[override("run", links=[grafana.data_link("Open this run in the explorer", RUN_URL)])],
+            overrides=[override("run", links=list(RUN_LINKS))],
         ),
         grafana.bar_gauge(
             "GPU-hours that could have trained and did not, by cause",
@@ -202,6 +181,26 @@ def _where() -> list[Any]:
             **{**_COUNT, "no_value": UNSEEN},
         ),
     ]
+
+
+def _events() -> Any:  # noqa: ANN401 - grafanalib has no types
+    labels = {name: name for name in ("cluster", "kind", "node", "what")}
+    events = exported("event_timestamp_seconds")
+    return grafana.table(
+        f"Events of the last {EVENT_DAYS} days of data",
+        f"Incidents of hardware, nodes that went out of service, attempts that infrastructure interrupted; at most "
+        f"{MAX_EVENTS} of each. Boards mark them on their time axes. More: trackside show health, lifecycle, "
+        "interruptions.",
+        [rows(f"1000 * {events}")],
+        size=(24, 10),
+        unit="dateTimeAsIso",
+        decimals=0,
+        min=0,
+        no_value="none observed",
+        options={"sortBy": [{"displayName": "at", "desc": True}]},
+        transformations=[grafana.organize({"Value": "at", **labels}, leave_out=("Time", "started_at"))],
+        overrides=[override("node", links=list(NODE_LINKS))],
+    )
 
 
 BOARD = reliability

@@ -45,6 +45,20 @@ RUNS = (("llama-70b-pretrain", 512, "alice", "RUNNING", 0.957), ("moe-8x22b", 25
         ("sweep-lr-17", 8, "carol", "RUNNING", 0.99))  # fmt: skip
 
 
+WASTED = {"alice": ("lab", 512, {"idle": 0.02}), "bob": ("lab", 256, {"failed_at_once": 0.01}),
+          "dave": ("teaching", 16, {"never_stepped": 0.6, "short_of_limit": 0.2})}  # fmt: skip
+"""By user: account, GPUs held on average, and the share of them that shows no work, by kind."""
+TARGETS = {
+    "goodput": ("goodput_allocated", "ratio", "at_least", 0.96, 0.964),
+    "ettr": ("ettr", "ratio", "at_least", 0.97, 0.942),
+    "mttf": ("mttf", "d", "at_least", 3.66, 1.9),
+    "restart": ("time_to_job_restart", "s", "at_most", 90.0, 127.0),
+}
+"""By claim: metric, unit, direction, what is promised, and what is measured."""
+
+STRAGGLER = {"cluster": "alpha", "run": "4411-llama-70b-pretrain", "cause": "node", "nodes": "n7"}
+
+
 @dataclass(frozen=True)
 class Series:
     """A series: its family, labels, and value by seconds before the end."""
@@ -77,9 +91,14 @@ def _all(windows: tuple[str, ...]) -> Iterator[Series]:
     for cluster in CLUSTERS:
         yield from _now(cluster)
         yield from _runs(cluster)
+        yield from _network(cluster)
+        yield from _events(cluster)
     yield Series("trackside_flagged_node", {"cluster": "alpha", "node": "n7", "verdict": "lemon"}, _still(4))
+    yield Series("trackside_straggler_gpu_seconds", STRAGGLER, _still(3600.0 * 41))
     yield Series("trackside_build_info", {"version": "0.1.0"}, _still(1))
     yield Series("up", {}, _still(1))
+    yield Series("scrape_duration_seconds", {}, _wave(0.4, 0.1))
+    yield Series("scrape_samples_scraped", {}, _still(2400))
 
 
 def _still(value: float) -> Callable[[float], float]:
@@ -128,11 +147,35 @@ def _results(cluster: str, window: str) -> Iterator[Series]:
     evidence = {"log": 0.93, "telemetry": 0.05, "accounting": 0.02} if seen else {"accounting": 0.97, "assumed": 0.03}
     for kind, share in evidence.items():
         yield Series("trackside_evidence_ratio", {**key, "evidence": kind}, _still(share))
+    yield from _claims(cluster, window)
+    yield from _waste(key)
     verdicts = {"goodput": (0, 0), "ettr": (-1, 0), "mfu": (-1, 0), "mttf": (-1, 0), "mttf_baseline": (1, 1),
                 "restart": (-1, -1)}  # fmt: skip
     for claim, verdict in verdicts.items():
         labels = {**key, "claim": claim, "kind": "delivered" if claim in {"goodput", "ettr"} else "capability"}
         yield Series("trackside_verdict", labels, _still(verdict[0 if seen else 1]))
+
+
+def _waste(key: dict[str, str]) -> Iterator[Series]:
+    """Who held GPUs, what of it shows no work, and where it lay."""
+    for user, (account, gpus, kinds) in WASTED.items():
+        who = {**key, "user": user, "account": account}
+        held = gpus * WINDOW_DAYS[key["window"]] * DAY_S
+        yield Series("trackside_held_gpu_seconds", who, _still(held))
+        for kind, share in kinds.items():
+            yield Series("trackside_waste_gpu_seconds", {**who, "kind": kind}, _still(share * held))
+    for placement, count in {"least": 31, "more": 9, "unknown": 2}.items():
+        yield Series("trackside_spanned_attempts", {**key, "placement": placement}, _still(count))
+
+
+def _claims(cluster: str, window: str) -> Iterator[Series]:
+    for claim, (metric, unit, direction, target, value) in TARGETS.items():
+        of_claim = {"cluster": cluster, "claim": claim, "unit": unit}
+        if window == "month":
+            told = {**of_claim, "metric": metric, "direction": direction}
+            yield Series("trackside_claim_target", told, _still(target))
+        ends = (value, 0.98 * value, 1.02 * value) if cluster == "alpha" else (None, 0.5 * value, 1.1 * value)
+        yield from _bounded("claim_value", {**of_claim, "window": window}, ends, 0.01 * value)
 
 
 def _gpu_time(cluster: str, window: str) -> Iterator[Series]:
@@ -168,10 +211,37 @@ def _now(cluster: str) -> Iterator[Series]:
     for name, age in ages.items():
         yield Series(f"trackside_{name}", {"cluster": cluster}, _following(age))
     yield Series("trackside_export_failures", {"cluster": cluster}, _still(0))
+    yield Series("trackside_export_seconds", {"cluster": cluster}, _wave(6, 1))
+    yield Series("trackside_loads_waiting", {"cluster": cluster}, _still(2))
     for source, lag in {"slurm_accounting": 300.0, "dcgm": 120.0}.items():
         key = {"cluster": cluster, "source": source}
         yield Series("trackside_input_lag_seconds", key, _wave(lag, 60))
+        yield Series("trackside_last_load_timestamp_seconds", key, _following(900))
+        for result, rows in {"read": 4200, "taken": 4150, "new": 310, "skipped": 40, "rejected": 10}.items():
+            yield Series("trackside_last_load_rows", {**key, "result": result}, _still(rows))
         yield Series("trackside_rows_rejected", key, _still(3 if source == "dcgm" else 0))
+
+
+def _network(cluster: str) -> Iterator[Series]:
+    """Blocks of sixteen nodes, and the segments that idle nodes make."""
+    for number, idle in enumerate((0, 3, 6, 16)):
+        block = {"cluster": cluster, "block": f"b{number}"}
+        out = 1 if number == 1 else 0
+        for state, nodes in {"idle": idle, "unavailable": out, "allocated": 16 - idle - out}.items():
+            yield Series("trackside_block_nodes", {**block, "state": state}, _still(nodes))
+        for reach, jobs in {"within": 2 if idle < 16 else 0, "across": 1 if idle < 6 else 0}.items():
+            yield Series("trackside_block_jobs", {**block, "reach": reach}, _still(jobs))
+    for size, (idle, whole) in {"1": (25, 64), "2": (12, 32), "4": (5, 16), "8": (2, 8), "16": (1, 4)}.items():
+        for what, count in {"idle": idle, "whole": whole}.items():
+            yield Series("trackside_idle_segments", {"cluster": cluster, "nodes": size, "what": what}, _still(count))
+
+
+def _events(cluster: str) -> Iterator[Series]:
+    """Events of the last hours before the end, each with its time as value."""
+    told = {"incident": ("n7", "xid 79", 1500), "drain": ("n7", "gpu", 1200), "interruption": ("n7", "4411", 1450)}
+    for kind, (node, what, before_s) in told.items():
+        labels = {"cluster": cluster, "kind": kind, "node": node, "what": what}
+        yield Series("trackside_event_timestamp_seconds", {**labels, "started_at": "then"}, _still(END_S - before_s))
 
 
 def _runs(cluster: str) -> Iterator[Series]:
@@ -181,6 +251,8 @@ def _runs(cluster: str) -> Iterator[Series]:
         yield Series("trackside_run_info", info, _still(1))
         yield Series("trackside_run_gpus", key, _still(gpus))
         yield Series("trackside_run_attempts", key, _still(1 + number % 3))
+        for category, hours in {"lost": 30.0, "startup": 12.0, "checkpoint": 4.0}.items():
+            yield Series("trackside_run_gpu_lost_seconds", {**key, "category": category}, _still(gpus * hours * 36))
         place = {"cluster": cluster, "node": f"n{number}", "job_id": str(number), "run": key["run"]}
         whose = {"user": user, "account": "lab", "partition": info["partition"]}
         yield Series("trackside_job_gpus", {**place, **whose}, _still(8))

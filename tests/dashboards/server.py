@@ -57,11 +57,24 @@ class Prometheus:
 @contextlib.contextmanager
 def serving(history: str, folder: Path) -> Iterator[Prometheus]:
     """A Prometheus that has that history (OpenMetrics text), until the block is left."""
-    text, blocks, settings = folder / "history.om", folder / "tsdb", folder / "prometheus.yml"
+    stored(history, folder / "tsdb")
+    with running(folder / "tsdb", folder) as server:
+        yield server
+
+
+def stored(history: str, blocks: Path) -> None:
+    """Add a history (OpenMetrics text) to the blocks of a folder."""
+    text = blocks.parent / "history.om"
     text.write_text(history, encoding="utf-8")
-    settings.write_text("global: {}\n", encoding="utf-8")
     make = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks)]
     subprocess.run(make, check=True, capture_output=True, timeout=300)
+
+
+@contextlib.contextmanager
+def running(blocks: Path, folder: Path) -> Iterator[Prometheus]:
+    """A Prometheus over blocks, until the block is left; its settings and log are in the folder."""
+    settings = folder / "prometheus.yml"
+    settings.write_text("global: {}\n", encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
