@@ -6,10 +6,12 @@ from datetime import timedelta
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.kubernetes.attempts import attempts_of
+from ingest.kubernetes.in_place import ENDS
 from ingest.kubernetes.parse import parse_objects
 from ingest.kubernetes.store import ingest_files
 from ingest.kubernetes.workloads import with_roots
@@ -141,9 +143,28 @@ def gangs(draw: st.DrawFn) -> list[tuple[int, int, int | None, int]]:
     return pods
 
 
+def _ends(pods: pl.DataFrame, restarts: list[tuple[int, int]]) -> pl.DataFrame:
+    """Rows of `container_ends`, also of times when a pod was not there."""
+    uids = pods["uid"].to_list()
+    rows = [
+        {
+            "cluster": "c",
+            "uid": uids[number % len(uids)],
+            "container": "main",
+            "ended_at": moment(minute),
+            "exit_code": 1,
+        }
+        for number, minute in dict.fromkeys(restarts)
+    ]
+    return pl.DataFrame(rows, schema=ENDS)
+
+
 @settings(deadline=None, max_examples=60)
-@given(gangs())
-def test_every_second_of_a_pod_is_in_one_attempt(pods: list[tuple[int, int, int | None, int]]) -> None:
+@given(gangs(), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 60)), max_size=4))
+def test_every_second_of_a_pod_is_in_one_attempt(
+    pods: list[tuple[int, int, int | None, int]], restarts: list[tuple[int, int]]
+) -> None:
+    """Also where containers restarted in place: of a pod (by its number) at a minute."""
     job = owner("PyTorchJob", "p")
     made = [
         pod(
@@ -160,7 +181,11 @@ def test_every_second_of_a_pod_is_in_one_attempt(pods: list[tuple[int, int, int 
     ]
     frames = parse_objects(as_list(workload("PyTorchJob", "p"), *made), origin="x", cluster="c", now=NOW).frames
     attempts, placements = attempts_of(
-        with_roots(frames["pods"], frames["workloads"]), frames["workloads"], frames["object_lists"], NO_ALIASES
+        with_roots(frames["pods"], frames["workloads"]),
+        frames["workloads"],
+        frames["object_lists"],
+        NO_ALIASES,
+        ends=_ends(frames["pods"], restarts),
     )
     far = BEGIN + timedelta(days=30)
     seconds = sum(
