@@ -60,7 +60,7 @@ from ingest.ranks import store as ranks
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
-from metrics.stragglers.sessions import session_stragglers_in_parts
+from metrics.stragglers.sessions import session_stragglers
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         numbers, judged = headlines(reader, window), verifying.verify(reader, window, claims)
         deviating = anomalies(reader, window).rows
         disagreeing = reader.query("sync_intervals_in", **window.parameters)
-        straggling = session_stragglers_in_parts(rank_times(reader, window))
+        straggling = session_stragglers(rank_times(reader, window))
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))

@@ -35,9 +35,9 @@ def slowness(source: OneRun, window: Window, name: str, rules: Rules) -> tuple[l
     if source.query("rank_sessions", **of_window, run=name).is_empty():
         return [], stalls
     from app.results.stragglers import rank_times  # noqa: PLC0415 - few runs have times of ranks
-    from metrics.stragglers.sessions import session_stragglers_in_parts  # noqa: PLC0415 - as above
+    from metrics.stragglers.sessions import session_stragglers  # noqa: PLC0415 - as above
 
-    return session_stragglers_in_parts(rank_times(source, window, name)).to_dicts(), stalls
+    return session_stragglers(rank_times(source, window, name)).to_dicts(), stalls
 
 
 def lines(stragglers: Sequence[Row], stalls: Sequence[Row]) -> list[tuple[str, str]]:

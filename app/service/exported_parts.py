@@ -30,7 +30,7 @@ from dashboards.exported_metrics import (
 )
 from metrics.categories import COSTLY
 from metrics.placement.room import blocks, segments
-from metrics.stragglers.sessions import session_stragglers_in_parts
+from metrics.stragglers.sessions import session_stragglers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ def of_runs_lost(source: Source, whole: Window, runs: list[str]) -> Iterator[Sam
 
 def of_stragglers(source: Source, whole: Window) -> Iterator[Sample]:
     """What ranks waited for the slowest, by run and cause."""
-    sessions = session_stragglers_in_parts(rank_times(source, last(whole, STRAGGLER_DAYS)))
+    sessions = session_stragglers(rank_times(source, last(whole, STRAGGLER_DAYS)))
     slow = sessions.filter(pl.col("lost_gpu_s") > 0).with_columns(pl.col("nodes").list.join(" "))
     summed = slow.group_by("run_id", "cause", "nodes").agg(pl.col("lost_gpu_s").sum())
     worst = summed.sort("lost_gpu_s", "run_id", "nodes", descending=[True, False, False]).head(MAX_STRAGGLERS)

@@ -98,8 +98,8 @@ from ingest.runlog.lines import (
 from ingest.runlog.log_warnings import Implausible, warnings_of
 from ingest.runlog.merge import merge_events, merge_sessions
 from ingest.runlog.session import Session, moment, names_of, session_of, session_row
-from ingest.runlog.steps import StepDays, merge_steps
-from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform, empty
+from ingest.runlog.steps import StepDays
+from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, Parsed, conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -330,25 +330,6 @@ class RunLog:
             covers_from=moment(min(session.began for session in log.sessions)),
             covers_until=moment(max(session.ended for session in log.sessions)),
         )
-
-
-def parse_runlog(
-    data: bytes,
-    *,
-    origin: str = "input",
-    cluster: str | None = None,
-    cluster_of_jobs: str | None = None,
-    now: datetime | None = None,
-) -> Parsed:
-    """Read a run log that is at hand as a whole: see `read_runlog`.
-
-    Returns:
-        `run_sessions`, `steps` and `run_events`; what was refused, with line numbers.
-    """
-    log = read_runlog([data], origin=origin, cluster=cluster, cluster_of_jobs=cluster_of_jobs, now=now)
-    days = [rows for _, _, rows in log.days()]
-    steps = merge_steps(pl.concat(days)) if days else empty(STEPS)
-    return log.parsed(steps.height, steps)
 
 
 def read_runlog(

@@ -61,7 +61,6 @@ ACTIVE, NEW, NEVER_USED, DORMANT, REMOVED, NO_ASSOCIATION, UNKNOWN = (
 """States of access."""
 
 _WHO = ["cluster", "user", "account"]
-_NO_TIME = pl.lit(None, dtype=frames.TIME)
 
 
 def access(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 Scaling: TypeAlias = Literal["strong", "weak"]
-Basis: TypeAlias = Literal["tokens", "time"]
 
 SCALINGS: Final[tuple[Scaling, ...]] = ("strong", "weak")
 

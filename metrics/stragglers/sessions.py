@@ -52,21 +52,17 @@ the host beyond the usual); `confidence` is 1 less the false
 discovery rate at which the named nodes would just be named; `action` is for a person, null for `none`."""
 
 
-def session_stragglers(sums: pl.DataFrame) -> pl.DataFrame:
+def session_stragglers(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """The cause of each session's slowness, with the nodes that are suspected and what it cost.
 
     Args:
-        sums: `frames.RANK_STEPS`; each row a rank, which is one GPU.
+        parts: `frames.RANK_STEPS`, each row a rank, which is one GPU; each session in one part: memory is that of the
+            largest part.
 
     Returns:
         `SESSION_STRAGGLERS`, the costliest first. `cause` is `none` (a slowdown of less than 1.1 and no slow rank),
         `node`, `job_shape`, `network`, `launch` or `unknown`.
     """
-    return session_stragglers_in_parts([sums])
-
-
-def session_stragglers_in_parts(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """As `session_stragglers`, of sums in parts, each session in one part: memory is that of the largest part."""
     ranks, sessions = [], []
     for part in parts:
         times = measured(frames.conform(part, frames.RANK_STEPS))

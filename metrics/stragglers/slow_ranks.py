@@ -91,21 +91,17 @@ _TESTED: frames.Schema = {
 }
 
 
-def slow_ranks(sums: pl.DataFrame) -> pl.DataFrame:
+def slow_ranks(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Test every rank of every session.
 
     Args:
-        sums: `frames.RANK_STEPS`, in any order; rows without seconds of computation do not count.
+        parts: `frames.RANK_STEPS`, in any order, each session in one part: memory is that of the largest part. Rows
+            without seconds of computation do not count.
 
     Returns:
         `SLOW_RANKS`, the slowest of each session first. Where peers or intervals are too few, or all ranks of a stage
         are on one node, nothing is tested: `p_value`, `q_value`, `detectable` and `slow` are null.
     """
-    return slow_ranks_in_parts([sums])
-
-
-def slow_ranks_in_parts(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """As `slow_ranks`, of sums in parts, each session in one part: memory is that of the largest part."""
     return judged([tested(measured(frames.conform(part, frames.RANK_STEPS))) for part in parts])
 
 

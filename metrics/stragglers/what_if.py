@@ -94,11 +94,6 @@ class WhatIf:
         return self.replayed_s / self.ideal_s
 
     @property
-    def launch_slowdown(self) -> float:
-        """Measured time over that of the replay without launch delays."""
-        return self.measured_s / self.replayed_s
-
-    @property
     def waste(self) -> float:
         """Share of the time that an ideal job would not have needed, 1 - 1/S."""
         return 1 - 1 / self.slowdown

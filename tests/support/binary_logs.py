@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest.runlog.formats.registry import as_run_log
-from ingest.runlog.parse import parse_runlog
+from tests.support.run_logs import as_run_log, parse_runlog
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

@@ -7,15 +7,14 @@ import re
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import ingest.runlog.formats as package
 from ingest.errors import InputError
-from ingest.runlog.columns import lines_of
 from ingest.runlog.translation import HEAD, Account, LogRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     import polars as pl
 
@@ -45,16 +44,6 @@ def is_binary(head: bytes) -> bool:
     """Whether a log that begins like this is no text: nothing in it is a line."""
     form = recognised(head)
     return form is not None and form.is_binary
-
-
-def as_run_log(data: bytes, name: str, facts: Mapping[str, Any]) -> bytes:
-    """A log of any format as a run log: as `chunks_of_run_log`, of a log that is at hand as a whole.
-
-    Raises:
-        InputError: as there.
-    """
-    chunks = chunks_of_run_log([data], name, LogRequest(facts), Account())
-    return b"".join(chunk if isinstance(chunk, bytes) else lines_of(chunk) for chunk in chunks)
 
 
 def chunks_of_run_log(

@@ -34,9 +34,6 @@ MEASURES: Final = (
 )
 """The columns of sacct that record use. A dump without any of them has no rows here."""
 
-ESSENTIAL: Final = ("totalcpu", "maxrss")
-"""Without these neither the efficiency of CPUs nor that of memory can be told."""
-
 _RSS: Final = ("max_rss_bytes", "max_rss_node", "max_rss_task")
 _NUMBERS: Final = (
     *("db_index", "ended_at", "elapsed_s", "n_nodes", "n_tasks", "cpu_s", "tasks_rss_bytes"),

@@ -19,12 +19,12 @@ from ingest.future import PLANNED, TOLERANCE, happened, without_future
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
-from ingest.runlog.parse import parse_runlog
 from ingest.slurm import load_files as ingesting
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.tables import GPU_SAMPLES, TIME, Parsed, columns_of, conform, empty
 from queries.warehouse import open_reader, open_writer
 from tests.support.parsing import text
+from tests.support.run_logs import parse_runlog
 from tests.support.slurm_answers import answer, job
 
 if TYPE_CHECKING:

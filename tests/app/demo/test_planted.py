@@ -16,7 +16,7 @@ from app.results.lifecycle import lifecycle
 from app.results.stragglers import rank_times
 from app.window import Window
 from metrics.agreement.agreement import SYNC_INTERVALS
-from metrics.stragglers.sessions import session_stragglers_in_parts
+from metrics.stragglers.sessions import session_stragglers
 from queries.warehouse import open_reader
 from tests.support.command import trackside
 
@@ -64,7 +64,7 @@ def test_each_verdict_on_stragglers_is_given_as_planted(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     with open_reader(folder / "w") as reader:
         covered = reader.query("computed", cluster=CLUSTER).row(0, named=True)
-        rows = session_stragglers_in_parts(rank_times(reader, Window(CLUSTER, covered["since"], covered["until"])))
+        rows = session_stragglers(rank_times(reader, Window(CLUSTER, covered["since"], covered["until"])))
     assert [each["cause"] for each in planted] == ["node", "network", "job_shape", "launch", "unknown"]
     assert compared_stragglers(rows, planted).endswith(": 5 of 5 verdicts as planted")
     blamed = rows.filter(pl.col("nodes").list.len() > 0)

@@ -82,12 +82,12 @@ def test_the_page_of_the_run_has_them(warehouse: Path) -> None:
 
 def test_page_names_a_suspected_node_its_cost_and_what_to_do() -> None:
     sums = Fleet(nodes=16, slow=(3,), factor=1.3).rows()
-    ((label, text),) = lines(session_stragglers(sums).to_dicts(), [])
+    ((label, text),) = lines(session_stragglers([sums]).to_dicts(), [])
     assert label == "Stragglers"
     assert text.startswith("suspected: node-3; ")
     assert "GPU-h waited for the slowest rank" in text
     assert "drain it" in text
-    assert lines(session_stragglers(Fleet(nodes=16).rows()).to_dicts(), []) == []
+    assert lines(session_stragglers([Fleet(nodes=16).rows()]).to_dicts(), []) == []
 
 
 def test_of_another_run_there_are_none(warehouse: Path) -> None:

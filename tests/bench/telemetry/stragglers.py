@@ -14,7 +14,7 @@ import polars as pl
 from scipy import special
 
 from metrics.statistics import rate_interval
-from metrics.stragglers.sessions import session_stragglers_in_parts
+from metrics.stragglers.sessions import session_stragglers
 from tests.bench.table import row
 from tests.bench.telemetry.straggler_fleet import KINDS, StragglerFleet
 
@@ -55,7 +55,7 @@ class Score:
         """Judge a fleet's runs, and compare what is named with what was planted."""
         runs = {f"session-{run.number}": run for run in fleet.runs()}
         named: set[int] = set()
-        for verdict in session_stragglers_in_parts(_parts(fleet, list(runs.values()))).iter_rows(named=True):
+        for verdict in session_stragglers(_parts(fleet, list(runs.values()))).iter_rows(named=True):
             run = runs[verdict["session"]]
             self.causes[run.shape, verdict["cause"]] += 1
             for node in map(int, verdict["nodes"]):

@@ -190,7 +190,7 @@ def test_rank_times_in_parts_are_those_at_once(tmp_path: Path, monkeypatch: pyte
     assert summed.height == 32 * 8 * 12 / 2  # each session has 768 lines: two and two are added up
     for column in ("steps", "compute_s"):
         assert summed[column].sum() == pytest.approx(whole[0][column].sum())
-    assert session_stragglers(summed)["nodes"].to_list() == session_stragglers(whole[0])["nodes"].to_list()
+    assert session_stragglers([summed])["nodes"].to_list() == session_stragglers([whole[0]])["nodes"].to_list()
     assert pl.concat(of_run)["run_id"].unique().to_list() == ["run-2"]
 
 

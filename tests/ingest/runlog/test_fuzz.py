@@ -14,7 +14,8 @@ from ingest.errors import InputError
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import RUN_LOG
 from ingest.runlog.lines import Ckpt, Event, Run, Step
-from ingest.runlog.parse import parse_runlog, read_runlog
+from ingest.runlog.parse import read_runlog
+from tests.support.run_logs import parse_runlog
 
 T = 1_790_812_800
 FIELDS = sorted({name for kind in (Run, Step, Ckpt, Event) for name in kind.__struct_fields__} | {"type"})

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.runlog.formats.registry import as_run_log, recognised
-from ingest.runlog.parse import parse_runlog
+from ingest.runlog.formats.registry import recognised
 from tests.support.mlperf import BEGIN_MS, MlperfRun
+from tests.support.run_logs import as_run_log, parse_runlog
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

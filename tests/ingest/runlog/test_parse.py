@@ -15,8 +15,8 @@ from ingest.files.input import Input
 from ingest.load_warnings import messages
 from ingest.plausible import RUN_LOG
 from ingest.runlog.lines import CUT
-from ingest.runlog.parse import parse_runlog
 from ingest.tables import RUN_SESSIONS
+from tests.support.run_logs import parse_runlog
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -44,12 +44,12 @@ def slow(*ranks: int, times: float = 1.3) -> Floats:
 
 
 def causes(rows: pl.DataFrame) -> list[tuple[str, list[str]]]:
-    return [(row["cause"], row["nodes"]) for row in session_stragglers(rows).sort("session").to_dicts()]
+    return [(row["cause"], row["nodes"]) for row in session_stragglers([rows]).sort("session").to_dicts()]
 
 
 def test_a_rank_that_is_slow_on_any_node_blames_none() -> None:
     rows = pl.concat([session(slow(13), seed=number, restart=number) for number in range(4)])
-    answer = session_stragglers(rows)
+    answer = session_stragglers([rows])
     assert set(answer["cause"]) == {"job_shape"}
     assert set(answer["reason"]) == {"rank 13 is slow on whichever node it runs: its work is more"}
     assert causes(rows.filter(session="r.0")) == [("node", ["n1"])]
@@ -70,7 +70,7 @@ def test_rank_0_has_duties_in_each_run() -> None:
 
 def test_a_stage_with_more_work_is_named_as_that() -> None:
     stage = RANK // 16
-    (row,) = session_stragglers(session(np.where(stage == 3, 1.4, 1.0), stage=stage)).to_dicts()
+    (row,) = session_stragglers([session(np.where(stage == 3, 1.4, 1.0), stage=stage)]).to_dicts()
     assert (row["cause"], row["nodes"]) == ("job_shape", [])
     assert row["reason"].startswith("stage 3 computes 3")
     both = np.where(stage == 3, 1.3, 1.0) * slow(13, times=1.5)
@@ -95,7 +95,7 @@ def test_a_node_that_became_slow_on_the_way_is_no_stage() -> None:
     ids=["two models of GPUs", "loader on each node", "all ranks", "uneven batches", "data loading"],
 )  # fmt: skip
 def test_no_node_is_blamed(times: Callable[[np.random.Generator], Floats], cause: str, reason: str) -> None:
-    (row,) = session_stragglers(session(times(np.random.default_rng(1)))).to_dicts()
+    (row,) = session_stragglers([session(times(np.random.default_rng(1)))]).to_dicts()
     assert (row["cause"], row["nodes"]) == (cause, [])
     assert reason in row["reason"]
 
@@ -103,7 +103,7 @@ def test_no_node_is_blamed(times: Callable[[np.random.Generator], Floats], cause
 @pytest.mark.parametrize("lacking", [["stage", "wait_s"], ["steps"], ["compute_s"], ["node"], ["rank"]])
 def test_columns_that_are_missing_blame_nobody_unduly(lacking: list[str]) -> None:
     """Without steps, seconds, nodes or ranks nothing can be compared; stages and waiting are not needed."""
-    known = session_stragglers(session(slow(13)).drop(lacking, strict=False))
+    known = session_stragglers([session(slow(13)).drop(lacking, strict=False)])
     assert known["nodes"].to_list() == ([["n1"]] if "stage" in lacking else [[]] * known.height)
 
 
@@ -137,7 +137,7 @@ SECOND_HALF = pl.col("first_step") >= 3000
 )
 def test_time_that_no_rank_computes(transfer_s: pl.Expr, host_s: pl.Expr, cause: str, reason: str) -> None:
     rows = with_waits(session(np.ones(len(RANK))), transfer_s=transfer_s, host_s=host_s)
-    (row,) = session_stragglers(rows).to_dicts()
+    (row,) = session_stragglers([rows]).to_dicts()
     assert (row["cause"], row["nodes"]) == (cause, [])
     assert reason in row["reason"]
     if cause == "network":

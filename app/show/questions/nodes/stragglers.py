@@ -10,8 +10,8 @@ from app.results.stragglers import confirmed_sessions, rank_times
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, percent
-from metrics.stragglers.sessions import session_stragglers_in_parts
-from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks_in_parts
+from metrics.stragglers.sessions import session_stragglers
+from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,7 @@ def stragglers(source: Reader, window: Window, question: Question) -> Answer:
     times = rank_times(source, window, question.run)
     if question.dimension == "rank":
         return _by_rank(times)
-    sessions = confirmed_sessions(source, window, session_stragglers_in_parts(times))
+    sessions = confirmed_sessions(source, window, session_stragglers(times))
     return _by_session(sessions.with_columns(nodes=pl.col("nodes").list.join(" ")))
 
 
@@ -129,7 +129,7 @@ def _headline(rows: pl.DataFrame) -> str:
 
 
 def _by_rank(times: Iterable[pl.DataFrame]) -> Answer:
-    rows = slow_ranks_in_parts(times)
+    rows = slow_ranks(times)
     flagged = rows.filter(pl.col("slow").fill_null(value=False))
     return Answer(
         "Ranks against the middle rank of their stage",
