@@ -138,7 +138,14 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     >>> conform(pl.DataFrame({"name": ["a"], "more": [1]}), {"name": TEXT, "value": TEXT}).row(0)
     ('a', None)
     """
+    has = frame.schema
+    if list(has.items()) == list(schema.items()):
+        return frame
     return frame.select(
-        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+        pl.lit(None, dtype).alias(name)
+        if name not in has
+        else pl.col(name)
+        if has[name] == dtype
+        else pl.col(name).cast(dtype)
         for name, dtype in schema.items()
     )

@@ -47,9 +47,20 @@ class Distinct:
             if first["place"].equals(pl.Series(range(first.height)), check_dtypes=False):
                 self.texts, self._places = first["text"], places
 
-    def each(self, convert: Callable[[pl.Series], Read]) -> Read:
-        """The results of `convert` row by row; it converts each text on its own, and null to null."""
-        converted = cast("Read", _of_null(convert)) if self._nothing else convert(self.texts)
+    @functools.cached_property
+    def words(self) -> pl.Series:
+        """The different texts; those that mean nothing (`None`, `Unknown`) are null."""
+        return values.blank_to_null(self.texts)
+
+    def each(self, convert: Callable[[pl.Series], Read], *, as_written: bool = False) -> Read:
+        """The results of `convert` row by row; it converts each text on its own, and null to null.
+
+        It gets the `words`, or with `as_written` the texts with those that mean nothing among them.
+        """
+        if self._nothing:
+            converted = cast("Read", _of_null(convert))
+        else:
+            converted = convert(self.texts if as_written else self.words)
         if self._places is None:
             return converted
         if isinstance(converted, pl.Series):
@@ -80,7 +91,7 @@ class Columns:
         self._tres: dict[str, pl.DataFrame] = {}
         self._timezone = timezone
         self._origin = origin
-        self.lists = expand_column(values.blank_to_null(self._column("nodelist").texts))
+        self.lists = expand_column(self._column("nodelist").words)
 
     def text(self, *names: str) -> pl.Series:
         """The first of the columns that the dump has."""
@@ -93,12 +104,12 @@ class Columns:
         """A text in which `None`, `Unknown` and the like mean nothing."""
         name = self._first(names)
         if name not in self._words:
-            self._words[name] = self._column(name).each(values.blank_to_null)
+            self._words[name] = self._column(name).each(_word)
         return self._words[name]
 
     def label(self, name: str) -> pl.Series:
         """A name that people chose, so even "None" may be one."""
-        return self._column(name).each(_label)
+        return self._column(name).each(_label, as_written=True)
 
     def whole(self, *names: str) -> pl.Series:
         """A count or id."""
@@ -106,13 +117,7 @@ class Columns:
 
     def duration(self, *names: str) -> pl.Series:
         """Seconds from the first column that has them, row by row."""
-
-        def read(text: pl.Series) -> pl.DataFrame:
-            texts = values.blank_to_null(text)
-            seconds = values.durations(texts)
-            return _with_lost(seconds, texts.is_not_null() & seconds.is_null())
-
-        durations = [self._noted(name, self._column(name).each(read))["read"] for name in names if self._has(name)]
+        durations = [self._noted(name, self._column(name).each(_duration))["read"] for name in names if self._has(name)]
         seconds = (
             durations[0] if durations else pl.Series([None], dtype=pl.Float64).new_from_index(0, self.frame.height)
         )
@@ -123,7 +128,9 @@ class Columns:
     def time_limit(self) -> pl.Series:
         """The time limit in seconds: minutes as they are, or spelled out."""
         names = ("timelimitraw", "timelimit")
-        raw, spelled = (self._noted(name, self._column(name).each(_time_limit))["read"] for name in names)
+        raw, spelled = (
+            self._noted(name, self._column(name).each(_time_limit, as_written=True))["read"] for name in names
+        )
         return raw.fill_null(spelled)
 
     def time(self, name: str) -> Instants:
@@ -141,14 +148,14 @@ class Columns:
 
     def state(self) -> pl.DataFrame:
         """Columns `state`, `cancelled_by` and `known`, see `values.states`."""
-        return self._column("state").each(_state)
+        return self._column("state").each(values.states)
 
     def nodes(self) -> pl.DataFrame:
         """Columns `n`, how many nodes the node list names, and `error`."""
         counts = self.lists.select("text", pl.col("nodes").list.len().alias("n"), "error")
 
-        def read(text: pl.Series) -> pl.DataFrame:
-            texts = values.blank_to_null(text).alias("text").to_frame()
+        def read(words: pl.Series) -> pl.DataFrame:
+            texts = words.alias("text").to_frame()
             return texts.join(counts, on="text", how="left", maintain_order="left").drop("text")
 
         return self._column("nodelist").each(read)
@@ -157,7 +164,7 @@ class Columns:
         """A TRES column, or the GRES column of older Slurm in its place."""
         if name not in self._tres:
             old = name.replace("tres", "gres")
-            read = _gres if not self._has(name) and self._has(old) else _tres
+            read = _gres if not self._has(name) and self._has(old) else values.tres
             self._tres[name] = self._column(name, old).each(read)
         return self._tres[name]
 
@@ -188,15 +195,23 @@ def _with_lost(read: pl.Series, lost: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"read": read, "lost": lost})
 
 
+def _word(words: pl.Series) -> pl.Series:
+    return words
+
+
 def _label(text: pl.Series) -> pl.Series:
     return values.blank_to_null(text, _NO_NAME)
 
 
-def _whole(text: pl.Series) -> pl.DataFrame:
-    texts = values.blank_to_null(text)
-    numbers = values.whole_numbers(texts)
-    lost = texts.is_not_null() & numbers.is_null()
-    return _with_lost(numbers, lost & ~texts.is_in(list(values.UNSET)) if lost.any() else lost)
+def _duration(words: pl.Series) -> pl.DataFrame:
+    seconds = values.durations(words)
+    return _with_lost(seconds, words.is_not_null() & seconds.is_null())
+
+
+def _whole(words: pl.Series) -> pl.DataFrame:
+    numbers = values.whole_numbers(words)
+    lost = words.is_not_null() & numbers.is_null()
+    return _with_lost(numbers, lost & ~words.is_in(list(values.UNSET)) if lost.any() else lost)
 
 
 def _time_limit(text: pl.Series) -> pl.DataFrame:
@@ -205,30 +220,20 @@ def _time_limit(text: pl.Series) -> pl.DataFrame:
     return _with_lost(limits, texts.is_not_null() & limits.is_null() & ~values.is_no_limit(texts))
 
 
-def _memory(text: pl.Series) -> pl.DataFrame:
-    texts = values.blank_to_null(text)
-    sizes = values.memory_sizes(texts)
-    lost = texts.is_not_null() & sizes["bytes"].is_null() & ~values.is_unset_memory(texts)
+def _memory(words: pl.Series) -> pl.DataFrame:
+    sizes = values.memory_sizes(words)
+    lost = words.is_not_null() & sizes["bytes"].is_null() & ~values.is_unset_memory(words)
     return sizes.with_columns(lost.alias("lost"))
 
 
-def _exit_code(text: pl.Series) -> pl.DataFrame:
-    texts = values.blank_to_null(text)
-    codes = values.exit_codes(texts)
-    return codes.with_columns((texts.is_not_null() & codes["code"].is_null()).alias("lost"))
+def _exit_code(words: pl.Series) -> pl.DataFrame:
+    codes = values.exit_codes(words)
+    return codes.with_columns((words.is_not_null() & codes["code"].is_null()).alias("lost"))
 
 
-def _state(text: pl.Series) -> pl.DataFrame:
-    return values.states(values.blank_to_null(text))
-
-
-def _tres(text: pl.Series) -> pl.DataFrame:
-    return values.tres(values.blank_to_null(text))
-
-
-def _gres(text: pl.Series) -> pl.DataFrame:
+def _gres(words: pl.Series) -> pl.DataFrame:
     """GRES in the columns of a TRES: they hold GPUs only."""
     untold = {name: dtype for name, dtype in values.TRES_SCHEMA.items() if dtype == pl.Int64}
-    return values.gres(values.blank_to_null(text)).with_columns(
+    return values.gres(words).with_columns(
         *(pl.lit(None, dtype).alias(name) for name, dtype in untold.items()), parts=pl.lit(value=False)
     )

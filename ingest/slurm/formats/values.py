@@ -37,6 +37,9 @@ _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 def by_distinct(text: pl.Series, convert: Callable[[str], tuple[object, ...]], schema: Schema) -> pl.DataFrame:
     """Convert each distinct text once, and join the results back to the rows; null gives nulls."""
     distinct = text.drop_nulls().unique()
+    if len(distinct) + text.null_count() == len(text):
+        unknown = (None,) * len(schema)
+        return pl.DataFrame([unknown if each is None else convert(each) for each in text], schema, orient="row")
     rows = [(value, *convert(value)) for value in distinct]
     table = pl.DataFrame(rows, schema={"#text": pl.String, **schema}, orient="row")
     return text.alias("#text").to_frame().join(table, on="#text", how="left", maintain_order="left").drop("#text")

@@ -17,10 +17,13 @@ WORDS = st.sampled_from(["1", "2K", "Unknown", " 8 ", "x", "4294967294", "", "1-
 @given(st.lists(st.none() | WORDS, max_size=60))
 def test_distinct_texts_convert_like_the_column_row_by_row(words: list[str | None]) -> None:
     column = pl.Series("x", words, pl.String)
+    known = values.blank_to_null(column)
     for convert in (values.blank_to_null, values.whole_numbers, values.durations):
-        assert Distinct(column).each(convert).equals(convert(column)), convert
+        assert Distinct(column).each(convert, as_written=True).equals(convert(column)), convert
+        assert Distinct(column).each(convert).equals(convert(known)), convert
     for several in (values.states, values.exit_codes, values.memory_sizes):
-        assert Distinct(column).each(several).equals(several(column)), several
+        assert Distinct(column).each(several, as_written=True).equals(several(column)), several
+        assert Distinct(column).each(several).equals(several(known)), several
 
 
 def test_repeated_texts_are_parsed_once() -> None:
