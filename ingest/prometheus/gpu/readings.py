@@ -184,7 +184,8 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     read = gathered.samples._replace(labels=with_indexes(gathered.samples.labels))
     averaging = _Averaging(mapping, interval_s)
     counts, columns = [], []
-    for name in mapping.of_gpus:
+    exported = {labels["__name__"] for labels in read.labels}
+    for name in filter(exported.__contains__, mapping.of_gpus):
         places = _without_blanks(_named(read, {name}, mapping))
         if places.labels:
             counts.append(averaging.add(places))
