@@ -81,6 +81,9 @@ def headline(entry: Metric, rows: pl.DataFrame, dimension: str) -> str:
     known = rows.filter(pl.col("value").is_not_null()).sort("value", "subject").to_dicts()
     if not known:
         return f"{entry.title}: cannot tell for any {dimension}." if rows.height else ""
+    if known[0]["value"] == known[-1]["value"]:
+        each = " for each" if len(known) > 1 else ""
+        return f"{entry.title} of {counted(len(known), dimension)}: {_amount(entry, known[0]['value'])}{each}."
     least, most = (f"{row['subject']} with {_amount(entry, row['value'])}" for row in (known[0], known[-1]))
     return f"{entry.title} of {counted(len(known), dimension)}: least for {least}, most for {most}."
 

@@ -119,6 +119,16 @@ def metric_row(**known: float | str | None) -> dict[str, float | str | None]:
             "Occupancy of 2 days: least for tue with 50.0 %, most for mon with 90.0 %.",
         ),
         ("occupancy", [metric_row(subject="mon"), metric_row(subject="tue")], "Occupancy: cannot tell for any day."),
+        (
+            "occupancy",
+            [metric_row(subject="mon", value=0.5), metric_row(subject="tue", value=0.5)],
+            "Occupancy of 2 days: 50.0 % for each.",
+        ),
+        (
+            "occupancy",
+            [metric_row(subject="mon", value=0.5), metric_row(subject="tue")],
+            "Occupancy of 1 day: 50.0 %.",
+        ),
     ],
 )
 def test_headline_of_a_metric(name: str, rows: list[dict[str, float | str | None]], text: str) -> None:
