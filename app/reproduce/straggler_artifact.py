@@ -89,6 +89,9 @@ def _rows(result: WhatIf, operations: pl.DataFrame, file: Path, name: str) -> It
     steps = f"mean of {result.steps} steps, {result.measured_s:.3f} s as traced"
     if result.incomplete_steps:
         steps += f"; {result.incomplete_steps} incomplete steps left out"
+    if result.incomplete_ranks:
+        ranks = ", ".join(map(str, result.incomplete_ranks))
+        steps += f"; data-parallel ranks left out, since a stage of them is missing: {ranks}"
     published = of_stage or of_workers
     slowdown = published["tori"] / published["tideal"] if published else None
     yield Comparison("slowdown S", "x", slowdown, result.slowdown, steps)

@@ -56,6 +56,8 @@ class Trace:
         started: seconds since the step's first operation started.
         ended: the same for ends.
         incomplete_steps: steps that are left out since operations are missing, doubled or have no time.
+        incomplete_ranks: data-parallel ranks that are left out since a stage of them is missing, as without the file of
+            a worker.
     """
 
     operations: tuple[Operation, ...]
@@ -66,6 +68,7 @@ class Trace:
     started: FloatArray
     ended: FloatArray
     incomplete_steps: int
+    incomplete_ranks: tuple[int, ...] = ()
 
     @property
     def stages(self) -> range:
@@ -95,6 +98,7 @@ def trace(rows: pl.DataFrame) -> Trace:
     unknown = rows.filter(~pl.col("kind").is_in(KINDS))["kind"].unique().sort().to_list()
     if unknown:
         raise ValueError(f"unknown kinds of operation: {', '.join(map(str, unknown))}; known: {', '.join(KINDS)}")
+    rows, incomplete_ranks = _whole_ranks(rows)
     template = _template(rows) if rows.height else rows
     complete = _complete_steps(rows, template)
     n_steps = rows["step"].n_unique()
@@ -118,7 +122,15 @@ def trace(rows: pl.DataFrame) -> Trace:
         started=started,
         ended=started + ordered["duration_s"].to_numpy().reshape(shape),
         incomplete_steps=n_steps - complete.height,
+        incomplete_ranks=incomplete_ranks,
     )
+
+
+def _whole_ranks(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[int, ...]]:
+    """Rows of the ranks that have as many stages as any, and the other ranks."""
+    stages = rows.group_by("dp_rank").agg(pl.col("stage").n_unique())
+    cut = stages.filter(pl.col("stage") < pl.col("stage").max())["dp_rank"].sort()
+    return rows.filter(~pl.col("dp_rank").is_in(cut.implode())), tuple(cut)
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:

@@ -63,6 +63,10 @@ def verdict(result: WhatIf) -> Verdict:
         return _node(result, shares[cause])
     if cause == "job_shape":
         return _shape(result, shares[cause])
+    if cause == "network" and result.incomplete_ranks:
+        return _unknown(
+            "the others may have waited for ranks of which a stage is missing: that looks like slow transfers"
+        )
     return Verdict(cause, shares[cause], (), _REASONS[cause], ACTIONS[cause])
 
 

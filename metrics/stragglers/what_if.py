@@ -72,6 +72,7 @@ class WhatIf:
             with one rank.
         steps: how many steps were replayed.
         incomplete_steps: how many were left out.
+        incomplete_ranks: data-parallel ranks that were left out, since a stage of them is missing.
     """
 
     measured_s: float
@@ -87,6 +88,7 @@ class WhatIf:
     peers: dict[Worker, float]
     steps: int
     incomplete_steps: int
+    incomplete_ranks: tuple[int, ...]
 
     @property
     def slowdown(self) -> float:
@@ -166,6 +168,7 @@ class _Replays:
             peers=_descending(self._peers()),
             steps=len(self.trace.steps),
             incomplete_steps=self.trace.incomplete_steps,
+            incomplete_ranks=self.trace.incomplete_ranks,
         )
 
     def _of(self, *, kind: str | None = None, stage: int | None = None, rank: int | None = None) -> Chosen:

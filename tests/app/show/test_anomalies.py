@@ -241,6 +241,16 @@ def test_every_format_and_without_telemetry(warehouse: Path) -> None:
     assert any("gpu_busy_hours" in query for query in explained["sql"])
 
 
+def test_lost_has_the_waiting_for_slow_ranks_as_an_overlay(reader: Reader) -> None:
+    answer = QUESTIONS["lost"](reader, WINDOW, Question())
+    (note,) = [note for note in answer.notes if "times of ranks" in note]
+    (session,) = QUESTIONS["stragglers"](reader, WINDOW, Question()).rows.to_dicts()
+    waited = session["lost_gpu_s"] / 3600
+    assert f"times of ranks of 1 session (overlay, added to nothing): node {waited:,.2f} GPU-h" in note
+    before = Window("c", BEGIN, DROP)
+    assert not any("times of ranks" in note for note in QUESTIONS["lost"](reader, before, Question()).notes)
+
+
 def test_telemetry_confirms_a_node_with_slow_ranks(warehouse: Path, reader: Reader) -> None:
     answer = QUESTIONS["stragglers"](reader, WINDOW, Question())
     (row,) = answer.rows.to_dicts()

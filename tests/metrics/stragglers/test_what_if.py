@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -15,7 +16,7 @@ from metrics.stragglers.dependencies import dependencies
 from metrics.stragglers.operations import trace
 from metrics.stragglers.replay import own_times, step_times_s
 from metrics.stragglers.verdict import verdict
-from metrics.stragglers.what_if import Worker, what_if
+from metrics.stragglers.what_if import PARTS, Worker, what_if
 from tests.metrics.oracles.pipeline import Own, Pipeline
 
 if TYPE_CHECKING:
@@ -191,6 +192,20 @@ def test_incomplete_steps_are_left_out_and_counted() -> None:
     assert (result.steps, result.incomplete_steps) == (1, 2)
     untimed = rows.with_columns(duration_s=pl.when(of_step == 2).then(float("nan")).otherwise("duration_s"))
     assert what_if(untimed).incomplete_steps == 1
+
+
+def test_a_rank_without_a_stage_is_left_out_and_named() -> None:
+    """As where the file of one worker is missing: the others may wait for it, which is no fault of the network."""
+    rows = planted(usual).rows()
+    whole = what_if(rows)
+    cut = what_if(rows.filter(~((pl.col("dp_rank") == 1) & (pl.col("stage") == 0))))
+    assert (cut.incomplete_ranks, whole.incomplete_ranks) == ((1,), ())
+    assert (cut.steps, set(cut.ranks)) == (whole.steps, set(whole.ranks) - {1})
+    late = replace(
+        cut, measured_s=2.0, replayed_s=2.0, ideal_s=1.0, shares={**dict.fromkeys(PARTS, 0.0), "communication": 1.0}
+    )
+    assert verdict(late).cause == "unknown"
+    assert verdict(replace(late, incomplete_ranks=())).cause == "network"
 
 
 @pytest.mark.parametrize(

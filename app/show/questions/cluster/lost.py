@@ -39,6 +39,7 @@ def lost(source: Reader, window: Window, question: Question) -> Answer:
     guess = lost_imputed_rows(source, window).row(0, named=True)
     notes = (
         *_straggling(rows),
+        *_waited(source, window),
         _imputed(guess),
         *second_order_notes(second_order_rows(source, window)),
         *capacity_notes(source, window),
@@ -216,6 +217,27 @@ def _imputed(guess: dict[str, Any]) -> str:
     return (
         f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{gpu_hours(cost_s)} "
         f"if half an hourly checkpoint interval was lost each time{f'; {unknown}' if unknown else ''}."
+    )
+
+
+def _waited(source: Reader, window: Window) -> tuple[str, ...]:
+    """What ranks waited for slow nodes and uneven work, where times of ranks tell: an overlay, too."""
+    sessions = source.query("rank_sessions", **window.parameters, run=None)
+    if sessions.is_empty():
+        return ()
+    from app.results.stragglers import MOST_ROWS, rank_times  # noqa: PLC0415 - few have times of ranks
+    from metrics.stragglers.sessions import session_stragglers  # noqa: PLC0415 - as above
+
+    if sessions["n_rows"].sum() > MOST_ROWS:
+        return ("Times of ranks are loaded: trackside show stragglers adds up what they waited for the slowest.",)
+    slow = session_stragglers(rank_times(source, window)).filter(~pl.col("cause").is_in(["none", "unknown"]))
+    causes = (
+        slow.group_by("cause").agg(pl.col("lost_gpu_s").sum()).sort("lost_gpu_s", "cause", descending=[True, False])
+    )
+    parts = [f"{cause.replace('_', ' ')} {gpu_hours(lost)}" for cause, lost in causes.iter_rows()]
+    return (
+        f"of which waiting for stragglers, by times of ranks of {counted(sessions.height, 'session')} (overlay, added"
+        f" to nothing): {', '.join(parts) if parts else gpu_hours(0.0)}; see trackside show stragglers.",
     )
 
 
