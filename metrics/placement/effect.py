@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 from metrics import frames
 from metrics.failures.survival import Z_95
+from metrics.lazy_scipy import special
 from metrics.metric import Metric
 from metrics.units import DAY_S
 
@@ -190,7 +190,7 @@ def _quantile(per_run: pl.DataFrame) -> float | None:
     failures = (per_run["a"] + per_run["b"]).cast(pl.Float64)
     squares = float((failures**2).sum())
     effective = float(failures.sum()) ** 2 / squares if squares else 0.0
-    return float(stats.t.ppf(0.975, effective - 1)) if effective >= FEWEST else None
+    return float(special.stdtrit(effective - 1, 0.975)) if effective >= FEWEST else None
 
 
 def _mantel_haenszel(per_run: pl.DataFrame) -> tuple[float, float, float]:
