@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
@@ -63,8 +63,15 @@ def speeds_by_day(source: Source, window: Window) -> pl.DataFrame:
     return run_speeds(steps.with_columns(run_id=pl.col("ts").dt.date().cast(pl.String)))
 
 
-def what_changed(source: Source, window: Window, n_gpus: float, day: str) -> list[str]:
-    """What else is different from a day on: nodes and container images of the attempts of a size, where known.
+class Differences(NamedTuple):
+    """What is different after a change: each in words; and what is not known before or after it."""
+
+    known: list[str]
+    unknown: list[str]
+
+
+def what_changed(source: Source, window: Window, n_gpus: float, day: str) -> Differences:
+    """What else is different from a day on: driver, nodes and container image of the attempts of a size.
 
     Args:
         source: where the rows are read from.
@@ -78,12 +85,19 @@ def what_changed(source: Source, window: Window, n_gpus: float, day: str) -> lis
     attempts = steps.select(*key, after=after).unique(maintain_order=True)
     nodes = source.query("attempt_nodes", cluster=window.cluster).select(*key, "node")
     labels = source.query("attempt_labels", cluster=window.cluster).select(*key, "submit_line")
-    images = labels.with_columns(image=pl.col("submit_line").str.extract(_IMAGE.pattern, 1)).drop("submit_line")
-    return [
-        *_difference("nodes", attempts.join(nodes, on=key), "node"),
-        *_difference("image", attempts.join(images, on=key), "image"),
-    ]
+    found = {
+        "driver": _drivers(source, window.cluster),
+        "nodes": nodes.rename({"node": "value"}),
+        "image": labels.select(*key, value=pl.col("submit_line").str.extract(_IMAGE.pattern, 1)),
+    }
+    sides = {what: _sides(attempts.join(rows, on=key, nulls_equal=True)) for what, rows in found.items()}
+    unknown = [what for what, (before, since) in sides.items() if not (before and since)]
+    texts = (_difference(what, *both) for what, both in sides.items() if what not in unknown)
+    return Differences([text for text in texts if text], unknown)
 
+
+DRIVER: Final = "driver"
+"""Kind of the event of a run log whose detail is the version of the GPUs' driver."""
 
 _IMAGE: Final = re.compile(r"--container-image[= ](\S+)")
 """The container image in a submit line (Pyxis)."""
@@ -91,11 +105,31 @@ _IMAGE: Final = re.compile(r"--container-image[= ](\S+)")
 _MOST_NAMED: Final = 5
 
 
-def _difference(what: str, rows: pl.DataFrame, column: str) -> list[str]:
-    """What of a column is there after the change and not before it, and the other way round."""
-    before, after = (set(rows.filter(pl.col("after") == side)[column].drop_nulls().unique()) for side in (False, True))
-    texts = [f"{word} {_names(names)}" for word, names in (("new", after - before), ("gone", before - after)) if names]
-    return [f"{what}: {', '.join(texts)}"] if texts else []
+def _drivers(source: Source, cluster: str) -> pl.DataFrame:
+    """The driver (`value`) of each attempt whose log records it: that of the session at whose time it was recorded."""
+    logs, _ = computed_logs(source, cluster)
+    of = ["run_id", "scheduler", "job_id"]
+    sessions = logs.sessions.select(*frames.ATTEMPT_KEY, "run_id", "started_at").sort("started_at")
+    events = source.query("run_events", cluster=cluster)
+    recorded = (
+        events.filter(pl.col("kind") == DRIVER)
+        .select(*of, pl.col("ts").cast(sessions.schema["started_at"]), value="detail")
+        .sort("ts")
+    )
+    found = recorded.join_asof(sessions, left_on="ts", right_on="started_at", by=of, check_sortedness=False)
+    return found.select(*frames.ATTEMPT_KEY, "value")
+
+
+def _sides(rows: pl.DataFrame) -> tuple[set[str], set[str]]:
+    """The values before and after the change."""
+    before, since = (set(rows.filter(pl.col("after") == side)["value"].drop_nulls()) for side in (False, True))
+    return before, since
+
+
+def _difference(what: str, before: set[str], since: set[str]) -> str | None:
+    """What is there after the change and not before it, and the other way round; None where nothing is."""
+    texts = [f"{word} {_names(names)}" for word, names in (("new", since - before), ("gone", before - since)) if names]
+    return f"{what}: {', '.join(texts)}" if texts else None
 
 
 def _names(names: set[str]) -> str:

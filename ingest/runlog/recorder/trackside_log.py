@@ -165,11 +165,12 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
     """What `start` does, if nothing goes wrong."""
     process = _process(told)
     log = Log(path if process["rank"] == 0 else None)
+    began = round(time.time(), 6)  # noqa: TID251 - this file runs in training jobs, where this is the clock
     log.write(
         {
             "type": "run",
             "v": VERSION,
-            "t": round(time.time(), 6),  # noqa: TID251 - this file runs in training jobs, where this is the clock
+            "t": began,
             "run_id": str(run_id),
             **process,
             "world": _whole(_first(told["world"], os.environ.get("WORLD_SIZE"), os.environ.get("SLURM_NTASKS"))),
@@ -192,7 +193,28 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
             **{name: os.environ[variable] for name, variable in _IDS if os.environ.get(variable)},
         }
     )
+    driver = _driver()
+    if driver:
+        log.write({"type": "event", "kind": "driver", "begin": began, "end": began, "detail": driver})
     return log
+
+
+_DRIVERS = ("/proc/driver/nvidia/version", "/sys/module/amdgpu/version")
+"""Where the kernel shows the version of the GPUs' driver."""
+
+
+def _driver() -> str | None:
+    """Version of the GPUs' driver; None where there is none."""
+    for path in _DRIVERS:
+        try:
+            with open(path, encoding="utf-8") as file:  # noqa: PTH123 - one small file
+                words = file.read(4096).rpartition("Kernel Module")[2].split()
+        except (OSError, ValueError):
+            continue
+        versions = [word for word in words if word[0].isdigit() and "." in word]
+        if versions:
+            return versions[0]
+    return None
 
 
 def _process(told: dict[str, object]) -> dict[str, object]:

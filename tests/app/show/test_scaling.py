@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,7 +62,23 @@ def test_sizes_have_speed_efficiency_and_time(root: Path, capsys: pytest.Capture
 def test_a_slower_recipe_is_named_with_its_day_and_what_changed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(root, capsys, "--by", "day")
     assert "on 16 GPUs is 20.0 % slower from 2025-05-01 on; since then nodes: new " in text
+    assert "(unknown: driver, image)" in text
     assert len([row for row in rows_of(root, capsys, "--by", "day") if row["n_gpus"] == 16]) == len(BEFORE + AFTER)
+
+
+def test_a_new_driver_is_named(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own, lines = tmp_path / "w", []
+    shutil.copytree(root, own)
+    for day in range(len(BEFORE + AFTER)):
+        run = {"cluster": "Acme", "scheduler": "slurm", "job_id": str(3 + day), "run_id": f"small/result_{day}"}
+        begin, version = BEGIN_MS / 1000 + 60 + day * 86_400, "570.1" if day < len(BEFORE) else "580.2"
+        lines.append({"type": "run", "v": 1, "t": begin, "n_gpus": 16, **run})
+        lines.append({"type": "event", "kind": "driver", "begin": begin, "end": begin, "detail": version})
+    (tmp_path / "drivers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert cli.main(["ingest", "runlog", str(tmp_path / "drivers.jsonl"), "--warehouse", str(own)]) == 0
+    text = printed(own, capsys, "--by", "day")
+    assert "since then driver: new 580.2, gone 570.1; nodes: new " in text
+    assert "(unknown: image)" in text
 
 
 def test_runs_without_a_published_result_are_beside_none(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "_DRIVERS", ())  # those of the machine that tests
     return module
 
 
@@ -488,3 +489,24 @@ def test_a_kill_loses_nothing_but_the_unwritten_step(tmp_path: Path) -> None:
         last = int.from_bytes(acknowledged[end - 8 : end], "little")
         written = [line for line in path.read_bytes().split(b"\n")[1:-1] if line.endswith(b"}")]
         assert json.loads(written[-1])["step"] >= last
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n", "535.129.03"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC 12.3\n", "570.86.15"),
+        ("6.8.5\n", "6.8.5"),
+        ("", None),
+    ],
+)
+def test_the_driver_is_that_of_the_kernel(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, version: str | None
+) -> None:
+    (tmp_path / "version").write_text(text)
+    monkeypatch.setattr(recorder, "_DRIVERS", (str(tmp_path / "none"), str(tmp_path / "version")))
+    recorder.start(tmp_path / "run.jsonl", run_id="r", rank=0).close()
+    run, *others = lines(tmp_path / "run.jsonl")
+    assert [(one["kind"], one["detail"], one["begin"]) for one in others] == (
+        [("driver", version, run["t"])] if version else []
+    )

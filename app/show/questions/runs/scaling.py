@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.config.scaling import Scaling
+    from app.results.scaling import Differences
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -171,7 +172,7 @@ def _by_day(source: Reader, window: Window) -> Answer:
         "Speed of each recipe and size by day",
         rows,
         _present(rows, _DAY_COLUMNS),
-        queries=("steps", "run_sessions", "attempt_nodes", "attempt_labels"),
+        queries=("steps", "run_sessions", "run_events", "attempt_nodes", "attempt_labels"),
         headline=" ".join(changes) or _no_change(rows),
         ranked=("n_gpus", "day", "tokens_per_gpu_s", "mfu", "step_s", "batch", "steps"),
         notes=(_ABOUT_DAYS,) if rows.height else (),
@@ -192,7 +193,8 @@ _DAY_COLUMNS: Final = {
 
 _ABOUT_DAYS: Final = (
     f"A change is named where the days before and after it, {LEAST_DAYS} at least on either side, differ beyond their "
-    "noise (t test of the logarithms at the clearest split, 5 % over all splits together). Drivers are not recorded."
+    "noise (t test of the logarithms at the clearest split, 5 % over all splits together). The driver is that which "
+    "a run log records or nvidia-smi printed into it, the image that of the submit line."
 )
 
 
@@ -211,9 +213,10 @@ def _changes(source: Reader, window: Window, rows: pl.DataFrame) -> Iterator[str
             yield _change_words(str(recipe), float(str(gpus)), day, change, changed)
 
 
-def _change_words(recipe: str, gpus: float, day: str, change: Change, changed: list[str]) -> str:
+def _change_words(recipe: str, gpus: float, day: str, change: Change, changed: Differences) -> str:
     word = "slower" if change.ratio < 1 else "faster"
-    since = f"; since then {'; '.join(changed)}" if changed else "; the same nodes and image as before, as far as known"
+    since = f"; since then {'; '.join(changed.known)}" if changed.known else "; nothing else that is known changed"
+    since += f" (unknown: {', '.join(changed.unknown)})" if changed.unknown else ""
     return f"{recipe} on {gpus:,.0f} GPUs is {percent(abs(change.ratio - 1))} {word} from {day} on{since}."
 
 

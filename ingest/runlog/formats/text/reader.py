@@ -17,6 +17,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.scan import US, Scan, scan
+from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import with_times
 from ingest.runlog.text_format import with_builtin
@@ -25,7 +26,7 @@ from ingest.runlog.translation import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.text.sessions import Event, Session
+    from ingest.runlog.formats.text.sessions import Session
     from ingest.runlog.translation import Account, LogRequest
 
 SLICE: Final = 100_000
@@ -54,6 +55,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     request = _near(found, request)
     records = with_times(found.records(), request, name)
     timeline = _timeline(found, _in_time(records), request, name)
+    _add_driver(timeline, found.driver)
     steps = timeline.steps.frame()
     _report(found, timeline, steps, account)
     if steps.is_empty():
@@ -89,6 +91,13 @@ def _timeline(found: Scan, records: pl.DataFrame, request: LogRequest, name: str
     take_all(timeline, records, SLICE)
     timeline.finish()
     return timeline
+
+
+def _add_driver(timeline: Timeline, version: str | None) -> None:
+    """The driver that a log shows before it trains is that of its first process."""
+    if version is not None and timeline.sessions and timeline.sessions[0].began is not None:
+        first = timeline.sessions[0]
+        first.events.append(Event("driver", first.line, begin=first.began, end=first.began, ended=True, detail=version))
 
 
 def _report(found: Scan, timeline: Timeline, steps: pl.DataFrame, account: Account) -> None:
@@ -193,4 +202,4 @@ def _event_line(event: Event) -> dict[str, Any] | None:
         durable = None if event.durable is None else max(event.durable, event.begin) / US
         return {"type": "ckpt", "step": event.step, "begin": begin, "end": end, "durable": durable, "line": event.line}
     event_line = {"type": "event", "kind": event.kind, "begin": begin, "end": end, "step": event.step}
-    return event_line | {"line": event.line}
+    return event_line | {"detail": event.detail, "line": event.line}

@@ -88,11 +88,13 @@ class Scan:
         form: the format.
         refused: damaged lines.
         first_stamp: the first line with a time, whatever it is about: `date`, `time`, `fraction`, `offset`.
+        driver: version of the GPUs' driver, where nvidia-smi was run before training.
     """
 
     form: TextFormat
     refused: list[Refused] = field(default_factory=list)
     first_stamp: pl.DataFrame | None = None
+    driver: str | None = None
     _records: list[pl.DataFrame] = field(default_factory=list)
     has_steps: bool = False
 
@@ -164,17 +166,18 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat]) -> S
     """
     scans = [Scan(form) for form in forms]
     stamp: pl.DataFrame | None = None
+    driver: str | None = None
     words: list[bytes] = []
     first = True
     for lines, is_last in _lines(chunks, origin, words):
-        stamp = _first_stamp(lines) if first else stamp
+        stamp, driver = (_first_stamp(lines), _driver(lines)) if first else (stamp, driver)
         first = False
         for one in scans:
             one.take(lines, is_last=is_last)
         scans = next(([one] for one in scans if one.has_steps), scans)
         words[:] = [word.encode() for one in scans for word in one.form.words] if _have_words(scans) else []
     for one in scans:
-        one.first_stamp = stamp
+        one.first_stamp, one.driver = stamp, driver
     return scans[0] if scans[0].has_steps else None
 
 
@@ -273,6 +276,12 @@ def _apart(lines: pl.DataFrame) -> pl.DataFrame:
 def _first_stamp(lines: pl.DataFrame) -> pl.DataFrame | None:
     stamps = lines.select(_stamp("text")).unnest("stamp").filter(pl.col("date").is_not_null())
     return stamps.head(1) if stamps.height else None
+
+
+def _driver(lines: pl.DataFrame) -> str | None:
+    """The driver's version in the head of nvidia-smi's table."""
+    found = lines["text"].str.extract(r"\bDriver Version: ?(\d+(?:\.\d+)+)").drop_nulls()
+    return str(found[0]) if found.len() else None
 
 
 def _stamp(column: str, anchor: str = "") -> pl.Expr:

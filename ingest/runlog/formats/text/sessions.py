@@ -24,6 +24,7 @@ class Event:
     is_timed: bool = True
     ended: bool = False
     blocking: bool = True
+    detail: str | None = None
 
 
 @dataclass

@@ -121,3 +121,11 @@ def test_verl_is_read_without_tokens() -> None:
     parsed = read("".join(line.format(n) for n in (1, 2)), begin=DAY)
     assert steps(parsed) == [(1, 0, 60.5), (2, 60.5, 60.5)]
     assert parsed.frames["steps"]["tokens"].null_count() == 2
+
+
+def test_the_driver_that_nvidia_smi_printed_is_an_event() -> None:
+    smi = "| NVIDIA-SMI 570.86.15              Driver Version: 570.86.15      CUDA Version: 12.8     |\n"
+    parsed = read(smi + megatron.HEAD + megatron.line(1, "08:00:10") + megatron.HEAD + megatron.line(1, "09:00:10"))
+    driver = parsed.frames["run_events"].filter(kind="driver")
+    assert driver["detail"].to_list() == ["570.86.15"]
+    assert driver["ts"].to_list() == [parsed.frames["run_sessions"]["started_at"].min()]
