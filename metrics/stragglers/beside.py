@@ -35,7 +35,8 @@ def time_beside(times: pl.DataFrame) -> pl.DataFrame:
     Returns:
         A row a session of which waiting and wall time are known for five intervals: `wall_s`, `launch_share` (of the
         wall time, the host's), and for each of `network` and `launch` its `_s` (seconds beyond the usual), `_times`
-        (the usual, in the intervals that count) and `_since` (the first such step); null where fewer than three count.
+        (the usual, in the intervals that count), `_since` (the first such step) and `_share_of_lines` (how many of the
+        intervals from the first to the last of these count); null where fewer than three count.
     """
     seconds = pl.col("wall_s").median()
     intervals = (
@@ -73,9 +74,11 @@ def _beyond(part: str) -> pl.Expr:
 def _sums(part: str) -> list[pl.Expr]:
     beyond = pl.col(f"{part}_beyond")
     s, usual = beyond.struct.field("s"), beyond.struct.field("usual")
-    lasts = s.count() >= MIN_STRETCH
+    lasts, step = s.count() >= MIN_STRETCH, pl.col("first_step")
+    long = step.filter(s.is_not_null())
     return [
         pl.when(lasts).then(s.sum()).alias(f"{part}_s"),
         pl.when(lasts).then(1 + s.sum() / usual.sum()).alias(f"{part}_times"),
-        pl.when(lasts).then(pl.col("first_step").filter(s.is_not_null()).min()).alias(f"{part}_since"),
+        pl.when(lasts).then(long.min()).alias(f"{part}_since"),
+        pl.when(lasts).then(s.count() / step.is_between(long.min(), long.max()).sum()).alias(f"{part}_share_of_lines"),
     ]

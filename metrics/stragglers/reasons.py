@@ -20,6 +20,8 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         .then(pl.format("its slowest rank computes {} % longer than the middle one", _percent("slow_ratio")))
         .when(cause == "network")
         .then(_longer("transfers take", "network"))
+        .when(stops_now_and_then())
+        .then(_longer("now and then (saving, loading data) what ranks neither compute nor wait takes", "launch"))
         .when((cause == "launch") & pl.col("launch_times").is_not_null())
         .then(_longer("what ranks neither compute nor wait takes", "launch"))
         .when(cause == "launch")
@@ -36,6 +38,11 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         .then(pl.lit("ranks differ for good, and too many of them to tell which are slow and which are fast"))
         .otherwise(pl.lit("slow ranks explain less than half of it"))
     )
+
+
+def stops_now_and_then() -> pl.Expr:
+    """Whether a session's cause is what its host does now and then."""
+    return pl.col("now_and_then").fill_null(value=False)
 
 
 def _shape(n_slow: pl.Expr) -> pl.Expr:

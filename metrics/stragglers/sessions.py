@@ -16,7 +16,7 @@ import polars as pl
 from metrics import frames
 from metrics.stragglers.actions import ACTIONS
 from metrics.stragglers.beside import time_beside
-from metrics.stragglers.reasons import reason, share_explained
+from metrics.stragglers.reasons import reason, share_explained, stops_now_and_then
 from metrics.stragglers.slow_ranks import judged, measured, tested
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
 
@@ -206,11 +206,15 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit("unknown"))
     )
     nobody = pl.col("cause").is_in(["none", "unknown"]) & (n_slow == 0) & ~pl.col("block").fill_null(value=False)
-    beside = pl.when(nobody & _is_long("network")).then(pl.lit("network")).when(nobody & _is_long("launch"))
+    of_network, of_host = nobody & _is_long("network"), nobody & _is_long("launch")
+    beside = pl.when(of_network).then(pl.lit("network")).when(of_host & _comes_and_goes()).then(pl.lit("job_shape"))
     return (
         sessions.with_columns(explained=pl.when(n_slow > 0).then(explained))
         .with_columns(cause=cause)
-        .with_columns(cause=beside.then(pl.lit("launch")).otherwise("cause"))
+        .with_columns(
+            cause=beside.when(of_host).then(pl.lit("launch")).otherwise("cause"),
+            now_and_then=of_host & ~of_network & _comes_and_goes(),
+        )
         .with_columns(
             reason=reason(n_slow),
             lost_gpu_s=_lost(),
@@ -229,11 +233,17 @@ def _is_long(part: str) -> pl.Expr:
     return (long | (pl.col("launch_share") >= MAJORITY)) if part == "launch" else long
 
 
+def _comes_and_goes() -> pl.Expr:
+    """Whether the host takes its time now and then, as saving and loading data do: that is the shape of the job."""
+    return (pl.col("launch_share_of_lines") < MAJORITY) & (pl.col("launch_share") < MAJORITY)
+
+
 def _lost() -> pl.Expr:
     """What all ranks waited for the slowest, or for transfers or the host beyond the usual."""
     most = pl.when(pl.col("launch_share") >= MAJORITY).then(pl.col("launch_share") * pl.col("wall_s"))
     host = pl.max_horizontal("launch_s", most)
-    seconds = pl.when(pl.col("cause") == "network").then("network_s").when(pl.col("cause") == "launch").then(host)
+    of_host = (pl.col("cause") == "launch") | stops_now_and_then()
+    seconds = pl.when(pl.col("cause") == "network").then("network_s").when(of_host).then(host)
     return pl.coalesce(seconds * pl.col("ranks"), "lost_gpu_s")
 
 

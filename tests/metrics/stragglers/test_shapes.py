@@ -131,9 +131,15 @@ SECOND_HALF = pl.col("first_step") >= 3000
         (pl.when(SECOND_HALF).then(6.0).otherwise(2.0), pl.lit(0.5), "network", "3.0 times"),
         (pl.lit(2.0), pl.when(SECOND_HALF).then(4.0).otherwise(0.5), "launch", "8.0 times"),
         (pl.lit(2.0), pl.lit(30.0), "launch", "for 7"),
+        (
+            pl.lit(2.0),
+            pl.when(pl.col("first_step") % 1000 == 500).then(20.0).otherwise(0.5),
+            "job_shape",
+            "now and then",
+        ),
         (pl.when(pl.col("first_step") == 900).then(500.0).otherwise(2.0), pl.lit(0.5), "none", "no rank"),
     ],
-    ids=["usual", "transfers", "host", "most is the host's", "a stall"],
+    ids=["usual", "transfers", "host", "most is the host's", "checkpoints", "a stall"],
 )
 def test_time_that_no_rank_computes(transfer_s: pl.Expr, host_s: pl.Expr, cause: str, reason: str) -> None:
     rows = with_waits(session(np.ones(len(RANK))), transfer_s=transfer_s, host_s=host_s)
