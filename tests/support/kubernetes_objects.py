@@ -24,6 +24,16 @@ def moment(minutes: float) -> datetime:
     return BEGIN + timedelta(minutes=minutes)
 
 
+SPECS: dict[str, Object] = {
+    "Job": {"template": {"spec": {"containers": []}}},
+    "TrainJob": {"runtimeRef": {"name": "torch-distributed"}},
+}
+"""What a kind cannot be without."""
+
+WITHOUT_COMPLETION = frozenset({"TrainJob", "JobSet"})
+"""Kinds that end by a condition alone."""
+
+
 def uid(name: str) -> str:
     """The uid of an object of that name."""
     return str(uuid5(NAMESPACE_URL, name))
@@ -48,8 +58,12 @@ def workload(
             "creationTimestamp": at(created),
             "ownerReferences": [above] if above else [],
         },
-        "spec": {},
-        "status": status or {},
+        "spec": SPECS.get(kind, {}),
+        "status": {
+            name: value
+            for name, value in (status or {}).items()
+            if name != "completionTime" or kind not in WITHOUT_COMPLETION
+        },
     }
 
 
