@@ -106,7 +106,7 @@ BEGINNINGS: Final[dict[str, re.Pattern[str]]] = {
 
 USED: Final = frozenset(
     {name.lower() for name in REQUESTED_COLUMNS}
-    | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres", "consumedenergy"}
+    | {"allocnodes", "ncpus", "elapsed", "timelimit", "allocgres", "reqgres", "consumedenergy", "tresusageinave"}
 )
 
 LISTS: Final = frozenset(

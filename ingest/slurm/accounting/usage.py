@@ -30,7 +30,7 @@ KEY: Final = ("cluster", "scheduler", "job_id", "step", "started_at")
 
 MEASURES: Final = (
     *("totalcpu", "maxrss", "consumedenergyraw", "consumedenergy"),
-    *("tresusageinmax", "tresusageintot"),
+    *("tresusageinmax", "tresusageintot", "tresusageinave"),
 )
 """The columns of sacct that record use. A dump without any of them has no rows here."""
 
@@ -91,7 +91,9 @@ def _table(columns: Columns, cluster: str | None) -> pl.DataFrame:
         elapsed_s=elapsed,
         suspended_s=columns.duration("suspended"),
     )
-    most, total = (tres_used(columns.word(name)) for name in ("tresusageinmax", "tresusageintot"))
+    most, all_tasks, mean = (tres_used(columns.word(f"tresusagein{name}")) for name in ("max", "tot", "ave"))
+    n_tasks = columns.whole("ntasks")
+    total = {name: all_tasks[name].fill_null((mean[name] * n_tasks).cast(_TRES[name])) for name in _TRES}
     table = pl.DataFrame(
         {
             "cluster": columns.word("cluster").fill_null(pl.lit(cluster, pl.String)),
@@ -103,7 +105,7 @@ def _table(columns: Columns, cluster: str | None) -> pl.DataFrame:
             "ended_at": times["end"],
             "elapsed_s": elapsed,
             "n_nodes": columns.whole("nnodes", "allocnodes"),
-            "n_tasks": columns.whole("ntasks"),
+            "n_tasks": n_tasks,
             "cpu_s": columns.duration("totalcpu"),
             "max_rss_bytes": _measured(sizes(columns.word("maxrss")).fill_null(most["mem"])),
             "max_rss_node": columns.word("maxrssnode"),

@@ -159,6 +159,15 @@ def test_any_subset_of_columns_gives_its_values_and_no_others() -> None:
             assert {row[name] for name in set().union(*fills.values()) - told} <= {None}
 
 
+def test_means_over_tasks_stand_for_the_total_that_is_not_exported() -> None:
+    mean = "cpu=00:00:01,gres/gpumem=1024M,gres/gpuutil=40,mem=5000K"
+    row = only(NTasks="4", TRESUsageInAve=mean)
+    shown = ("gpu_util_total", "gpu_mem_total_bytes", "tasks_rss_bytes", "gpu_util_max")
+    assert [row[name] for name in shown] == [160.0, 4 << 30, 4 * 5000 << 10, None]
+    assert only(NTasks="4", TRESUsageInAve=mean, TRESUsageInTot="gres/gpuutil=163")["gpu_util_total"] == 163.0
+    assert only(NTasks="", TRESUsageInAve=mean)["gpu_util_total"] is None
+
+
 def test_dumps_without_these_columns_have_no_use() -> None:
     assert {name.lower() for name in ROW}.isdisjoint(MEASURES)
     assert usage(text({}, step(NTasks="2"))).is_empty()
