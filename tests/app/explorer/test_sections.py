@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 SLOW = "SELECT SUM(a.range * b.range) AS n FROM range(3000000) AS a, range(3000000) AS b"
 
 
-def test_a_slow_section_is_stopped_and_asked_again(
+def test_a_slow_section_is_stopped_and_requested_again(
     site: Site, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = overview.interruption_counts

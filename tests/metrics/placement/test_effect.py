@@ -164,7 +164,7 @@ def test_of_failures_in_series_of_one_run_are_no_evidence() -> None:
     assert (found.low, found.high) == (None, None)
 
 
-def test_failures_of_one_run_alone_tell_no_interval() -> None:
+def test_failures_of_one_run_alone_give_no_interval() -> None:
     rows = [attempt(number, more=number % 2 == 0, run=f"r{number // 40}", gpu_s=DAY) for number in range(80)]
     frame = table(rows)
     found = of_failures(frame, frame.filter(pl.col("run_id") == "r0", pl.col("job_id").is_in(["1", "2", "4"])))

@@ -101,7 +101,7 @@ def test_no_node_is_blamed(times: Callable[[np.random.Generator], Floats], cause
 
 
 @pytest.mark.parametrize("lacking", [["stage", "wait_s"], ["steps"], ["compute_s"], ["node"], ["rank"]])
-def test_columns_that_are_missing_blame_nobody_unduly(lacking: list[str]) -> None:
+def test_missing_columns_blame_no_node_unduly(lacking: list[str]) -> None:
     """Without steps, seconds, nodes or ranks nothing can be compared; stages and waiting are not needed."""
     known = session_stragglers([session(slow(13)).drop(lacking, strict=False)])
     assert known["nodes"].to_list() == ([["n1"]] if "stage" in lacking else [[]] * known.height)
