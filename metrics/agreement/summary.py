@@ -9,7 +9,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import exact_sum
-from metrics.failures.survival import CENSORED, Spells, kaplan_meier, quantile
+from metrics.failures.survival import TIMES, times
 from metrics.metric import Metric
 
 SUMMARY: Final[frames.Schema] = {
@@ -28,12 +28,7 @@ SUMMARY: Final[frames.Schema] = {
 
 LAGS: Final[frames.Schema] = {
     "lag": frames.TEXT,
-    "n": frames.COUNT,
-    "n_open": frames.COUNT,
-    "median_s": frames.NUMBER,
-    "median_low_s": frames.NUMBER,
-    "median_high_s": frames.NUMBER,
-    "p90_s": frames.NUMBER,
+    **TIMES,
     "longest_s": frames.NUMBER,
 }
 
@@ -67,16 +62,16 @@ def agreement_summary(intervals: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def _row(subject: str, part: pl.DataFrame) -> dict[str, object]:
-    middle, p90 = _quantiles(part["_s"], part["_still"])
+    took = _times(part)
     held = None if part["held_gpu_seconds"].has_nulls() else part.select(exact_sum(pl.col("held_gpu_seconds"))).item()
     return {
         "subject": subject,
-        "n": part.height,
-        "n_open": part["_still"].sum(),
+        "n": took["n"],
+        "n_open": took["n_open"],
         "n_slurm_wrong": (part["wrong"] == "slurm").sum(),
         "n_kubernetes_wrong": (part["wrong"] == "kubernetes").sum(),
-        "median_s": middle[0],
-        "p90_s": p90,
+        "median_s": took["median_s"],
+        "p90_s": took["p90_s"],
         "total_s": part.select(exact_sum(pl.col("_s"))).item(),
         "gpu_s": part.select(exact_sum(pl.col("gpu_seconds"))).item(),
         "held_gpu_s": held,
@@ -100,11 +95,7 @@ def sync_lags(intervals: pl.DataFrame) -> pl.DataFrame:
         timed = part.with_columns(_still=still, _s=_seconds(end))
         if timed.is_empty():
             continue
-        middle, p90 = _quantiles(timed["_s"], timed["_still"])
-        rows.append(
-            {"lag": name, "n": timed.height, "n_open": timed["_still"].sum(), "median_s": middle[0],
-             "median_low_s": middle[1], "median_high_s": middle[2], "p90_s": p90, "longest_s": timed["_s"].max()}
-        )  # fmt: skip
+        rows.append({"lag": name, **_times(timed), "longest_s": timed["_s"].max()})
     return pl.DataFrame(rows, schema=LAGS)
 
 
@@ -112,12 +103,8 @@ def _seconds(end: str) -> pl.Expr:
     return (pl.coalesce(end, "ended_at") - pl.col("started_at")).dt.total_microseconds().clip(lower_bound=0) / 1e6
 
 
-def _quantiles(lasted: pl.Series, still: pl.Series) -> tuple[tuple[float | None, ...], float | None]:
-    """Median with its interval, and 90th percentile."""
-    left = lasted.to_numpy().astype(np.float64)
-    ended = np.where(still.to_numpy(), CENSORED, 1)
-    curve = kaplan_meier(Spells(left * 0.0, left, ended), [1])
-    return quantile(curve, 0.5), quantile(curve, 0.9)[0]
+def _times(part: pl.DataFrame) -> dict[str, float | None]:
+    return times(part["_s"].to_numpy().astype(np.float64), part["_still"].to_numpy())
 
 
 METRICS = (

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from metrics import frames
 from metrics.lazy_scipy import optimize, special
 from metrics.metric import Metric
 from metrics.statistics import from_log
@@ -169,6 +170,25 @@ def quantile(curve: Curve, q: float) -> tuple[float | None, float | None, float 
         return float(curve.age[below[0]]) if len(below) else None
 
     return falls(curve.value), falls(curve.low), falls(curve.high)
+
+
+TIMES: Final[frames.Schema] = {
+    "n": frames.COUNT,
+    "n_open": frames.COUNT,
+    "median_s": frames.NUMBER,
+    "median_low_s": frames.NUMBER,
+    "median_high_s": frames.NUMBER,
+    "p90_s": frames.NUMBER,
+}
+"""How long something took: how often, how many still last, the median with its interval, the 90th percentile."""
+
+
+def times(took_s: FloatArray, is_open: npt.NDArray[np.bool_]) -> dict[str, float | None]:
+    """`TIMES` of what took so many seconds; what still lasts is censored at the seconds so far."""
+    curve = kaplan_meier(Spells(took_s * 0.0, took_s, np.where(is_open, CENSORED, 1)), [1])
+    middle, low, high = quantile(curve, 0.5)
+    numbers = (len(took_s), int(is_open.sum()), middle, low, high, quantile(curve, 0.9)[0])
+    return dict(zip(TIMES, numbers, strict=True))
 
 
 _ROUNDING = 1e-12

@@ -6,14 +6,13 @@ out would make repairs look faster than they are, most of all where the long one
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from metrics import frames
 from metrics.exact import exact_sum
-from metrics.failures.survival import CENSORED, Spells, kaplan_meier, quantile
+from metrics.failures.survival import TIMES, times
 from metrics.lifecycle.outages import DRAINING, OUT
 from metrics.metric import Metric
 
@@ -32,12 +31,7 @@ UNKNOWN: Final = "unknown"
 SUMMARY: Final[frames.Schema] = {
     "subject": frames.TEXT,
     "outages": frames.COUNT,
-    "n": frames.COUNT,
-    "n_open": frames.COUNT,
-    "median_s": frames.NUMBER,
-    "median_low_s": frames.NUMBER,
-    "median_high_s": frames.NUMBER,
-    "p90_s": frames.NUMBER,
+    **TIMES,
     "relapses": frames.COUNT,
     "lost_gpu_s": frames.NUMBER,
     "held_gpu_s": frames.NUMBER,
@@ -47,12 +41,7 @@ SUMMARY: Final[frames.Schema] = {
 STAGE_SUMMARY: Final[frames.Schema] = {
     "stage": frames.TEXT,
     "outages": frames.COUNT,
-    "n": frames.COUNT,
-    "n_open": frames.COUNT,
-    "median_s": frames.NUMBER,
-    "median_low_s": frames.NUMBER,
-    "median_high_s": frames.NUMBER,
-    "p90_s": frames.NUMBER,
+    **TIMES,
     "total_s": frames.NUMBER,
     "lost_gpu_s": frames.NUMBER,
     **{f"{name}_gpu_s": frames.NUMBER for name in OUT},
@@ -166,20 +155,8 @@ def repeat_offenders(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _times(began: pl.DataFrame, is_open: pl.Expr) -> dict[str, object]:
-    """Number, median with its interval, and 90th percentile of `out_s`; those that are open are censored."""
-    left = began["out_s"].to_numpy()
-    ended = began.select(pl.when(is_open).then(CENSORED).otherwise(1).cast(pl.Int64)).to_series().to_numpy()
-    curve = kaplan_meier(Spells(left * 0.0, left, ended), [1])
-    middle, (p90, _, _) = quantile(curve, 0.5), quantile(curve, 0.9)
-    low, high = (None if end is None or not math.isfinite(end) else end for end in middle[1:])
-    return {
-        "n": began.height,
-        "n_open": int((ended == CENSORED).sum()),
-        "median_s": middle[0],
-        "median_low_s": low,
-        "median_high_s": high,
-        "p90_s": p90,
-    }
+    """`TIMES` of `out_s`; those that are open are censored."""
+    return {**times(began["out_s"].to_numpy(), began.select(is_open).to_series().to_numpy())}
 
 
 def _spent(part: pl.DataFrame, *columns: str) -> dict[str, object]:
