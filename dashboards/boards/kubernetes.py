@@ -114,8 +114,8 @@ def _namespaces() -> list[Any]:
     requested, pending = (kube(f"gpus_{what}", IN_NAMESPACE) for what in ("requested", "pending"))
     hard, used = (kube("gpu_quota", f'{IN_NAMESPACE}, type="{kind}"') for kind in ("hard", "used"))
     columns = {
-        "GPUs requested": requested,
-        "GPUs pending": pending,
+        "GPUs requested": f"max by (cluster, namespace) ({requested})",
+        "GPUs pending": f"max by (cluster, namespace) ({pending})",
         "GPU quota": f"sum by (cluster, namespace) ({hard})",
         "of it used": f"sum by (cluster, namespace) ({used})",
         "pods": f"sum by (cluster, namespace) ({kube('pods', IN_NAMESPACE)})",
@@ -164,11 +164,11 @@ def _kueue() -> list[Any]:
     shown = "{{cluster}} {{cluster_queue}}"
     columns = {
         "pending": f"sum by (cluster, cluster_queue) ({kueue('pending_workloads')})",
-        "admitted": kueue("admitted_workloads"),
-        "GPUs used": kueue("gpus_used"),
-        "GPU quota": kueue("gpus_quota"),
+        "admitted": f"max by (cluster, cluster_queue) ({kueue('admitted_workloads')})",
+        "GPUs used": f"max by (cluster, cluster_queue) ({kueue('gpus_used')})",
+        "GPU quota": f"max by (cluster, cluster_queue) ({kueue('gpus_quota')})",
         "of the quota": f"{kueue('gpus_used')} / ({kueue('gpus_quota')} > 0)",
-        "mean wait": kueue("admission_wait_s"),
+        "mean wait": f"max by (cluster, cluster_queue) ({kueue('admission_wait_s')})",
     }
     return [
         grafana.time_series(

@@ -247,13 +247,13 @@ def _controller() -> list[Any]:
                 ranged(of("agent_queue_messages"), "{{cluster}} to nodes"),
             ],
             thresholds=steps(GOOD, (DBD_QUEUE[0], MIDDLING), (DBD_QUEUE[1], BAD)),
-            **count,
+            **{**count, "size": (6, 7)},
         ),
         grafana.time_series(
             "Threads of slurmctld",
             "Threads that answer RPCs. At MAX_SERVER_THREADS (256) clients wait.",
             [ranged(of("controller_threads"), "{{cluster}}")],
-            **count,
+            **{**count, "size": (6, 7)},
         ),
         grafana.time_series(
             "RPCs, by type",
@@ -261,7 +261,7 @@ def _controller() -> list[Any]:
             "polls: sdiag names the user. Empty with Slinky's exporter and slurmctld's own metrics, which tell of no "
             "RPC.",
             [ranged(f"topk(10, {of('rpcs_per_s', by='cluster, message_type')})", "{{message_type}}")],
-            size=(8, 7),
+            size=(6, 7),
             unit="reqps",
             decimals=1,
             min=0,
@@ -278,7 +278,7 @@ def _controller() -> list[Any]:
                     "{{message_type}}",
                 )
             ],
-            size=(24, 7),
+            size=(6, 7),
             unit="s",
             decimals=3,
             min=0,

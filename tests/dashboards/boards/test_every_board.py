@@ -134,6 +134,17 @@ def test_every_query_of_a_board_returns_rows(prometheus: Prometheus, name: str) 
 
 
 @pytest.mark.xdist_group("prometheus")
+@pytest.mark.parametrize("name", BOARDS)
+def test_rows_of_a_table_have_no_name_that_keeps_them_apart(prometheus: Prometheus, name: str) -> None:
+    """Tables of several queries are joined where all columns are equal, the name of a bare series among them."""
+    every = {each["name"]: each["allValue"] for each in BOARDS[name]["templating"]["list"] if each.get("allValue")}
+    for panel in lint.panels(BOARDS[name]):
+        if panel["type"] == "table" and len(panel["targets"]) > 1:
+            rows = [row for target in panel["targets"] for row in _rows(prometheus, target, every | {"window": "7d"})]
+            assert not [row["metric"] for row in rows if "__name__" in row["metric"]], panel["title"]
+
+
+@pytest.mark.xdist_group("prometheus")
 @pytest.mark.parametrize("family", exporters.SLURM)
 def test_slurms_board_has_rows_with_each_family(prometheus: Prometheus, family: str) -> None:
     """Events are Trackside's own, of other clusters."""

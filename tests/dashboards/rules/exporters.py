@@ -243,7 +243,7 @@ def kubernetes() -> Iterator[Exported]:
             yield Exported(f"kube_node_status_{what}", gpus, 8)
         for status in ("true", "false", "unknown"):
             ready = {**of_node, "condition": "Ready", "status": status}
-            yield Exported("kube_node_status_condition", ready, float((status == "false") == (node == 3)))
+            yield Exported("kube_node_status_condition", ready, float(status == ("false" if node == 3 else "true")))
         yield Exported("kube_node_spec_unschedulable", of_node, float(node == 3))
     for pod in range(4):
         namespace = {"namespace": "team-a"} if pod < 2 else {"exported_namespace": "team-b", "namespace": "monitoring"}
