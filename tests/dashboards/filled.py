@@ -36,14 +36,28 @@ def filled(folder: Path, *, hours: float = 1.0) -> Iterator[Prometheus]:
     stored(seed.history(hours), blocks)
     told = [*exporters.cluster(), *exporters.jobs(), *exporters.clusters(), *exporters.kubernetes()]
     stored(exporters.text([_of_a_cluster(each) for each in told]), blocks)
-    for layer in _layers():
-        (folder / "rules.yaml").write_text(promtool.only(rules_text(), layer), encoding="utf-8")
-        with running(blocks, folder) as server:
-            command = ["promtool", "tsdb", "create-blocks-from", "rules", f"--start={seed.END_S - RECORDED_S}"]
-            command += [f"--end={seed.END_S}", f"--url={server.url}", f"--output-dir={blocks}", "--eval-interval=60s"]
-            subprocess.run([*command, str(folder / "rules.yaml")], check=True, capture_output=True, timeout=300)
+    for layer in layers():
+        record(layer, blocks, folder, since_s=seed.END_S - RECORDED_S, end_s=seed.END_S)
     with running(blocks, folder) as server:
         yield server
+
+
+def record(
+    rules: set[str],
+    blocks: Path,
+    folder: Path,
+    *,
+    since_s: float,
+    end_s: float,
+    every: str = "60s",
+    remembers: str = "5m",
+) -> None:
+    """Add to the blocks of a server what rules make of them, from a moment to another."""
+    (folder / "rules.yaml").write_text(promtool.only(rules_text(), rules), encoding="utf-8")
+    with running(blocks, folder, remembers=remembers) as server:
+        command = ["promtool", "tsdb", "create-blocks-from", "rules", f"--start={since_s:.0f}", f"--end={end_s:.0f}"]
+        command += [f"--url={server.url}", f"--output-dir={blocks}", f"--eval-interval={every}"]
+        subprocess.run([*command, str(folder / "rules.yaml")], check=True, capture_output=True, timeout=300)
 
 
 def _of_a_cluster(each: exporters.Exported) -> exporters.Exported:
@@ -51,7 +65,7 @@ def _of_a_cluster(each: exporters.Exported) -> exporters.Exported:
     return replace(each, labels={**each.labels, "cluster": each.labels.get("cluster") or LAB})
 
 
-def _layers() -> list[set[str]]:
+def layers() -> list[set[str]]:
     """Names of rules: those that need no other, those that need these, ..."""
     made: dict[str, int] = {}
     for each in DERIVED:

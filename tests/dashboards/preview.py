@@ -1,6 +1,6 @@
 """A picture of a board without Grafana: its grid and panels from the JSON, with what a real Prometheus answers.
 
-    python -m tests.dashboards.preview PICTURE.png [BOARD.json]
+    python -m tests.dashboards.preview WAREHOUSE FOLDER [BOARD ...]
 
 It follows the board (places, units, thresholds, mappings, overrides, transformations), not Grafana's code: good for
 seeing what a board says, and labelled as what it is.
@@ -9,7 +9,6 @@ seeing what a board says, and labelled as what it is.
 from __future__ import annotations
 
 import html
-import json
 import math
 import subprocess
 import sys
@@ -20,18 +19,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dashboards import lint
+from dashboards.annotations import marks
 from dashboards.boards import fleet
-from tests.dashboards import live_seed, seed
-from tests.dashboards.server import Prometheus, serving
+from dashboards.build import boards
+from tests.dashboards import demo_history, filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.dashboards.server import Prometheus
+
 Json = dict[str, Any]
 
-HOURS = 48.0
-LIVE_BOARDS = {"trackside-job", "trackside-jobs", "trackside-node"}
-"""Boards of what exporters tell; the others show what Trackside exports."""
+NOT_OF_THE_DEMO = {"slurm": "slinky", "kubernetes": "lab"}
+"""Boards of exporters that the demo does not have, with the cluster of the tests' exporters that is shown."""
+
+FLAG = "preview, not Grafana"
 WIDTH, CELL = 1500, 34
 COLORS = {"green": "#299c46", "yellow": "#b98900", "red": "#d44a3a", "text": "#24292e"}
 PALETTE = ("#7eb26d", "#eab839", "#6ed0e0", "#ef843c", "#e24d42", "#1f78c1")
@@ -57,7 +60,24 @@ svg text {{ font-size: 10px; fill: #6b7280 }}
 """
 
 
-def page(board: Json, server: Prometheus, clusters: list[str], window: str) -> str:
+@dataclass(frozen=True)
+class Drawing:
+    """What a board is drawn from.
+
+    Attributes:
+        server: with the numbers.
+        hours: of the time axis, up to the end of the history.
+        step_s: seconds between two points.
+        said: where the numbers come from.
+    """
+
+    server: Prometheus
+    hours: float
+    step_s: int
+    said: str
+
+
+def page(board: Json, drawing: Drawing, clusters: list[str], window: str) -> str:
     """The board as HTML; a row that repeats is drawn for each cluster, a collapsed one stays closed."""
     chosen, out, down = "|".join(clusters), [], 0
     blocks: list[list[Json]] = []
@@ -70,10 +90,10 @@ def page(board: Json, server: Prometheus, clusters: list[str], window: str) -> s
         height = max(each["gridPos"]["y"] + each["gridPos"]["h"] for each in block) - top
         for cluster in clusters if block[0].get("repeat") else [chosen]:
             values = {**_all_values(board), "cluster": cluster, "window": window}
-            out += [_panel(each, server, values, down - top) for each in block]
+            out += [_panel(each, drawing, values, down - top) for each in block]
             down += height
     reported = "".join(f"<span>{name}: {value}</span>" for name, value in (("Cluster", "All"), ("Window", window)))
-    flag = '<span class="flag">preview, not Grafana; invented numbers</span>'
+    flag = '<span class="flag">' + html.escape(f"{FLAG}; {drawing.said}") + "</span>"
     head = f"<header><b>{html.escape(board['title'])}</b>{reported}{flag}</header>"
     return (
         f"<!doctype html><meta charset=utf-8><style>{STYLE}</style>{head}"
@@ -86,7 +106,7 @@ def _all_values(board: Json) -> dict[str, str]:
     return {each["name"]: each["allValue"] for each in board["templating"]["list"] if each.get("allValue")}
 
 
-def _panel(panel: Json, server: Prometheus, values: dict[str, str], shift: int) -> str:
+def _panel(panel: Json, drawing: Drawing, values: dict[str, str], shift: int) -> str:
     place = panel["gridPos"]
     unit = WIDTH / 24
     style = (
@@ -98,7 +118,7 @@ def _panel(panel: Json, server: Prometheus, values: dict[str, str], shift: int) 
         mark = "&gt;" if panel["collapsed"] else "v"
         count = f" ({len(panel['panels'])} panels)" if panel["collapsed"] else ""
         return f'<div class="row" style="{style}">{mark} {title}{count}</div>'
-    body = DRAWN[panel["type"]](panel, server, values)
+    body = DRAWN[panel["type"]](panel, drawing, values)
     return f'<section style="{style}"><h3>{title}</h3>{body}</section>'
 
 
@@ -151,26 +171,63 @@ def _named(target: Json, labels: Json) -> str:
     return name
 
 
-def _instants(panel: Json, server: Prometheus, values: dict[str, str]) -> list[tuple[str, float]]:
+def _instants(panel: Json, drawing: Drawing, values: dict[str, str]) -> list[tuple[str, float]]:
     return [
         (_named(target, row["metric"]), float(row["value"][1]))
         for target in panel["targets"]
-        for row in server.instant(lint.interpolated(target["expr"], values))
+        for row in drawing.server.instant(lint.interpolated(target["expr"], values))
     ]
 
 
-def _stat(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
+def _stat(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
+    text = panel["options"].get("text", {})
+    size = f"font-size:{text['valueSize']}px" if text else ""
+    series = _series(panel, drawing, values) if panel["targets"][0]["range"] else {}
+    told = {name: points[-1] for name, points in series.items() if points[-1] is not None} or dict(
+        [] if series else _instants(panel, drawing, values)
+    )
     parts = []
-    for name, value in _instants(panel, server, values):
+    for name, value in told.items():
         settings = _settings(panel, name)
-        reported = f'<b style="color:{_color(value, settings)}">{_shown(value, settings)}</b>'
-        parts.append(f"<div>{reported}{html.escape(name)}</div>")
-    nothing = f"<div><b>{panel['fieldConfig']['defaults']['noValue']}</b></div>"
-    return f'<div class="stats">{"".join(parts) or nothing}</div>'
+        color = _color(value, settings)
+        shown = f'<b style="color:{color};{size}">{_shown(value, settings)}</b>'
+        line = _spark(series[name], color) if name in series else ""
+        called = html.escape(name) if len(told) > 1 or text else ""
+        parts.append(f"<div>{shown}{called}{line}</div>")
+    nothing = f"<div><b style='{size or 'font-size:19px'}'>{panel['fieldConfig']['defaults']['noValue']}</b></div>"
+    stacked = "display:block;padding-top:14px;" if text else ""
+    return f'<div class="stats" style="{stacked}">{"".join(parts) or nothing}</div>'
 
 
-def _bars(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
-    result = _instants(panel, server, values)
+def _spark(points: list[float | None], color: str) -> str:
+    """The course behind a number."""
+    known = [each for each in points if each is not None]
+    low, span = min(known), (max(known) - min(known)) or 1.0
+    across = 150 / max(1, len(points) - 1)
+    where = " ".join(
+        f"{at * across:.0f},{26 - 22 * (each - low) / span:.0f}" for at, each in enumerate(points) if each is not None
+    )
+    return f"<br><svg width=150 height=28><polyline points='{where}' fill=none stroke='{color}' /></svg>"
+
+
+Points = dict[str, list[float | None]]
+"""By name of a series: its values on the time axis, None where there is none."""
+
+
+def _series(panel: Json, drawing: Drawing, values: dict[str, str]) -> Points:
+    """What a panel's queries over the time range return."""
+    end, count = drawing.server.end_s, round(drawing.hours * 3600 / drawing.step_s)
+    found: Points = {}
+    for target in panel["targets"]:
+        expr = lint.interpolated(target["expr"], values, step_s=drawing.step_s)
+        for row in drawing.server.ranged(expr, hours=drawing.hours, step_s=drawing.step_s):
+            at = {round((end - float(moment)) / drawing.step_s): float(value) for moment, value in row["values"]}
+            found[_named(target, row["metric"])] = [at.get(count - place) for place in range(count + 1)]
+    return found
+
+
+def _bars(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
+    result = _instants(panel, drawing, values)
     defaults = panel["fieldConfig"]["defaults"]
     most = defaults.get("max") or max((value for _, value in result), default=1)
     width = panel["gridPos"]["w"] * WIDTH / 24 - 330
@@ -181,12 +238,12 @@ def _bars(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
     )
 
 
-def _table(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
+def _table(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
     """Rows joined on the labels they share, then named, ordered and thinned out by `organize`."""
     joined: list[Json] = []
     for target in panel["targets"]:
         value = "Value" if len(panel["targets"]) == 1 else f"Value #{target['refId']}"
-        for row in server.instant(lint.interpolated(target["expr"], values)):
+        for row in drawing.server.instant(lint.interpolated(target["expr"], values)):
             labels = row["metric"]
             same = [each for each in joined if all(each.get(key) == labels[key] for key in labels if key in each)]
             if not same or value in same[0]:
@@ -233,21 +290,21 @@ class _Plot:
     low: float
     high: float
 
-    def points(self, values: list[float]) -> list[str]:
-        """Where values lie, left to right."""
+    def points(self, values: list[float | None]) -> list[str]:
+        """Where values lie, left to right; what is unknown has no place."""
         across = (self.width - 50) / max(1, len(values) - 1)
-        return [f"{50 + at * across:.1f},{self.y(value):.1f}" for at, value in enumerate(values)]
+        return [f"{50 + at * across:.1f},{self.y(value):.1f}" for at, value in enumerate(values) if value is not None]
 
     def y(self, value: float) -> float:
         """How far from the top a value is."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.height * (1 - share) + 6
 
-    def line(self, values: list[float], color: str, stroke: int) -> str:
+    def line(self, values: list[float | None], color: str, stroke: int) -> str:
         """A line through values."""
         return f"<polyline points='{' '.join(self.points(values))}' fill=none stroke='{color}' stroke-width={stroke} />"
 
-    def area(self, low: list[float], high: list[float], color: str, opacity: float) -> str:
+    def area(self, low: list[float | None], high: list[float | None], color: str, opacity: float) -> str:
         """What lies between two lines."""
         reported = " ".join([*self.points(high), *reversed(self.points(low))])
         return f"<polygon points='{reported}' fill='{color}' fill-opacity={opacity} />"
@@ -262,12 +319,10 @@ class _Plot:
         )
 
 
-def _lines(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
-    series = {
-        _named(target, row["metric"]): [float(value) for _, value in row["values"]]
-        for target in panel["targets"]
-        for row in server.ranged(lint.interpolated(target["expr"], values), hours=HOURS, step_s=900)
-    }
+def _lines(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
+    series = _series(panel, drawing, values)
+    if not series:
+        return f"<p>{panel['fieldConfig']['defaults']['noValue']}</p>"
     width, height = panel["gridPos"]["w"] * WIDTH / 24 - 24, panel["gridPos"]["h"] * CELL - 96
     stacking = panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"]
     draw = _overlaid if stacking == "none" else _stacked
@@ -277,27 +332,47 @@ def _lines(panel: Json, server: Prometheus, values: dict[str, str]) -> str:
         f"<i style='background:{_line_color(panel, name, number)}'></i>{html.escape(name)}"
         for number, name in enumerate(series)
     )
-    picture = f"<svg width={width:.0f} height={height + 14}>{plot.ticks(axis)}{drawn}</svg>"
+    events = _marks(drawing, values, plot)
+    picture = f"<svg width={width:.0f} height={height + 14}>{plot.ticks(axis)}{drawn}{events}</svg>"
     return f"{picture}<div class=legend>{legend}</div>"
 
 
-def _stacked(panel: Json, series: dict[str, list[float]], width: float, height: float) -> tuple[str, _Plot]:
-    totals = [sum(column) for column in zip(*series.values(), strict=True)]
-    share = (
-        totals if panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] == "percent" else [1.0] * len(totals)
-    )
-    plot = _Plot(width, height, 0.0, max(total / part for total, part in zip(totals, share, strict=True)))
-    below, drawn = [0.0] * len(totals), ""
-    for number, (name, points) in enumerate(series.items()):
-        top = [b + p / s for b, p, s in zip(below, points, share, strict=True)]
+def _marks(drawing: Drawing, values: dict[str, str], plot: _Plot) -> str:
+    """The annotations that are on at first, when they happened."""
+    begin, lines = drawing.server.end_s - drawing.hours * 3600, []
+    for each in marks()["list"]:
+        if not each["enable"] or not each.get("useValueForTime"):
+            continue
+        for row in drawing.server.instant(lint.interpolated(each["expr"], values)):
+            share = (float(row["value"][1]) / 1000 - begin) / (drawing.hours * 3600)
+            if 0 <= share <= 1:
+                x = 50 + share * (plot.width - 50)
+                lines.append(
+                    f"<line x1={x:.0f} x2={x:.0f} y1=6 y2={plot.height + 6:.0f} stroke='{each['iconColor']}' "
+                    "stroke-dasharray=3 stroke-opacity=0.6 />"
+                )
+    return "".join(lines)
+
+
+def _stacked(panel: Json, series: Points, width: float, height: float) -> tuple[str, _Plot]:
+    filled = {name: [each or 0.0 for each in points] for name, points in series.items()}
+    totals = [sum(column) for column in zip(*filled.values(), strict=True)]
+    percent = panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] == "percent"
+    share = [each or 1.0 for each in totals] if percent else [1.0] * len(totals)
+    most = max(total / part for total, part in zip(totals, share, strict=True))
+    plot = _Plot(width, height, 0.0, most or 1.0)
+    below: list[float | None] = [0.0] * len(totals)
+    drawn = ""
+    for number, (name, points) in enumerate(filled.items()):
+        top: list[float | None] = [(b or 0.0) + p / s for b, p, s in zip(below, points, share, strict=True)]
         drawn += plot.area(below, top, _line_color(panel, name, number), 0.85)
         below = top
     return drawn, plot
 
 
-def _overlaid(panel: Json, series: dict[str, list[float]], width: float, height: float) -> tuple[str, _Plot]:
+def _overlaid(panel: Json, series: Points, width: float, height: float) -> tuple[str, _Plot]:
     custom = panel["fieldConfig"]["defaults"]["custom"]
-    every = [value for points in series.values() for value in points]
+    every = [value for points in series.values() for value in points if value is not None]
     low = min([custom.get("axisSoftMin", 0.0), *every])
     plot = _Plot(width, height, low, max([custom.get("axisSoftMax", 0.0), *every, low + 1e-9]))
     drawn = ""
@@ -314,7 +389,7 @@ def _line_color(panel: Json, name: str, number: int) -> str:
     return str(color["fixedColor"]) if color["mode"] == "fixed" else PALETTE[number % len(PALETTE)]
 
 
-DRAWN: dict[str, Callable[[Json, Prometheus, dict[str, str]], str]] = {
+DRAWN: dict[str, Callable[[Json, Drawing, dict[str, str]], str]] = {
     "stat": _stat,
     "bargauge": _bars,
     "table": _table,
@@ -322,21 +397,37 @@ DRAWN: dict[str, Callable[[Json, Prometheus, dict[str, str]], str]] = {
 }
 
 
-def main(arguments: list[str]) -> None:
-    """Draw the fleet board, or that of a file, into a picture."""
-    board = json.loads(Path(arguments[1]).read_text("utf-8")) if len(arguments) > 1 else fleet.fleet()
+def picture(board: Json, drawing: Drawing, clusters: list[str], target: Path) -> None:
+    """Draw a board into a picture."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        live = board["uid"] in LIVE_BOARDS
-        with serving(live_seed.history(HOURS) if live else seed.history(HOURS, windows=("7d",)), folder) as server:
-            drawn = page(board, server, list(seed.CLUSTERS), "7d")
+        drawn = page(board, drawing, clusters, "7d")
         source = folder / "board.html"
         source.write_text(drawn, encoding="utf-8")
         height = math.ceil(int(drawn.split("<main style='height:")[1].split("px")[0])) + 50
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars",
                    f"--user-data-dir={folder}/profile", f"--window-size={WIDTH},{height}",
-                   f"--screenshot={arguments[0]}", source.as_uri()]  # fmt: skip
+                   f"--screenshot={target}", source.as_uri()]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+def main(arguments: list[str]) -> None:
+    """Draw the boards of all names, or of those named, into a folder: from a computed warehouse of the demo."""
+    warehouse, folder, *names = arguments
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    made = {name: make(fleet.TARGETS) for name, make in boards().items() if not names or name in names}
+    with tempfile.TemporaryDirectory() as place:
+        if made.keys() - NOT_OF_THE_DEMO:
+            with demo_history.serving(Path(warehouse), Path(place)) as (server, cluster):
+                drawing = Drawing(server, 48.0, 3600, "numbers of the demo, a simulated cluster")
+                for name in sorted(made.keys() - NOT_OF_THE_DEMO):
+                    picture(made[name], drawing, [cluster], Path(folder) / f"{name}.png")
+        if made.keys() & NOT_OF_THE_DEMO:
+            (Path(place) / "exporters").mkdir()
+            with filled.filled(Path(place) / "exporters") as server:
+                drawing = Drawing(server, 0.3, 60, "the demo has none of this: exporters of the tests")
+                for name in sorted(made.keys() & NOT_OF_THE_DEMO):
+                    picture(made[name], drawing, [NOT_OF_THE_DEMO[name]], Path(folder) / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -34,18 +34,19 @@ class Prometheus:
     """A running server."""
 
     url: str
+    end_s: float = END_S
 
-    def instant(self, expr: str, *, at: float = END_S) -> list[dict[str, Any]]:
+    def instant(self, expr: str, *, at: float | None = None) -> list[dict[str, Any]]:
         """Rows at a moment; by default at the end of the history, since a minute later they would be stale."""
-        return self._get("query", query=expr, time=at)
+        return self._get("query", query=expr, time=self.end_s if at is None else at)
 
     def ranged(self, expr: str, *, hours: float, step_s: int) -> list[dict[str, Any]]:
         """Rows over the hours before the end of the history."""
-        return self._get("query_range", query=expr, start=END_S - hours * 3600, end=END_S, step=step_s)
+        return self._get("query_range", query=expr, start=self.end_s - hours * 3600, end=self.end_s, step=step_s)
 
     def label_values(self, metric: str, label: str) -> list[str]:
         """What a variable of the type query offers."""
-        return self._get(f"label/{label}/values", **{"match[]": metric, "start": END_S - 3600, "end": END_S})
+        return self._get(f"label/{label}/values", **{"match[]": metric, "start": self.end_s - 3600, "end": self.end_s})
 
     def _get(self, path: str, **parameters: object) -> list[Any]:
         with urlopen(f"{self.url}/api/v1/{path}?{urlencode(parameters)}", timeout=30) as answer:
@@ -71,8 +72,15 @@ def stored(history: str, blocks: Path) -> None:
 
 
 @contextlib.contextmanager
-def running(blocks: Path, folder: Path) -> Iterator[Prometheus]:
-    """A Prometheus over blocks, until the block is left; its settings and log are in the folder."""
+def running(blocks: Path, folder: Path, *, remembers: str = "5m", end_s: float = END_S) -> Iterator[Prometheus]:
+    """A Prometheus over blocks, until the block is left; its settings and log are in the folder.
+
+    Args:
+        blocks: its storage.
+        folder: for what it writes besides.
+        remembers: how long a sample stands for its series.
+        end_s: the end of the history, in seconds since 1970.
+    """
     settings = folder / "prometheus.yml"
     settings.write_text("global: {}\n", encoding="utf-8")
     with socket.socket() as free:
@@ -84,13 +92,14 @@ def running(blocks: Path, folder: Path) -> Iterator[Prometheus]:
         f"--storage.tsdb.path={blocks}",
         "--storage.tsdb.retention.time=100y",
         f"--web.listen-address=127.0.0.1:{port}",
+        f"--query.lookback-delta={remembers}",
         "--log.level=warn",
     ]
     log = folder / "prometheus.log"
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as server:
         try:
             _wait(f"http://127.0.0.1:{port}", server, log)
-            yield Prometheus(f"http://127.0.0.1:{port}")
+            yield Prometheus(f"http://127.0.0.1:{port}", end_s)
         finally:
             server.terminate()
 

@@ -6,6 +6,7 @@ python -m tests.pictures [DEMO_FOLDER]     (a demo that is there already is used
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,7 +54,8 @@ def main(arguments: list[str]) -> None:
             window.screenshot(HERE / "run.png", width=WIDTH, height=1120, dark=False)
             window.open(report.as_uri(), until="h1")
             window.screenshot(HERE / "report.png", width=900, height=1150, dark=False)
-        preview.main([str(HERE / "board.png")])
+        preview.main([str(demo / "warehouse"), name, "fleet"])
+        shutil.copy(Path(name) / "fleet.png", HERE / "board.png")
 
 
 if __name__ == "__main__":
