@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from app.results.telemetry.busy_hours import needed
+from ingest.tables import GPU_SAMPLES
 from metrics import frames
 from metrics.anomalies.deviations import gpu_deviations
 from metrics.anomalies.hours import BUSY_HOURS, Limits, busy_hours, hour_sums
@@ -105,7 +106,7 @@ def _write_day(path: Path, gpus: int) -> None:
 def scan_of_day(path: Path, gpus: int) -> pl.DataFrame:
     """What the product does with a day: hours of its blocks, deviations, and their tests."""
     first = round(BEGIN.timestamp()) // 3600
-    lazy = sample_blocks.blocks([path], pl.read_parquet_schema(path))  # type: ignore[arg-type]  # a mapping, as declared
+    lazy = sample_blocks.blocks([path], pl.Schema(GPU_SAMPLES))
     sums = [hour_sums(needed(block), first, first + 24, LIMITS) for block in lazy]
     hours = busy_hours(sums, frames.empty(BUSY_HOURS))
     number = pl.col("node").str.slice(3).cast(pl.Int64) // NODES_PER_ATTEMPT
