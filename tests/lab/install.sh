@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what the labs need (tests/lab): packages from Debian's own archive (about 140 MB, a minute), the users that
+# Makes what the labs need (tests/lab): packages from Debian's own archive (about 150 MB, a minute), the users that
 # its jobs run as, and the newest wandb and tensorboard in an environment of Debian's Python (270 MB), by the pip of
 # PYTHON. Run as root. A second run finds everything there and ends at once.
 set -euo pipefail
@@ -8,7 +8,7 @@ packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
     slurm-wlm-basic-plugins slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin
     munge mariadb-server jq
-    prometheus victoria-metrics etcd-server openssl chromium chromium-driver fonts-dejavu-core python3 zsh fish
+    prometheus prometheus-alertmanager victoria-metrics etcd-server openssl chromium chromium-driver fonts-dejavu-core python3 zsh fish
 )
 
 fail() {

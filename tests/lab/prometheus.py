@@ -18,6 +18,7 @@ from tests.lab.processes import LabError, kill
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 PROGRAMS = ("prometheus", "promtool")
 """What has to be installed; tests/lab/install.sh does it on Debian."""
@@ -40,6 +41,8 @@ class PrometheusLab(MetricsServer):
     Args:
         targets: exporters to scrape, every `scrape_s` seconds.
         external_labels: the server's own labels, which remote read shows.
+        rule_files: rules that it evaluates.
+        alertmanager: where it sends alerts; empty: nowhere.
     """
 
     program: ClassVar[str] = "prometheus"
@@ -48,6 +51,8 @@ class PrometheusLab(MetricsServer):
     targets: Sequence[str] = ()
     scrape_s: float = 1.0
     external_labels: Mapping[str, str] = field(default_factory=dict)
+    rule_files: Sequence[Path] = ()
+    alertmanager: str = ""
 
     def before_start(self) -> None:
         """Write the configuration, and have promtool make the history."""
@@ -82,8 +87,11 @@ class PrometheusLab(MetricsServer):
             f"  scrape_timeout: {round(self.scrape_s * 1000)}ms\n  static_configs: [{{targets: [{targets}]}}]\n"
         )
         own = ", ".join(f"{name}: '{value}'" for name, value in self.external_labels.items())
+        rules = ", ".join(f"'{path}'" for path in self.rule_files)
+        alerting = f"alerting: {{alertmanagers: [{{static_configs: [{{targets: ['{self.alertmanager}']}}]}}]}}\n"
         (self.base / "prometheus.yml").write_text(
-            f"global: {{external_labels: {{{own}}}}}\nscrape_configs:{jobs if self.targets else ' []'}"
+            f"global: {{external_labels: {{{own}}}}}\nrule_files: [{rules}]\n{alerting if self.alertmanager else ''}"
+            f"scrape_configs:{jobs if self.targets else ' []'}"
         )
 
     def _make_history(self) -> None:
