@@ -16,7 +16,7 @@ MINUTES ?= 10
 # Containers often set it. Without compiled files every process, and every worker of the tests, compiles all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check fix test fuzz bench apiserver lock pictures clean
+.PHONY: help setup demo check fix test fuzz bench apiserver linter lock pictures clean
 help:             ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -58,6 +58,9 @@ bench: setup      ## benchmarks: ratios against a baseline in the same run; QUIC
 
 apiserver:        ## kube-apiserver for the lab, once, with Go (root; nine minutes of processor time)
 	bash tests/lab/apiserver/build.sh
+
+linter:           ## Grafana's dashboard-linter for the tests, once, with Go (root; four minutes of processor time)
+	bash tests/lab/linter/build.sh
 
 lock:             ## renew requirements.lock (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet \
