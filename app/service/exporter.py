@@ -264,13 +264,10 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
         return []
     row, began = computed.row(0, named=True), time.monotonic()
     whole = Window(cluster, row["since"], row["until"])
-    for name, window in windows(whole).items():
-        _of_window(made, source, window, name, claims)
+    _of_windows(made, source, whole, claims)
     of_whole: dict[str, Callable[[Source, Window], Iterable[Sample]]] = {
         "runs": _of_runs,
         "jobs": _of_jobs,
-        "nodes": _of_nodes,
-        "gpus": _of_gpus,
         "events": parts.of_events,
         "blocks": parts.of_blocks,
         "stragglers": parts.of_stragglers,
@@ -280,10 +277,30 @@ def _of_cluster(made: _Collection, source: Source, cluster: str, claims: tuple[C
         made.add(cluster, "", name, part, source, whole)
     return [
         Sample(families.EXPORT_SECONDS, (cluster,), time.monotonic() - began),
-        Sample(families.DATA_END, (cluster,), whole.until.timestamp()),
+        *_data_end(whole),
         Sample(families.COMPUTED, (cluster,), row["computed_at"].timestamp()),
         made.failures(cluster),
     ]
+
+
+def exported_at(source: Source, whole: Window, claims: tuple[Claim, ...]) -> Exported:
+    """What is exported of a cluster whose data end with a window, without what is told of single jobs and runs."""
+    made = _Collection()
+    _of_windows(made, source, whole, claims)
+    made.add(whole.cluster, "", "end of the data", _data_end, whole)
+    return Exported(tuple(made.samples), (), tuple(made.missing))
+
+
+def _of_windows(made: _Collection, source: Source, whole: Window, claims: tuple[Claim, ...]) -> None:
+    """Take in the standard windows, and the nodes and GPUs at their end."""
+    for name, window in windows(whole).items():
+        _of_window(made, source, window, name, claims)
+    made.add(whole.cluster, "", "nodes", _of_nodes, source, whole)
+    made.add(whole.cluster, "", "gpus", _of_gpus, source, whole)
+
+
+def _data_end(whole: Window) -> Iterator[Sample]:
+    yield Sample(families.DATA_END, (whole.cluster,), whole.until.timestamp())
 
 
 def _of_sources(source: Source, rows: list[dict[str, Any]]) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""Grafana's own dashboard-linter on the boards, by the rules of its strictest setting; without it the test is skipped."""
+"""Grafana's own dashboard-linter on the boards, in its strictest setting; without it the tests are skipped."""
 
 from __future__ import annotations
 
