@@ -53,8 +53,8 @@ def narrow(
         column = _column(rows, dimension, name)
         if column is not None:
             rows = rows.filter(pl.col(column).cast(pl.String) == value)
-        elif name in OF_PEOPLE and "run_id" in rows.columns:
-            rows = rows.filter(pl.col("run_id").is_in(runs_of(source, window, name, value).implode()))
+        elif name in OF_PEOPLE and (runs := _runs_in(rows, dimension)) is not None:
+            rows = rows.filter(pl.col(runs).is_in(runs_of(source, window, name, value).implode()))
         else:
             beside.append(name)
     return rows, tuple(beside)
@@ -64,6 +64,13 @@ def runs_of(source: Reader, window: Window, name: str, value: str) -> pl.Series:
     """Ids of the runs of a user, account or partition that had time in the window."""
     wanted = dict.fromkeys(OF_PEOPLE, "") | {name: value}
     return source.query("run_ids_of", **window.parameters, **wanted)["run_id"]
+
+
+def _runs_in(rows: pl.DataFrame, dimension: str) -> str | None:
+    """The column with ids of runs."""
+    if "run_id" in rows.columns:
+        return "run_id"
+    return "subject" if dimension == "run" and "subject" in rows.columns else None
 
 
 def _column(rows: pl.DataFrame, dimension: str, name: str) -> str | None:

@@ -187,7 +187,9 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
         why = "No row matches the filters above." if shown.narrowed else answer.when_empty
         return html.P(why, className="nothing pre-line")
     rows = answer.rows.with_columns(answer.in_words)
-    columns = {name: each for name, each in answer.columns.items() if name not in answer.explained}
+    first, *others = (name for name in answer.columns if name not in answer.explained)
+    ranked = [name for name in answer.ranked if name in others]
+    columns = {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others))}
     table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by)
     more = f"The first {rows.height:,} of {shown.total:,} rows; all: {command(asked, shown.by, view)}"
     return html.Div(

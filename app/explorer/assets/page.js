@@ -32,3 +32,22 @@ setInterval(() => {
     if (each.textContent !== text) each.textContent = text;
   }
 }, 500);
+
+// On paper every row is there, not only those that fit the table's height.
+const tables = () => [...document.querySelectorAll(".grid")].map((each) => {
+  const api = each.id && window.dash_ag_grid && window.dash_ag_grid.getApi(JSON.parse(each.id));
+  return [each, api];
+}).filter(([, api]) => api);
+window.addEventListener("beforeprint", () => {
+  for (const [each, api] of tables()) {
+    each.dataset.height = each.style.height;
+    each.style.height = "";
+    api.setGridOption("domLayout", "print");
+  }
+});
+window.addEventListener("afterprint", () => {
+  for (const [each, api] of tables()) {
+    each.style.height = each.dataset.height || "";
+    api.setGridOption("domLayout", each.dataset.height ? "normal" : "autoHeight");
+  }
+});

@@ -270,10 +270,10 @@ def _account(data: Account, view: View) -> Component:
                     rows,
                     [
                         components.column("label", "Category", href="href", swatch="colour", flex=2, minWidth=150),
+                        components.column("gpu_hours", "GPU-h", "hours", flex=1, minWidth=78),
+                        components.column("share", "Share", "share", bar=True, flex=2, minWidth=126),
                         components.column("cause", "Cause", flex=2, minWidth=110),
                         components.column("evidence", "Evidence", flex=2, minWidth=110),
-                        components.column("gpu_hours", "GPU-h", "hours", flex=1, minWidth=95),
-                        components.column("share", "Share", "share", bar=True, flex=2, minWidth=130),
                     ],
                     name="account",
                     height=440,
@@ -360,9 +360,9 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
     )
     columns = [
         components.column("node", "Node", href="href", flex=2, minWidth=80),
-        components.column("interruptions", "Count", "count", width=64, minWidth=64),
-        components.column("cause", "Mostly", flex=2, minWidth=108),
         components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
+        components.column("interruptions", "Count", "count", width=72, minWidth=72),
+        components.column("cause", "Mostly", flex=2, minWidth=108),
         components.column("unpriced", "Unobserved", "count", width=64, minWidth=64),
     ]
     table = components.grid(rows, columns, name="costs", empty="No interruption is attributed to a node.")
@@ -403,7 +403,8 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
             ),
             components.column("label", "Mostly", swatch="colour", flex=2, minWidth=120),
         ]
-    columns = [*named, components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)]
+    hours = components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)
+    columns = [named[0], hours, named[1]]
     note = (
         f"GPU-hours that could have trained and did not: {_costly()}."
         if by == "cause"
@@ -460,12 +461,12 @@ def interruptions_table(
         components.grid(
             rows,
             [
-                components.column("ended_at", "Ended (UTC)", "time", width=138, minWidth=138),
-                components.column("run_id", "Run", "run", href="href", flex=1, minWidth=118),
+                components.column("run_id", "Run", "run", href="href", flex=1, minWidth=112),
+                components.column("cost_gpu_h", "Cost (GPU-h)", "hours", width=84, minWidth=80),
+                components.column("node", "Node", href="node_href", flex=1, minWidth=92),
                 components.column("why", "Cause", swatch="colour", flex=4, minWidth=150),
-                components.column("node", "Node", href="node_href", flex=1, minWidth=96),
                 components.column("n_gpus", "GPUs", "count", width=72, minWidth=72),
-                components.column("cost_gpu_h", "Cost (GPU-h)", "hours", width=84, minWidth=84),
+                components.column("ended_at", "Ended (UTC)", "time", width=138, minWidth=138),
             ],
             name="recent",
             height=460,

@@ -12,6 +12,7 @@ from app import formatting
 from app.errors import UsageError
 from app.explorer import components, figures, filters
 from app.explorer.page import Data, Page
+from app.explorer.questions import Asked, section
 from app.results import headline_text
 from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
@@ -145,7 +146,13 @@ def layout(data: RunPage, view: View) -> Component:
         [
             html.Div(
                 [
-                    html.Div(components.link("Runs", view.link("/runs")), className="crumbs"),
+                    html.Div(
+                        [
+                            components.link("Runs", view.link("/runs")),
+                            components.link("Beside another run", view.link("/compare", a=run["run_id"])),
+                        ],
+                        className="crumbs pager",
+                    ),
                     html.Div(
                         [html.H1(run["name"] or run["run_id"]), components.state_badge(run["state"])], className="title"
                     ),
@@ -170,7 +177,7 @@ def layout(data: RunPage, view: View) -> Component:
             _timeline(data),
             _steps(data),
             _mfu(data.mfu),
-            _attempts(data.attempts),
+            _attempts(data.attempts, view),
             _blame(data),
         ],
         className="page",
@@ -349,6 +356,7 @@ def _steps(data: RunPage) -> Component:
     return components.panel(
         "Steps",
         components.figure(figures.steps(data.steps), "steps", "Duration of each step over time"),
+        html.P(slow_words(data.steps), className="answer"),
         note=f"{data.steps.height:,} steps over all its attempts"
         + ("" if median is None else f", median {formatting.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
         + (
@@ -356,6 +364,39 @@ def _steps(data: RunPage) -> Component:
             if data.steps.height > figures.POINTS
             else "."
         ),
+    )
+
+
+STRETCH = 50
+"""Steps whose median is compared with that of all."""
+
+SLOW = 1.2
+"""From this many times the median on, a stretch of steps is called slow."""
+
+
+def slow_words(steps: pl.DataFrame) -> str:
+    """Where kept steps took longer than usual for a while, in words; that nothing did is said, too.
+
+    Args:
+        steps: `app.results.runs.runs.run_steps`.
+    """
+    kept = steps.filter(pl.col("kept").fill_null(value=True), pl.col("duration_s").is_not_null()).sort("ts")
+    if kept.height < 4 * STRETCH:
+        return "Too few steps to tell whether a stretch of them was slow."
+    usual = float(kept["duration_s"].median())  # type: ignore[arg-type]  # polars types median() broadly
+    stretches = (
+        kept.with_row_index("_row")
+        .group_by(pl.col("_row") // STRETCH, maintain_order=True)
+        .agg(pl.col("duration_s").median(), pl.col("ts").first(), pl.col("step").first(), last=pl.col("step").last())
+    )
+    slow = stretches.filter(pl.col("duration_s") >= SLOW * usual)
+    if not usual or slow.is_empty():
+        return f"No stretch of {STRETCH} steps took {SLOW:g} times as long as usual."
+    worst = slow.sort("duration_s", descending=True).row(0, named=True)
+    return (
+        f"{slow.height:,} of {stretches.height:,} stretches of {STRETCH} steps took {SLOW:g} times as long as usual "
+        f"({formatting.measured(usual, 's')}) or more. The slowest: steps {worst['step']:,} to {worst['last']:,}, "
+        f"{worst['duration_s'] / usual:.2g} times as long, from {headline_text.moment(worst['ts'])} UTC on."
     )
 
 
@@ -383,11 +424,14 @@ def _mfu(mfu: pl.DataFrame) -> Component | None:
     )
 
 
-def _attempts(attempts: pl.DataFrame) -> Component:
+def _attempts(attempts: pl.DataFrame, view: View) -> Component:
+    linked = attempts.with_columns(
+        node_href=pl.col("node").map_elements(lambda node: view.link("/node", node=node), return_dtype=pl.String)
+    )
     return components.panel(
         "Attempts",
         components.grid(
-            attempts,
+            linked,
             [
                 components.column("attempt_no", "No.", "count", width=65),
                 components.column("job_id", "Job", minWidth=80, flex=1),
@@ -395,7 +439,7 @@ def _attempts(attempts: pl.DataFrame) -> Component:
                 components.column("state", "State", minWidth=115, flex=2),
                 components.column("class", "Cause and node", minWidth=115, flex=2),
                 components.column("cause", "Cause", minWidth=115, flex=2),
-                components.column("node", "Node", minWidth=90, flex=1),
+                components.column("node", "Node", href="node_href", minWidth=90, flex=1),
                 components.column("started_at", "Started (UTC)", "time", width=145, minWidth=140),
                 components.column("ended_at", "Ended (UTC)", "time", width=145, minWidth=140),
                 components.column("n_nodes", "Nodes", "count", width=80),
@@ -481,4 +525,20 @@ def _find(data: Data, view: View) -> View:
     return view
 
 
-PAGE = Page("/run", "Run", None, _gather, _layout, parent="/runs", find=_find)
+ASKED = (
+    Asked("checkpoints", title="How often it should save", run="id"),
+    Asked("interruptions", by="event", title="What its interruptions cost", run="id", chosen=False),
+    Asked("stalls", title="Times without a step", run="id", chosen=False),
+)
+
+PAGE = Page(
+    "/run",
+    "Run",
+    None,
+    _gather,
+    _layout,
+    parent="/runs",
+    find=_find,
+    sections=lambda _: [section(each) for each in ASKED],
+    asked={each.anchor: each for each in ASKED},
+)

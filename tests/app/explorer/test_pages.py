@@ -389,6 +389,15 @@ def test_headers_keep_strangers_out(warehouse: Path) -> None:
             assert icon.headers["Content-Type"].startswith("image/")
 
 
+def test_posts_of_other_sites_run_nothing(warehouse: Path) -> None:
+    client = create_app(warehouse, Config()).server.test_client()
+    body = '{"output": "content.children", "inputs": [], "changedPropIds": []}'
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):  # what a form can send
+        refused = client.post("/_dash-update-component", data=body, content_type=kind)
+        assert refused.status_code >= 400, kind
+    assert "Access-Control-Allow-Origin" not in client.get("/", headers={"Origin": "http://elsewhere"}).headers
+
+
 def test_two_explorers_in_one_process_do_not_mix(warehouse: Path, tmp_path: Path) -> None:
     first, second = create_app(warehouse, Config()), create_app(tmp_path / "none", Config())
     assert first.server is not second.server

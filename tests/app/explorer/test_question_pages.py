@@ -87,6 +87,14 @@ def test_runs_of_a_user_are_known_by_their_ids(explorer: Explorer) -> None:
     assert {row["c_run_id"] for row in rows} <= mine
 
 
+def test_waste_of_a_user_is_that_of_the_users_runs(explorer: Explorer) -> None:
+    mine = {row["run_id"] for row in table(page(explorer, "/runs", "?user=user1")[2], "runs")}
+    every = table(page(explorer, "/checkpoints", "")[2], "ask-idle-runs")
+    rows = table(page(explorer, "/jobs", "?user=user1")[2], "ask-waste")
+    assert {row["c_subject"] for row in rows} == {row["c_subject"] for row in every} & mine
+    assert len(rows) < len(every)
+
+
 def test_a_split_that_a_question_has_not_is_refused_alone(explorer: Explorer) -> None:
     output = words(page(explorer, "/reliability", "?by-mttf=colour")[2])
     assert "by-mttf: it cannot be split by 'colour'; there are: size" in output

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
+from app.explorer.pages.run import slow_words
 from app.results.cache import AnswerCache
 from tests.app.compute.test_evidence import HOUR, SACCT, START, log
 from tests.app.explorer.test_pages import components, words
@@ -59,6 +62,20 @@ def test_steps_lost_are_those_of_the_period_as_all_cards_are(
 
 def test_period_without_steps_has_an_unknown_number_of_lost_ones(explorer: Explorer) -> None:
     assert card(explorer, LATER, "Steps lost") == "Steps lost cannot tell no step was logged in this period"
+
+
+def steps(durations: list[float]) -> pl.DataFrame:
+    at = [datetime(2026, 10, 1, tzinfo=UTC) + timedelta(seconds=number) for number in range(len(durations))]
+    return pl.DataFrame({"ts": at, "step": range(len(durations)), "duration_s": durations, "kept": True})
+
+
+def test_a_slow_stretch_of_steps_is_told_in_words() -> None:
+    told = slow_words(steps([2.0] * 400 + [5.0] * 50 + [2.0] * 150))
+    assert told.startswith("1 of 12 stretches of 50 steps took 1.2 times as long as usual (2 s) or more.")
+    assert "steps 400 to 449, 2.5 times as long, from 2026-10-01 00:06 UTC on" in told
+    assert slow_words(steps([2.0] * 400)) == "No stretch of 50 steps took 1.2 times as long as usual."
+    assert "Too few steps" in slow_words(steps([2.0] * 100))
+    assert "No stretch" in slow_words(steps(([2.0] * 49 + [90.0]) * 8))
 
 
 @pytest.mark.slow

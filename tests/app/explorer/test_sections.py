@@ -68,3 +68,21 @@ def test_no_old_number_stays_under_a_new_period(site: Site, chromium: Browser, m
     gate.set()
     chromium.wait("#by-day .main-svg")
     assert chromium.console() == []
+
+
+def test_a_table_is_whole_on_paper(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/runs", until=".ag-row")
+    assert len(chromium.all(".ag-row")) < 100
+    chromium.run("window.dispatchEvent(new Event('beforeprint'))")
+    chromium.until(lambda _: len(chromium.all(".ag-row")) == 200, "rows are missing on paper")
+    chromium.run("window.dispatchEvent(new Event('afterprint'))")
+    chromium.until(lambda _: len(chromium.all(".ag-row")) < 100, "the table stayed as long as on paper")
+    assert chromium.console() == []
+
+
+def test_attempts_of_a_run_are_drawn_before_one_scrolls_to_them(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/run?id=1", until=".run-head")
+    chromium.until(
+        lambda _: chromium.run("return document.querySelectorAll('#content .ag-row').length") > 0, "no row was drawn"
+    )
+    assert chromium.run("return window.scrollY") == 0
