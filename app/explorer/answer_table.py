@@ -28,6 +28,9 @@ LETTER, PADDING, NARROWEST, WIDEST = 7.4, 28, 64, 230
 WRAPPED: Final = 500
 """Rows up to which long texts are wrapped; in a longer table they are cut, and whole under the pointer."""
 
+SENTENCE: Final = 90
+"""Characters from which on a text takes a column twice as wide, so that its row does not become high."""
+
 MEASURED: Final = 300
 """Rows that a column's width is taken from."""
 
@@ -77,7 +80,10 @@ def _links(values: pl.Series, column: str, dimension: str, view: View) -> list[s
     if target is None:
         return None
     path, parameter = target
-    return [view.link(path, **{parameter: value}) if isinstance(value, str) else None for value in values.to_list()]
+    return [
+        view.link(path, **{parameter: value}) if isinstance(value, str) and not value.startswith("(") else None
+        for value in values.to_list()  # "(no attempt)" is nobody
+    ]
 
 
 def _definition(key: str, heading: str, unit: str, texts: list[str], *, linked: bool) -> dict[str, Any]:
@@ -112,4 +118,5 @@ def width_of(heading: str, texts: list[str], *, whole: bool = False) -> int:
     of_texts = longest[int((1.0 if whole else 0.98) * (len(longest) - 1))] if longest else 0
     word = max(len(word) for word in heading.split()) + 1
     half = -(-len(heading) // 2) if len(heading) > 16 else 0
-    return int(min(max(LETTER * max(of_texts, word, half) + PADDING, NARROWEST), WIDEST))
+    most = WIDEST if of_texts < SENTENCE else WIDEST * 2
+    return int(min(max(LETTER * max(of_texts, word, half) + PADDING, NARROWEST), most))

@@ -11,7 +11,7 @@ from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx
 from app import panics
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
-from app.explorer import components, drawer, explaining, loading, sections, security, shell
+from app.explorer import components, drawer, explaining, loading, narrowing, sections, security, shell
 from app.explorer import filters as view
 from app.explorer.filters import NothingYetError
 from app.explorer.page import pages
@@ -177,7 +177,8 @@ def _page(
         return shell.navigation(path, None), None, contents, title
     except (UsageError, WarehouseError) as error:
         return shell.navigation(path, None), None, _cannot(error, path), title
-    filters = shell.filters(shown, each) if each.filters else None
+    choices = explorer.answers.ask(narrowing.choices, shown.window) if each.pickers else {}
+    filters = shell.filters(shown, each, choices) if each.filters else None
     try:
         contents = each.layout(each.gather(explorer, shown), shown)
         if each.sections is not None and at_once:

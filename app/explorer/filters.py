@@ -197,9 +197,10 @@ ALL, CUSTOM = "all", "custom"
 def periods(state: ClusterState) -> dict[str, tuple[str, dict[str, str]]]:
     """The offered periods: key -> label, and the parameters of its address."""
     offered: dict[str, tuple[str, dict[str, str]]] = {ALL: ("All data", {})}
-    for length in (28, 7):
+    for length in (90, 28, 7, 1):
         if state.until - state.since > timedelta(days=length):
-            offered[f"{length}d"] = (f"Last {length} days", {"since": f"{length}d"})
+            label = f"Last {length} days" if length > 1 else "Last 24 hours"
+            offered[f"{length}d"] = (label, {"since": f"{length}d"})
     calendar = {}
     for low, high in months(state.since, state.until):
         values = {"since": low.date().isoformat(), "until": high.date().isoformat()}

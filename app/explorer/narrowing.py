@@ -39,6 +39,12 @@ def label(name: str) -> str:
     return LABELS.get(name, name.capitalize())
 
 
+def choices(source: Reader, window: Window) -> dict[str, list[str]]:
+    """Users, accounts and partitions that have runs in a window."""
+    values = source.query("run_choices", **window.parameters)
+    return {name: sorted(values.filter(pl.col("name") == name)["value"].drop_nulls().to_list()) for name in OF_PEOPLE}
+
+
 def narrowed_by(view: View, names: tuple[str, ...]) -> Narrowed:
     """The filters of an address that a page takes."""
     return tuple((name, view.get(name)) for name in COLUMNS if name in names and view.get(name))

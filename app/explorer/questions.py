@@ -280,6 +280,7 @@ def page_of(path: str, name: str, asked: Sequence[Asked], *, icon: str, group: s
         group=group,
         sections=lambda _: sections,
         narrowed_by=FILTERS,
+        pickers=True,
         asked={each.anchor: each for each in asked},
     )
 

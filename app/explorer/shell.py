@@ -14,6 +14,8 @@ from app.explorer.pages import manual
 from app.results import headline_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
@@ -156,6 +158,21 @@ def _nav_link(target: str, page: Page, shown: View | None, *, active: bool) -> C
     )
 
 
+def _picker(name: str, values: list[str], shown: View) -> Component:
+    made: Component = dmc.Select(
+        id={"type": "filter", "name": name},
+        data=sorted({*values, *filter(None, [shown.get(name)])}),
+        value=shown.get(name) or None,
+        placeholder=f"any {narrowing.label(name).lower()}",
+        clearable=True,
+        searchable=True,
+        size="sm",
+        className="pick-one",
+        **components.aria({"aria-label": narrowing.label(name)}),
+    )
+    return made
+
+
 def _chips(shown: View, page: Page) -> Component | None:
     """Filters of the address beyond cluster and period, each of which can be taken off."""
     chips = []
@@ -197,8 +214,14 @@ def _freshness(shown: View) -> Component:
     )
 
 
-def filters(shown: View, page: Page) -> Component:
-    """Cluster and period, and what they come to in words."""
+def filters(shown: View, page: Page, values_of: Mapping[str, list[str]]) -> Component:
+    """Cluster and period, and what they come to in words; filters of the address.
+
+    Args:
+        shown: the current view.
+        page: the current page.
+        values_of: what can be chosen beside cluster and period: filter -> values.
+    """
     offered = view.periods(shown.state)
     chosen = view.period_of(shown)
     choices = [{"value": key, "label": label} for key, (label, _) in offered.items()]
@@ -237,6 +260,7 @@ def filters(shown: View, page: Page) -> Component:
                         className="pick-dates",
                         **components.aria({"aria-label": "From and to, days in UTC"}),
                     ),
+                    *[_picker(name, values, shown) for name, values in values_of.items()],
                 ],
                 className="pickers",
             ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import html
 
+from app.explorer.narrowing import choices
 from app.explorer.page import Page
 from app.explorer.questions import FILTERS, Asked, heading, section
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from app.explorer.filters import View
     from app.explorer.page import Data
-    from app.window import Window
-    from queries.warehouse import Reader
 
 ASKED = (
     Asked("people", by="user", title="Use, and how well", name="use", chosen=False),
@@ -28,14 +27,8 @@ ASKED = (
 )
 
 
-def users(source: Reader, window: Window) -> list[str]:
-    """Users that have runs in a window."""
-    values = source.query("run_choices", **window.parameters)
-    return sorted(values.filter(values["name"] == "user")["value"].drop_nulls().to_list())
-
-
 def _gather(data: Data, view: View) -> list[str]:
-    return data.answers.ask(users, view.window)
+    return data.answers.ask(choices, view.window)["user"]
 
 
 def _top(names: list[str], view: View) -> Component:

@@ -436,7 +436,7 @@ def interruptions_table(
         href=_links("run_id", lambda run: view.link("/run", id=run)),
         node_href=_links("node", lambda name: view.link("/node", node=name)),
         colour=_links("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888")),
-        why=pl.when(pl.col("class") == pl.col("cause"))
+        why=pl.when((pl.col("class") == pl.col("cause")) | (chosen == "infrastructure"))
         .then(pl.col("cause"))
         .otherwise(pl.format("{}: {}", "class", "cause")),
     )

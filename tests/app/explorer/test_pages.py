@@ -241,6 +241,7 @@ def test_interruptions_by_infrastructure_come_first_by_cost(explorer: Explorer) 
     assert costs == sorted(costs, reverse=True)
     assert [row["cost_gpu_h"] for row in infrastructure[: len(costs)]] == costs
     alone = table(page(explorer, "/", "")[2], "recent")
+    assert "node_fail" in {row["why"] for row in alone}  # the class is that of all
     assert [row["run_id"] for row in alone] == [row["run_id"] for row in infrastructure]
 
 
