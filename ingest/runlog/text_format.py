@@ -22,7 +22,7 @@ in Rust's syntax. Kinds of lines:
 - `begin`, `end`: an `event` begins or ends (`checkpoint_save`, `checkpoint_load`, `eval`, `init`, ...), with its
   `step`; an `end` with `seconds` needs no `begin`. A `checkpoint_save` that ends is safe (`durable`), unless
   `durable = false`; a second end, later, says when it is. With `follows = true` an end without a begin began where
-  the step before it ended.
+  the step or event before it ended.
 - `facts`: facts about the run, by the names of a `run` line.
 - `time`: a line that only has a time, for step lines without one.
 - `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss since it began), for step lines without them.

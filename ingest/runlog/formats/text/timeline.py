@@ -209,7 +209,8 @@ class Timeline:
         at, seconds = record["at"], record["seconds"]
         step = session.last if step is None and kind.event == SAVE else step
         begin = at if at is None or seconds is None else at - round(seconds * US)
-        begin = session.cursor if kind.follows and seconds is None and session.cursor is not None else begin
+        if kind.follows and seconds is None and session.cursor is not None:
+            begin = max(session.cursor, session.held_until)
         same = (one for one in session.events if one.kind == kind.event)
         if any(one.step == step or (step is None and _overlaps(one, begin, at)) for one in same):
             return None

@@ -26,6 +26,20 @@ def test_a_validation_of_torchtitan_is_no_step() -> None:
     assert parsed.rejects.is_empty()
 
 
+def test_a_validation_behind_a_checkpoint_holds_up_once() -> None:
+    text = (
+        NEW_TITAN
+        + titan.line(1, "08:00:30,000")
+        + titan.note("Saving the checkpoint.", "08:00:30,000")
+        + titan.note("Finished saving the checkpoint in 3.00 seconds.", "08:00:33,000")
+        + titan.note("validate step:  1  loss:  3.1  memory: 30.12GiB(37.90%)  tps: 21,310", "08:00:38,000")
+        + titan.line(2, "08:00:42,000")
+    )
+    parsed = read(text)
+    assert events(parsed) == [("checkpoint_save", 1, 28830, 28833), ("eval", 1, 28833, 28838)]
+    assert steps(parsed)[1] == (2, 28838, 4.0)
+
+
 def test_a_staged_checkpoint_of_torchtitan_is_not_safe() -> None:
     text = (
         NEW_TITAN
