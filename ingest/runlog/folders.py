@@ -19,6 +19,9 @@ SEARCHED: Final = 1 << 24
 _OF_WANDB: Final = re.compile(r"(^|/)(offline-)?run-\d{8}_\d{6}-[^/]*/")
 """W&B's folder of a run: what the program printed is in it once more."""
 
+NO_LOGS: Final = frozenset({".git", "__pycache__", "node_modules", "site-packages"})
+"""Folders of code that often lie beside logs: looking for steps in a virtual environment takes a minute."""
+
 RUN_LOGS: Final = (".jsonl", ".jsonl.gz")
 """Endings of the names of run logs."""
 
@@ -27,9 +30,9 @@ def logs_below(names: Iterable[str]) -> list[str]:
     """The same names, but for a folder the logs below it, in the order of their names.
 
     A file below a folder is a log if its name ends like a run log's, if its contents begin like a format's that is
-    known, or if a text format has a step in its first `SEARCHED` bytes. Links are not followed:
-    W&B's `latest-run` is one to a folder beside it. A folder without logs is returned itself, for the message that it
-    is none.
+    known, or if a text format has a step in its first `SEARCHED` bytes. Folders called as in `NO_LOGS` are passed over,
+    unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. A folder
+    without logs is returned itself, for the message that it is none.
     """
     return [each for name in names for each in (list(_below(name)) or [name])]
 
@@ -37,7 +40,7 @@ def logs_below(names: Iterable[str]) -> list[str]:
 def _below(folder: str) -> Iterator[str]:
     """The logs below a folder; none where it has none, or is a file."""
     for place, folders, files in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(set(folders) - NO_LOGS)
         for file in sorted(files):
             path = os.path.join(place, file)  # noqa: PTH118 - names may be any bytes
             if not os.path.islink(path) and is_log(path, path):  # noqa: PTH114 - as above

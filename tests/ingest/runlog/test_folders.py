@@ -51,6 +51,15 @@ def test_a_text_log_below_a_folder_is_found_by_its_steps(tmp_path: Path) -> None
     assert len(names) == 3  # W&B's copy of what its run printed is none
 
 
+def test_folders_of_code_are_read_if_they_are_named(tmp_path: Path) -> None:
+    packages = tmp_path / ".venv" / "lib" / "site-packages"
+    for folder in (packages / "torch", tmp_path / ".wandb"):
+        folder.mkdir(parents=True)
+        (folder / "run.jsonl").write_text("{}\n")
+    assert logs_below([str(tmp_path)]) == [str(tmp_path / ".wandb" / "run.jsonl")]
+    assert logs_below([str(packages)]) == [str(packages / "torch" / "run.jsonl")]
+
+
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     (report,) = load(tmp_path / "w", tmp_path)
