@@ -35,8 +35,8 @@ def time_beside(times: pl.DataFrame) -> pl.DataFrame:
     Returns:
         A row a session of which waiting and wall time are known for five intervals: `wall_s`, `launch_share` (of the
         wall time, the host's), and for each of `network` and `launch` its `_s` (seconds beyond the usual), `_times`
-        (the usual, in the intervals that count), `_since` (the first such step) and `_share_of_lines` (how many of the
-        intervals from the first to the last of these count); null where fewer than three count.
+        (how many times the usual, in the intervals that count), `_since` (the first such step) and `_share_of_lines`
+        (how many of the intervals from the first to the last of these count); null where fewer than three count.
     """
     seconds = pl.col("wall_s").median()
     intervals = (
