@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
 
@@ -11,26 +11,16 @@ from app.errors import UsageError
 from app.explorer import answer_drawer, components
 from app.explorer.answer_table import linked
 from app.explorer.filters import NothingYetError
-from app.explorer.page import Data, pages
+from app.explorer.page import Addresses, pages
 from app.explorer.questions import ask
 from app.visible import visible
 from queries.errors import WarehouseError
-
-if TYPE_CHECKING:
-    from app.explorer.filters import View
 
 GRID = "ask-"
 """How the name of a question's table begins."""
 
 
-class Explorer(Data, Protocol):
-    """What checks addresses, with the data behind them."""
-
-    def view(self, search: str | None) -> View:
-        """The checked address."""
-
-
-def register(made: Dash, explorer: Explorer) -> None:
+def register(made: Dash, explorer: Addresses) -> None:
     """Register the callback."""
 
     @made.callback(
@@ -52,7 +42,7 @@ def register(made: Dash, explorer: Explorer) -> None:
 
 
 def opened(
-    explorer: Explorer,
+    explorer: Addresses,
     path: str | None,
     search: str | None,
     triggered: dict[str, str],

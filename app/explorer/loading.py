@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from dash import MATCH, Dash, Input, Output, State, html, no_update
 
 from app.errors import UsageError
 from app.explorer import components, sections
 from app.explorer.filters import NothingYetError
-from app.explorer.page import Data, pages
+from app.explorer.page import Addresses, pages
 from queries.errors import WarehouseError
 
-if TYPE_CHECKING:
-    from app.explorer.filters import View
 
-
-class Explorer(Data, Protocol):
-    """What checks addresses, with the data behind them."""
-
-    def view(self, search: str | None) -> View:
-        """The checked address."""
-
-
-def register(made: Dash, explorer: Explorer) -> None:
+def register(made: Dash, explorer: Addresses) -> None:
     """Register the callbacks."""
     made.callback(
         Output({"type": "section", "name": MATCH}, "children"),
@@ -50,7 +40,7 @@ def register(made: Dash, explorer: Explorer) -> None:
         return {**asked, "ticket": sections.new_ticket()} if clicks else no_update
 
 
-def show(explorer: Explorer, asked: dict[str, str], name: str) -> Any:  # noqa: ANN401 - components
+def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:  # noqa: ANN401 - components
     """The contents of a section of the page that the browser has asked for."""
     page = pages().get(str(asked.get("path")))
     if page is None or page.sections is None:

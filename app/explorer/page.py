@@ -27,6 +27,13 @@ class Data(Protocol):
     allows_sql: bool
 
 
+class Addresses(Data, Protocol):
+    """What checks addresses, with the data behind them."""
+
+    def view(self, search: str | None) -> View:
+        """The checked address."""
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a page that is asked for and shown by itself: a slow one keeps no other waiting, and can be stopped.

@@ -147,9 +147,10 @@ def test_a_number_opens_its_parts_and_a_node_its_page(site: Site, chromium: Brow
     chromium.driver.switch_to.active_element.send_keys("\ue00c")  # Escape
     chromium.until(lambda _: not chromium.all(".drawer"), "the drawer never closed")
     link = chromium.wait("#nodes .ag-row .link")
-    name = link.text
-    link.click()
-    chromium.until(lambda _: chromium.run("return location.pathname") == "/node", "it is no link")
+    name, address = link.text, str(link.get_attribute("href"))
+    assert address == f"{site.url}/node?since=2026-10-03&node={name}"
+    chromium.run("arguments[0].click()", link)  # the closing drawer may still lie above it
+    chromium.until(lambda _: chromium.run("return location.href") == address, "the link leads nowhere")
     chromium.wait(".run-head h1")
     assert chromium.text("h1") == name
     assert f"Node: {name}" in chromium.text(".chips")

@@ -69,7 +69,7 @@ def steps(durations: list[float]) -> pl.DataFrame:
     return pl.DataFrame({"ts": at, "step": range(len(durations)), "duration_s": durations, "kept": True})
 
 
-def test_a_slow_stretch_of_steps_is_told_in_words() -> None:
+def test_a_slow_stretch_of_steps_is_put_into_words() -> None:
     told = slow_words(steps([2.0] * 400 + [5.0] * 50 + [2.0] * 150))
     assert told.startswith("1 of 12 stretches of 50 steps took 1.2 times as long as usual (2 s) or more.")
     assert "steps 400 to 449, 2.5 times as long, from 2026-10-01 00:06 UTC on" in told
