@@ -16,6 +16,7 @@ UNPLACED: Final = "(unknown)"
 """The block of nodes whose place is unknown: they are in no segment of several nodes."""
 
 _NODE: Final = ["cluster", "node"]
+NONE_RESERVED: Final = pl.DataFrame(schema=dict.fromkeys(_NODE, frames.TEXT))
 
 
 def standing(
@@ -25,6 +26,7 @@ def standing(
     inventory: pl.DataFrame,
     node_states: pl.DataFrame,
     at: datetime,
+    reserved: pl.DataFrame = NONE_RESERVED,
 ) -> pl.DataFrame:
     """What each node is doing right before a moment, and its block.
 
@@ -34,10 +36,12 @@ def standing(
         inventory: `frames.INVENTORY`.
         node_states: `frames.NODE_STATES`: out of service.
         at: the moment: intervals that end there still hold.
+        reserved: `cluster` and `node` of nodes that a reservation keeps for some then.
 
     Returns:
         A row for each node of the inventory: `cluster`, `node`, `block`, `milli_gpus`, `taken` (thousandths held;
-        null: unknown), `out` (out of service), `idle` (in service and none held), `attempts` (who holds it).
+        null: unknown), `out` (out of service), `reserved`, `idle` (in service, not reserved and none held), `attempts`
+        (who holds it).
     """
     moment = pl.lit(at, dtype=frames.TIME)
     over = pl.col("ended_at").is_null() | (pl.col("ended_at") >= moment)
@@ -61,11 +65,13 @@ def standing(
         .filter(pl.col("milli_gpus") > 0)
         .join(held, on=_NODE, how="left")
         .join(out, on=_NODE, how="left")
+        .join(reserved.select(_NODE).unique().with_columns(reserved=pl.lit(value=True)), on=_NODE, how="left")
         .join(latest, on=_NODE, how="left")
         .with_columns(
             out=pl.col("out").fill_null(value=False),
+            reserved=pl.col("reserved").fill_null(value=False),
             block=pl.col("path").list.join("/").fill_null(UNPLACED),
-            idle=pl.col("attempts").is_null() & pl.col("out").is_null(),
+            idle=pl.col("attempts").is_null() & pl.col("out").is_null() & pl.col("reserved").is_null(),
             taken=pl.when(pl.col("attempts").is_null()).then(0).otherwise("taken"),
         )
         .drop("path")

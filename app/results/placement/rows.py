@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ingest.slurm.formats.nodelist import expand_column
 from metrics import frames
 from metrics.placement import effect, room
 from metrics.placement.spans import PLACES, Cluster, by_size, spans
@@ -75,7 +76,15 @@ def standing_rows(source: Source, window: Window) -> pl.DataFrame:
         inventory=frames.conform(source.query("inventory_of", cluster=cluster), frames.INVENTORY),
         node_states=frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES),
         at=window.until,
+        reserved=_reserved(source, window),
     )
+
+
+def _reserved(source: Source, window: Window) -> pl.DataFrame:
+    """Nodes that a reservation keeps at the end of the window: `cluster` and `node`."""
+    lists = source.query("reserved_node_lists", cluster=window.cluster, at=window.until)
+    named = lists.join(expand_column(lists["node_list"]), left_on="node_list", right_on="text")
+    return named.select("cluster", node="nodes").explode("node").drop_nulls()
 
 
 def effect_rows(source: Source, window: Window, rows: pl.DataFrame) -> pl.DataFrame:

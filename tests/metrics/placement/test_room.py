@@ -48,6 +48,18 @@ def test_standing_has_each_node_of_two_partitions_once() -> None:
     assert rows["idle"].to_list() == [False, True, False, True, True, True]
 
 
+def test_reserved_nodes_are_not_idle() -> None:
+    data = inputs([JOB | {"nodes": ["n1"]}], PLACED, [])
+    reserved = pl.DataFrame({"cluster": "c", "node": ["n1", "n2", "n2", "elsewhere"]})
+    rows = standing(
+        data["attempt_nodes"], data["places"], inventory=data["inventory"], node_states=data["node_states"], at=at(2),
+        reserved=reserved,
+    )  # fmt: skip
+    assert rows["node"].to_list() == ["n1", "n2", "n3", "n4", "n5", "n6"]
+    assert rows["idle"].to_list() == [False, False, True, True, True, True]
+    assert rows["reserved"].to_list() == [True, True, False, False, False, False]
+
+
 def test_standing_without_a_place_is_in_no_segment() -> None:
     rows = segments(room([], PLACED[:2], [], 2))
     assert rows.select("segment", "segments", "left_over").rows() == [(1, 6, 0), (2, 1, 4)]

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 _UNPLACED: Final = "The place of nodes is unknown: load `scontrol show topology` (trackside ingest slurm)."
-_ROOM: Final = ("attempt_nodes", "node_places", "inventory_of", "node_states")
-_QUERIES: Final = ("attempts", "nodes", *_ROOM)
+_PLACED: Final = ("attempt_nodes", "node_places", "inventory_of", "node_states")
+_ROOM: Final = (*_PLACED, "reserved_node_lists")
+_QUERIES: Final = ("attempts", "nodes", *_PLACED)
 
 
 @question(
@@ -226,8 +227,8 @@ def _segments(source: Reader, window: Window) -> Answer:
         metrics=("aligned_room",),
         queries=_ROOM,
         notes=(
-            "Idle: in service and held by nobody; whether limits, reservations or who waits before leave room is not "
-            "judged. Segments of 1 node: any idle nodes.",
+            "Idle: in service, not reserved and held by nobody; whether limits, CPUs, memory or who waits before leave "
+            "room is not judged. Segments of 1 node: any idle nodes.",
             *_placed(nodes),
         ),
         parameters={"at": window.until},
