@@ -67,7 +67,15 @@ def history(warehouse: Path) -> tuple[str, str, float]:
                 Sample(families.INPUT_LAG, (of, source), max(0.0, (until - newest).total_seconds()))
                 for of, source, newest in told.newest
             )
-            _add(lines, (each for each in (*told.samples, *ages) if each.labels[0] == cluster), until)
+            _add(
+                lines,
+                (
+                    each
+                    for each in (*told.samples, *ages)
+                    if cluster in each.labels or "cluster" not in each.family.labels
+                ),
+                until,
+            )
         _telemetry(reader, whole, lines)
     text = [line for name in sorted(lines) for line in (f"# TYPE {name} gauge", *lines[name])]
     return "\n".join([*text, "# EOF", ""]), whole.cluster, whole.until.timestamp()

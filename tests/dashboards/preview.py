@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,8 @@ def _shown(value: float, settings: Json) -> str:
         if (key := f"{value:g}") in mapping["options"]:
             return str(mapping["options"][key]["text"])
     digits, unit = settings.get("decimals", 1), settings.get("unit")
+    if unit == "dateTimeAsIso":
+        return f"{datetime.fromtimestamp(value / 1000, UTC):%Y-%m-%d %H:%M:%S}"
     if unit == "percentunit":
         return f"{100 * value:.{digits}f}%"
     steps = {
@@ -264,8 +267,10 @@ def _table(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
     return f"<table><tr>{head}</tr>{lines}</table>"
 
 
-def _cell(row: Json, *, name: str) -> float:
-    return float(row.get(name, 0))
+def _cell(row: Json, *, name: str) -> tuple[float, str]:
+    """What rows are sorted by: a number, else a text; what is unknown comes first."""
+    value = row.get(name, "")
+    return (value, "") if isinstance(value, float) else (float("-inf"), value)
 
 
 def _td(panel: Json, value: object, name: str) -> str:
