@@ -37,6 +37,12 @@ UNAVAILABLE: Final = 0.05
 STORM: Final = 3.0
 """How many times the usual number of failures of a day is a storm; and the least number."""
 
+WAITED_GPU_HOURS: Final = 8
+"""GPU-hours of a day that ranks must have waited for one node's ranks for an alert: an hour of a node."""
+
+AHEAD_DAYS: Final = 5
+"""How far ahead a claim's value is drawn out by its trend of the last three days."""
+
 SLOW_S: Final = 1.0
 """Mean response of a network filesystem that stalls jobs."""
 
@@ -154,6 +160,14 @@ def _of_nodes() -> Iterator[Alert]:
         "{{ $labels.node }} fails more often than chance gives: {{ $value | humanize }} failures in 28 days",
         "Jobs that are placed there are interrupted again; the false discoveries among such nodes are bounded.",
     )
+    yield Alert(
+        "TracksideStraggler",
+        f"max by (cluster, run, nodes) (trackside_straggler_gpu_seconds{{cause='node'}}) / 3600 >= {WAITED_GPU_HOURS}",
+        "0m",
+        "warning",
+        "{{ $labels.nodes }} slows run {{ $labels.run }} down: {{ $value | humanize }} GPU-hours waited in a day",
+        "All ranks wait for the slowest; the shape of the job does not explain it.",
+    )
     gpus = "max by (cluster, state) (trackside_gpus)"
     yield Alert(
         "TracksideCapacityNotBack",
@@ -190,6 +204,26 @@ def _of_results(targets: Mapping[str, tuple[float, ...]]) -> Iterator[Alert]:
         "Claim {{ $labels.claim }} does not hold for {{ $labels.cluster }} this month so far",
         "Judged by the evidence that there is: what was not observed is counted in its favour.",
     )
+    yield Alert(
+        "TracksideClaimAtRisk",
+        _at_risk(),
+        "6h",
+        "warning",
+        f"Claim {{{{ $labels.claim }}}} of {{{{ $labels.cluster }}}} is missed in {AHEAD_DAYS} days if this goes on",
+        "Drawn out from the last three days of this month's value, with all that was not observed in its favour.",
+    )
+
+
+def _at_risk() -> str:
+    """Claims that their trend would miss, and that are not missed yet: by the end that is in their favour."""
+    missed = "max by (cluster, claim) (trackside_verdict{window='month'} == -1)"
+    parts = []
+    for direction, bound, compared in (("at_least", "upper", "<"), ("at_most", "lower", ">")):
+        value = f"max by (cluster, claim) (trackside_claim_value{{window='month', bound='{bound}'}})"
+        trend = f"predict_linear(({value})[3d:1h], {AHEAD_DAYS * 86_400})"
+        parts.append(f"{trend} {compared} max by (cluster, claim) (trackside_claim_target{{direction='{direction}'}})")
+    # A month's first days would be compared with the end of the month before.
+    return f"((({parts[0]}) or ({parts[1]})) unless {missed}) and on () (vector(1) and day_of_month() > 3)"
 
 
 def _of_trackside() -> Iterator[Alert]:

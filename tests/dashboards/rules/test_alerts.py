@@ -74,6 +74,15 @@ def _mount(seconds_per_s: float) -> promtool.Series:
     }
 
 
+def _claim(value: str, verdict: int, direction: str = "at_least") -> promtool.Series:
+    bound = "upper" if direction == "at_least" else "lower"
+    return {
+        f'trackside_claim_value{{cluster="c",window="month",claim="x",unit="ratio",bound="{bound}"}}': value,
+        f'trackside_claim_target{{cluster="c",claim="x",metric="m",unit="ratio",direction="{direction}"}}': "0.95x300",
+        'trackside_verdict{cluster="c",claim="x",kind="delivered",window="month"}': f"{verdict}x300",
+    }
+
+
 CASES = {
     "TracksideAllocatedGpusIdle": Case(_idle(0), _idle(60)),
     "TracksideRestartStorm": Case(_failures(5), _failures(2), at="25h"),
@@ -100,6 +109,13 @@ CASES = {
         {'trackside_flagged_node{cluster="c",node="a",verdict="lemon"}': "5x300"},
         {'trackside_flagged_node{cluster="c",node="a",verdict="suspect"}': "5x300"},
     ),
+    "TracksideStraggler": Case(
+        {'trackside_straggler_gpu_seconds{cluster="c",run="r",cause="node",nodes="n1"}': "36000x300"},
+        {
+            'trackside_straggler_gpu_seconds{cluster="c",run="r",cause="node",nodes="n1"}': "3600x300",
+            'trackside_straggler_gpu_seconds{cluster="c",run="s",cause="job_shape",nodes="n1"}': "36000x300",
+        },
+    ),
     "TracksideCapacityNotBack": Case(
         {
             'trackside_gpus{cluster="c",state="unavailable"}': "10x300",
@@ -116,6 +132,7 @@ CASES = {
         {'trackside_verdict{cluster="c",claim="x",kind="delivered",window="month"}': "-1x300"},
         {'trackside_verdict{cluster="c",claim="x",kind="delivered",window="month"}': "0x300"},
     ),
+    "TracksideClaimAtRisk": Case(_claim("0.99-0.0002x300", 0), _claim("0.96x300", 0), at="4d4h", every="30m"),
     "TracksideDown": Case({'up{job="trackside",instance="i"}': "0x300"}, {'up{job="trackside",instance="i"}': "1x300"}),
     "TracksideDataStale": Case(
         {'trackside_data_end_timestamp_seconds{cluster="c"}': "0x600"},
@@ -172,6 +189,27 @@ def test_alert_has_a_section_in_the_manual(name: str) -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
     assert "trackside " in sections[name], "names a command"
     assert "ends" in sections[name], "says what ends it"
+
+
+@pytest.mark.parametrize(
+    ("series", "at", "fired"),
+    [
+        (_claim("0.9+0.0002x300", 0, "at_most"), "4d4h", True),
+        (_claim("0.99-0.0002x300", 0, "at_most"), "4d4h", False),
+        (_claim("0.99-0.0002x300", -1), "4d4h", False),
+        (_claim("0.99-0.0002x300", 0), "2d4h", False),
+    ],
+    ids=["at_most", "at_most_and_falling", "missed_already", "first_days"],
+)
+def test_claim_is_at_risk_by_its_trend(series: promtool.Series, at: str, fired: bool, tmp_path: Path) -> None:
+    need_prometheus()
+    expected = [{"labels": "{}", "value": 1}] if fired else []
+    firing = 'count(ALERTS{alertname="TracksideClaimAtRisk",alertstate="firing"})'
+    asked = [{"expr": firing, "eval_time": at, "exp_samples": expected}]
+    tests = [{"interval": "30m", "input_series": promtool.inputs(series), "promql_expr_test": asked}]
+    promtool.run(
+        tmp_path, {"a.yaml": promtool.only(alerts_text(TARGETS), {"TracksideClaimAtRisk"})}, tests, every="30m"
+    )
 
 
 def test_budget_alert_needs_a_claim_on_goodput() -> None:
