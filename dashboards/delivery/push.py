@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+
+from dashboards.grafana import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -119,5 +120,4 @@ def _diff(there: Json, board: Json) -> Iterator[str]:
 
 
 def _text(board: Json) -> str:
-    content = {key: value for key, value in board.items() if key not in OF_THE_SERVER}
-    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)
+    return as_text({key: value for key, value in board.items() if key not in OF_THE_SERVER})

@@ -159,7 +159,7 @@ def test_any_subset_of_columns_gives_its_values_and_no_others() -> None:
             assert {row[name] for name in set().union(*fills.values()) - told} <= {None}
 
 
-def test_means_over_tasks_stand_for_the_total_that_is_not_exported() -> None:
+def test_means_over_tasks_stand_for_a_total_not_exported() -> None:
     mean = "cpu=00:00:01,gres/gpumem=1024M,gres/gpuutil=40,mem=5000K"
     row = only(NTasks="4", TRESUsageInAve=mean)
     shown = ("gpu_util_total", "gpu_mem_total_bytes", "tasks_rss_bytes", "gpu_util_max")
