@@ -287,13 +287,8 @@ def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, 
 
 def _labels(writer: Writer, cluster: str, rules: RunRules, *, every: bool) -> pl.DataFrame:
     """What was written at attempts: at every one, or at those whose runs it may name. Most jobs have none of it."""
-    rows = (
-        writer.query("attempt_labels", cluster=cluster)
-        if every
-        else writer.query(
-            "naming_labels", cluster=cluster, env=rules.env, comment_key=rules.comment_key, by_wckey=rules.wckey
-        )
-    )
+    by = {"env": rules.env, "comment_key": rules.comment_key, "by_wckey": rules.wckey}
+    rows = writer.query("attempt_labels", cluster=cluster, every=every, **by)
     return frames.conform(rows, frames.ATTEMPT_LABELS)
 
 

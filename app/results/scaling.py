@@ -84,7 +84,7 @@ def what_changed(source: Source, window: Window, n_gpus: float, day: str) -> Dif
     after = pl.col("ts").dt.date().cast(pl.String) >= day
     attempts = steps.select(*key, after=after).unique(maintain_order=True)
     nodes = source.query("attempt_nodes", cluster=window.cluster).select(*key, "node")
-    labels = source.query("attempt_labels", cluster=window.cluster).select(*key, "submit_line")
+    labels = source.query("attempt_labels", cluster=window.cluster, every=True, env="", comment_key="", by_wckey=False)
     found = {
         "driver": _drivers(source, window.cluster),
         "nodes": nodes.rename({"node": "value"}),

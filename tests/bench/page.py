@@ -24,6 +24,23 @@ the ratio. CPU time is of the user and the system, of all threads; the load is t
 wait) when the measurement began.
 """
 
+_NAMES: Final = """\
+## Names, not numbers
+
+An attempt is known by four columns (cluster, scheduler, job, submission) in the ledger and in every join. Whether
+numbers in their place would pay was measured on a year of 512 nodes (649,629 attempts, 4.7 million ledger rows):
+
+- On disk the three columns that a number would replace in the ledger are 17 of its 97 MB, since DuckDB compresses
+  them; its times and GPU-seconds are 69 MB. A number would take some of the 17, too.
+- A join of all attempts by the four columns takes 0.18 CPU seconds in polars, by a number 0.07. Joins of all kinds
+  are 43 % of polars' time, and polars 9.3 of the 20.8 CPU seconds of a computation after a new day: numbers would
+  save at most 2.4 of them.
+- The file has 342 MB, of which 208 are in use: rows that a computation replaced leave the rest. Published copies
+  take as much again.
+
+So names stay. What would pay more is fewer passes over all attempts, and computing GPU-seconds instead of storing them.
+"""
+
 _IN_TEXTS: Final = (
     "Attempts are known by four texts in every join, and rows pass from the warehouse to frames and back."
 )
@@ -58,7 +75,7 @@ def page(results: Sequence[dict[str, Any]]) -> str:
     parts = [_INTRODUCTION]
     for section, rows in itertools.groupby(results, key=lambda each: str(each["section"])):
         parts.append("\n".join(_section(section, list(rows))))
-    return "\n".join(parts)
+    return "\n".join([*parts, _NAMES])
 
 
 def _section(title: str, rows: Sequence[dict[str, Any]]) -> Iterator[str]:
