@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     Application: TypeAlias = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
 
-THREADS = 8
-"""Pages that are worked on at once."""
+THREADS = 24
+"""Requests of pages at once: few work (`app.results.pool.AT_ONCE`), the others wait for their turn, and a page's frame,
+which needs none, comes meanwhile."""
 
 URGENT_THREADS = 2
 """Threads that answer `URGENT` alone: these never wait for a page."""
