@@ -49,7 +49,7 @@ def at_most(targets: Mapping[str, tuple[float, ...]], metric: str) -> list[Json]
 
 def known_now(expr: str) -> str:
     """A number's course, if it is known at the end of the time range, too."""
-    return f"{expr} and {at_end(expr)}"
+    return f"({expr} and {at_end(expr)})"
 
 
 def at_end(expr: str) -> str:

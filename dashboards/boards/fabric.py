@@ -22,7 +22,7 @@ UID: Final = "trackside-fabric"
 SLOW_S: Final = (0.1, 1.0)
 """Mean response of a network filesystem from which data loading suffers, and from which jobs stall."""
 
-_LINE: Final[dict[str, Any]] = {"min": 0, "size": (8, 7), "no_value": UNSEEN}
+_LINE: Final[dict[str, Any]] = {"min": 0, "size": (6, 7), "no_value": UNSEEN}
 ACTIVE: Final = 4
 """State of an InfiniBand port that carries data."""
 

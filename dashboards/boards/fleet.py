@@ -237,7 +237,7 @@ def _trends() -> list[Any]:
             "Where GPU-time went",
             "All GPU-time of the chosen window by category of the ledger; together they are the capacity. The axis is "
             f"the share, the values are GPU-hours. {HISTORY}",
-            [ranged(f"sum by (category) ({each}) / 3600", "{{category}}") for each in _stack()],
+            [ranged(f"sum by (category) ({each}) / 3600", "{{category}}") for each in stack()],
             size=(8, 8),
             unit="short",
             decimals=1,
@@ -253,7 +253,7 @@ def _category_colours() -> list[tuple[str, str]]:
     return [(swatch.name, swatch.colour) for swatch in palette.SWATCHES]
 
 
-def _stack() -> list[str]:
+def stack() -> list[str]:
     """GPU-time from the bottom of the stack up: what was productive, what else was allocated, idle, unavailable."""
     productive = 'category{}"productive"'.format
     return [

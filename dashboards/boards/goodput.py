@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana, palette
+from dashboards.boards.fleet import stack
 from dashboards.exported_metrics import MAX_RUNS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import fixed, instant, override, ranged, rows
 from dashboards.numbers import at_least, bounded
@@ -20,7 +21,11 @@ UID: Final = "trackside-goodput"
 
 _RATIO: Final[dict[str, Any]] = {"unit": "percentunit", "decimals": 1, "min": 0, "max": 1, "no_value": CANNOT_TELL}
 _HOURS: Final[dict[str, Any]] = {"unit": "short", "decimals": 1, "min": 0, "no_value": "nothing computed yet"}
-_LINE: Final[dict[str, Any]] = {**_RATIO, "size": (12, 8)}
+_LINE: Final[dict[str, Any]] = {
+    **{name: value for name, value in _RATIO.items() if name not in {"min", "max"}},
+    "size": (12, 8),
+    "custom": {"axisSoftMin": 0.9, "axisSoftMax": 1.0},
+}
 _LOST: Final = palette.swatch("lost").colour
 
 
@@ -118,7 +123,7 @@ def _time() -> list[Any]:
         grafana.time_series(
             "All GPU-time by category",
             f"GPU-hours of the chosen window by category of the ledger; together they are the capacity. {HISTORY}",
-            [ranged(f"sum by (category) ({time}) / 3600", "{{category}}")],
+            [ranged(f"sum by (category) ({each}) / 3600", "{{category}}") for each in stack()],
             size=(12, 9),
             custom={"fillOpacity": 80, "lineWidth": 0, "stacking": {"group": "A", "mode": "percent"}},
             overrides=colours,

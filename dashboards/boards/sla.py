@@ -204,7 +204,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             f"{said}Of what may be lost, how much is, even if all that was not seen was productive. Above 100 %: the "
             "claim cannot hold for the time so far.",
             [ranged(known_now(burnt["at least"]), "{{cluster}}")],
-            size=(6, 5),
+            size=(6, 8),
             thresholds=steps(GOOD, (0.75, MIDDLING), (1, BAD)),
             **{**_RATIO, "max": 10},
         ),
@@ -212,7 +212,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "GPU-hours over the budget, at least",
             f"{said}GPU-hours that were lost beyond that, of the allocated ones; below 0: what is left of it.",
             [ranged(f"{known_now(_over(lost['at least'], budget, allocated))}", "{{cluster}}")],
-            size=(6, 5),
+            size=(6, 8),
             thresholds=steps(GOOD, (0, BAD)),
             unit="short",
             decimals=1,
@@ -235,7 +235,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             "GPU-time of the month that could have trained and did not. Idle and unavailable categories are no part "
             "of the goodput of allocated: they are here because they are lost, too.",
             [instant(f"sort_desc({by_category})", "{{category}}")],
-            size=(12, 8),
+            size=(8, 8),
             unit="short",
             decimals=1,
             min=0,
@@ -249,7 +249,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
                 ranged(f"{exported('mttf_seconds', bound='point', **MONTH)} / {DAY_S:g}", "{{cluster}} MTTF, days"),
                 ranged(exported("failures_observed", **MONTH, **{"class": "infrastructure"}), "{{cluster}} failures"),
             ],
-            size=(12, 8),
+            size=(8, 8),
             unit="short",
             decimals=1,
             min=0,
@@ -262,7 +262,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
                 ranged(exported("restart_seconds", statistic=name, **MONTH), f"{{{{cluster}}}} {name}")
                 for name in ("median", "p90")
             ],
-            size=(12, 8),
+            size=(8, 8),
             unit="s",
             decimals=1,
             min=0,

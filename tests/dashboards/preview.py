@@ -252,7 +252,7 @@ def _table(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
             if not same or value in same[0]:
                 same = [dict(labels)]
                 joined += same
-            same[0][value] = float(row["value"][1])
+            same[0] |= {**labels, value: float(row["value"][1])}
     options = next(each["options"] for each in panel["transformations"] if each["id"] == "organize")
     order = options["indexByName"]
     columns = [name for name in sorted(order, key=order.__getitem__) if not options["excludeByName"].get(name)]

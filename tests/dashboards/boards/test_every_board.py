@@ -190,6 +190,19 @@ def test_every_variable_of_a_board_offers_values(prometheus: Prometheus, name: s
 
 
 @pytest.mark.xdist_group("prometheus")
+def test_each_claim_is_counted_with_one_verdict(prometheus: Prometheus) -> None:
+    panels = {panel["title"]: panel["targets"][0] for panel in lint.panels(BOARDS["sla"])}
+    counted = {
+        word: [float(row["values"][-1][1]) for row in _rows(prometheus, panels[f"Claims {word}"], EACH)]
+        for word in ("supported", "undetermined", "refuted")
+    }
+    assert counted == {"supported": [1.0], "undetermined": [1.0], "refuted": [4.0]}
+
+
+EACH: Final = {"cluster": "alpha", "claim": ".*"}
+
+
+@pytest.mark.xdist_group("prometheus")
 def test_events_are_marked_when_they_happened(prometheus: Prometheus) -> None:
     (incidents,) = (each for each in BOARDS["fleet"]["annotations"]["list"] if each["name"] == "Incidents")
     rows = _rows(prometheus, incidents, {"cluster": "alpha"})
