@@ -392,9 +392,10 @@ MARK = "trackside_verdict{"
 def test_explorer_and_exporter_judge_the_same_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[WatchedClaims | None] = []
 
-    def explorer(root: Path, settings: Config, claims: WatchedClaims, answers: AnswerCache) -> object:
+    def explorer(root: Path, settings: Config, claims: WatchedClaims, answers: AnswerCache, *, sql: bool) -> object:
+        assert not sql  # only where this machine alone reaches it
         judged.append(claims)
-        return create_app(root, settings, claims, answers)
+        return create_app(root, settings, claims, answers, sql=sql)
 
     def metrics(*_: object, claims: WatchedClaims, **__: object) -> tuple[bytes, str]:
         judged.append(claims)
