@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BOARD = ROOT / "dashboards" / "generated" / "fleet.json"
+BOARDS = [ROOT / "dashboards" / "generated" / f"{name}.json" for name in ("fleet", "reliability")]
 Shown = dict[str, float]
 """What a place says: goodput, ettr, mttf (days) and restart, and the ends of their bounds or intervals."""
 
@@ -149,7 +149,8 @@ def test_board_equals_show(scraped: str, shown: Shown) -> None:
     """Its own queries, read from the JSON that ships, on what Prometheus scraped."""
     expressions = [
         target["expr"]
-        for panel in _panels(json.loads(BOARD.read_text()))
+        for board in BOARDS
+        for panel in _panels(json.loads(board.read_text()))
         if panel["type"] == "stat"
         for target in panel["targets"]
     ]
