@@ -47,8 +47,9 @@ def stored_failure_rates(source: Source, window: Window) -> pl.DataFrame | None:
     if rows.is_empty():
         return None
     kind, counted = pl.Enum(list(CLASSES)), pl.Enum(["attempts", "incidents"])
-    first = pl.Enum([POOLED.label, OVER_128.label, "bucket", around(CLAIMED_GPUS).label])
-    of_bucket = pl.when(pl.col("size").is_in(first.categories)).then("size").otherwise(pl.lit("bucket"))
+    sizes = [POOLED.label, OVER_128.label, "bucket", around(CLAIMED_GPUS).label]
+    first = pl.Enum(sizes)
+    of_bucket = pl.when(pl.col("size").is_in(sizes)).then("size").otherwise(pl.lit("bucket"))
     by = (pl.col("class").cast(kind), pl.col("counted").cast(counted), of_bucket.cast(first), pl.col("gpus_low"))
     return rows.sort(by).select(*RATES, "cluster")
 
