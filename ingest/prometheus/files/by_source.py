@@ -36,6 +36,9 @@ _TABLES: Final[tuple[tuple[SourceName, Table], ...]] = (
 )
 _HEALTH: Final[SourceName] = "prometheus.health"
 
+OF_PODS_WITH_GPUS: Final = frozenset(kubernetes_pods.NAMES) - {POD_INFO, kubernetes_pods.LIMITS}
+"""Metrics that nothing is made of in a file that does not tell which pods have GPUs."""
+
 
 def names(mapping: Mapping) -> frozenset[str]:
     """Metrics whose readings some source uses."""
@@ -56,8 +59,10 @@ def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s:
     parts += [file.health()] if names_read & set(health_rules.names(health_rules.builtin())) else []
     parts += [file.held()] if kubernetes_pods.LIMITS in names_read else []
     first, *others = parts or [gpus]
-    reads_hosts = any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in parts)
-    return [first if reads_hosts else _skipping(first, _count(gathered, {HOST_INFO})), *others]
+    unused = set() if kubernetes_pods.LIMITS in names_read else set(OF_PODS_WITH_GPUS)
+    if not any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in parts):
+        unused |= {HOST_INFO}
+    return [_skipping(first, _count(gathered, unused)) if unused else first, *others]
 
 
 def _skipping(parsed: Parsed, n: int) -> Parsed:

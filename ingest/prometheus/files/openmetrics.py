@@ -91,5 +91,5 @@ def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
 
 def _nothing(text: Text) -> list[LoadWarning]:
     names = {*text.gathered.outside, *(labels["__name__"] for labels in text.gathered.samples.labels)}
-    nothing = names <= {HOST_INFO}
+    nothing = names <= {HOST_INFO, *by_source.OF_PODS_WITH_GPUS}
     return [LoadWarning("no_known_metric")] if nothing else []
