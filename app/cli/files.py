@@ -14,7 +14,7 @@ def modules_of(package: ModuleType) -> list[str]:
 
     >>> from app.cli import verbs
     >>> modules_of(verbs)[:2]
-    ['adjudicate', 'completion']
+    ['adjudicate', 'backfill']
     """
     files = {file for folder in package.__path__ for file in os.listdir(folder)}  # noqa: PTH208 - faster
     return sorted(file[:-3] for file in files if file.endswith(".py") and not file.startswith("_"))

@@ -32,6 +32,7 @@ TABLES = {
 ADDED = {
     "attempts": {"req_segment"},
     "nodes": {"gone_at"},
+    "rank_steps": {"wall_s"},
 }
 """Columns that a frame has and its table has not: the named query that reads the table makes them."""
 

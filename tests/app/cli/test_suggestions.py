@@ -42,7 +42,7 @@ def test_refusal_of_the_parser_is_one_line_with_a_suggestion(command: tuple[str,
 def test_a_name_like_no_other_gets_the_list() -> None:
     done = trackside("zzz")
     assert done.returncode == 2
-    assert "there is no verb 'zzz'; there are: adjudicate, comp" in done.stderr
+    assert "there is no verb 'zzz'; there are: adjudicate, backfill, com" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "there are: goodput, ettr, mttf" in trackside("show", "zzz").stderr
     assert "unrecognized arguments: --zzz; its options: trackside show --help" in trackside("show", "--zzz").stderr

@@ -79,7 +79,8 @@ def test_all_attempts_of_a_run_count(page: Callable[..., str]) -> None:
 
 
 def test_lost_step_makes_cpu_time_a_least(page: Callable[..., str]) -> None:
-    lost = page("4", edited(REAL, "4.0", TotalCPU="00:00:00", MaxRSS="", TRESUsageInTot="", TRESUsageInMax=""))
+    usage = dict.fromkeys(("MaxRSS", "TRESUsageInTot", "TRESUsageInMax", "TRESUsageInAve"), "")
+    lost = page("4", edited(REAL, "4.0", TotalCPU="00:00:00", **usage))
     assert "CPUs at least 10.0 % used" in lost
     assert "no record of 1 step: they were cut off, or still run" in lost
 

@@ -155,6 +155,7 @@ def test_narrowed_query_returns_the_rows_of_the_run(root: Path, runs: dict[str, 
     with open_reader(root) as reader:
         computed = reader.query("computed", cluster="demo").row(0, named=True)
         window = {"cluster": "demo", "since": computed["since"], "until": computed["until"], "dimension": "run"}
+        window["of_class"] = ""
         jobs = reader.table("run_attempts").filter(pl.col("run_id") == run).select("scheduler", "job_id").unique()
         everything, own = reader.query(name, **window), reader.query_of_run(name, run, **window)
     if name == "ledger_sums":
