@@ -9,10 +9,9 @@ import polars as pl
 from ingest.determined.attempts import SCHEDULER, attempts_of
 from ingest.determined.parse import KEY, latest, parse_allocations
 from ingest.determined.sources import SOURCES
-from ingest.errors import InputError
 from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.clusters import only_cluster
 from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
 from ingest.store.request import from_file
@@ -48,16 +47,9 @@ def ingest_files(
     """
 
     def load_file(name: str) -> Parsed:
-        return _load(writer, name, cluster or _only_cluster(writer), now)
+        return _load(writer, name, cluster or only_cluster(writer, "an export of Determined names"), now)
 
     return load_each(files, load_file, progress=progress)
-
-
-def _only_cluster(writer: Writer) -> str:
-    name = cluster_of_jobs(writer)
-    if name in {"", LOCAL}:
-        raise InputError("an export of Determined names no cluster; add --cluster NAME")
-    return name
 
 
 def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Parsed:

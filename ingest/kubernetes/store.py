@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.errors import InputError
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.kubernetes.attempts import attempts_of, jobs_of
@@ -19,7 +18,7 @@ from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
 from ingest.kubernetes.sources import OBJECTS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
 from ingest.kubernetes.workloads import with_roots
-from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.clusters import only_cluster
 from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
 from ingest.store.request import from_file
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
-UNNAMED: Final = "Kubernetes objects name no cluster; add --cluster NAME"
+UNNAMED: Final = "Kubernetes objects name"
+"""Begins what is said where it is not known whose objects these are."""
+
 SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
 """Values of `attempts.scheduler` of what is made here."""
 
@@ -66,21 +67,9 @@ def ingest_files(
     """
 
     def load_file(name: str) -> Parsed:
-        return _load(writer, name, cluster or only_cluster(writer), now)
+        return _load(writer, name, cluster or only_cluster(writer, UNNAMED), now)
 
     return load_each(files, load_file, progress=progress)
-
-
-def only_cluster(writer: Writer) -> str:
-    """The only cluster with accounting.
-
-    Raises:
-        InputError: there is none, or there are several.
-    """
-    name = cluster_of_jobs(writer)
-    if name in {"", LOCAL}:
-        raise InputError(UNNAMED)
-    return name
 
 
 def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Parsed:

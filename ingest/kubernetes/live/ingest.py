@@ -18,8 +18,9 @@ from ingest.kubernetes.live.kubeconfig import from_kubeconfig, in_cluster
 from ingest.kubernetes.live.resources import resources_of
 from ingest.kubernetes.objects import objects_of
 from ingest.kubernetes.parse import LISTS, ObjectsRead
-from ingest.kubernetes.store import only_cluster, write_parsed
+from ingest.kubernetes.store import UNNAMED, write_parsed
 from ingest.load_warnings import LoadWarning
+from ingest.store.clusters import only_cluster
 from ingest.store.report import Report
 from ingest.store.request import LoadRequest
 from ingest.tables import columns_of
@@ -90,7 +91,7 @@ def ingest_live(
     """
     with closing(connected(settings)) as client:
         try:
-            objects = ObjectsRead(cluster or only_cluster(writer), now)
+            objects = ObjectsRead(cluster or only_cluster(writer, UNNAMED), now)
             return [_read(writer, _Reading(client, settings, objects, now, follower), progress)]
         except msgspec.DecodeError:
             error = ServerDownError(client.url, "is no API server of Kubernetes", "Is its address right?")
