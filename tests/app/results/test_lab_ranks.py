@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("lab")]
 
-STEPS = 80
+STEPS = {"slow": 80, "uneven": 320}
+"""Steps by shape of work: of uneven batches so many that no rank has much more work than another by chance."""
+
 NODES = ("n1", "n2", "n3", "n4")
 
 
@@ -61,12 +63,12 @@ def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     shutil.copy(Path(trackside_log.__file__), work / "trackside_log.py")
     shutil.copy(Path(__file__).parents[2] / "lab" / "loops" / "rank_loop.py", work / "loop.py")
     jobs = {}
-    for shape in ("slow", "uneven"):
+    for shape, steps in STEPS.items():
         jobs[shape] = lab.sbatch(
-            f"cd {work} && srun /usr/bin/python3 loop.py {work} {shape} {STEPS}",
+            f"cd {work} && srun /usr/bin/python3 loop.py {work} {shape} {steps}",
             "-p", "main", "-w", ",".join(NODES), "-N4", "--ntasks-per-node=2",
         )  # fmt: skip
-        lab.wait_for(jobs[shape], "COMPLETED", timeout=120)
+        lab.wait_for(jobs[shape], "COMPLETED", timeout=240)
     warehouse = tmp_path_factory.mktemp("ranks") / "warehouse"
     files = sorted(map(str, work.glob("ranks-*.jsonl")))
     assert len(files) == 2 * len(NODES)
