@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ def test_the_first_failure_is_reported_at_once_with_its_cause() -> None:
     down(waited.retrier(Slurm()), waited.failing)
     first, last = waited.notes
     assert first == f"slurmctld does not answer ({STDERR}): trying again for up to 5 s"
-    assert last.startswith("slurmctld did not answer for 2")
+    assert re.match(r"slurmctld did not answer for (18|19|2[0-2]) s", last), "two tries of 9 s, and a pause by chance"
 
 
 def test_nothing_optional_is_sent_to_a_service_given_up() -> None:
