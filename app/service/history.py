@@ -6,6 +6,7 @@ one begins with the data. It is OpenMetrics text with times, of which `promtool 
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
@@ -21,7 +22,7 @@ from dashboards.exported_metrics import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from dashboards.exported_metrics import Family
     from metrics.claims.verdict import Claim
@@ -41,8 +42,7 @@ def moments(window: Window, every: timedelta, *, before: datetime) -> list[datet
     step_s = int(every.total_seconds())
     first = int(window.since.timestamp()) // step_s + 1
     last = int(window.until.timestamp()) // step_s
-    zone = window.until.tzinfo
-    found = [type(window.until).fromtimestamp(number * step_s, zone) for number in range(first, last + 1)]
+    found = [datetime.fromtimestamp(number * step_s, window.until.tzinfo) for number in range(first, last + 1)]
     return [moment for moment in dict.fromkeys([*found, window.until]) if moment < before]
 
 
