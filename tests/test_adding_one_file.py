@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 explorer = Explorer(AnswerCache(Path(sys.argv[1])), WatchedClaims(None))
 navigation, filters, contents, title = page(explorer, "/clusters", "")
 assert "Clusters (this page)" in str(navigation.to_plotly_json()), navigation

@@ -13,12 +13,12 @@ import polars as pl
 
 from app.claims.measure_scaling import scaling_efficiency, time_to_train
 from app.claims.scope import EmptyScopeError, Scoped
-from app.results.capacity import nodes_by_accounting
 from app.results.ettr import ettr_rows, ettr_run_rows, long_enough
 from app.results.failures.failure_rates import failure_history, failure_rates_of
 from app.results.failures.interruptions import restart_rows
 from app.results.goodput import goodput_rows
 from app.results.mfu import fleet_row, flop_convention, mfu_rows, step_mfu_rows, steps_without_mfu
+from app.results.nodes.capacity import nodes_by_accounting
 from app.results.windows import named, seed
 from metrics import frames
 from metrics.catalog import CLAIMABLE

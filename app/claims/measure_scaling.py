@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app.results.scaling import scaling_runs
+from app.results.steps.scaling import scaling_runs
 from metrics.claims.verdict import Claim, Measurement
 from metrics.scaling.efficiency import by_time, by_tokens, comparable, size_of, sizes
 from metrics.scaling.target import REACHED, timed, whole

@@ -48,7 +48,7 @@ from app.json_text import as_json
 from app.output_file import write_file
 from app.progress import progress
 from app.results.headlines import headlines
-from app.results.stragglers import rank_times
+from app.results.steps.stragglers import rank_times
 from app.results.telemetry.anomalies import anomalies
 from app.terminal.terminal import Terminal
 from app.times import iso, parse_period

@@ -17,8 +17,8 @@ from app.explorer.filters import NothingYetError
 from app.explorer.page import pages
 from app.explorer.pages import manual, overview
 from app.explorer.pages import sql as sql_page
-from app.results.cache import AnswerCache
 from app.results.constants import computed_constants
+from app.results.serving.cache import AnswerCache
 from app.visible import visible
 from queries.errors import NoWarehouseError, WarehouseError
 

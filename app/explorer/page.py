@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from app.claims.watched import WatchedClaims
     from app.explorer.filters import View
-    from app.results.cache import AnswerCache
+    from app.results.serving.cache import AnswerCache
 
 
 class Data(Protocol):

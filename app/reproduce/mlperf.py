@@ -25,7 +25,7 @@ from app.errors import UsageError
 from app.reproduce.figure import BLUE, GREY, ORANGE, Panel, Point, Series
 from app.reproduce.publication import Comparison, Publication, Sources, computed_windows
 from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
-from app.results.scaling import scaling_runs
+from app.results.steps.scaling import scaling_runs
 from ingest.files.input import Input
 from ingest.plausible import EARLIEST_S, LATEST_S
 from ingest.runlog.formats.mlperf import MODELS

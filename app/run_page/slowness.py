@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from app.results.stalls import stalls_of, step_gaps
+from app.results.steps.stalls import stalls_of, step_gaps
 from app.run_page import texts
 from metrics.stragglers.verdict import STRAGGLING
 
@@ -34,7 +34,7 @@ def slowness(source: OneRun, window: Window, name: str, rules: Rules) -> tuple[l
     of_window = {"cluster": window.cluster, "since": window.since, "until": window.until}
     if source.query("rank_sessions", **of_window, run=name).is_empty():
         return [], stalls
-    from app.results.stragglers import rank_times  # noqa: PLC0415 - few runs have times of ranks
+    from app.results.steps.stragglers import rank_times  # noqa: PLC0415 - few runs have times of ranks
     from metrics.stragglers.sessions import session_stragglers  # noqa: PLC0415 - as above
 
     return session_stragglers(rank_times(source, window, name)).to_dicts(), stalls

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     Application: TypeAlias = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
 
 THREADS = 24
-"""Requests of pages at once: few work (`app.results.pool.AT_ONCE`), the others wait for their turn, and a page's frame,
-which needs none, comes meanwhile."""
+"""Requests of pages at once: few work (`app.results.serving.pool.AT_ONCE`), the others wait for their turn; a page's
+frame, which needs none, comes meanwhile."""
 
 URGENT_THREADS = 2
 """Threads that answer `URGENT` alone: these never wait for a page."""

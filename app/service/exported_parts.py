@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.results.goodput import lost_rows
-from app.results.lifecycle import lifecycle
+from app.results.nodes.lifecycle import lifecycle
 from app.results.placement.rows import span_rows, standing_rows
-from app.results.stragglers import rank_times
+from app.results.steps.stragglers import rank_times
 from app.results.waste import waste_flags, waste_rows
 from app.service.samples import Sample, known
 from app.times import iso

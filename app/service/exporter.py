@@ -30,10 +30,10 @@ from app.claims.watched import WatchedClaims
 from app.compute.stored_results import standard_windows
 from app.faults import FAULTS, reason_of
 from app.results import headlines
-from app.results.capacity import share_by_accounting
 from app.results.ettr import ettr_run_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.goodput import lost_rows
+from app.results.nodes.capacity import share_by_accounting
 from app.results.source import CachedSource
 from app.service import exported_parts as parts
 from app.service.samples import Sample, known
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from app.results.cache import AnswerCache
     from app.results.headlines import Headline
+    from app.results.serving.cache import AnswerCache
     from app.window import Source
     from dashboards.exported_metrics import Family
     from metrics.claims.verdict import Claim

@@ -22,7 +22,7 @@ from app.claims.watched import WatchedClaims
 from app.errors import UsageError
 from app.explorer import create_app
 from app.json_text import as_json
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from app.service import connections, exporter, log
 from app.service.worker import Worker
 from app.times import iso

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from app.results.unknown_gpus import unknown_gpus_notes
+from app.results.nodes.unknown_gpus import unknown_gpus_notes
 from app.show.answer import Answer, noted, together
 from app.show.selection import windows_with_run
 

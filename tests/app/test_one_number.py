@@ -17,7 +17,7 @@ from waitress.server import create_server
 from app import formatting
 from app.config.settings import Config
 from app.reports.sla.write import write_sla
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from app.results.windows import CLAIMED_GPUS
 from app.service import exporter
 from app.service import server as service

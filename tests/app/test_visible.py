@@ -21,7 +21,7 @@ from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer import components
 from app.explorer.application import Explorer, page
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from app.service import exporter
 from app.service.samples import Sample as Exported
 from app.visible import CONTROLS, visible

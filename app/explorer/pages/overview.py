@@ -15,10 +15,10 @@ from app.errors import UsageError
 from app.explorer import components, figures, filters
 from app.explorer.page import Data, Page, Section
 from app.results import advice, headline_text
-from app.results.capacity import nodes_by_accounting
 from app.results.failures.interruptions import interruption_costs, node_failures
 from app.results.goodput import lost_rows
 from app.results.headlines import headlines
+from app.results.nodes.capacity import nodes_by_accounting
 from app.results.source import CachedSource
 from app.results.windows import ledger_sums
 from dashboards import palette

@@ -23,7 +23,6 @@ from app.corrections.describe import describe
 from app.errors import UsageError
 from app.json_text import as_json, finite
 from app.results import headlines, references
-from app.results.capacity import nodes_by_accounting
 from app.results.constants import constants_of
 from app.results.coverage import coverage_of, covered, gaps_in, share_without
 from app.results.ettr import ettr_rows
@@ -31,6 +30,7 @@ from app.results.failures.failure_rates import failure_rate_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.goodput import goodput_rows, lost_rows
 from app.results.mfu import mfu_rows
+from app.results.nodes.capacity import nodes_by_accounting
 from app.results.windows import ledger_sums
 from app.times import iso, parse_period
 from app.window import Window

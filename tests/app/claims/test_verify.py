@@ -24,10 +24,10 @@ from app.explorer import drawer, filters
 from app.explorer.pages import overview
 from app.reports.sla import document as sla
 from app.results import headline_text
-from app.results.cache import AnswerCache
 from app.results.coverage import covered
 from app.results.ettr import ettr_rows
 from app.results.headlines import Headline, headline_is_of, headlines
+from app.results.serving.cache import AnswerCache
 from app.service import exporter
 from app.times import parse_period
 from app.window import Window

@@ -11,7 +11,7 @@ import pytest
 from app import clock
 from app.cli import main as cli
 from app.config.settings import Config
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from app.service import integrity as repairing
 from app.service.server import health_of
 from app.service.worker import Worker

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.results.lifecycle import lifecycle
+from app.results.nodes.lifecycle import lifecycle
 from app.window import Window
 from queries.warehouse import open_reader
 from tests.lab.config import CLUSTER, NODES

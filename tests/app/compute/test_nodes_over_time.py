@@ -12,8 +12,8 @@ from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.application import Explorer, page
-from app.results.cache import AnswerCache
-from app.results.capacity import nodes_by_accounting
+from app.results.nodes.capacity import nodes_by_accounting
+from app.results.serving.cache import AnswerCache
 from app.service import exporter
 from app.show.answer import Question
 from app.show.questions.cluster.goodput import goodput as goodput_asked

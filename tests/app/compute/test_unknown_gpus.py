@@ -17,7 +17,7 @@ from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results.goodput import goodput_rows, lost_imputed_rows
-from app.results.unknown_gpus import unknown_gpus_notes
+from app.results.nodes.unknown_gpus import unknown_gpus_notes
 from app.show.answer import Question
 from app.window import Window
 from ingest.slurm import load_files as ingesting

@@ -12,8 +12,8 @@ import pytest
 from app.demo.planted import compared_agreement, compared_stragglers
 from app.demo.simulate import KUBERNETES_FILES, SLURM_FILES, Settings, simulate
 from app.demo.simulate.plan import BEGIN, CLUSTER
-from app.results.lifecycle import lifecycle
-from app.results.stragglers import rank_times
+from app.results.nodes.lifecycle import lifecycle
+from app.results.steps.stragglers import rank_times
 from app.window import Window
 from metrics.agreement.agreement import SYNC_INTERVALS
 from metrics.stragglers.sessions import session_stragglers

@@ -9,8 +9,8 @@ import pytest
 
 from app.explorer import filters
 from app.results import headline_text
-from app.results.cache import AnswerCache
 from app.results.headlines import headlines
+from app.results.serving.cache import AnswerCache
 from app.window import Window
 from tests.app.explorer.conftest import NASTY, fill, served
 

@@ -10,7 +10,7 @@ from dash import dcc
 from app import manual
 from app.explorer.application import Explorer, page
 from app.explorer.pages.manual import ABOUT
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from tests.app.explorer.test_pages import components, explorer, words
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from app.explorer import filters as view
 from app.explorer.application import Explorer, page, with_filter
 from app.explorer.pages import overview
 from app.results import advice, headline_text
-from app.results.cache import AnswerCache
 from app.results.failures.interruptions import interruption_costs, node_failures
 from app.results.headlines import headlines
+from app.results.serving.cache import AnswerCache
 from app.window import Window
 from dashboards import palette
 from queries.warehouse import open_reader

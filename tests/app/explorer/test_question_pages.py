@@ -10,7 +10,7 @@ import pytest
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
 from app.explorer.page import pages
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from queries.directory import copies
 from tests.app.explorer.test_pages import components, table, words
 

@@ -11,7 +11,7 @@ import pytest
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
 from app.explorer.pages.run import slow_words
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from tests.app.compute.test_evidence import HOUR, SACCT, START, log
 from tests.app.explorer.test_pages import components, words
 from tests.support.command import trackside

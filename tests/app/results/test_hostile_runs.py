@@ -13,11 +13,11 @@ from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer import create_app
-from app.results.cache import AnswerCache
 from app.results.ettr import ettr_run_rows
 from app.results.mfu import mfu_run_rows, mfu_wall_run_rows
 from app.results.runs import job_goodput
 from app.results.runs.job_goodput import job_accounts, job_goodput_rows
+from app.results.serving.cache import AnswerCache
 from app.service import exporter
 from app.window import Window
 from ingest.runlog import store as runlogs

@@ -12,7 +12,7 @@ from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.application import Explorer, page
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer

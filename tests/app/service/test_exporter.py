@@ -21,8 +21,8 @@ from app.compute.stored_results import standard_windows
 from app.config.settings import Config
 from app.explorer.pages import overview
 from app.results import headlines
-from app.results.cache import AnswerCache
 from app.results.goodput import lost_rows
+from app.results.serving.cache import AnswerCache
 from app.service import exporter
 from app.service import server as service
 from app.service.samples import Sample as Exported

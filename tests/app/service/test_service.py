@@ -25,7 +25,7 @@ from app.config import settings as config
 from app.config.settings import Config, Serve
 from app.errors import UsageError
 from app.explorer import create_app
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from app.service import exporter, log
 from app.service import server as service
 from app.service import worker as worker_module

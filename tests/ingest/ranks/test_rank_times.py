@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.results import stragglers
+from app.results.steps import stragglers
 from app.window import Window
 from ingest.ranks.parse import parse_rank_times
 from ingest.runlog.recorder import trackside_log

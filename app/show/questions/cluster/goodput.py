@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
-from app.results.capacity import nodes_by_accounting
 from app.results.goodput import goodput_rows, mpg_rows
+from app.results.nodes.capacity import nodes_by_accounting
 from app.results.runs.job_goodput import JobAccounts, bucket_rows, job_accounts, job_goodput_rows, job_goodput_run_rows
 from app.results.stored import stored_rows
 from app.show.answer import Answer, Brief, Details, Question

@@ -225,7 +225,7 @@ def _waited(source: Reader, window: Window) -> tuple[str, ...]:
     sessions = source.query("rank_sessions", **window.parameters, run=None)
     if sessions.is_empty():
         return ()
-    from app.results.stragglers import MOST_ROWS, rank_times  # noqa: PLC0415 - few have times of ranks
+    from app.results.steps.stragglers import MOST_ROWS, rank_times  # noqa: PLC0415 - few have times of ranks
     from metrics.stragglers.sessions import session_stragglers  # noqa: PLC0415 - as above
 
     if sessions["n_rows"].sum() > MOST_ROWS:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.lifecycle import Lifecycle, lifecycle
+from app.results.nodes.lifecycle import Lifecycle, lifecycle
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, lasted

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.stragglers import confirmed_sessions, rank_times
+from app.results.steps.stragglers import confirmed_sessions, rank_times
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, percent

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.scaling import reference_results, scaling_runs, speeds_by_day, what_changed
+from app.results.steps.scaling import reference_results, scaling_runs, speeds_by_day, what_changed
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import conventions_meant
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.config.scaling import Scaling
-    from app.results.scaling import Differences
+    from app.results.steps.scaling import Differences
     from app.window import Window
     from queries.warehouse import Reader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.results.constants import computed_constants
-from app.results.stalls import stall_rows
+from app.results.steps.stalls import stall_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, lasted

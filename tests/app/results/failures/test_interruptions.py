@@ -13,10 +13,10 @@ from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.pages import overview
 from app.reports.sla import document as sla
-from app.results.cache import AnswerCache
 from app.results.failures.failure_rates import failure_rate_rows
 from app.results.failures.interruptions import interruption_costs
 from app.results.goodput import lost_imputed_rows
+from app.results.serving.cache import AnswerCache
 from app.service import exporter
 from app.times import parse_period
 from app.window import Window

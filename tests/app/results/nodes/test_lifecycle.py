@@ -10,7 +10,7 @@ import pytest
 
 from app.demo.simulate import Settings, simulate
 from app.demo.simulate.plan import CLUSTER
-from app.results.lifecycle import lifecycle
+from app.results.nodes.lifecycle import lifecycle
 from app.results.windows import ledger_sums
 from app.window import Window
 from metrics.lifecycle.outages import OUT

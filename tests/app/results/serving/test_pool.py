@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from app.results.cache import AnswerCache
-from app.results.pool import ReadPool
+from app.results.serving.cache import AnswerCache
+from app.results.serving.pool import ReadPool
 from queries.errors import StoppedError
 from tests.support.warehouses import from_accounting
 

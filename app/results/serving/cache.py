@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from app.results.pool import ReadPool
+from app.results.serving.pool import ReadPool
 from queries.directory import current_copy
 from queries.errors import NoWarehouseError
 from queries.memo import Memo

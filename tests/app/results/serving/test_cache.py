@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.results.cache import AnswerCache
+from app.results.serving.cache import AnswerCache
 from app.results.source import CachedSource
 from queries.errors import NoWarehouseError
 from queries.warehouse import open_writer

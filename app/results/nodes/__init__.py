@@ -1,0 +1,1 @@
+"""Nodes: what their capacity rests on, and how they fail and return."""

@@ -1,0 +1,1 @@
+"""Steps of runs: who slows them, what stops them, and how they scale with size."""
