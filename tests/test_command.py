@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import trackside, trackside_process
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 COMMANDS = {
     "help": ("show", "--help"),

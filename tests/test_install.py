@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import doctor
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 ROOT = Path(__file__).parents[1]
 STRANGER = "raise ImportError('a package of somebody else was imported')\n"

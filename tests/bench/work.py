@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 LIMITS: Final = Path(__file__).with_name("work.json")
 PROGRAM: Final = Path(__file__).with_name("count_work.py")

@@ -15,8 +15,8 @@ from ingest.load_warnings import MESSAGES, LoadWarning, from_records, messages, 
 from ingest.slurm.load_files import Options, ingest_files
 from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
-from tests.support.fake_slurm import BORN, FakeSlurm, Job, days, ingest, table
-from tests.support.parsing import text
+from tests.support.slurm.fake_slurm import BORN, FakeSlurm, Job, days, ingest, table
+from tests.support.slurm.parsing import text
 
 if TYPE_CHECKING:
     from queries.warehouse import Reader

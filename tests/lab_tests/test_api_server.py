@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ingest.store.report import Report
-    from tests.support.kubernetes_objects import Object
+    from tests.support.kubernetes.objects import Object
 
 PODS = "/api/v1/namespaces/team-a/pods"
 JOBS = "/apis/kubeflow.org/v1/namespaces/team-a/pytorchjobs"

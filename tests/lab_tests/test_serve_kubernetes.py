@@ -14,7 +14,7 @@ from queries.warehouse import open_reader, open_writer
 from tests.lab.processes import wait_until
 from tests.lab_tests.test_api_server import JOBS, PODS, Reader, Script, agree, clock, lab, restarted
 from tests.support.command import ROOT
-from tests.support.kubernetes_objects import as_list
+from tests.support.kubernetes.objects import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from app.service import server as service
 from app.service import worker
 from ingest.slurm.commands.runner import Completed
 from tests.support.command import ROOT
-from tests.support.dumps import HEADER, tiny
+from tests.support.slurm.dumps import HEADER, tiny
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

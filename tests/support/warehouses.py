@@ -22,7 +22,7 @@ from ingest.store.report import first_error
 from queries import directory, sql_files, warehouse
 from queries.opening import connect
 from queries.warehouse import open_writer
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from app.console import echo
 from app.errors import EXIT_STATUS
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
-from tests.support.dumps import HEADER, rows_of, tiny, with_rows
+from tests.support.slurm.dumps import HEADER, rows_of, tiny, with_rows
 
 if TYPE_CHECKING:
     import subprocess

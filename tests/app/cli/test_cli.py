@@ -16,7 +16,7 @@ from app.cli.delimiter import delimiter
 from app.errors import UsageError
 from queries.warehouse import open_reader
 from tests.support.command import trackside
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:

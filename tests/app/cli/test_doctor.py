@@ -10,7 +10,7 @@ from app.cli import doctor
 from queries.sandbox.confinement import Measures
 from tests.ingest.slurm.live.test_rest import slurmrestd
 from tests.support.command import trackside
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 from tests.support.web import web
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from ingest.slurm import load_files as ingesting
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.tables import GPU_SAMPLES, TIME, Parsed, columns_of, conform, empty
 from queries.warehouse import open_reader, open_writer
-from tests.support.parsing import text
-from tests.support.run_logs import parse_runlog
-from tests.support.slurm_answers import answer, job
+from tests.support.logs.run_logs import parse_runlog
+from tests.support.slurm.answers import answer, job
+from tests.support.slurm.parsing import text
 
 if TYPE_CHECKING:
     from pathlib import Path

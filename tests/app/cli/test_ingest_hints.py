@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from app.cli.ingest_hints import GIVES, local_zone
 from ingest.slurm.accounting.sacct import USED
 from tests.support.command import trackside
-from tests.support.dumps import tiny
-from tests.support.parsing import DATA
+from tests.support.slurm.dumps import tiny
+from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from pathlib import Path

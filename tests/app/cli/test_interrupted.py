@@ -11,7 +11,7 @@ import pytest
 from app.cli.main import build_parser, main
 from app.compute import pipeline
 from tests.support.command import trackside
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 if TYPE_CHECKING:
     from pathlib import Path

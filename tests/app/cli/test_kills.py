@@ -21,8 +21,8 @@ from queries.warehouse import open_reader
 from tests.ingest.prometheus.store.test_storage import minutes
 from tests.ingest.runlog import test_store
 from tests.support.command import contents
-from tests.support.dumps import START, rows_of
 from tests.support.killing import DUMP, Kill, killer
+from tests.support.slurm.dumps import START, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from app.cli.verbs import status as status_verb
 from app.config.settings import Config
 from ingest.slurm.load_files import Options, ingest_files
 from queries.warehouse import open_reader, open_writer
-from tests.support.dumps import START, rows_of, tiny, with_rows
-from tests.support.parsing import DATA
+from tests.support.slurm.dumps import START, rows_of, tiny, with_rows
+from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from pathlib import Path

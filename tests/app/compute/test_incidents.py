@@ -16,7 +16,7 @@ from ingest.store.report import first_error
 from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
-from tests.support.health_readings import Series, every, of_gpu, of_node, samples
+from tests.support.telemetry.health_readings import Series, every, of_gpu, of_node, samples
 
 if TYPE_CHECKING:
     from pathlib import Path

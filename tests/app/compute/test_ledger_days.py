@@ -12,7 +12,7 @@ from app.config.settings import Config, parse
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
-from tests.support.dumps import HEADER, rows_of, tiny, with_rows
+from tests.support.slurm.dumps import HEADER, rows_of, tiny, with_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

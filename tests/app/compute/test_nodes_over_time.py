@@ -26,7 +26,7 @@ from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
 from tests.app.explorer.test_pages import words
-from tests.support.parsing import at, text
+from tests.support.slurm.parsing import at, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

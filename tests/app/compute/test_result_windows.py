@@ -27,7 +27,7 @@ from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from metrics import frames
 from queries.warehouse import open_writer
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

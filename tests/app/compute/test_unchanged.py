@@ -12,7 +12,7 @@ from app.compute.unchanged import inputs_digest, last_outcome
 from app.config.settings import Config, parse
 from ingest.slurm import load_files as ingesting
 from queries.warehouse import open_reader, open_writer
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 if TYPE_CHECKING:
     from pathlib import Path

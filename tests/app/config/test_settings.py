@@ -15,7 +15,7 @@ from app.config import settings as config
 from app.config.settings import Config
 from app.errors import ConfigError
 from tests.support.command import trackside
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 if TYPE_CHECKING:
     from pathlib import Path

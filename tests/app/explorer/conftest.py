@@ -14,7 +14,7 @@ from app.config.settings import Config
 from app.explorer import create_app
 from tests.lab.browser import browser, need_browser
 from tests.support.command import trackside
-from tests.support.dumps import HEADER, rows_of, tiny, with_rows
+from tests.support.slurm.dumps import HEADER, rows_of, tiny, with_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.command import trackside
-from tests.support.mlperf import BEGIN_MS, MlperfRun, publish
+from tests.support.logs.mlperf import BEGIN_MS, MlperfRun, publish
 
 PUBLIC = [Path(__file__).parents[4] / "shared" / "public", Path(os.environ.get("TRACKSIDE_PUBLIC_DATA", "."))]
 MLPERF = "mlperf-training-v5.0"

@@ -16,7 +16,7 @@ from app.window import Window
 from metrics.restarts.restarts import restart_summary
 from queries.warehouse import open_reader
 from tests.support.command import trackside
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 
 if TYPE_CHECKING:
     from pathlib import Path

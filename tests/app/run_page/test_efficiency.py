@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.command import trackside
-from tests.support.parsing import DATA
+from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable

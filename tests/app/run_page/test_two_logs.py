@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.support.binary_logs import truth, wandb_folder
 from tests.support.command import trackside
+from tests.support.logs.binary_logs import truth, wandb_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

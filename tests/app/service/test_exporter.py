@@ -35,7 +35,7 @@ from metrics.catalog import METRICS
 from metrics.categories import COSTLY
 from queries.errors import QueryError
 from queries.warehouse import open_reader, open_writer
-from tests.support.dumps import tiny
+from tests.support.slurm.dumps import tiny
 from tests.support.warehouses import NOW, from_accounting, from_everything
 
 if TYPE_CHECKING:

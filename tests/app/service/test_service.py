@@ -41,7 +41,7 @@ from ingest.store import summary as live_telling
 from ingest.store.report import Report, Summary
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import ROOT, trackside
-from tests.support.dumps import HEADER, tiny
+from tests.support.slurm.dumps import HEADER, tiny
 from tests.support.warehouses import NOW, from_accounting
 from tests.support.web import Answer, matrix, web
 from tests.support.web import told as answered

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.cli import main as cli
-from tests.support.mlperf import BEGIN_MS, MlperfRun, publish
+from tests.support.logs.mlperf import BEGIN_MS, MlperfRun, publish
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from ingest.delimited.reader import read_blocks
 from ingest.errors import DelimiterError, MissingColumnError, TruncatedInputError, UnrecognisedInputError
 from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct import ACCOUNTING, DOCUMENTED_ORDER, parse_accounting
-from tests.support.parsing import DATA, NEVER_RAN, ROW, parse, refusals, text
+from tests.support.slurm.parsing import DATA, NEVER_RAN, ROW, parse, refusals, text
 
 NARROW = ["JobID", "Submit", "Start", "End", "State", "JobName", "NodeList", "AllocTRES", "Cluster"]
 COMMENTED = [*NARROW, "Comment", "UID"]

@@ -12,7 +12,7 @@ from ingest.errors import DelimiterError, InputError
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.detect import detect_kind
 from ingest.slurm.parsers import parse as parse_any
-from tests.support.parsing import DATA, attempt, parse, text
+from tests.support.slurm.parsing import DATA, attempt, parse, text
 
 QUOTINGS = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC)
 

@@ -14,7 +14,7 @@ from ingest.errors import MissingColumnError, UnrecognisedInputError
 from ingest.kubernetes import store as kubernetes
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
-from tests.support.kubernetes_objects import NOW, as_list, at, moment, pod
+from tests.support.kubernetes.objects import NOW, as_list, at, moment, pod
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 from ingest.kubernetes.attempts import attempts_of
 from ingest.kubernetes.parse import parse_objects
 from ingest.kubernetes.workloads import with_roots
-from tests.support.kubernetes_objects import NOW, Object, as_list, at, completed, moment, owner, pod, workload
+from tests.support.kubernetes.objects import NOW, Object, as_list, at, completed, moment, owner, pod, workload
 
 if TYPE_CHECKING:
     from datetime import datetime

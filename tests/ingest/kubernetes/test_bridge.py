@@ -8,7 +8,7 @@ import pytest
 
 from queries.warehouse import open_reader
 from tests.support.command import trackside
-from tests.support.kubernetes_objects import Object, as_list, at, pod
+from tests.support.kubernetes.objects import Object, as_list, at, pod
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from ingest.kubernetes.workloads import with_roots
 from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_attempts import NO_ALIASES, derived, shown
 from tests.ingest.kubernetes.test_store import load
-from tests.support.kubernetes_objects import NOW, Object, as_list, as_watch, at, moment, owner, pod, uid, workload
+from tests.support.kubernetes.objects import NOW, Object, as_list, as_watch, at, moment, owner, pod, uid, workload
 
 if TYPE_CHECKING:
     from pathlib import Path

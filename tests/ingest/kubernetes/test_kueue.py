@@ -11,7 +11,7 @@ import pytest
 from ingest.kubernetes.parse import parse_objects
 from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_store import load
-from tests.support.kubernetes_objects import NOW, Object, as_list, moment, owner, pod, queued, uid, workload
+from tests.support.kubernetes.objects import NOW, Object, as_list, moment, owner, pod, queued, uid, workload
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ import pytest
 from tests.ingest.kubernetes.test_attempts import gang, tree
 from tests.ingest.kubernetes.test_gangs import restarted
 from tests.ingest.kubernetes.test_nodes import node, told
-from tests.support.kubernetes_models import faults
-from tests.support.kubernetes_objects import Object, completed, owner, pod, workload
+from tests.support.kubernetes.models import faults
+from tests.support.kubernetes.objects import Object, completed, owner, pod, workload
 
 PODS = {
     "waits": pod("p", node=None),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError
 from ingest.kubernetes.parse import parse_objects
-from tests.support.kubernetes_objects import NOW, as_list, as_watch, as_yaml, at, moment, owner, pod, queued, workload
+from tests.support.kubernetes.objects import NOW, as_list, as_watch, as_yaml, at, moment, owner, pod, queued, workload
 
 NODE = {
     "kind": "Node",

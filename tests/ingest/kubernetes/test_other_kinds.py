@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from tests.ingest.kubernetes.test_attempts import derived, shown
-from tests.support.kubernetes_objects import Object, at, moment, owner, pod, workload
+from tests.support.kubernetes.objects import Object, at, moment, owner, pod, workload
 
 
 def volcano_job(phase: str, since: float) -> Object:

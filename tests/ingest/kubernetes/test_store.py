@@ -18,7 +18,7 @@ from ingest.kubernetes.workloads import with_roots
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.kubernetes.test_attempts import NO_ALIASES
 from tests.support.command import trackside
-from tests.support.kubernetes_objects import BEGIN, NOW, as_list, completed, moment, owner, pod, workload
+from tests.support.kubernetes.objects import BEGIN, NOW, as_list, completed, moment, owner, pod, workload
 
 if TYPE_CHECKING:
     from pathlib import Path

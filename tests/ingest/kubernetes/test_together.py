@@ -10,7 +10,7 @@ from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_bridge import HEAD, bridged, job
 from tests.ingest.kubernetes.test_nodes import node
 from tests.support.command import trackside
-from tests.support.kubernetes_objects import Object, as_list, pod
+from tests.support.kubernetes.objects import Object, as_list, pod
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from ingest.files import archive
 from ingest.runlog import store
 from queries.warehouse import open_writer
 from tests.support.command import contents
-from tests.support.framework_loops import PRINTERS, run_of
+from tests.support.logs.framework_loops import PRINTERS, run_of
 
 if TYPE_CHECKING:
     from ingest.store.report import Report

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ingest.errors import InputError, UntimedError
-from tests.support.foreign_logs import DAY, codes, events, read, starts, steps
+from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
 
 BEGIN = DAY.timestamp()
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ingest.runlog import store
 from ingest.runlog.folders import logs_below
 from queries.warehouse import open_writer
-from tests.support.binary_logs import DATA, EVENT_FILES, wandb_folder
 from tests.support.command import assert_same, contents
+from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from ingest.load_warnings import LoadWarning
 from ingest.plausible import RUN_LOG
 from ingest.runlog.lines import Ckpt, Event, Run, Step
 from ingest.runlog.parse import read_runlog
-from tests.support.run_logs import parse_runlog
+from tests.support.logs.run_logs import parse_runlog
 
 T = 1_790_812_800
 FIELDS = sorted({name for kind in (Run, Step, Ckpt, Event) for name in kind.__struct_fields__} | {"type"})

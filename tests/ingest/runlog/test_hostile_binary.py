@@ -20,7 +20,7 @@ from ingest.runlog.formats.registry import chunks_of_run_log
 from ingest.runlog.tensorboard.framing import masked_crc32c
 from ingest.runlog.translation import Account, LogRequest
 from ingest.runlog.wandb.framing import BLOCK, HEADER
-from tests.support.binary_logs import DATA, EVENT_FILES, parsed, wandb_folder
+from tests.support.logs.binary_logs import DATA, EVENT_FILES, parsed, wandb_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.runlog.formats.registry import recognised
-from tests.support.mlperf import BEGIN_MS, MlperfRun
-from tests.support.run_logs import as_run_log, parse_runlog
+from tests.support.logs.mlperf import BEGIN_MS, MlperfRun
+from tests.support.logs.run_logs import as_run_log, parse_runlog
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

@@ -11,8 +11,8 @@ import pytest
 
 from queries.warehouse import open_reader
 from tests.lab import loggers
-from tests.support.binary_logs import DATA
 from tests.support.command import trackside
+from tests.support.logs.binary_logs import DATA
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,7 +16,7 @@ from ingest.load_warnings import messages
 from ingest.plausible import RUN_LOG
 from ingest.runlog.lines import CUT
 from ingest.tables import RUN_SESSIONS
-from tests.support.run_logs import parse_runlog
+from tests.support.logs.run_logs import parse_runlog
 
 if TYPE_CHECKING:
     from pathlib import Path

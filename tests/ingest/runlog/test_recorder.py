@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingest.runlog.lines import CUT
-from tests.support.run_logs import parse_runlog
+from tests.support.logs.run_logs import parse_runlog
 
 if TYPE_CHECKING:
     from types import ModuleType

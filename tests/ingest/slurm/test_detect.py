@@ -9,7 +9,7 @@ from ingest.errors import DelimiterError, InputError, TruncatedInputError, Unrec
 from ingest.files.input import Input
 from ingest.slurm.accounting.sacct import DOCUMENTED_ORDER
 from ingest.slurm.detect import detect_kind
-from tests.support.parsing import DATA, ROW, text
+from tests.support.slurm.parsing import DATA, ROW, text
 
 if TYPE_CHECKING:
     from pathlib import Path

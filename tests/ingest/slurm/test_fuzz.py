@@ -24,8 +24,8 @@ from ingest.slurm.detect import detect_kind
 from ingest.slurm.nodes.events import EVENTS
 from ingest.slurm.parsers import PARSERS, parse
 from ingest.tables import RAW_LIMIT
-from tests.support.parsing import DATA, ROW, text
-from tests.support.sacct_text import IDENTITY, TEXTS, TORN_WORDS, TYPED, render, tables
+from tests.support.slurm.parsing import DATA, ROW, text
+from tests.support.slurm.sacct_text import IDENTITY, TEXTS, TORN_WORDS, TYPED, render, tables
 
 if TYPE_CHECKING:
     from ingest.delimited.header import Layout

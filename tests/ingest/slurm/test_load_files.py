@@ -15,8 +15,8 @@ import pytest
 from app.cli import main as cli
 from ingest.load_warnings import from_records, messages
 from queries.warehouse import open_reader
-from tests.support.dumps import HEADER, START, rows_of, tiny, with_rows
-from tests.support.parsing import DATA, at
+from tests.support.slurm.dumps import HEADER, START, rows_of, tiny, with_rows
+from tests.support.slurm.parsing import DATA, at
 
 if TYPE_CHECKING:
     from pathlib import Path

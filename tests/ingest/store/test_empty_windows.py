@@ -12,7 +12,7 @@ from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
-from tests.support.fake_slurm import AWAY, BORN, DENIED, FakeSlurm, Job, days, hours, ingest, table
+from tests.support.slurm.fake_slurm import AWAY, BORN, DENIED, FakeSlurm, Job, days, hours, ingest, table
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.command import assert_same, contents, trackside
-from tests.support.dumps import Dump, rows_of, tiny, with_rows
+from tests.support.slurm.dumps import Dump, rows_of, tiny, with_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

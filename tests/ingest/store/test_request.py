@@ -10,7 +10,7 @@ import pytest
 
 from queries import sql_files
 from queries.warehouse import open_reader, open_writer
-from tests.support.fake_slurm import BORN, FakeSlurm, Job, days, ingest, table
+from tests.support.slurm.fake_slurm import BORN, FakeSlurm, Job, days, ingest, table
 
 if TYPE_CHECKING:
     from pathlib import Path

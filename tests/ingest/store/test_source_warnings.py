@@ -13,8 +13,8 @@ from ingest.store.loads import write_account
 from ingest.store.request import LoadRequest
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_writer
-from tests.support.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table
-from tests.support.parsing import DATA
+from tests.support.slurm.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table
+from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.app.results.runs.test_job_goodput import PROCESSES, READ, STARTS, T, sacct
 from tests.metrics.goodput.google_library import job_start, library, span, step, told
-from tests.support.foreign_logs import read
+from tests.support.logs.foreign_logs import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

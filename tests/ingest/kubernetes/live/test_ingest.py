@@ -15,8 +15,8 @@ from ingest.kubernetes.live.follow import Follower
 from ingest.kubernetes.settings import Kubernetes
 from queries.warehouse import open_reader, open_writer
 from tests.ingest.kubernetes.test_store import content, load
-from tests.support.api_server import ApiServer
-from tests.support.kubernetes_objects import as_list, completed, moment, owner, pod, queued, workload
+from tests.support.kubernetes.api_server import ApiServer
+from tests.support.kubernetes.objects import as_list, completed, moment, owner, pod, queued, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

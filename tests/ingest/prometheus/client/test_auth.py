@@ -19,7 +19,7 @@ from ingest.prometheus.client.auth import HIDDEN, CertificateError, Login
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.client.victoria import KIND
 from ingest.prometheus.connect import connect
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 from tests.support.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:

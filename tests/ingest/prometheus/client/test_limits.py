@@ -21,7 +21,7 @@ from ingest.load_warnings import messages
 from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.client.responses import AnsweredError
 from ingest.prometheus.client.server import BOTH_ENDS, Server
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 from tests.support.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ingest.prometheus.client.raw import ServerReader
 from ingest.prometheus.client.server import Server
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,9 +29,9 @@ from ingest.prometheus.client.server import Server
 from ingest.prometheus.client.xor_chunks import STALE
 from ingest.prometheus.gpu.server import RAW_UP_TO_S, cell_means, read
 from ingest.prometheus.reader import ScrapeSpec
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
+from tests.support.telemetry.xor import bits_of, crc32c, frame, series, sized, uvarint, write_chunk
 from tests.support.web import Answer, matrix, told, unsupported, web
-from tests.support.xor import bits_of, crc32c, frame, series, sized, uvarint, write_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.gpu.server import READER, no_metrics, read
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.reader import ScrapeSpec
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 from tests.support.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:

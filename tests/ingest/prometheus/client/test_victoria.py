@@ -16,7 +16,7 @@ from ingest.prometheus.client import victoria
 from ingest.prometheus.client.remote_read import GarbledError
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.client.victoria import KIND, Digest, LongLineError, batches
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 from tests.support.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:

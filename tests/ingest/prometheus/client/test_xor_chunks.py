@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.prometheus.client.xor_chunks import LANES, STALE, DamagedChunkError, decode
-from tests.support.xor import Sample, bits_of, read_chunk, write_chunk
+from tests.support.telemetry.xor import Sample, bits_of, read_chunk, write_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import pytest
 
 from ingest.errors import InputError, MissingColumnError, UnrecognisedInputError
 from ingest.prometheus.files.parquet_tables import parse_table
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

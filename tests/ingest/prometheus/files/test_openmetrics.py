@@ -16,7 +16,7 @@ from ingest.prometheus.files import by_source
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.slurm.detect import detect_kind
-from tests.support.parsing import at, refusals
+from tests.support.slurm.parsing import at, refusals
 
 if TYPE_CHECKING:
     import random

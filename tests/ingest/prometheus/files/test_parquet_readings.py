@@ -17,7 +17,7 @@ from ingest.errors import InputError
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
 from ingest.prometheus.series.gather import Gathered, Gathering, batches, named
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

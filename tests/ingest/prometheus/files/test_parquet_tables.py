@@ -19,7 +19,7 @@ from ingest.prometheus.files.parquet_tables import parse_table
 from ingest.prometheus.files.table_rules import TABLES, table_of_columns
 from ingest.prometheus.gpu.samples import end
 from ingest.tables import columns_of
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

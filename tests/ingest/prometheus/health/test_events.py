@@ -13,8 +13,8 @@ from ingest.prometheus.client.raw import GONE_S
 from ingest.prometheus.health import events as health
 from ingest.prometheus.health.rules import builtin
 from ingest.tables import HEALTH_EVENTS, empty
-from tests.support.health_readings import Series, between, every, of_gpu, of_node, rows, samples, series
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
+from tests.support.telemetry.health_readings import Series, between, every, of_gpu, of_node, rows, samples, series
 
 DBE, FAILURE = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_FAILURE"
 REASONS, VIOLATION = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_THERMAL_VIOLATION"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.prometheus.health import events as health
-from tests.support.health_readings import every, samples, series
+from tests.support.telemetry.health_readings import every, samples, series
 
 if TYPE_CHECKING:
-    from tests.support.health_readings import Points
+    from tests.support.telemetry.health_readings import Points
 
 GOOD_FIRST = [*every(15, 0, 600, 0), *every(15, 600, 1200, 1)]
 COUNTED = [*every(15, 0, 600, 2), *every(15, 600, 1200, 3)]

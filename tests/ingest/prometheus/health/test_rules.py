@@ -15,10 +15,10 @@ from ingest.prometheus.health.xid import FIRST_SEEN
 from ingest.prometheus.series.hosts import HOST_INFO
 from ingest.prometheus.series.labels import XID_COUNTS
 from tests.ingest.prometheus.health import slow_health
-from tests.support.health_readings import of_gpu, of_node, samples
+from tests.support.telemetry.health_readings import of_gpu, of_node, samples
 
 if TYPE_CHECKING:
-    from tests.support.health_readings import Points
+    from tests.support.telemetry.health_readings import Points
 
 GOOD: dict[str, Any] = {
     "names": ["x_total"], "event": "increase", "kind": "x", "code": "y", "severity": "info", "says": "it happened",

@@ -15,7 +15,17 @@ from ingest.prometheus.node import kubernetes_names
 from ingest.prometheus.reader import ScrapeSpec
 from ingest.tables import HEALTH_EVENTS, Parsed, empty
 from tests.lab.prometheus import PrometheusLab, need_prometheus
-from tests.support.health_readings import Series, as_openmetrics, between, every, of_gpu, of_node, rows, samples, series
+from tests.support.telemetry.health_readings import (
+    Series,
+    as_openmetrics,
+    between,
+    every,
+    of_gpu,
+    of_node,
+    rows,
+    samples,
+    series,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.prometheus.health import xid
 from ingest.prometheus.series.labels import READINGS
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 PRESENT = {"node": pl.String(), "gpu": pl.String(), "present_from": pl.Datetime("us", "UTC")}
 GAUGE, COUNT, TOTAL = "DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_COUNT", "DCGM_EXP_XID_ERRORS_TOTAL"

@@ -13,8 +13,8 @@ from ingest.prometheus.target import TelemetryRequest
 from queries.warehouse import open_reader, open_writer
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
-from tests.support.parsing import at
-from tests.support.telemetry_lab import START, T, ingest, quiet
+from tests.support.slurm.parsing import at
+from tests.support.telemetry.telemetry_lab import START, T, ingest, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.slow_proxy import SlowProxy
 from tests.support.command import assert_same, trackside
-from tests.support.telemetry_lab import START, history, ingest, quiet, settings
+from tests.support.telemetry.telemetry_lab import START, history, ingest, quiet, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

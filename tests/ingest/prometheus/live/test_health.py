@@ -15,7 +15,7 @@ from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
 from tests.lab.prometheus import PrometheusLab, need_prometheus
-from tests.support.health_readings import Series, as_openmetrics, every, of_gpu, of_node, series
+from tests.support.telemetry.health_readings import Series, as_openmetrics, every, of_gpu, of_node, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

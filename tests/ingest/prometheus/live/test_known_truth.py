@@ -15,8 +15,18 @@ import pytest
 from app.cli import main as cli
 from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus
-from tests.support.dumps import HEADER, with_rows
-from tests.support.telemetry_lab import COUNTERS, HOURS, SCRAPE_S, START, T, counted, ingest, scraped, settings
+from tests.support.slurm.dumps import HEADER, with_rows
+from tests.support.telemetry.telemetry_lab import (
+    COUNTERS,
+    HOURS,
+    SCRAPE_S,
+    START,
+    T,
+    counted,
+    ingest,
+    scraped,
+    settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

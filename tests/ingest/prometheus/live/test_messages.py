@@ -12,7 +12,7 @@ from app.times import iso
 from queries.errors import NoWarehouseError
 from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus
-from tests.support.telemetry_lab import HOURS, START, history
+from tests.support.telemetry.telemetry_lab import HOURS, START, history
 from tests.support.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tests.lab.processes import now as wall_clock
 from tests.lab.processes import wait_until
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.support.command import assert_same, contents, trackside
-from tests.support.telemetry_lab import (
+from tests.support.telemetry.telemetry_lab import (
     EXPORTED,
     FLAPS,
     HOURS,

@@ -15,7 +15,7 @@ from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
 from tests.support.command import trackside
-from tests.support.telemetry_lab import (
+from tests.support.telemetry.telemetry_lab import (
     EXPORTED,
     HOURS,
     SCRAPE_S,

@@ -18,7 +18,7 @@ from ingest.prometheus.files.openmetrics_parser import labels_of
 from ingest.prometheus.mapping.mapping import GPU_COLUMNS, GPU_RATIOS, Mapping, MappingError, builtin, parse_metric
 from ingest.prometheus.series.labels import SAMPLES, gpu_location, in_base_units
 from ingest.tables import GPU_SAMPLES
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable

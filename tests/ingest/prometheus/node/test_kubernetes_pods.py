@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ingest.kubernetes.store import ingest_files
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
-from tests.support.kubernetes_objects import BEGIN, NOW, Object, as_list, moment, owner, pod, uid, workload
+from tests.support.kubernetes.objects import BEGIN, NOW, Object, as_list, moment, owner, pod, uid, workload
 
 if TYPE_CHECKING:
     from pathlib import Path

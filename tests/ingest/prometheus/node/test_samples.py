@@ -18,7 +18,7 @@ from ingest.prometheus.mapping.mapping import Mapping, Metric, builtin
 from ingest.prometheus.node.samples import Made, NodeReadings, from_raw
 from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES
 from tests.ingest.prometheus.node.slow_nodes import samples, slow_values
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

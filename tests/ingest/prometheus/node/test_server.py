@@ -25,7 +25,7 @@ from ingest.tables import NODE_SAMPLES
 from tests.ingest.prometheus.node.slow_nodes import samples, slow_values
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -17,7 +17,7 @@ from ingest.prometheus.series.labels import (
     with_indexes,
 )
 from ingest.tables import GPU_SAMPLES
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 
 @pytest.mark.parametrize(

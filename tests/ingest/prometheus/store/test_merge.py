@@ -13,7 +13,7 @@ from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.tables import CLUSTERS, GPUS, NODES, TABLES, Table
 from ingest.tables import CLUSTER_SAMPLES, NODE_SAMPLES, conform, empty
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

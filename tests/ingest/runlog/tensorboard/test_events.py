@@ -14,7 +14,7 @@ from ingest.runlog.formats.registry import recognised
 from ingest.runlog.lines import CUT
 from ingest.runlog.tensorboard.framing import masked_crc32c
 from ingest.runlog.tensorboard.messages import event
-from tests.support.binary_logs import EVENT_FILES, parsed, read, truth
+from tests.support.logs.binary_logs import EVENT_FILES, parsed, read, truth
 
 FIRST, SECOND = (file.read_bytes() for file in EVENT_FILES)
 NAME = "runs/tiny/events.out.tfevents.1795417488.n1.12.0"

@@ -10,7 +10,7 @@ from app.cli.main import main
 from app.config import settings
 from queries.warehouse import open_reader
 from tests.support.command import ROOT
-from tests.support.foreign_logs import events, read, steps
+from tests.support.logs.foreign_logs import events, read, steps
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ingest.errors import InputError
 from ingest.runlog.text_format import TextFormat, builtin
 from tests.ingest.runlog.text.test_hostile_text import adds_up
-from tests.support.foreign_logs import read
+from tests.support.logs.foreign_logs import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

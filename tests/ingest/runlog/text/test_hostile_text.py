@@ -14,7 +14,7 @@ from ingest.errors import InputError, UnrecognisedInputError, UntimedError
 from ingest.runlog.formats.text import scan
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text import test_torchtitan as titan
-from tests.support.foreign_logs import read, steps
+from tests.support.logs.foreign_logs import read, steps
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

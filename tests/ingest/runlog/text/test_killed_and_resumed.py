@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.foreign_logs import events, read, starts, steps
-from tests.support.framework_loops import PRINTERS, run_of
+from tests.support.logs.foreign_logs import events, read, starts, steps
+from tests.support.logs.framework_loops import PRINTERS, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

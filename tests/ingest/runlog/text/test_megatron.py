@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from ingest.errors import TimeZoneError, UntimedError
-from tests.support.foreign_logs import DAY, codes, events, read, starts, steps
+from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
 
 HEAD = """\
 using world size: 8, data-parallel size: 4, context-parallel size: 1, tensor-model-parallel size: 2

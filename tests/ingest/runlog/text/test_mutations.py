@@ -17,7 +17,7 @@ from ingest.errors import UnrecognisedInputError, UntimedError
 from ingest.runlog.text_format import builtin
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text import test_torchtitan as titan
-from tests.support.foreign_logs import DAY, read, steps
+from tests.support.logs.foreign_logs import DAY, read, steps
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

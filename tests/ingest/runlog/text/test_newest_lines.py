@@ -9,7 +9,7 @@ import pytest
 from ingest.errors import UntimedError
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text import test_torchtitan as titan
-from tests.support.foreign_logs import DAY, events, read, starts, steps
+from tests.support.logs.foreign_logs import DAY, events, read, starts, steps
 
 NEW_TITAN = titan.FRESH.replace("Starting job: Llama 3 8B training", "torchtitan version: 0.3.0 (0.0.0 means")
 

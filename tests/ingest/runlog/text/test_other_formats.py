@@ -6,7 +6,7 @@ import pytest
 
 from ingest.errors import UntimedError
 from ingest.runlog.text_format import parse_format
-from tests.support.foreign_logs import DAY, codes, events, read, starts, steps
+from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
 
 NEMO = (
     "Training epoch 0, iteration {0}/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step: {0} | "

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ingest.errors import UntimedError
 from ingest.runlog.formats.text import plain
 from tests.ingest.runlog.text import test_megatron as megatron
-from tests.support.foreign_logs import read
+from tests.support.logs.foreign_logs import read
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

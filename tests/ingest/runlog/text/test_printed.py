@@ -6,7 +6,7 @@ import pytest
 
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text import test_torchtitan as titan
-from tests.support.foreign_logs import read
+from tests.support.logs.foreign_logs import read
 
 PARALLEL = """\
   context_parallel_size ........................... 2

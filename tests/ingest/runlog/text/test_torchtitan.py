@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.foreign_logs import events, read, starts, steps
+from tests.support.logs.foreign_logs import events, read, starts, steps
 
 HEAD = """\
 [rank0]:[titan] 2026-10-01 08:00:00,500 - root - INFO - Starting job: Llama 3 8B training

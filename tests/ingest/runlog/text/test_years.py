@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from ingest.errors import YearError
-from tests.support.foreign_logs import read
+from tests.support.logs.foreign_logs import read
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

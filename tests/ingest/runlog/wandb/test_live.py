@@ -14,7 +14,7 @@ from ingest.errors import InputError, OptionError, ServerDownError
 from ingest.runlog.wandb.api import Server, server_of_environment
 from tests.lab import loggers
 from tests.support.command import contents, trackside
-from tests.support.wandb_server import KEY, WandbServer, run_of, serving
+from tests.support.logs.wandb_server import KEY, WandbServer, run_of, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from ingest.runlog.binary import BAD_CHECKSUM, BAD_MESSAGE, Damage, Record
 from ingest.runlog.lines import CUT
 from ingest.runlog.wandb.framing import HEADER, INCOMPLETE, records
 from ingest.runlog.wandb.messages import history
-from tests.support.binary_logs import DATA, WANDB, parsed, read, truth, wandb_folder
+from tests.support.logs.binary_logs import DATA, WANDB, parsed, read, truth, wandb_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.accounting.store import AttemptWriter
 from ingest.tables import ATTEMPT_KEY
 from queries.warehouse import open_writer
-from tests.support.parsing import DATA
+from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

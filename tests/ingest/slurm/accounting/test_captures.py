@@ -20,7 +20,7 @@ from tests.lab.scenario.capture import TRUTH
 from tests.lab.scenario.compare import assert_as_known, assert_first_submissions, steady, without_texts
 from tests.lab.scenario.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD
 from tests.lab.scenario.known import Known
-from tests.support.parsing import DATA
+from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ingest.slurm.accounting.columns import Columns, Distinct
 from ingest.slurm.formats import values
-from tests.support.parsing import parse, text
+from tests.support.slurm.parsing import parse, text
 
 WORDS = st.sampled_from(["1", "2K", "Unknown", " 8 ", "x", "4294967294", "", "1-00:00:00", "00:10:00", "4Gn", "1:0"])
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tests.support.parsing import DATA, attempt, parse, text
-from tests.support.row_accounts import on_nodes
+from tests.support.slurm.parsing import DATA, attempt, parse, text
+from tests.support.slurm.row_accounts import on_nodes
 
 FEDERATED = (2 << 26) + 7
 """Job 7 of the cluster that is number 2 in its federation."""

@@ -15,7 +15,7 @@ from ingest.context import ParseContext
 from ingest.slurm.accounting.jobstats import MOST_JSON, DamagedError, digest, job_summaries, nodes_of
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.tables import JOB_SUMMARIES
-from tests.support.parsing import DATA, parse, text
+from tests.support.slurm.parsing import DATA, parse, text
 
 NODE = {
     "cpus": 12, "gpu_total_memory": {"1": 85_899_345_920, "3": 85_899_345_920},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.slurm.accounting.sacct import merge_attempts
 from ingest.tables import ATTEMPTS, empty
-from tests.support.parsing import at, parse, same_rows, text
+from tests.support.slurm.parsing import at, parse, same_rows, text
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -16,9 +16,9 @@ from ingest.context import ParseContext
 from ingest.delimited.reader import read_blocks, read_rows
 from ingest.slurm.accounting.merge import merge_attempts
 from ingest.slurm.accounting.sacct import ACCOUNTING, parse_accounting
-from tests.support.parsing import same_rows, text
-from tests.support.row_accounts import on_nodes
-from tests.support.sacct_text import (
+from tests.support.slurm.parsing import same_rows, text
+from tests.support.slurm.row_accounts import on_nodes
+from tests.support.slurm.sacct_text import (
     IDENTITY,
     PLAIN,
     RARE,
@@ -38,7 +38,7 @@ from tests.support.sacct_text import (
     telling_order,
     wanted,
 )
-from tests.support.traps import agree
+from tests.support.slurm.traps import agree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ import pytest
 
 from ingest.load_warnings import messages
 from ingest.tables import ATTEMPTS, NODE_LISTS
-from tests.support.parsing import DATA, NEVER_RAN, at, attempt, parse, refusals, text
-from tests.support.row_accounts import on_nodes
+from tests.support.slurm.parsing import DATA, NEVER_RAN, at, attempt, parse, refusals, text
+from tests.support.slurm.row_accounts import on_nodes
 
 START, END = 1795247786, 1795247886
 

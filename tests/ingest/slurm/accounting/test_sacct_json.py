@@ -24,9 +24,9 @@ from ingest.slurm.nodes.inventory_json import parse_nodes_json, parse_settings_j
 from ingest.slurm.nodes.reservations import parse_reservations
 from ingest.slurm.nodes.reservations_json import parse_reservations_json
 from ingest.slurm.parsers import parse
-from tests.support.parsing import DATA
-from tests.support.row_accounts import on_nodes
-from tests.support.slurm_answers import NEWEST, VERSIONS, answer, exit_code, job, meta, node, number
+from tests.support.slurm.answers import NEWEST, VERSIONS, answer, exit_code, job, meta, node, number
+from tests.support.slurm.parsing import DATA
+from tests.support.slurm.row_accounts import on_nodes
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

@@ -12,8 +12,8 @@ from ingest.context import ParseContext
 from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.sacct import accounting_blocks
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
-from tests.support.parsing import ROW, parse, text
-from tests.support.slurm_answers import VERSIONS, answer, job, tres
+from tests.support.slurm.answers import VERSIONS, answer, job, tres
+from tests.support.slurm.parsing import ROW, parse, text
 
 CPUS = {"ReqTRES": "cpu=2,node=2", "AllocTRES": "billing=2,cpu=2,node=2"}
 START = int(ROW["Start"])

@@ -15,8 +15,8 @@ from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from queries.warehouse import open_writer
-from tests.support.parsing import text
-from tests.support.row_accounts import ON_NODES, on_nodes
+from tests.support.slurm.parsing import text
+from tests.support.slurm.row_accounts import ON_NODES, on_nodes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,8 @@ from ingest.slurm.accounting.sacct import accounting_blocks
 from ingest.slurm.accounting.store import Fingerprints
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same
-from tests.support.dumps import rows_of, tiny, with_rows
-from tests.support.parsing import DATA, at
+from tests.support.slurm.dumps import rows_of, tiny, with_rows
+from tests.support.slurm.parsing import DATA, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

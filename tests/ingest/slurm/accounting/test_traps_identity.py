@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.parsing import at, parse, refusals, text
-from tests.support.traps import Raw, Trap, agree, refused, spring, traps
+from tests.support.slurm.parsing import at, parse, refusals, text
+from tests.support.slurm.traps import Raw, Trap, agree, refused, spring, traps
 
 SUBMIT, START, END = 1795247700, 1795247786, 1795247886
 NEVER = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "ElapsedRaw": "0", "NodeList": "None assigned"}

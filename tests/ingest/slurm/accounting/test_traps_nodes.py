@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from tests.support.parsing import NEVER_RAN, attempt, parse, text
-from tests.support.row_accounts import on_nodes
-from tests.support.traps import Trap, agree, refused, spring, traps
+from tests.support.slurm.parsing import NEVER_RAN, attempt, parse, text
+from tests.support.slurm.row_accounts import on_nodes
+from tests.support.slurm.traps import Trap, agree, refused, spring, traps
 
 
 def held(text_: str) -> list[str]:

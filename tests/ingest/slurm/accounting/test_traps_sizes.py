@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from ingest.load_warnings import messages
-from tests.support.parsing import NEVER_RAN, parse, text
-from tests.support.traps import Trap, refused, spring, traps
+from tests.support.slurm.parsing import NEVER_RAN, parse, text
+from tests.support.slurm.traps import Trap, refused, spring, traps
 
 MIB, GIB = 1 << 20, 1 << 30
 NO_GPUS = "no job has a gres/gpu in its TRES"

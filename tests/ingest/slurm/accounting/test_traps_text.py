@@ -12,8 +12,8 @@ from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputErro
 from ingest.load_warnings import messages
 from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.sacct import REQUESTED_COLUMNS, SENTINEL, accounting_blocks
-from tests.support.parsing import ROW, parse, refusals, text
-from tests.support.traps import Trap, agree, spring, traps
+from tests.support.slurm.parsing import ROW, parse, refusals, text
+from tests.support.slurm.traps import Trap, agree, spring, traps
 
 if TYPE_CHECKING:
     import re

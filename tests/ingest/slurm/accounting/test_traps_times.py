@@ -8,8 +8,8 @@ import pytest
 
 from ingest.errors import TimeZoneError
 from ingest.load_warnings import messages
-from tests.support.parsing import at, attempt, parse, text
-from tests.support.traps import Trap, refused, spring, traps
+from tests.support.slurm.parsing import at, attempt, parse, text
+from tests.support.slurm.traps import Trap, refused, spring, traps
 
 SUBMIT, START, END = 1795247700, 1795247786, 1795247886
 NEVER = {"State": "CANCELLED by 2001", "ElapsedRaw": "0", "NodeList": "None assigned", "NNodes": "1"}

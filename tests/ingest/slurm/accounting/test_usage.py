@@ -14,8 +14,8 @@ from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.accounting.usage import KEY, MEASURES, merge_usage
 from ingest.tables import STEP_USAGE
 from tests.support.command import trackside
-from tests.support.parsing import DATA, ROW, at, parse, text
-from tests.support.slurm_answers import VERSIONS, answer, job, number
+from tests.support.slurm.answers import VERSIONS, answer, job, number
+from tests.support.slurm.parsing import DATA, ROW, at, parse, text
 
 if TYPE_CHECKING:
     from pathlib import Path

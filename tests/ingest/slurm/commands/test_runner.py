@@ -13,7 +13,7 @@ from ingest.slurm.accounting.sacct import fetch_accounting, parse_accounting
 from ingest.slurm.accounting.sacct_by_id import fetch_jobs
 from ingest.slurm.commands.runner import Completed, Runner, subprocess_runner
 from ingest.slurm.nodes.inventory import fetch_events, fetch_nodes, fetch_settings
-from tests.support.parsing import DATA, at, text
+from tests.support.slurm.parsing import DATA, at, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

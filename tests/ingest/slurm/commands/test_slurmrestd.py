@@ -16,7 +16,7 @@ from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.commands.slurmrestd import Client, RestTransport, fetch_accounting_rest, fetch_nodes_rest
 from ingest.slurm.formats.json_answer import SUPPORTED_VERSIONS
-from tests.support.slurm_answers import answer, job, node
+from tests.support.slurm.answers import answer, job, node
 from tests.support.web import Answer, web
 
 if TYPE_CHECKING:

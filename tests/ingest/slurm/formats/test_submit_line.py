@@ -9,8 +9,8 @@ from ingest.context import ParseContext
 from ingest.slurm.accounting.sacct import parse_accounting
 from ingest.slurm.accounting.sacct_json import parse_accounting_json
 from ingest.slurm.formats.submit_line import without_values
-from tests.support.parsing import text
-from tests.support.slurm_answers import NEWEST, answer, job
+from tests.support.slurm.answers import NEWEST, answer, job
+from tests.support.slurm.parsing import text
 
 
 def one(line: str) -> str:

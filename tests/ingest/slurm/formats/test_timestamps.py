@@ -7,7 +7,7 @@ import pytest
 
 from ingest.errors import TimeZoneError
 from ingest.slurm.formats.timestamps import read_instants
-from tests.support.parsing import attempt, parse, refusals, text
+from tests.support.slurm.parsing import attempt, parse, refusals, text
 
 BERLIN = "Europe/Berlin"
 

@@ -20,9 +20,9 @@ from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from ingest.tables import REJECTS, Parsed, empty
 from queries.warehouse import open_reader, open_writer
-from tests.support import slurm_answers
-from tests.support.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table, tables, value, window
-from tests.support.slurm_answers import NEWEST, answer
+from tests.support.slurm import answers
+from tests.support.slurm.answers import NEWEST, answer
+from tests.support.slurm.fake_slurm import AWAY, FakeSlurm, Job, days, hours, ingest, table, tables, value, window
 from tests.support.web import Answer, web
 
 if TYPE_CHECKING:
@@ -436,7 +436,7 @@ def test_too_large_slurmrestd_answer_is_requested_in_parts(
             return Answer(answer(NEWEST, **{what: [{"name": "bench"}] if what == "clusters" else []}))
         length = (int(params["end_time"]) - int(params["start_time"])) / 86400
         lengths[length] += 1
-        body = answer(NEWEST, jobs=[slurm_answers.job()])
+        body = answer(NEWEST, jobs=[answers.job()])
         if length < 2:
             return Answer(body)
         return Answer(body, after_s=3) if how == "slow" else Answer(body + b" " * 200_000)

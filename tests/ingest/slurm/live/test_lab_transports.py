@@ -33,7 +33,7 @@ from queries.warehouse import open_reader
 from tests.lab.needed import need
 from tests.lab.processes import now
 from tests.lab.slurmrestd import RestLab, missing_for_rest
-from tests.support.row_accounts import on_nodes
+from tests.support.slurm.row_accounts import on_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.load_files import Options
 from ingest.store.report import first_error
 from queries.warehouse import open_writer
-from tests.support.fake_slurm import BORN, FakeSlurm, Job, hours, ingest, table, value
+from tests.support.slurm.fake_slurm import BORN, FakeSlurm, Job, hours, ingest, table, value
 
 if TYPE_CHECKING:
     from pathlib import Path

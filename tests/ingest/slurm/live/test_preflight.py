@@ -15,7 +15,7 @@ from ingest.errors import ServerDownError, SourceDownError, SourceMissingError
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.settings import Slurm
 from queries.warehouse import open_reader
-from tests.support.fake_slurm import AWAY, FakeSlurm, Job, hours, ingest, table
+from tests.support.slurm.fake_slurm import AWAY, FakeSlurm, Job, hours, ingest, table
 
 if TYPE_CHECKING:
     from pathlib import Path

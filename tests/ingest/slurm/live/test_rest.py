@@ -15,7 +15,7 @@ from ingest.load_warnings import messages
 from ingest.slurm.live.ingest import ingest_live
 from ingest.slurm.load_files import Options
 from queries.warehouse import open_reader, open_writer
-from tests.support.slurm_answers import NEWEST, answer, job, node
+from tests.support.slurm.answers import NEWEST, answer, job, node
 from tests.support.web import Answer, Web, web
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ingest.slurm.commands.runner import Completed
 from ingest.store.report import Note, Summary
 from ingest.store.summary import Failed, failures
 from queries.warehouse import open_reader
-from tests.support.fake_slurm import AWAY, DENIED, FakeSlurm, Job, LiveReports, days, epoch, hours, ingest, table
-from tests.support.slurm_answers import answer, job, node
+from tests.support.slurm.answers import answer, job, node
+from tests.support.slurm.fake_slurm import AWAY, DENIED, FakeSlurm, Job, LiveReports, days, epoch, hours, ingest, table
 from tests.support.web import Answer, web
 
 if TYPE_CHECKING:

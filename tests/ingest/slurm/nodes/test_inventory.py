@@ -23,7 +23,7 @@ from ingest.slurm.nodes.inventory import (
     parse_settings,
 )
 from ingest.tables import NODE_STATES, NODES, Parsed
-from tests.support.parsing import DATA, at, refusals
+from tests.support.slurm.parsing import DATA, at, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ingest.slurm.nodes.merge import SNAPSHOTS, merge_nodes, merge_topology
 from ingest.tables import NODE_TOPOLOGY, NODES, empty
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from ingest.slurm.parsers import parse
 from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

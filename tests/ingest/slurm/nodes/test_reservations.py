@@ -15,7 +15,7 @@ from ingest.errors import InputError, MissingColumnError, TimeZoneError, Unrecog
 from ingest.slurm.detect import detect_kind
 from ingest.slurm.nodes.reservations import maintenance_states, merge_reservations, parse_reservations
 from ingest.tables import NODE_STATES, RESERVATIONS, Parsed, empty
-from tests.support.parsing import DATA, at, refusals
+from tests.support.slurm.parsing import DATA, at, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable

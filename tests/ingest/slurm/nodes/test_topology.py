@@ -13,7 +13,7 @@ from ingest.errors import InputError, UnrecognisedInputError
 from ingest.slurm.detect import detect_kind
 from ingest.slurm.nodes.topology import node_path, parse_topology
 from ingest.tables import NODE_TOPOLOGY, Parsed
-from tests.support.parsing import at, refusals
+from tests.support.slurm.parsing import at, refusals
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -19,7 +19,7 @@ from ingest.slurm.people.associations import fetch_associations
 from ingest.slurm.people.merge import merge_associations, merge_users
 from ingest.slurm.people.transactions import fetch_transactions, of_cluster
 from ingest.tables import ASSOCIATIONS, USERS, Parsed
-from tests.support.parsing import DATA, at, refusals
+from tests.support.slurm.parsing import DATA, at, refusals
 
 if TYPE_CHECKING:
     from random import Random

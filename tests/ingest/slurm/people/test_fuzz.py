@@ -13,7 +13,7 @@ from ingest.context import ParseContext
 from ingest.errors import InputError
 from ingest.slurm.detect import detect_kind
 from ingest.slurm.parsers import parse
-from tests.support.parsing import DATA, at
+from tests.support.slurm.parsing import DATA, at
 
 SAMPLES = {
     name: (DATA / name).read_bytes()

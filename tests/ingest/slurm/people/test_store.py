@@ -16,7 +16,7 @@ from ingest.slurm.parsers import parse
 from ingest.slurm.write import write_input
 from ingest.store.request import from_file
 from queries.warehouse import open_reader, open_writer
-from tests.support.parsing import DATA, at, text
+from tests.support.slurm.parsing import DATA, at, text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from ingest.slurm.commands.runner import Completed, Fetched
 from ingest.slurm.detect import detect_kind
 from ingest.slurm.people.merge import merge_runaway
 from ingest.slurm.scheduler.runaway import fetch_runaway, parse_runaway
-from tests.support.parsing import DATA, at, refusals
+from tests.support.slurm.parsing import DATA, at, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

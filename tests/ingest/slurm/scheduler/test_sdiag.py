@@ -12,7 +12,7 @@ from ingest.errors import MissingColumnError, TimeZoneError, UnrecognisedInputEr
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.detect import detect_kind
 from ingest.slurm.scheduler.sdiag import fetch_diag, parse_diag
-from tests.support.parsing import DATA, at, refusals
+from tests.support.slurm.parsing import DATA, at, refusals
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed

@@ -9,7 +9,7 @@ from kubeflow_trainer_api import models
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.kubernetes_objects import Object
+    from tests.support.kubernetes.objects import Object
 
 MODELS: Final = {
     "Pod": models.IoK8sApiCoreV1Pod,

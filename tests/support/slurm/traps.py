@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from ingest.load_warnings import messages
-from tests.support.parsing import parse, refusals, text
-from tests.support.row_accounts import on_nodes
+from tests.support.slurm.parsing import parse, refusals, text
+from tests.support.slurm.row_accounts import on_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

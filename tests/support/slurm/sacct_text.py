@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from ingest.slurm.accounting.sacct import SENTINEL
-from tests.support.parsing import at
+from tests.support.slurm.parsing import at
 
 Clock = Callable[[int], str]
 """How a moment is written."""

@@ -13,7 +13,7 @@ from ingest.slurm.load_files import Options
 from ingest.slurm.settings import Slurm
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
-from tests.support.parsing import DATA
+from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

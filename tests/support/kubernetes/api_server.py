@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tests.support.kubernetes_objects import Object
+    from tests.support.kubernetes.objects import Object
 
 BEGAN = 1_793_491_200  # 2026-11-01: after what objects of tests report
 KINDS = {"pods": "Pod", "nodes": "Node", "jobs": "Job", "workloads": "Workload"}

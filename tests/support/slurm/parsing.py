@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ingest.tables import Parsed
 
-DATA = Path(__file__).parent.parent / "data" / "slurm"
+DATA = Path(__file__).parents[2] / "data" / "slurm"
 
 ROW = {
     "JobID": "7",

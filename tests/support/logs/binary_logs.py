@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support.run_logs import as_run_log, parse_runlog
+from tests.support.logs.run_logs import as_run_log, parse_runlog
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed
 
-DATA = Path(__file__).parents[1] / "data" / "runlog"
+DATA = Path(__file__).parents[2] / "data" / "runlog"
 WANDB = ("0.16.6", "0.19.11", "0.31.0")
 EVENT_FILES = tuple(sorted((DATA / "tensorboard" / "tiny").iterdir()))
 

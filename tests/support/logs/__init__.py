@@ -1,0 +1,1 @@
+"""What tests of run logs share: logs as frameworks write them, and what their loops knew."""

@@ -1,0 +1,1 @@
+"""What tests of telemetry share: a history as exporters showed it, health readings, Prometheus' chunks."""
