@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -46,13 +47,13 @@ def ingest_files(
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
 
-    def load_file(name: str) -> Parsed:
-        return _load(writer, name, cluster or only_cluster(writer, "an export of Determined names"), now)
+    def named() -> str:
+        return cluster or only_cluster(writer, "an export of Determined names")
 
-    return load_each(files, load_file, progress=progress)
+    return load_each(files, partial(_load, writer, now=now), cluster=named, progress=progress)
 
 
-def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Parsed:
+def _load(writer: Writer, name: str, cluster: str, *, now: datetime) -> Parsed:
     source = Input(name)
     parsed = parse_allocations(source.whole(), origin=source.name, cluster=cluster)
     parsed = without_future(parsed, origin=source.name, now=now)

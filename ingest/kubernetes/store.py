@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -66,13 +67,13 @@ def ingest_files(
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
 
-    def load_file(name: str) -> Parsed:
-        return _load(writer, name, cluster or only_cluster(writer, UNNAMED), now)
+    def named() -> str:
+        return cluster or only_cluster(writer, UNNAMED)
 
-    return load_each(files, load_file, progress=progress)
+    return load_each(files, partial(_load, writer, now=now), cluster=named, progress=progress)
 
 
-def _load(writer: Writer, name: str, cluster: str, now: datetime) -> Parsed:
+def _load(writer: Writer, name: str, cluster: str, *, now: datetime) -> Parsed:
     source = Input(name)
     parsed = parse_objects(source.whole(), origin=source.name, cluster=cluster, now=now)
     parsed = without_future(parsed, origin=source.name, now=now)

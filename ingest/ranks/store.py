@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -52,14 +53,11 @@ def ingest_files(
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
     of_jobs = cluster if cluster is not None else cluster_of_jobs(writer)
-
-    def load_file(name: str) -> Parsed:
-        return _load(writer, name, cluster or LOCAL, of_jobs, now)
-
-    return load_each(files, load_file, progress=progress)
+    load = partial(_load, writer, of_jobs=of_jobs, now=now)
+    return load_each(files, load, cluster=lambda: cluster or LOCAL, progress=progress)
 
 
-def _load(writer: Writer, name: str, cluster: str, of_jobs: str, now: datetime) -> Parsed:
+def _load(writer: Writer, name: str, cluster: str, *, of_jobs: str, now: datetime) -> Parsed:
     source = Input(name)
     lines = rank_lines(source, source.name) if is_kineto(source.head) else source.with_short_lines()
     parsed = parse_rank_times(lines, origin=source.name, cluster=cluster, cluster_of_jobs=of_jobs)

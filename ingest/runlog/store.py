@@ -73,31 +73,33 @@ def ingest_files(
     named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, cluster_of_jobs(writer))
     request = _beside_its_job(writer, logs or LogRequest())
 
-    def load_file(name: str) -> Parsed:
+    def load_file(name: str, of_others: str) -> Parsed:
         member = named_files[name]
         if member.error is not None:
             raise member.error
         if is_live(name):
-            return load_live(name)
+            return load_live(name, of_others)
         source = Input(member.path, shown=name)
         binary = is_binary(source.head)
         text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
         content = text.passed_on(source if binary else source.with_short_lines())
         account = Account()
         chunks = chunks_of_run_log(content, source.name, request, account)
-        log = read_runlog(chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account)
+        log = read_runlog(
+            chunks, origin=source.name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=account
+        )
         return load(writer, log, text, request=from_file(source.name), digest=source.digest(), now=now)
 
-    def load_live(name: str) -> Parsed:
+    def load_live(name: str, of_others: str) -> Parsed:
         digest = hashlib.sha256()
         chunks = _counted(live.read_run(server_of_environment(), name, request), digest)
-        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=Account())
+        log = read_runlog(chunks, origin=name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=Account())
         return load(writer, log, CutLines(()), request=from_file(name), digest=digest.hexdigest(), now=now)
 
     with unpacked(logs_below([name for name in files if not is_live(name)]), is_log) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
         named_files = {member.shown: member for member in (*members, *on_servers)}
-        return load_each(list(named_files), load_file, progress=progress)
+        return load_each(list(named_files), load_file, cluster=lambda: named, progress=progress)
 
 
 def _runs(name: str) -> list[Member]:

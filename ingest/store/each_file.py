@@ -14,13 +14,19 @@ if TYPE_CHECKING:
 
 
 def load_each(
-    names: Sequence[str], load: Callable[[str], Parsed], *, progress: Callable[[str, int, int], None]
+    names: Sequence[str],
+    load: Callable[[str, str], Parsed],
+    *,
+    cluster: Callable[[], str],
+    progress: Callable[[str, int, int], None],
 ) -> list[Report]:
     """Load each file.
 
     Args:
         names: names of files.
-        load: loads one in a transaction of its own; a fault leaves nothing of it behind.
+        load: loads one, by its name and its cluster, in a transaction of its own; a fault leaves nothing of it behind.
+        cluster: whose a file is that names none. It is determined at each file: one may be the first of its cluster,
+            and where it cannot be told, that is a fault of the file.
         progress: called with which file is being read, its number, and how many there are.
 
     Returns:
@@ -30,7 +36,7 @@ def load_each(
     for number, name in enumerate(names):
         progress(name, number, len(names))
         try:
-            reports.append(Report(name, load(name)))
+            reports.append(Report(name, load(name, cluster())))
         except (*FAULTS, SourceError) as error:  # one file must not keep the others out
             reports.append(Report(name, error=fault_of(name, error)))
     return reports
