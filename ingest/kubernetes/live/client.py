@@ -40,6 +40,15 @@ REFUSED: Final = 401
 FORBIDDEN: Final = 403
 MISSING: Final = 404
 
+READY: Final = "/readyz"
+"""What a server answers with 200 once it has read its roles; every account may ask for it."""
+
+STARTING: Final = frozenset({FORBIDDEN, 500, 503})
+"""Statuses of `READY` of a server that starts: until it has read its roles, it lets nobody do anything."""
+
+START_S: Final = 60.0
+"""Seconds for which a client believes that a server starts; one that hides `READY` looks like that for ever."""
+
 
 class GoneError(Exception):
     """The server no longer has the resource version: what happened since is lost, and the list is to be read again."""
@@ -77,6 +86,7 @@ class KubernetesClient:
         self._policy = RetryPolicy(retries, jitter=0.2)
         self._sleep = sleep
         self._token = login.token()
+        self._believed_until: float | None = None
         self._session = requests.Session()
         self._session.trust_env = login.server.startswith("https")  # a proxy is the environment's business
         self._session.mount("https://", _ContextAdapter(_context(login)))
@@ -133,10 +143,26 @@ class KubernetesClient:
             answer.close()
             self._token = self._login.token()
             answer = self._send(path, params, timeout_s)
+        if answer.status_code == FORBIDDEN and self._starts():
+            with answer:
+                raise RetryableError(ForbiddenError(shorten(_message(answer))))
+        if answer.status_code == FORBIDDEN:
+            answer.close()
+            answer = self._send(path, params, timeout_s)  # it may have become ready between the two
         if answer.status_code == requests.codes.ok:
             return answer
         with answer:
             raise self._fault(answer)
+
+    def _starts(self) -> bool:
+        """Whether a server that refuses us may still be starting, and then refuses everybody."""
+        if self._believed_until is not None and time.monotonic() > self._believed_until:
+            return False
+        with self._send(READY, {}, self._timeout_s) as answer:
+            starts = answer.status_code in STARTING
+        if starts and self._believed_until is None:
+            self._believed_until = time.monotonic() + START_S
+        return starts
 
     def _send(self, path: str, params: dict[str, str | int], timeout_s: float) -> requests.Response:
         headers = {"Accept": "application/json"}

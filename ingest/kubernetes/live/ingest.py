@@ -96,6 +96,9 @@ def ingest_live(
         except msgspec.DecodeError:
             error = ServerDownError(client.url, "is no API server of Kubernetes", "Is its address right?")
             return [Report(client.url, error=error)]
+        except ForbiddenError as refusal:
+            error = ServerDownError(client.url, f"does not let us see which kinds it has: {refusal}", NO_PODS)
+            return [Report(client.url, error=error)]
         except SourceError as error:
             return [Report(client.url, error=error)]
 

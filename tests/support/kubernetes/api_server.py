@@ -31,6 +31,7 @@ class ApiServer:
         tokens: those that it lets in.
         forbidden: plurals that nobody may list.
         broken: plurals that are answered with an error that no other try helps against.
+        starting: so many requests are answered with 403 first, as by a server that has not read its roles yet.
         failures: so many requests are answered with 503 first.
         forgotten: versions up to this one are gone.
         forget_pages: the next continuation of a list is gone.
@@ -40,6 +41,7 @@ class ApiServer:
     tokens: set[str] = field(default_factory=lambda: {"secret"})
     forbidden: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    starting: int = 0
     failures: int = 0
     forgotten: int = 0
     forget_pages: bool = False
@@ -95,11 +97,10 @@ class ApiServer:
     def answer(self, path: str, query: dict[str, str], token: str) -> tuple[int, list[Any]]:
         """Status and the JSON documents of an answer."""
         self.requests.append(f"{path}?{'&'.join(f'{name}={value}' for name, value in sorted(query.items()))}")
-        if token not in self.tokens:
-            return 401, [{"message": "Unauthorized"}]
-        if self.failures:
-            self.failures -= 1
-            return 503, [{"message": "the server is overloaded"}]
+        if refusal := self._refusal(path, token):
+            return refusal[0], [{"message": refusal[1]}]
+        if path == "/readyz":
+            return 200, ["ok"]
         if path == "/apis":
             groups = [{"name": name, "preferredVersion": {"version": GROUPS[name][0]}} for name in GROUPS if name]
             return 200, [{"kind": "APIGroupList", "groups": groups}]
@@ -112,6 +113,18 @@ class ApiServer:
             if path != plural and plural in plurals:
                 return self._read(plural, query)
         return 404, [{"message": "not found"}]
+
+    def _refusal(self, path: str, token: str) -> tuple[int, str] | None:
+        """Status and message of a request that gets no answer."""
+        if token not in self.tokens:
+            return 401, "Unauthorized"
+        if self.failures:
+            self.failures -= 1
+            return 503, "the server is overloaded"
+        if self.starting:
+            self.starting -= 1
+            return 403, f"{path} is forbidden: RBAC: clusterrole not found"
+        return None
 
     def _read(self, plural: str, query: dict[str, str]) -> tuple[int, list[Any]]:
         if plural in self.broken:

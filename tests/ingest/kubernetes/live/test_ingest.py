@@ -164,6 +164,35 @@ def test_refused_kind_is_left_out_and_named(tmp_path: Path, api: ApiServer) -> N
     assert [row[0] for row in attempts(tmp_path)] == ["a"]
 
 
+@pytest.mark.parametrize("refusals", [1, 2, 3, 4])
+def test_server_that_starts_is_waited_for(
+    tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch, refusals: int
+) -> None:
+    """Until it has read its roles it refuses everything, also whether it is ready."""
+    monkeypatch.setattr("ingest.kubernetes.live.client.time.sleep", lambda _: None)
+    api.put(pod("a"))
+    answer = api.answer
+
+    def restarted(path: str, query: dict[str, str], token: str) -> tuple[int, list[Any]]:
+        if path.endswith("/pods"):
+            monkeypatch.setattr(api, "answer", answer)
+            api.starting = refusals
+        return answer(path, query, token)
+
+    monkeypatch.setattr(api, "answer", restarted)
+    assert warned(read(tmp_path)) == {}
+    assert [row[0] for row in attempts(tmp_path)] == ["a"]
+
+
+def test_server_that_never_is_ready_refuses_in_the_end(
+    tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.kubernetes.live.client.time.sleep", lambda _: None)
+    api.starting = 10**6
+    assert "is forbidden" in str(read(tmp_path).error)
+    assert len(api.requests) < 20
+
+
 def test_failures_of_the_server_are_tried_again(
     tmp_path: Path, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
