@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import polars as pl
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from app import clock
 from app.claims import verify as verifying
@@ -36,12 +34,11 @@ from app.results.goodput import lost_rows
 from app.results.nodes.capacity import share_by_accounting
 from app.results.source import CachedSource
 from app.service import exported_parts as parts
-from app.service.samples import Sample, known
+from app.service.samples import Sample, Samples, known
 from app.times import months
-from app.visible import visible
 from app.window import Window
 from dashboards import exported_metrics as families
-from dashboards.exported_metrics import FAMILIES, MAX_JOB_NODES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
+from dashboards.exported_metrics import MAX_JOB_NODES, MAX_RUNS, MTTF_GPUS, RUN_DAYS
 from metrics.categories import COSTLY
 from metrics.failures.classes import CLASSES
 from metrics.restarts.restarts import restart_summary
@@ -188,7 +185,7 @@ def negotiated(
         for cluster, source, newest in exported.newest
     ]
     registry = CollectorRegistry()
-    registry.register(_Collected([*exported.samples, *ages, _build()]))
+    registry.register(Samples([*exported.samples, *ages, _build()]))
     encode, content_type = _encoder(accept)
     return encode(registry), content_type
 
@@ -199,34 +196,6 @@ def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
         return choose_encoder(accept)
     except (TypeError, ValueError):
         return choose_encoder("")
-
-
-class _Collected(Collector):
-    """Samples as families, in the order in which they are declared; families without data are left out."""
-
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        self._by_family: dict[Family, list[Sample]] = {}
-        for sample in samples:
-            self._by_family.setdefault(sample.family, []).append(sample)
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metric families."""
-        for family in FAMILIES:
-            samples = self._by_family.get(family)
-            if samples is None:
-                continue
-            made = GaugeMetricFamily(family.name, family.help, labels=family.labels)
-            for labels, value in _distinct(samples).items():
-                made.add_metric(labels, value)
-            yield made
-
-
-def _distinct(samples: Iterable[Sample]) -> dict[tuple[str, ...], float]:
-    """Values by labels that people can read; of two that read the same the first, as a second one spoils the scrape."""
-    distinct: dict[tuple[str, ...], float] = {}
-    for sample in samples:
-        distinct.setdefault(tuple(map(visible, sample.labels)), sample.value)
-    return distinct
 
 
 def _build() -> Sample:

@@ -6,25 +6,23 @@ one begins with the data. It is OpenMetrics text with times, of which `promtool 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
-from prometheus_client.registry import Collector
 
 from app.results.source import OF_ALL_WINDOWS, CachedSource
 from app.service.exporter import Missing, exported_at
-from app.visible import visible
+from app.service.samples import Samples
 from app.window import Window
-from dashboards.exported_metrics import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from dashboards.exported_metrics import Family
+    from app.service.samples import Sample
     from metrics.claims.verdict import Claim
     from queries.warehouse import Reader
 
@@ -65,7 +63,7 @@ def history(
         The text, and what could not be computed.
     """
     source = CachedSource(reader, only=OF_ALL_WINDOWS)
-    by_family: dict[Family, dict[tuple[str, ...], dict[datetime, float]]] = {}
+    samples: list[Sample] = []
     missing: list[Missing] = []
     total = sum(len(at) for _, at in windows)
     done = 0
@@ -74,33 +72,9 @@ def history(
             report(whole.cluster, done, total)
             made = exported_at(CachedSource(source), Window(whole.cluster, whole.since, moment), claims)
             missing += [each for each in made.missing if each.failed]
-            for sample in made.samples:
-                labels = tuple(map(visible, sample.labels))
-                by_family.setdefault(sample.family, {}).setdefault(labels, {}).setdefault(moment, sample.value)
+            samples += [replace(sample, at=moment) for sample in made.samples]
             done += 1
     registry = CollectorRegistry()
-    registry.register(_History(by_family))
+    registry.register(Samples(samples))
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]  # theirs
     return text, missing
-
-
-class _History(Collector):
-    """Series with their times: families in the order in which they are declared, each series at once."""
-
-    def __init__(self, by_family: dict[Family, dict[tuple[str, ...], dict[datetime, float]]]) -> None:
-        self._by_family = by_family
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing: the names are known to be distinct."""
-        return []
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the families."""
-        for family in FAMILIES:
-            if family not in self._by_family:
-                continue
-            made = GaugeMetricFamily(family.name, family.help, labels=family.labels)
-            for labels, values in self._by_family[family].items():
-                for moment, value in values.items():
-                    made.add_metric(labels, value, timestamp=moment.timestamp())
-            yield made
