@@ -9,7 +9,7 @@ from dashboards.grafana import override, ranged, rows
 from dashboards.parts import NODE_LINKS, UNSEEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     Scope = Callable[[str], str]
     """From the name of a series to PromQL for those of the nodes that are meant."""
@@ -156,34 +156,62 @@ def filesystems(scope: Scope) -> list[Any]:
 
 def by_node(scope: Scope) -> Any:  # noqa: ANN401 - grafanalib has no types
     """One line a node: which one is different from the others."""
-    columns = {
-        "GPUs": f"max by (cluster, node) ({scope('trackside:node:gpus')})",
-        "busy GPUs": f"max by (cluster, node) ({scope('trackside:node:busy_gpus')})",
-        "tensor": f"avg by (cluster, node) ({scope('trackside:gpu:tensor_active')})",
-        "lowest clock": f"min by (cluster, node) ({scope('trackside:gpu:sm_clock_hz')})",
-        "highest temperature": f"max by (cluster, node) ({scope('trackside:gpu:temperature_c')})",
-        "last XID": f"max by (cluster, node) ({scope('trackside:gpu:last_xid')})",
-    }
-    return grafana.table(
+    return table_of_nodes(
         "Nodes",
         "One line a node: the one that is different from the others is what the others wait for. The last XID stays "
         "until the driver is loaded anew; an empty cell is unknown, or no XID.",
-        [rows(expr) for expr in columns.values()],
-        size=(24, 9),
-        unit="locale",
-        decimals=0,
-        min=0,
-        no_value=UNSEEN,
-        options={"sortBy": [{"displayName": "lowest clock", "desc": False}]},
-        transformations=[
-            grafana.merge(),
-            grafana.organize({"cluster": "cluster", "node": "node", **grafana.value_columns(columns)}),
-        ],
+        {
+            "GPUs": f"max by (cluster, node) ({scope('trackside:node:gpus')})",
+            "busy GPUs": f"max by (cluster, node) ({scope('trackside:node:busy_gpus')})",
+            "tensor": f"avg by (cluster, node) ({scope('trackside:gpu:tensor_active')})",
+            "lowest clock": f"min by (cluster, node) ({scope('trackside:gpu:sm_clock_hz')})",
+            "highest temperature": f"max by (cluster, node) ({scope('trackside:gpu:temperature_c')})",
+            "last XID": f"max by (cluster, node) ({scope('trackside:gpu:last_xid')})",
+        },
+        first=("lowest clock", False),
         overrides=[
-            override("node", links=list(NODE_LINKS)),
             override("busy GPUs", decimals=2),
             override("tensor", unit="percentunit", decimals=1, max=1),
             override("lowest clock", unit="hertz", decimals=2),
             override("highest temperature", unit="celsius"),
         ],
+        unit="locale",
+        decimals=0,
+        size=(24, 9),
+    )
+
+
+def table_of_nodes(
+    title: str,
+    description: str,
+    columns: Mapping[str, str],
+    *,
+    first: tuple[str, bool],
+    overrides: Sequence[grafana.Json],
+    **look: Any,  # noqa: ANN401 - attributes of a panel
+) -> Any:  # noqa: ANN401
+    """A table with a line a node, whose name leads to its board.
+
+    Args:
+        title: of the panel.
+        description: of the panel.
+        columns: PromQL by name of the column; each with the labels cluster and node.
+        first: the column that decides which node comes first, and whether the one with most does.
+        overrides: what is different in single columns.
+        look: unit, decimals, size.
+    """
+    column, descending = first
+    return grafana.table(
+        title,
+        description,
+        [rows(expr) for expr in columns.values()],
+        min=0,
+        no_value=UNSEEN,
+        options={"sortBy": [{"displayName": column, "desc": descending}]},
+        transformations=[
+            grafana.merge(),
+            grafana.organize({"cluster": "cluster", "node": "node", **grafana.value_columns(columns)}),
+        ],
+        overrides=[override("node", links=list(NODE_LINKS)), *overrides],
+        **look,
     )

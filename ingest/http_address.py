@@ -28,6 +28,15 @@ def is_address(url: str) -> bool:
     return good and "@" not in parts.path + parts.query + parts.fragment
 
 
+def is_open_address(url: str) -> bool:
+    """Whether it is the base address of a server and holds no secret: no user, password, query or fragment.
+
+    >>> is_open_address("https://grafana:3000/base/"), is_open_address("https://me:secret@grafana"), is_open_address("")
+    (True, False, False)
+    """
+    return is_address(url) and not {*"@?#", " "} & {*url}
+
+
 def without_secrets(url: str) -> str:
     """An address without user, password, query and trailing slash: fit for messages and for `loads.origin`.
 

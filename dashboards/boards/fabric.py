@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana
 from dashboards.boards.node import here
-from dashboards.grafana import fixed, override, ranged, rows, steps
-from dashboards.hardware import filesystems, network
+from dashboards.grafana import fixed, override, ranged, steps
+from dashboards.hardware import filesystems, network, table_of_nodes
 from dashboards.numbers import COURSE
-from dashboards.parts import BAD, GOOD, MIDDLING, NODE_LINKS, PLAIN, UNSEEN, board, chosen
+from dashboards.parts import BAD, GOOD, MIDDLING, PLAIN, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,35 +151,27 @@ def _nvlink() -> list[Any]:
 
 def _nodes() -> Any:  # noqa: ANN401 - grafanalib has no types
     by = "sum by (cluster, node)"
-    columns = {
-        "IB received": f"{by} ({of('ib_received_bytes_per_s')})",
-        "IB waiting": f"{by} ({of('ib_transmit_wait_per_s')})",
-        "IB errors": f"{by} ({of('ib_receive_errors_per_s')}) + {by} ({of('ib_symbol_errors_per_s')})",
-        "fs operations": f"{by} ({of('fs_operations_per_s')})",
-        "fs response": f"{by} ({of('fs_response_s_per_s')}) / {by} ({of('fs_operations_per_s')})",
-    }
-    return grafana.table(
+    return table_of_nodes(
         "Nodes by what they ask of the fabric",
         "One line a node, that with most filesystem operations first: one far above the others is a data loader that "
         "does what it should not, or a restore of a checkpoint. An empty cell: no exporter tells.",
-        [rows(expr) for expr in columns.values()],
-        size=(24, 10),
-        unit="short",
-        decimals=1,
-        min=0,
-        no_value=UNSEEN,
-        options={"sortBy": [{"displayName": "fs operations", "desc": True}]},
-        transformations=[
-            grafana.merge(),
-            grafana.organize({"cluster": "cluster", "node": "node", **grafana.value_columns(columns)}),
-        ],
+        {
+            "IB received": f"{by} ({of('ib_received_bytes_per_s')})",
+            "IB waiting": f"{by} ({of('ib_transmit_wait_per_s')})",
+            "IB errors": f"{by} ({of('ib_receive_errors_per_s')}) + {by} ({of('ib_symbol_errors_per_s')})",
+            "fs operations": f"{by} ({of('fs_operations_per_s')})",
+            "fs response": f"{by} ({of('fs_response_s_per_s')}) / {by} ({of('fs_operations_per_s')})",
+        },
+        first=("fs operations", True),
         overrides=[
-            override("node", links=list(NODE_LINKS)),
             override("IB received", unit="Bps"),
             override("IB errors", decimals=2),
             override("fs operations", unit="ops"),
             override("fs response", unit="s", decimals=3),
         ],
+        unit="short",
+        decimals=1,
+        size=(24, 10),
     )
 
 

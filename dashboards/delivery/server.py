@@ -9,7 +9,7 @@ import requests
 
 from dashboards.errors import BoardError
 from ingest.errors import ServerDownError
-from ingest.http_address import is_address, without_secrets
+from ingest.http_address import is_open_address, without_secrets
 
 if TYPE_CHECKING:
     from dashboards.grafana import Json
@@ -42,7 +42,7 @@ class Grafana:
         Raises:
             BoardError: this can be no such address.
         """
-        if not is_address(url) or url != without_secrets(url).strip() + "/" * url.endswith("/"):
+        if not is_open_address(url):
             raise BoardError("the address of Grafana must be http://HOST:PORT or https://HOST/PATH, without a password")
         self.url = without_secrets(url)
         self._session = requests.Session()
