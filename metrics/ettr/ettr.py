@@ -19,7 +19,7 @@ from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_mean, exact_sum
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
-from metrics.runs.runs import ACROSS_JOBS, by_id
+from metrics.runs.runs import ACROSS_JOBS, as_executions, by_id
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -57,24 +57,8 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", requested_milli_gpus=requested
     )  # of all columns these: there are millions of rows
     rows = selected.join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
-    as_before = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in place).fill_null(value=False)
-    shared = rows.select(as_before | as_before.shift(-1).fill_null(value=False)).to_series()
     columns = [*place, "joined_by", "state", *times, "milli_gpus", "requested_milli_gpus"]
-    if not shared.any():
-        return rows.select(columns)
-    over = pl.col("ended_at").is_null().any()
-    together = (
-        rows.filter(shared)
-        .group_by(place, maintain_order=True)
-        .agg(
-            pl.col("joined_by", "state").first(),
-            pl.col("submitted_at", "eligible_at", "started_at").min(),
-            pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
-            unknown.total("milli_gpus"),
-            unknown.total("requested_milli_gpus"),
-        )
-    )
-    return pl.concat([rows.filter(~shared).select(columns), together.select(columns)]).sort(place)
+    return as_executions(rows.select(columns), unknown.total("requested_milli_gpus"))
 
 
 def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:

@@ -288,27 +288,43 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     ]
     own = [name for name in columns if name not in joined.columns]
     rows = attempts.select(*frames.ATTEMPT_KEY, *own).join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
+    return as_executions(
+        rows.select(columns),
+        pl.col("n_nodes").sum(),
+        pl.col("suspended_s").max(),
+        pl.col("user", "account", "partition", "name").first(),
+    )
+
+
+def as_executions(rows: pl.DataFrame, *others: pl.Expr) -> pl.DataFrame:
+    """Rows of runs' attempts, those of the components of one execution put together.
+
+    Args:
+        rows: `cluster`, `run_id`, `attempt_no`, `joined_by`, `state`, `submitted_at`, `eligible_at`, `started_at`,
+            `ended_at`, `milli_gpus` and more; the leading component before the others.
+        others: what becomes of the further columns.
+
+    Returns:
+        The same columns: earliest `submitted_at`, `eligible_at` and `started_at`, latest `ended_at` (null while a
+        component waits or runs), `milli_gpus` added up (null where one is unknown); sorted.
+    """
+    place = ["cluster", "run_id", "attempt_no"]
     shared = _in_company(rows, place)
     if not shared.any():
-        return rows.select(columns)
+        return rows
     over = pl.col("ended_at").is_null().any()
     together = (
         rows.filter(shared)
         .group_by(place, maintain_order=True)
         .agg(
-            pl.col("submitted_at").min(),
-            pl.col("eligible_at").min(),
-            pl.col("started_at").min(),
+            pl.col("submitted_at", "eligible_at", "started_at").min(),
             pl.when(over).then(None).otherwise(pl.col("ended_at").max()).alias("ended_at"),
             unknown.total("milli_gpus"),
-            pl.col("n_nodes").sum(),
-            pl.col("suspended_s").max(),
-            pl.col("state").first(),
-            pl.col("user", "account", "partition", "name").first(),
-            pl.col("joined_by").first(),
+            pl.col("state", "joined_by").first(),
+            *others,
         )
     )
-    return pl.concat([rows.filter(~shared).select(columns), together.select(columns)]).sort(place)
+    return pl.concat([rows.filter(~shared), together.select(rows.columns)]).sort(place)
 
 
 def _in_company(rows: pl.DataFrame, names: list[str]) -> pl.Series:
