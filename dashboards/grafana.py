@@ -271,6 +271,19 @@ def value_columns(names: Iterable[str]) -> dict[str, str]:
     return {f"Value #{ref}": name for ref, name in zip(_REFS, names, strict=False)}
 
 
+def lines_of(columns: Iterable[str], *labels: str, leave_out: Iterable[str] = ("Time",), **renamed: str) -> list[Json]:
+    """Transformations of a table of several queries: one line for each combination of labels.
+
+    Args:
+        columns: what the values are called, in the order of the queries.
+        labels: the columns before them, under their own names.
+        leave_out: columns that are dropped.
+        renamed: further columns before the values, under other names.
+    """
+    order = {**{name: name for name in labels}, **renamed, **value_columns(columns)}
+    return [merge(), organize(order, leave_out=leave_out)]
+
+
 def row(title: str, panels: Sequence[ModernPanel] = (), *, collapsed: bool = False, repeat: str | None = None) -> Any:  # noqa: ANN401 - grafanalib has no types
     """A row of the board; a collapsed one holds its panels, and sends no query until it is opened."""
     made = RowPanel(title=title, collapsed=collapsed, panels=list(panels), gridPos=GridPos(h=1, w=GRID, x=0, y=0))

@@ -208,10 +208,7 @@ def table_of_nodes(
         min=0,
         no_value=UNSEEN,
         options={"sortBy": [{"displayName": column, "desc": descending}]},
-        transformations=[
-            grafana.merge(),
-            grafana.organize({"cluster": "cluster", "node": "node", **grafana.value_columns(columns)}),
-        ],
+        transformations=grafana.lines_of(columns, "cluster", "node"),
         overrides=[override("node", links=list(NODE_LINKS)), *overrides],
         **look,
     )

@@ -194,12 +194,7 @@ def _waste() -> list[Any]:
             f"The {MAX_USERS} users that held most, the largest first. An empty cell: none was seen. {WASTE}",
             [rows(expr) for expr in columns.values()],
             size=(14, 10),
-            transformations=[
-                grafana.merge(),
-                grafana.organize(
-                    {name: name for name in ("cluster", "account", "user")} | grafana.value_columns(columns)
-                ),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "account", "user"),
             options={"sortBy": [{"displayName": "GPU-hours", "desc": True}]},
             overrides=[override("GPU-hours", unit="short", max=None)],
             no_value="none seen",

@@ -387,7 +387,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
         min=0,
         max=1,
         no_value=CANNOT_TELL,
-        transformations=[grafana.merge(), grafana.organize({"cluster": "cluster", **grafana.value_columns(columns)})],
+        transformations=grafana.lines_of(columns, "cluster"),
         overrides=[
             override("cluster", links=list(CLUSTER_LINKS)),
             override("GPUs", unit="locale", decimals=0, max=None),
@@ -405,7 +405,7 @@ def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
         "ETTR at least": exported("run_ettr_ratio", bound="lower"),
         "ETTR at most": exported("run_ettr_ratio", bound="upper"),
     }
-    labels = {name: name for name in ("cluster", "run", "state", "user", "partition")}
+    labels = ("cluster", "run", "state", "user", "partition")
     return grafana.table(
         f"Runs that are running or ended in the last {RUN_DAYS} days of data",
         f"At most {MAX_RUNS} runs with their ETTR over their whole life and its bounds. Click a run for its timeline "
@@ -418,10 +418,7 @@ def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
         max=1,
         no_value=CANNOT_TELL,
         options={"sortBy": [{"displayName": "GPUs", "desc": True}]},
-        transformations=[
-            grafana.merge(),
-            grafana.organize({**labels, **grafana.value_columns(columns)}, leave_out=("Time", "Value #A")),
-        ],
+        transformations=grafana.lines_of(columns, *labels, leave_out=("Time", "Value #A")),
         overrides=[
             override("GPUs", unit="locale", decimals=0, max=None),
             override("run", links=list(RUN_LINKS)),

@@ -183,10 +183,7 @@ def _runs() -> list[Any]:
             "Click one for its time and causes, or for its nodes.",
             [rows(expr) for expr in columns.values()],
             size=(14, 11),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", "run": "run", **grafana.value_columns(columns)}),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "run"),
             options={"sortBy": [{"displayName": "lost GPU-hours", "desc": True}]},
             overrides=[
                 override("run", links=list(RUN_LINKS)),

@@ -204,10 +204,7 @@ def _table() -> Any:  # noqa: ANN401 - grafanalib has no types
         min=0,
         no_value=UNSEEN,
         options={"sortBy": [{"displayName": "GPUs", "desc": True}]},
-        transformations=[
-            grafana.merge(),
-            grafana.organize({**{name: name for name in JOB}, **grafana.value_columns(columns)}),
-        ],
+        transformations=grafana.lines_of(columns, *JOB),
         overrides=[
             override("GPUs", unit="locale", decimals=0),
             override("nodes", unit="locale", decimals=0),

@@ -149,10 +149,7 @@ def _namespaces() -> list[Any]:
             "One line a namespace. An empty cell: no quota on GPUs (a ResourceQuota), or nothing is requested.",
             [rows(expr) for expr in columns.values()],
             size=(24, 8),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", "namespace": "namespace", **grafana.value_columns(columns)}),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "namespace"),
             options={"sortBy": [{"displayName": "GPUs requested", "desc": True}]},
             overrides=[override("restarts per hour", unit="short", decimals=1)],
             **_COUNT,
@@ -219,10 +216,7 @@ def _kueue() -> list[Any]:
             "Kueue's configuration has metrics.enableClusterQueueResources.",
             [rows(expr) for expr in columns.values()],
             size=(16, 9),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", "cluster_queue": "queue", **grafana.value_columns(columns)}),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", cluster_queue="queue"),
             options={"sortBy": [{"displayName": "pending", "desc": True}]},
             overrides=[
                 override("of the quota", unit="percentunit", decimals=1),

@@ -141,10 +141,7 @@ def _sources() -> list[Any]:
             "No new rows: they were there already (loading twice is loading once).",
             [rows(expr) for expr in columns.values()],
             size=(24, 9),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", "source": "source", **grafana.value_columns(columns)}),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "source"),
             options={"sortBy": [{"displayName": "newest record", "desc": True}]},
             overrides=[override(name, unit="s", decimals=1) for name in ("newest record", "last load")],
             no_value="never loaded",

@@ -63,10 +63,7 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
                 rows(f"{exported('failure_exposure_gpu_seconds')} / 3600"),
             ],
             size=(10, 5),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", **grafana.value_columns(("failures", "GPU-hours"))}),
-            ],
+            transformations=grafana.lines_of(("failures", "GPU-hours"), "cluster"),
             **_COUNT,
         ),
         stat(

@@ -136,13 +136,7 @@ def _claims() -> Any:  # noqa: ANN401 - grafanalib has no types
         decimals=3,
         min=0,
         no_value=CANNOT_TELL,
-        transformations=[
-            grafana.merge(),
-            grafana.organize(
-                {name: name for name in ("cluster", "claim", "kind", "direction", "unit")}
-                | grafana.value_columns(columns)
-            ),
-        ],
+        transformations=grafana.lines_of(columns, "cluster", "claim", "kind", "direction", "unit"),
         options={"sortBy": [{"displayName": "claim", "desc": False}]},
         overrides=[override("verdict", mappings=[_VERDICTS], custom_cellOptions={"type": "color-text"}, min=-1, max=1)],
     )

@@ -186,10 +186,7 @@ def _partitions() -> list[Any]:
             "does not tell: Slinky's has no GPUs, SUNK's no nodes by partition.",
             [rows(of(name, chosen_ones, by=by)) for name in columns.values()],
             size=(12, 8),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", "partition": "partition", **grafana.value_columns(columns)}),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "partition"),
             options={"sortBy": [{"displayName": "jobs pending", "desc": True}]},
             **_COUNT,
         ),

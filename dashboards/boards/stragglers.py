@@ -143,12 +143,7 @@ def _peers() -> list[Any]:
             "One line a node, the slowest first. Click a node for its GPUs, a run for what it lost.",
             [rows(expr) for expr in columns.values()],
             size=(12, 9),
-            transformations=[
-                grafana.merge(),
-                grafana.organize(
-                    {name: name for name in ("cluster", "node", "run", "job_id")} | grafana.value_columns(columns)
-                ),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "node", "run", "job_id"),
             options={"sortBy": [{"displayName": "of the middle", "desc": False}]},
             overrides=[
                 override("node", links=list(NODE_LINKS)),

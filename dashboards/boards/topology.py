@@ -108,10 +108,7 @@ def _segments() -> list[Any]:
             "jobs with --segment that could start now. Far fewer at the large sizes: blocks are in pieces.",
             [rows(expr) for expr in columns.values()],
             size=(10, 9),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", "nodes": "nodes", **grafana.value_columns(columns)}),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "nodes"),
             options={"sortBy": [{"displayName": "with all nodes idle", "desc": True}]},
             overrides=[override("share", **{**_RATIO, "no_value": None})],
             **_COUNT,
@@ -144,10 +141,7 @@ def _blocks() -> list[Any]:
             f"nodes of it; at most {MAX_BLOCKS}, those with most nodes.",
             [rows(expr) for expr in columns.values()],
             size=(14, 10),
-            transformations=[
-                grafana.merge(),
-                grafana.organize({"cluster": "cluster", "block": "block", **grafana.value_columns(columns)}),
-            ],
+            transformations=grafana.lines_of(columns, "cluster", "block"),
             options={"sortBy": [{"displayName": "idle", "desc": True}]},
             **_COUNT,
         ),
