@@ -78,6 +78,15 @@ NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elaps
 
 _LONGEST_PATTERN: Final = 2_000
 
+_BEFORE: Final = (
+    r"^(?:\s*(?:\[[^\]\s]*\](?:<std[a-z]{3}>)?:?"  # [rank0]: [1,0]<stdout>: [pod/NAME/CONTAINER]
+    r"|\([\w.-]+ pid=\d+[^)]*\)"  # Ray
+    r"|[\w.-]*\d[\w.-]*(?::\s| +\| )"  # srun -l, pdsh, compose
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*(?: UTC)?\]?(?:\s+std(?:out|err) [FP])?"  # Docker, containerd, ts
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\S+ [\w.-]+\[\d+\]:\s))*"  # syslog, journald
+)
+"""What launchers, containers and collectors write before lines; titles of progress bars have no digit (`Map: 50%|`)."""
+
 
 class FormatError(ValueError):
     """An invalid entry of a text format; the message names it, and what to write."""
@@ -101,6 +110,11 @@ class LineKind:
     repeats: bool = False
     durable: bool = True
     follows: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """What such a line matches; at its beginning, a launcher's prefix may stand before it."""
+        return _BEFORE + self.starts[1:] if self.starts.startswith("^") else self.starts
 
 
 @dataclass(frozen=True)
@@ -138,7 +152,7 @@ class TextFormat:
     @property
     def starts(self) -> str:
         """A pattern of all lines that it reads."""
-        return "|".join(f"(?:{line.starts})" for line in self.lines)
+        return "|".join(f"(?:{line.pattern})" for line in self.lines)
 
 
 @cache

@@ -109,6 +109,7 @@ class LogFormat:
         read: the log, which comes in chunks, as chunks of a run log, whose lines may name the `line` of the log that
             they were made of.
         is_binary: whether it is no text: nothing in it is a line.
+        has_lines: whether it is found in single lines of a program's output, which a collector may put into JSON.
     """
 
     name: str
@@ -116,3 +117,4 @@ class LogFormat:
     recognise: Callable[[bytes], bool]
     read: Callable[[Iterable[bytes], LogRequest, Account], Iterator[bytes]]
     is_binary: bool = False
+    has_lines: bool = False

@@ -233,4 +233,4 @@ def _gpu_model(platform: object) -> str | None:
     return match[1] if match else None
 
 
-FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], read=read)
+FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], read=read, has_lines=True)

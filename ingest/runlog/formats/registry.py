@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import ingest.runlog.formats as package
 from ingest.errors import InputError
 from ingest.runlog.translation import HEAD, Account, LogRequest
+from ingest.runlog.wrapped import unwrapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -60,13 +61,12 @@ def chunks_of_run_log(
     Raises:
         InputError: there are facts for a run log, which records its own; or the log cannot be placed in time.
     """
-    rest = iter(chunks)
-    head = b""
-    for chunk in rest:
-        head += chunk
-        if len(head) >= HEAD:
-            break
+    head, rest = _beginning(chunks)
     form = recognised(head[:HEAD])
+    unwrapped = unwrapping(head[:HEAD]) if form is None or form.has_lines else None
+    if unwrapped is not None:
+        head, rest = _beginning(unwrapped(_chained(head, rest)))
+        form = recognised(head[:HEAD])
     named = replace(request, file=name)
     if form is not None:
         yield from form.read(_chained(head, rest), named, account)
@@ -74,6 +74,17 @@ def chunks_of_run_log(
         yield from _own(head, rest, name, request)
     else:
         yield from _text(head, rest, named, account)
+
+
+def _beginning(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """So much of a log that its format shows, and the rest."""
+    rest = iter(chunks)
+    head = b""
+    for chunk in rest:
+        head += chunk
+        if len(head) >= HEAD:
+            break
+    return head, rest
 
 
 def _is_run_log(head: bytes) -> bool:

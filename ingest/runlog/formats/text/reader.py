@@ -16,6 +16,7 @@ from ingest.errors import OptionError, UntimedError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.plain import take_all
+from ingest.runlog.formats.text.ranks import of_one_rank
 from ingest.runlog.formats.text.scan import US, Scan, scan
 from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
@@ -53,7 +54,10 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     if found is None:
         return None
     request = _near(found, request)
-    records = with_times(found.records(), request, name)
+    every = found.records()
+    ours = of_one_rank(every, found.form)
+    account.n_duplicates += every.height - ours.height
+    records = with_times(ours, request, name)
     timeline = _timeline(found, _in_time(records), request, name)
     _add_driver(timeline, found.driver)
     steps = timeline.steps.frame()

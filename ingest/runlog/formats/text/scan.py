@@ -52,12 +52,17 @@ _STAMP: Final = (
 _US_STAMP: Final = r"\b(\d{2})/(\d{2})/(\d{4}) (\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
 _CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
 _YEARLESS: Final = (
-    r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}[A-Z](\d{1,2}\d{2}) (\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?\b",
+    r"(?:^|[^\w])[IWEF](\d{4}) (\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?\b",
     r"(?:^|[\s\[(])(\d{2}[-/]\d{2})[ T](\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b",
     r"\b((?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {1,2}\d{1,2}) (\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b",
 )
 """Stamps without a year: `I1002 13:23:36.123456` (glog, absl, c10), `10-02 13:23:36`, `Oct  2 13:23:36` (syslog)."""
-_WRITER: Final = r"^\s*(\[[^\]\s]+\](?:<std[a-z]{3}>)?:|[A-Za-z0-9_.-]+:\s)"
+_WRITER: Final = (
+    r"^\s*(\[[^\]\s]+\](?:<std[a-z]{3}>)?:|\[pod/[^\]\s]+\]|\[\w+\d\|\d+\]:|[A-Za-z0-9_.-]+:\s"
+    r"|\([\w.-]+ pid=\d+[^)]*\)|[\w.-]+ +\| )"
+)
+_LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*)"
+"""A stamp with which a line begins."""
 _ELAPSED: Final = r"^(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d)$"
 
 SCHEMA: Final[dict[str, pl.DataType]] = {
@@ -106,7 +111,7 @@ class Scan:
                 rest = rest.filter(pl.col("text").str.contains(self.form.starts))
             if rest.is_empty():
                 return
-            mine = rest["text"].str.contains(kind.starts)
+            mine = rest["text"].str.contains(kind.pattern)
             own = rest.filter(mine)
             if is_last and own.height and own["line"][-1] == lines["line"][-1] and _may_go_on(kind, own["text"][-1]):
                 self.refused.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
@@ -265,12 +270,22 @@ def _texts(data: bytes) -> pl.Series:
 
 
 def _apart(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines that were written over, taken apart."""
+    """Lines that were written over, taken apart.
+
+    The stamp of a container or a collector before such a line is of its end: the last part has it.
+    """
     lines = lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
     if not lines.select(pl.col("text").str.contains("\r", literal=True).any()).item():
         return lines
-    parts = lines.with_columns(pl.col("text").str.split("\r")).explode("text")
-    return parts.with_columns(part=pl.int_range(pl.len(), dtype=pl.Int64).over("line"))
+    text = pl.col("text").str.strip_chars_end("\r")
+    parts = lines.with_columns(text.str.split("\r"), _stamp=text.str.extract(_LEADING)).explode("text")
+    is_last = pl.int_range(pl.len()).over("line") == pl.len().over("line") - 1
+    stamped = pl.when(is_last & (pl.len().over("line") > 1)).then(pl.concat_str("_stamp", "text", separator=" "))
+    return parts.select(
+        "line",
+        pl.coalesce(stamped, "text").alias("text"),
+        part=pl.int_range(pl.len(), dtype=pl.Int64).over("line"),
+    )
 
 
 def _first_stamp(lines: pl.DataFrame) -> pl.DataFrame | None:
@@ -317,13 +332,14 @@ def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _us_stamped(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines whose dates have the month first and the year last, with their stamps."""
-    names = {1: "_month", 2: "_day", 3: "_year", 4: "time", 5: "fraction"}
+    """Lines whose dates have the month first and the year last, with their stamps; one with an offset goes before."""
+    names = {1: "_month", 2: "_day", 3: "_year", 4: "_time", 5: "_fraction"}
     groups = pl.col("text").str.extract_groups(_US_STAMP).struct
-    parts = lines.with_columns(groups.field(str(group)).alias(name) for group, name in names.items())
+    parts = lines.with_columns(_stamp("text"), *(groups.field(str(group)).alias(name) for group, name in names.items()))
+    parts = parts.unnest("stamp").with_columns(_date=pl.concat_str("_year", "_month", "_day", separator="-"))
+    own = pl.col("offset").is_null()
     return parts.with_columns(
-        date=pl.concat_str("_year", "_month", "_day", separator="-"),
-        offset=pl.lit(None, dtype=pl.String),
+        *(pl.when(own).then(f"_{name}").otherwise(name).alias(name) for name in ("date", "time", "fraction")),
         writer=pl.col("text").str.extract(_WRITER),
         **dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String)),
     )

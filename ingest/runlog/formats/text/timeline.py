@@ -309,9 +309,12 @@ class Timeline:
 
     def _end_of(self, record: Mapping[str, Any], session: Session) -> int | None:
         """When the line was written, as far as it records that."""
-        if record["at"] is not None:
-            return int(record["at"])
         elapsed = record["elapsed_s"] if record["elapsed_s"] is not None else (session.bar or {}).get("elapsed_s")
+        if record["at"] is not None:
+            if elapsed is not None and not session.trained and session.bar_began is not None:
+                session.bar_began = min(session.bar_began, int(record["at"] - round(elapsed * US)))
+                session.cursor = session.bar_began
+            return int(record["at"])
         began = session.bar_began if session.bar_began is not None else self.now
         if elapsed is not None and began is not None:
             session.bar_began = began

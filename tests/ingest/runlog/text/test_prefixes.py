@@ -1,0 +1,179 @@
+"""What launchers, containers and collectors write before lines or around them changes nothing but the time."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.runlog.wrapped import unwrapped
+from tests.ingest.runlog.text.test_mutations import BEGUN, LINES
+from tests.support.logs.foreign_logs import DAY, events, read, starts, steps
+from tests.support.logs.framework_loops import PRINTERS, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ingest.tables import Parsed
+
+PREFIXES = (
+    "0: ",
+    " 0: ",
+    "[rank0]:",
+    "[default0]:",
+    "[trainer0|0]:",
+    "[pod/llama-worker-0/trainer] ",
+    "trainer-1  | ",
+    "(RayTrainWorker pid=1234, ip=10.0.0.1) ",
+    "[prterun-n1-4711@1,0]<stdout>: ",
+    "[1,mpirank:0,algo-1]<stdout>:",
+    "node01: ",
+)
+STAMPED = (
+    "{at}.123456789Z stdout F {line}",
+    "[pod/llama-worker-0/trainer] {at}.123456789Z {line}",
+    "{at}+0000 node01 python3[4711]: {line}",
+    "[{at}Z] {line}",
+)
+WITHOUT_A_BAR = sorted(set(LINES) - {"transformers"})
+FEW = ("megatron-untimed", "torchtitan", "maxtext")
+"""Formats without a time, with one in the line, and with one that has to begin a word."""
+
+FACTS = {"run_id": "r", "n_gpus": 8, "seq_len": 4096}
+
+
+def at(n: int) -> datetime:
+    return DAY + timedelta(hours=8, seconds=20 + 4 * n)
+
+
+def values(parsed: Parsed) -> list[tuple[object, ...]]:
+    return parsed.frames["steps"].select("step", "duration_s", "tokens", "loss").rows()
+
+
+def parsed_of(name: str, lines: list[str]) -> Parsed:
+    return read("".join(lines), begin=DAY if name in BEGUN else None, year=2026, facts=FACTS)
+
+
+def lines_of(name: str) -> list[str]:
+    return [f"{line}\n" for line in "".join(LINES[name]).splitlines()]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_launchers_prefix_changes_nothing(prefix: str) -> None:
+    for name in (*FEW, "transformers"):
+        whole = parsed_of(name, lines_of(name))
+        prefixed = parsed_of(name, [prefix + line for line in lines_of(name)])
+        assert steps(prefixed) == steps(whole), name
+        assert values(prefixed) == values(whole), name
+
+
+@pytest.mark.parametrize("form", STAMPED)
+def test_a_stamp_before_a_line_is_its_time(form: str) -> None:
+    for name in WITHOUT_A_BAR:
+        lines = lines_of(name)
+        stamped = [form.format(at=f"{at(n):%Y-%m-%dT%H:%M:%S}", line=line) for n, line in enumerate(lines, 1)]
+        parsed = read("".join(stamped), timezone=None, facts=FACTS)
+        assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
+        assert len(starts(parsed)) == 1, name
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_facts_of_megatron_are_read_behind_prefixes(prefix: str) -> None:
+    lines = [prefix + line for line in run_of(PRINTERS["megatron"]).lines]
+    parsed = read("\n".join(lines) + "\n", facts={"n_gpus": 8})
+    assert set(parsed.frames["run_sessions"]["seq_len"]) == {4096}
+    assert set(parsed.frames["steps"]["tokens"]) == {256.0 * 4096}
+
+
+def docker(n: int, line: str) -> str:
+    return json.dumps({"log": line, "stream": "stdout", "time": f"{at(n):%Y-%m-%dT%H:%M:%S}.123456789Z"})
+
+
+def journald(n: int, line: str) -> str:
+    stamp = f"{at(n).timestamp() * 1e6:.0f}"
+    return json.dumps({"_HOSTNAME": "n1", "MESSAGE": line[:-1], "__REALTIME_TIMESTAMP": stamp})
+
+
+def cloud_logging(n: int, line: str) -> str:
+    entry = {"insertId": "x", "labels": {"a": ["b"]}, "textPayload": line}
+    return json.dumps({**entry, "timestamp": f"{at(n):%Y-%m-%dT%H:%M:%S}Z"})
+
+
+def loki(n: int, line: str) -> str:
+    return json.dumps({"labels": {"pod": "x"}, "line": line[:-1], "timestamp": f"{at(n):%Y-%m-%dT%H:%M:%S}Z"})
+
+
+def fluent_bit(n: int, line: str) -> str:
+    return json.dumps({"date": at(n).timestamp(), "log": line})
+
+
+@pytest.mark.parametrize("collector", [docker, journald, cloud_logging, loki, fluent_bit])
+def test_lines_in_json_are_read_with_their_times(collector: Callable[[int, str], str]) -> None:
+    for name in FEW:
+        lines = lines_of(name)
+        text = "".join(f"{collector(n, line)}\n" for n, line in enumerate(lines, 1))
+        parsed = read(text, timezone=None, facts=FACTS)
+        assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
+        assert read(text[: len(text) * 2 // 3], timezone=None, facts=FACTS).frames["steps"].height >= 5, name
+
+
+def test_damaged_objects_stay_as_they_are() -> None:
+    odd = [b'{"log":1,"time":"2026-10-01T08:00:00Z"}', b'{"log":"x"}', b'{"log":"x","time":[]}', b"{" * 9, b"[]", b""]
+    text = b"\n".join([*odd, b'{"log":"a\\nb\\ud800","time":1e300}', b'{"log":"y","time":"20'])
+    assert b"".join(unwrapped([text[:40], text[40:]])) == text
+
+
+def bar(step: int) -> str:
+    return f"\r {step}%|##        | {step}/40 [{2 * step // 60:02d}:{2 * step % 60:02d}<01:00,  2.00s/it]"
+
+
+def trainer(form: str) -> str:
+    """The Trainer as a container's log has it: bars without an end of line, a dictionary every fifth step."""
+    text, waiting = "", bar(0)
+    for step in range(1, 41):
+        waiting += bar(step)
+        if step % 5 == 0:
+            waiting += f"\r{' ' * 60}\r{{'loss': 2.5, 'grad_norm': 0.5, 'epoch': {step / 100}}}"
+            moment = DAY + timedelta(hours=8, seconds=2 * step + 0.5)
+            text += form.format(at=f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z", line=waiting) + "\n"
+            waiting = bar(step)
+    return text + form.format(at="2026-10-01T08:01:21Z", line=waiting) + "\n"
+
+
+@pytest.mark.parametrize("form", ["{at} stdout F {line}", "[pod/x-0/t] {at} {line}", "{at} {line}"])
+def test_the_trainer_in_a_container_has_its_times(form: str) -> None:
+    parsed = read(trainer(form), timezone=None)
+    assert steps(parsed) == [(step, 28_798.5 + 2 * step, 2.0) for step in range(1, 41)]
+    assert steps(read(trainer(form).replace("\n", "\r\n"), timezone=None)) == steps(parsed)
+    assert starts(parsed) == [28_800.5]
+
+
+FORMS = ("{}: ", "[rank{}]:", "[1,{}]<stdout>:", "[pod/w-{}/t] ", "(Worker pid=4{}, ip=10.0.0.1) ", "w-{}  | ")
+
+
+def of_ranks(lines: list[str], form: str, lag: int) -> list[str]:
+    late = [(n + rank * lag, rank, form.format(rank) + line) for rank in range(4) for n, line in enumerate(lines)]
+    return [f"{line}\n" for _, _, line in sorted(late)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["megatron", "nemo"])
+def test_ranks_that_are_lines_behind_are_one_run(name: str, form: str) -> None:
+    lines = run_of(PRINTERS[name]).lines
+    whole = read("\n".join(lines) + "\n", facts=FACTS)
+    for lag in (1, 8):
+        parsed = read("".join(of_ranks(lines, form, lag)), facts=FACTS)
+        assert (starts(parsed), steps(parsed), events(parsed)) == (starts(whole), steps(whole), events(whole))
+        assert parsed.rows_read == (
+            parsed.rows_loaded + parsed.rows_duplicate + parsed.rows_skipped + parsed.rows_rejected
+        )
+
+
+def test_a_process_on_another_node_is_no_late_rank() -> None:
+    lines = LINES["megatron"]
+    again = [f"node2: {line}" for line in lines[3:6]]
+    parsed = read("".join([f"node1: {line}" for line in lines] + [line.replace("08:00:", "08:30:") for line in again]))
+    assert [step for step, _, _ in steps(parsed)] == [*range(1, 10), 4, 5, 6]
+    assert len(starts(parsed)) == 2
