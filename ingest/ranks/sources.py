@@ -11,9 +11,21 @@ SOURCES: Final = (
         name="ranks.steps",
         title="Rank times",
         feeds=("rank_steps",),
-        files="rank times v1: JSON lines as the recorder writes them, a file per node; PyTorch's profiles; gzip",
+        files=(
+            "rank times v1: JSON lines as the recorder writes them, a file per node; PyTorch's profiles; traces of "
+            "operations (Parquet); gzip"
+        ),
         command="",
         gives="Which rank, and so which node, computes longer than its peers, or whether it is the shape of the job.",
+    ),
+    Source(
+        name="ranks.reports",
+        title="Straggler reports",
+        feeds=("rank_reports",),
+        files="logs of Megatron-LM (--log-straggler) and of nvidia-resiliency-ext's straggler detection; gzip",
+        command="",
+        gives="Which ranks a framework itself listed as the slowest, how often, and by how much.",
+        names_cluster=False,
     ),
 )
 
@@ -23,11 +35,13 @@ FOLDER: Final = SourceFolder(
     SOURCES,
     position=4,
     called="rank times",
-    loader="ingest.ranks.store",
-    files="rank times (JSON lines) or traces of PyTorch's profiler, .gz is fine; - is standard input",
+    files="rank times (JSON lines), traces of PyTorch's profiler or of operations, logs with straggler reports; - is\n"
+    "standard input",
     epilog="""\
 Each node writes a file of its own (trackside_log.rank_times in the recorder), an object a line for each rank and so
-many steps. A file that still grows may be read again at any time: what is new is added.""",
+many steps. A file that still grows may be read again at any time: what is new is added. Logs of
+Megatron-LM (--log-straggler) and nvidia-resiliency-ext name no run, job or zone: --run, --job and --timezone do. Traces
+of operations (Parquet) whose times count from 0 need --begin.""",
     manual="sources/rank-times",
     without_jobs="trackside show stragglers",
 )

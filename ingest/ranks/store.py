@@ -11,8 +11,12 @@ import polars as pl
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.ranks.kineto import is_kineto, rank_lines
+from ingest.ranks.operations import is_parquet, parse_operations
 from ingest.ranks.parse import KEY, ROWS, parse_rank_times
+from ingest.ranks.parse_reports import KEY as OF_REPORT
+from ingest.ranks.parse_reports import parse_reports
 from ingest.ranks.sources import SOURCES
+from ingest.ranks.stated import Stated
 from ingest.store.clusters import LOCAL, cluster_of_jobs
 from ingest.store.each_file import load_each
 from ingest.store.loads import Repetition, write_account
@@ -38,6 +42,7 @@ def ingest_files(
     cluster: str | None,
     now: datetime,
     progress: Callable[[str, int, int], None],
+    stated: Stated | None = None,
 ) -> list[Report]:
     """Load files of rank times, each in a transaction of its own; a file that has grown since may be loaded again.
 
@@ -48,27 +53,53 @@ def ingest_files(
             others of `LOCAL`.
         now: stored as the time of loading; lines of later are refused.
         progress: called with which file is being read, its number, and how many there are.
+        stated: what logs of frameworks and traces do not record.
 
     Returns:
         One report for each file. A file that cannot be used is reported and leaves nothing behind.
     """
     of_jobs = cluster if cluster is not None else cluster_of_jobs(writer)
-    load = partial(_load, writer, of_jobs=of_jobs, now=now)
+    load = partial(_load, writer, of_jobs=of_jobs, stated=stated or Stated(), now=now)
     return load_each(files, load, cluster=lambda: cluster or LOCAL, progress=progress)
 
 
-def _load(writer: Writer, name: str, cluster: str, *, of_jobs: str, now: datetime) -> Parsed:
+def _load(writer: Writer, name: str, cluster: str, *, of_jobs: str, stated: Stated, now: datetime) -> Parsed:
     source = Input(name)
-    lines = rank_lines(source, source.name) if is_kineto(source.head) else source.with_short_lines()
-    parsed = parse_rank_times(lines, origin=source.name, cluster=cluster, cluster_of_jobs=of_jobs)
-    parsed = without_future(parsed, origin=source.name, now=now)
+    parsed = without_future(_parsed(source, cluster, of_jobs, stated), origin=source.name, now=now)
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():
-        repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-        _write(writer, parsed.frames["rank_steps"])
+        repetition = Repetition(writer, _SOURCES[parsed.source], request=request, digest=digest)
+        if "rank_steps" in parsed.frames:
+            _write(writer, parsed.frames["rank_steps"])
+        if "rank_reports" in parsed.frames:
+            writer.append_new("rank_reports", parsed.frames["rank_reports"], keys=OF_REPORT)
         parsed = repetition.counted(parsed)
         write_account(writer, parsed, request=request, digest=digest, now=now)
     return parsed
+
+
+_SOURCES: Final = {source.name: source for source in SOURCES}
+
+
+def _parsed(source: Input, cluster: str, of_jobs: str, stated: Stated) -> Parsed:
+    """A file of any of the formats."""
+    of_log = cluster if stated.job_id is None else of_jobs
+    if is_parquet(source.head):
+        return parse_operations(source.whole(), origin=source.name, cluster=of_log, stated=stated)
+    if _is_log(source.head):
+        return parse_reports(source.with_short_lines(), origin=source.name, cluster=of_log, stated=stated)
+    lines = rank_lines(source, source.name) if is_kineto(source.head) else source.with_short_lines()
+    return parse_rank_times(lines, origin=source.name, cluster=cluster, cluster_of_jobs=of_jobs)
+
+
+def _is_log(head: bytes) -> bool:
+    r"""Whether bytes begin a log of a framework: neither JSON, nor rank times of which the beginning is damaged.
+
+    >>> _is_log(b"iteration 3/9 |"), _is_log(b'\x00"rank_steps","v":1'), _is_log(b'{"a":'), _is_log(b"\n")
+    (True, False, False, False)
+    """
+    begin = head.lstrip(b"\x00 \t\r\n\xef\xbb\xbf")
+    return bool(begin) and not begin.startswith(b"{") and b'"rank_steps"' not in head
 
 
 def _write(writer: Writer, rows: pl.DataFrame) -> None:

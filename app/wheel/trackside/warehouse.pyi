@@ -559,7 +559,7 @@ class Warehouse:
         cluster: str | None = None,
         since: Moment = None,
         until: Moment = None,
-        by: Literal["session", "rank"] | None = None,
+        by: Literal["session", "rank", "report"] | None = None,
         run: str | None = None,
     ) -> pl.DataFrame:
         """Slow nodes, or the shape of the job.

@@ -10,6 +10,7 @@ from app.results.steps.stragglers import confirmed_sessions, rank_times
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours, percent
+from metrics.stragglers.reported import reported_ranks
 from metrics.stragglers.sessions import session_stragglers
 from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks
 
@@ -49,14 +50,18 @@ _NONE: Final = (
 @question(
     "stragglers",
     "slow nodes, or the shape of the job",
-    help="slow nodes, or the shape of the job, and what waiting for them cost; --run R: of one run\n--by session, rank",
-    by=("session", "rank"),
+    help="slow nodes, or the shape of the job, and what waiting for them cost; --run R: of one run\n"
+    "--by session, rank, report",
+    by=("session", "rank", "report"),
     takes=("run",),
     position=18,
     span="rank_steps_span",
 )
 def stragglers(source: Reader, window: Window, question: Question) -> Answer:
-    """Why sessions straggle, or each rank against its peers."""
+    """Why sessions straggle, or each rank against its peers, or the ranks that frameworks themselves list as slow."""
+    if question.dimension == "report":
+        period = {"cluster": window.cluster, "since": window.since, "until": window.until}
+        return _by_report(reported_ranks(source.query("rank_reports", **period, run=question.run)))
     times = rank_times(source, window, question.run)
     if question.dimension == "rank":
         return _by_rank(times)
@@ -162,4 +167,71 @@ def _by_rank(times: Iterable[pl.DataFrame]) -> Answer:
         when_empty=_NONE,
         worth_showing=pl.col("slow").fill_null(value=False) | (pl.col("ratio") >= pl.col("immaterial")),
         parts={"subject": "rank", "value": "ratio", "p_value": "p_value", "n": "intervals"},
+    )
+
+
+_REPORTS: Final = (
+    "The framework lists the slowest and the fastest ranks of an interval, or flags some. That is no measurement of all"
+    " ranks: it tells no slow node from the shape of the job. The same rank again and again is worth a look; rank times"
+    " (trackside docs rank-times) give the verdict.",
+    "Slowest / fastest: of the reports in which the rank was the slowest, the middle one. Megatron-LM's round trip is"
+    " the forward pass, with the waiting within the rank's own group.",
+)
+
+_NO_REPORTS: Final = (
+    "No straggler reports in this window. Megatron-LM (--log-straggler) and nvidia-resiliency-ext print them into the"
+    " log of the job. Load it: trackside ingest ranks LOG"
+)
+
+
+def _by_report(rows: pl.DataFrame) -> Answer:
+    return Answer(
+        "Ranks that frameworks report as the slowest, the most frequent first",
+        rows.with_columns(worst_in_words=_worst()),
+        {
+            "run_id": ("run", "text"),
+            "session": ("job", "text"),
+            "program": ("program", "text"),
+            "measure": ("measure", "text"),
+            "rank": ("rank", "count"),
+            "node": ("node", "text"),
+            "times_slowest": ("slowest", "count"),
+            "times_flagged": ("flagged", "count"),
+            "reports": ("of", "count"),
+            "share": ("share", "ratio"),
+            "times_fastest": ("slowest / fastest", "number"),
+            "worst_in_words": ("worst", "text"),
+            "since": ("since", "time"),
+            "until": ("until", "time"),
+        },
+        headline=_of_first(rows),
+        ranked=("rank", "node", "share", "times_slowest", "times_fastest"),
+        explained=("times_flagged", "worst_in_words", "since", "until"),
+        queries=("rank_reports",),
+        notes=_REPORTS if rows.height else (),
+        when_empty=_NO_REPORTS,
+        parts={"subject": "rank", "value": "share", "numerator": "times_slowest", "denominator": "reports"},
+    )
+
+
+def _of_first(rows: pl.DataFrame) -> str:
+    if rows.is_empty():
+        return ""
+    first = rows.row(0, named=True)
+    where = f" on {first['node']}" if first["node"] else ""
+    return (
+        f"Rank {first['rank']}{where} of {first['run_id']} is the slowest, or flagged, by {first['measure']} in"
+        f" {percent(first['share'])} of {counted(first['reports'], 'report')} of {first['program']}."
+    )
+
+
+def _worst() -> pl.Expr:
+    """The worst value with its unit."""
+    value = pl.col("worst")
+    return (
+        pl.when(pl.col("measure") == "flops_per_s")
+        .then(pl.format("{} TFLOP/s", (value / 1e12).round(2)))
+        .when(pl.col("measure").str.ends_with("_s"))
+        .then(pl.format("{} s", value.round(4)))
+        .otherwise(value.round(4).cast(pl.String))
     )
