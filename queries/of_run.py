@@ -1,7 +1,7 @@
-"""Named queries narrowed to one run: the same rows, without those of other runs.
+"""Named queries narrowed to one run, or to some: the same rows, without those of other runs.
 
-Whatever is computed of all runs of a cluster can so be computed of one, by the same functions, and DuckDB passes only
-its rows on.
+Whatever is computed of all runs of a cluster can so be computed of these, by the same functions, and DuckDB passes only
+their rows on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ CONDITIONS: Final[dict[str, str]] = {
     "attempt_activity": _JOBS,
     "allocated_to_attempts": _JOBS,
     "attempt_gpu_models": _JOBS,
+    "attempt_spending": _RUN,
     "attempts": _JOBS,
     "interruption_costs": _RUN,
     "interruptions": _RUN,
@@ -39,12 +40,21 @@ CONDITIONS: Final[dict[str, str]] = {
 restarts of a job are counted as they are among all attempts; logs are those of its jobs, or under its name."""
 
 
-_SHADOWED: Final = {"attempts": "attempts", "ledger_sums": "gpu_time"}
+_SHADOWED: Final = {
+    "attempt_spending": "gpu_time",
+    "attempts": "attempts",
+    "interruption_costs": "gpu_time",
+    "ledger_sums": "gpu_time",
+}
 """By named query: the table of which it reads all rows before any condition on its own rows can hold them back."""
 
 
-def narrowed(name: str) -> str:
-    """SQL of a named query that returns only the rows about `$of_run`.
+_ONE: Final = "= $of_run"
+_SOME: Final = "IN (SELECT UNNEST(CAST($of_runs AS VARCHAR[])))"
+
+
+def narrowed(name: str, *, some: bool = False) -> str:
+    """SQL of a named query that returns only the rows about the run `$of_run`, or about `some`: the list `$of_runs`.
 
     Raises:
         KeyError: there is no such query, or its rows are about no run.
@@ -55,4 +65,5 @@ def narrowed(name: str) -> str:
     if name in _SHADOWED:  # under the name of the table, so that the query reads these rows in its place
         table = _SHADOWED[name]
         first = f"WITH {table} AS (SELECT q.* FROM {table} AS q WHERE q.cluster = $cluster AND {_JOBS})\n"  # noqa: S608 - our own texts
-    return f"{first}SELECT q.* FROM (\n{core}\n) AS q\nWHERE {condition}"  # noqa: S608 - as above
+    sql = f"{first}SELECT q.* FROM (\n{core}\n) AS q\nWHERE {condition}"  # noqa: S608 - as above
+    return sql.replace(_ONE, _SOME) if some else sql

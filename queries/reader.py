@@ -169,15 +169,16 @@ class Connection:
         with duckdb_errors(self.root, self._path):
             return self._connection.execute(named.sql, {key: params[key] for key in named.parameters}).fetchall()
 
-    def query_of_run(self, name: str, run_id: str, **params: object) -> pl.DataFrame:
-        """Rows of a named query about one run: as `queries.of_run` narrows it; parameters as in `query`.
+    def query_of_runs(self, name: str, run_ids: Sequence[str], **params: object) -> pl.DataFrame:
+        """Rows of a named query about some runs: as `queries.of_run` narrows it; parameters as in `query`.
 
         Raises:
             KeyError: there is no such query, its rows are about no run, or one of its parameters is missing.
         """
-        sql = of_run.narrowed(name)
+        some = len(run_ids) != 1
+        runs = {"of_runs": list(run_ids)} if some else {"of_run": run_ids[0]}
         named = sql_files.named_queries()[name].parameters | {"cluster"}
-        return self.frame(sql, {key: params[key] for key in named} | {"of_run": run_id})
+        return self.frame(of_run.narrowed(name, some=some), {key: params[key] for key in named} | runs)
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:  # noqa: ARG002 - see `Reader`
         """What `make` returns: nothing is cached, since rows may change."""

@@ -14,7 +14,7 @@ from app.explorer import components, narrowing
 from app.explorer.answer_table import answer_table
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
-from app.show.registry import question_of
+from app.show.registry import Entry, of_runs, question_of
 from app.times import iso
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def answered(source: Reader, window: Window, name: str, question: Question, filt
     """The answer of a question as a section shows it: only the rows that it shows are kept."""
     entry = question_of(name)
     by = question.by or (entry.default if question.run is None else entry.default_of_run)
-    answer = entry(source, window, replace(question, by=by))
+    answer = entry(_narrowed(source, window, entry, by, filters), window, replace(question, by=by))
     rows, beside = narrowing.narrow(source, window, answer.rows, by, filters)
     narrowed = len(beside) < len(filters)
     rows = rows if narrowed else answer.shown
@@ -112,6 +112,16 @@ def answered(source: Reader, window: Window, name: str, question: Question, filt
     )
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     return Shown(kept, by, splits, rows.height, narrowed, beside)
+
+
+def _narrowed(source: Reader, window: Window, entry: Entry, by: str, filters: Narrowed) -> Reader:
+    """The source with the runs of the chosen user only, where the question's rows need those of no other."""
+    user = dict(filters).get("user")
+    if user is None or by not in entry.of_some_runs:
+        return source
+    of_user = {"cluster": window.cluster, "user": user}
+    run_ids = source.memo(("runs_with_user", *of_user.values()), lambda: source.query("runs_with_user", **of_user))
+    return of_runs(source, window, run_ids["run_id"].to_list())
 
 
 def ask(asked: Asked, data: Data, view: View) -> Shown:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from app.errors import UsageError
+from app.results.runs.runs import resolve_run
+from app.results.runs.some_runs import SomeRuns
 from app.show import questions as package
 from app.show.declared import LAST, declared, module_of
 from app.show.selection import split_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from app.show.answer import Answer, Question
     from app.window import Window
@@ -41,6 +43,8 @@ class Entry:
         default_of_run: what it is split by with --run and without --by.
         position: questions are listed by it, then by name.
         span: the named query with the time that its rows cover, where it needs no accounting; else empty.
+        of_some_runs: those of `by` whose rows are each about one run and need the rows of no other (of a user all
+            runs: `--by user`): with --run, and where a page has chosen a user, only these are read.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Entry:
     default_of_run: str
     position: int = LAST
     span: str = ""
+    of_some_runs: tuple[str, ...] = ()
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -72,7 +77,14 @@ class Entry:
             by = split_by(question.by, self.by, self.default)
         else:
             by = split_by(question.by, self.by_of_run or self.by, self.default_of_run)
+        if question.run is not None and by in self.of_some_runs:
+            source = of_runs(source, window, resolve_run(source, window.cluster, question.run))
         return self.function(source, window, replace(question, by=by))
+
+
+def of_runs(source: Reader, window: Window, run_ids: Sequence[str]) -> Reader:
+    """The source with the rows of these runs only; as it is where there are none: then the question says so."""
+    return cast("Reader", SomeRuns(source, window.cluster, run_ids)) if run_ids else source
 
 
 _entries: dict[str, Entry] = {}
@@ -90,6 +102,7 @@ def question(
     default_of_run: str | None = None,
     position: int = LAST,
     span: str = "",
+    of_some_runs: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Reader, Window, Question], Answer]], Entry]:
     """Make a function a question of `trackside show`; the arguments are those of `Entry`.
 
@@ -100,7 +113,7 @@ def question(
     def register(function: Callable[[Reader, Window, Question], Answer]) -> Entry:
         usual = default or by[0]
         of_run = default_of_run or (by_of_run[0] if by_of_run else usual)
-        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run, position, span)
+        entry = Entry(name, summary, help, by, usual, function, takes, by_of_run, of_run, position, span, of_some_runs)
         if name in _entries and _entries[name].function.__module__ != function.__module__:
             raise ValueError(f"two files have a question {name!r}")
         _entries[name] = entry

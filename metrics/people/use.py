@@ -25,7 +25,13 @@ UNKNOWN: Final = "(unknown)"
 
 
 def use(
-    flags: pl.DataFrame, interruptions: pl.DataFrame, dimension: str, *, since: datetime, until: datetime
+    flags: pl.DataFrame,
+    interruptions: pl.DataFrame,
+    dimension: str,
+    *,
+    since: datetime,
+    until: datetime,
+    of_all_gpu_s: float | None = None,
 ) -> pl.DataFrame:
     """What each user or account used, and how reliably.
 
@@ -35,6 +41,7 @@ def use(
         dimension: `user` or `account`.
         since: window from.
         until: window to.
+        of_all_gpu_s: GPU-seconds that all held in the window, where `flags` may be those of some only.
 
     Returns:
         By `cluster` and `subject`, who held most first: `n_users` and `n_accounts`; `n_runs`, `n_attempts`; `gpu_s`
@@ -78,7 +85,8 @@ def use(
         count(pl.col("_broken")).alias("n_infrastructure"),
         count(pl.col("_own")).alias("n_own"),
     )
-    gpu_s, all_s = pl.col("gpu_s"), pl.col("gpu_s").sum().over("cluster")
+    gpu_s = pl.col("gpu_s")
+    all_s = gpu_s.sum().over("cluster") if of_all_gpu_s is None else pl.lit(of_all_gpu_s, dtype=pl.Float64)
     shares = sums.with_columns(
         share=pl.when(all_s > 0).then(gpu_s / all_s),
         productive_share=pl.when(gpu_s > 0).then(pl.col("productive_s") / gpu_s),

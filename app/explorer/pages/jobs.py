@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ASKED = (
     Asked("people", by="user", title="Use, and how well", name="use", chosen=False),
-    Asked("ettr", by="run", title="Runs: the productive share of queued and scheduled time", name="runs", chosen=False),
+    Asked("runs", by="run", title="Runs: what each held, and the productive share of its queued and scheduled time"),
     Asked("interruptions", by="event", title="Why attempts ended, and what it cost", chosen=False),
     Asked("checkpoints", title="How often to save"),
     Asked("waste", by="run", title="Allocated time that shows no work", chosen=False),

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def use_rows(source: Source, window: Window, dimension: str) -> pl.DataFrame:
     """What each user or account used in the window: `metrics.people.use.use`."""
     interruptions = frames.conform(source.query("interruptions", **window.parameters), frames.INTERRUPTIONS)
-    return use(waste_flags(source, window), interruptions, dimension, since=window.since, until=window.until)
+    held = source.query("allocated_in_window", **window.parameters)["gpu_s"].item()
+    flags = waste_flags(source, window)
+    return use(flags, interruptions, dimension, since=window.since, until=window.until, of_all_gpu_s=held)
 
 
 def access_rows(source: Source, window: Window) -> pl.DataFrame:

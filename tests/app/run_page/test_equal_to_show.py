@@ -157,7 +157,7 @@ def test_narrowed_query_returns_the_rows_of_the_run(root: Path, runs: dict[str, 
         window = {"cluster": "demo", "since": computed["since"], "until": computed["until"], "dimension": "run"}
         window["of_class"] = ""
         jobs = reader.table("run_attempts").filter(pl.col("run_id") == run).select("scheduler", "job_id").unique()
-        everything, own = reader.query(name, **window), reader.query_of_run(name, run, **window)
+        everything, own = reader.query(name, **window), reader.query_of_runs(name, [run], **window)
     if name == "ledger_sums":
         expected = everything.filter(pl.col("subject") == run)
     elif "run_id" in everything.columns and name != "run_attempts":
@@ -172,7 +172,7 @@ def test_narrowed_query_returns_the_rows_of_the_run(root: Path, runs: dict[str, 
 def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """How many rows each query returned."""
     read: list[tuple[str, int]] = []
-    for method in ("query", "query_of_run"):
+    for method in ("query", "query_of_runs"):
         original = getattr(Reader, method)
 
         def counted(self: Reader, name: str, *args: Any, _original: Any = original, **params: Any) -> pl.DataFrame:  # noqa: ANN401

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "--by user, account",
     by=("user", "account"),
     position=41,
+    of_some_runs=("user",),
 )
 def people(source: Reader, window: Window, question: Question) -> Answer:
     """Use, waste, reliability and cost, by user or account."""

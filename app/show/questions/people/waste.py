@@ -39,6 +39,7 @@ _OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with
     "--by kind, state, user, account, partition, run",
     by=("kind", "state", "user", "account", "partition", "run"),
     position=12,
+    of_some_runs=("run",),
 )
 def waste(source: Reader, window: Window, question: Question) -> Answer:
     """Allocated GPU-time that shows no work, by kind or by whose it was; or how GPU-time ended."""

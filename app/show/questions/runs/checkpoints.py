@@ -29,6 +29,7 @@ _FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_EXPLAIN
     by=("run",),
     takes=("run",),
     position=11,
+    of_some_runs=("run",),
 )
 def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
     """How often runs save checkpoints, against how often would lose least at the cluster's failure rate."""

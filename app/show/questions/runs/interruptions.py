@@ -36,6 +36,7 @@ _NONE = "No attempt ended otherwise than by completing in this window."
     by=("event", "cause", "class", "node", "order", "delay"),
     takes=("run",),
     position=7,
+    of_some_runs=("event",),
 )
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
     """Attempts that ended otherwise than by completing: each with what it cost, or summed up."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     by=("run",),
     takes=("run",),
     position=8,
+    of_some_runs=("run",),
 )
 def runs(source: Reader, window: Window, question: Question) -> Answer:
     """Training runs with their attempts and bounds."""
