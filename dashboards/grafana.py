@@ -22,6 +22,7 @@ from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ship
     GridPos,
     Panel,
     RowPanel,
+    SqlTarget,
     Target,
 )
 
@@ -38,6 +39,16 @@ GRID = 24
 
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 """The data source of every panel and query: the board's variable, never a server's own id."""
+
+DUCKDB: Json = {"type": "motherduck-duckdb-datasource", "uid": "${duckdb_datasource}"}
+"""The same of boards that ask published tables by SQL. Its variable has another name, so that a link between boards of
+both kinds never takes one for the other."""
+
+SOURCES: Mapping[str, Json] = {each["type"]: each for each in (DATASOURCE, DUCKDB)}
+"""Data sources by the type that a board's variable names."""
+
+FORMATS: Mapping[str, int] = {"time_series": 0, "table": 1}
+"""What the rows of a SQL query are, as the plugin's backend counts it."""
 
 DEAD = frozenset(
     ("ae3e-plotly-panel", "flant-statusmap-panel", "grafana-piechart-panel", "grafana-worldmap-panel", "graph",
@@ -211,6 +222,11 @@ def rows(expr: str) -> Target:
     return Target(expr=expr, format="table", instant=True)
 
 
+def sql(query: str, *, series: bool = False) -> SqlTarget:
+    """A SQL query for a table or, with columns `time`, one of text and `Value`, for a line each by that text."""
+    return SqlTarget(rawSql=query, format="time_series" if series else "table")
+
+
 def steps(base: str, *more: tuple[float, str]) -> list[Json]:
     """Thresholds: the colour below all, then from which value on which colour."""
     return [{"color": base, "value": None}, *({"color": color, "value": value} for value, color in more)]
@@ -332,12 +348,13 @@ def to_modern(dashboard: Dashboard) -> Json:
         NotModernError: a panel's plugin is dead, or has no complete defaults here.
     """
     raw = json.loads(json.dumps(dashboard, default=lambda each: each.to_json_data()))
+    source = _source(raw["templating"]["list"])
     board = {key: raw[key] for key in _BOARD_KEYS if raw[key] is not None}
     return board | {
         "schemaVersion": SCHEMA_VERSION,
-        "templating": {"list": [_variable(each) for each in raw["templating"]["list"]]},
+        "templating": {"list": [_variable(each, source) for each in raw["templating"]["list"]]},
         "timepicker": {},
-        "panels": _numbered([_panel(each) for each in raw["panels"]]),
+        "panels": _numbered([_panel(each, source) for each in raw["panels"]]),
     }
 
 
@@ -353,10 +370,16 @@ _VARIABLE_KEYS = ("allValue", "current", "hide", "includeAll", "label", "multi",
 _QUERIED_TYPES = frozenset(("query",))
 
 
-def _panel(raw: Json) -> Json:
+def _source(variables: list[Json]) -> Json:
+    """The data source that the board's variable is for."""
+    types = [each["query"] for each in variables if each["type"] == "datasource"]
+    return SOURCES[types[0]] if types else DATASOURCE
+
+
+def _panel(raw: Json, source: Json) -> Json:
     kind = raw["type"]
     if kind == "row":
-        inside = [_panel(each) for each in raw["panels"]]
+        inside = [_panel(each, source) for each in raw["panels"]]
         return {key: raw[key] for key in _ROW_KEYS if raw[key] is not None} | {"panels": inside}
     if kind in DEAD:
         raise NotModernError(f"panel {raw['title']!r}: Grafana no longer has the panel type {kind!r}")
@@ -367,13 +390,13 @@ def _panel(raw: Json) -> Json:
         )
     fields = {key: raw[key] for key in _PANEL_KEYS if raw.get(key) not in (None, [])}
     return fields | {
-        "datasource": DATASOURCE,
+        "datasource": source,
         "fieldConfig": {
             "defaults": _defaults(raw["fieldConfig"]["defaults"], kind),
             "overrides": raw["fieldConfig"].get("overrides", []),
         },
         "options": OPTIONS[kind] | raw.get("options", {}),
-        "targets": [_target(each, ref) for ref, each in zip(_REFS, raw["targets"], strict=False)],
+        "targets": [_target(each, ref, source) for ref, each in zip(_REFS, raw["targets"], strict=False)],
     }
 
 
@@ -396,10 +419,13 @@ def _threshold(raw: Json) -> Json:
     return {"color": raw["color"], "value": None if value in ("null", None) else value}
 
 
-def _target(raw: Json, ref: str) -> Json:
+def _target(raw: Json, ref: str, source: Json) -> Json:
+    if "rawSql" in raw:
+        asked = {"rawSql": raw["rawSql"], "rawQuery": True, "format": FORMATS[raw["format"]]}
+        return {"datasource": source, "editorMode": "code", "refId": raw["refId"] or ref} | asked
     at_once = bool(raw["instant"])
     fields: Json = {
-        "datasource": DATASOURCE,
+        "datasource": source,
         "editorMode": "code",
         "expr": raw["expr"],
         "format": raw["format"],
@@ -410,10 +436,10 @@ def _target(raw: Json, ref: str) -> Json:
     return fields if raw["format"] == "table" else fields | {"legendFormat": raw["legendFormat"]}
 
 
-def _variable(raw: Json) -> Json:
+def _variable(raw: Json, source: Json) -> Json:
     fields = {key: raw[key] for key in _VARIABLE_KEYS if raw[key] not in (None, [])}
     if raw["type"] in _QUERIED_TYPES:
-        fields["datasource"] = DATASOURCE
+        fields["datasource"] = source
     chosen = raw["current"].get("value")
     fields.pop("current")
     if chosen is not None:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from dashboards.annotations import OF_PROMETHEUS
 from dashboards.exported_metrics import BY_NAME
-from dashboards.grafana import DATASOURCE, DEAD, GRID, SCHEMA_VERSION, Json
+from dashboards.grafana import DEAD, DUCKDB, GRID, SCHEMA_VERSION, SOURCES, Json
 from dashboards.rules.derived import DERIVED
 from dashboards.rules.kubernetes import KUBERNETES
 from dashboards.rules.recording import recorded
+from queries import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -298,14 +299,25 @@ def _thresholds(panel: Json) -> Iterator[list[Json]]:
 def data_source(board: Json) -> Problems:
     """Panels, queries and variables take the data source from the variable, labelled as Grafana labels it."""
     sources = [each for each in board["templating"]["list"] if each.get("type") == "datasource"]
-    if [(each.get("name"), each.get("label")) for each in sources] != [("datasource", "Data source")]:
-        yield "variables", 'want one variable of type datasource, named "datasource", labelled "Data source"'
+    named = _dict(_source(board))["uid"].strip("${}")
+    if [(each.get("name"), each.get("label")) for each in sources] != [(named, "Data source")]:
+        yield "variables", f'want one variable of type datasource, named "{named}", labelled "Data source"'
     queries = [("variable " + str(each.get("name")), each) for each in board["templating"]["list"] if _is_query(each)]
     queries += [(_named(each), each) for each in _annotations(board)]
     queries += [(_title(panel), each) for panel in panels(board) for each in (panel, *panel.get("targets", ()))]
     for where, each in queries:
-        if each.get("datasource") != DATASOURCE:
+        if each.get("datasource") != _source(board):
             yield where, f"its data source is {each.get('datasource')!r}, not the variable's"
+
+
+def _source(board: Json) -> Json:
+    """The data source that the board's variable is for: Prometheus, if it is for none that we know."""
+    types = [each.get("query") for each in board["templating"]["list"] if each.get("type") == "datasource"]
+    return SOURCES.get(str(types[0]) if types else "", SOURCES["prometheus"])
+
+
+def _asks_sql(board: Json) -> bool:
+    return _source(board) == DUCKDB
 
 
 def _is_query(variable: Json) -> bool:
@@ -320,7 +332,7 @@ def targets(board: Json) -> Problems:
             yield _title(each), "no query"
         if len(set(letters)) != len(letters) or not all(letters):
             yield _title(each), f"its queries are called {letters}"
-        for target in each.get("targets", ()):
+        for target in () if _asks_sql(board) else each.get("targets", ()):
             if bool(target.get("instant")) == bool(target.get("range")):
                 yield _title(each), f"query {target.get('refId')} is not either instant or over a range"
             if target.get("format") == "table" and not target.get("instant"):
@@ -346,7 +358,7 @@ def variables(board: Json) -> Problems:
     for name, each in own.items():
         if _is_query(each) and each.get("refresh") != 2:
             yield "variables", f"${name} does not refresh when the time range changes"
-        if each.get("includeAll") and not each.get("allValue"):
+        if each.get("includeAll") and not each.get("allValue") and not _asks_sql(board):
             yield "variables", f"${name} offers All without an allValue"
 
 
@@ -355,7 +367,7 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _queries(board: Json) -> Iterator[tuple[str, str]]:
-    for panel in panels(board):
+    for panel in [] if _asks_sql(board) else panels(board):
         yield from ((_title(panel), str(target.get("expr", ""))) for target in panel.get("targets", ()))
     yield from (
         (f"annotation {each.get('name')}", str(each.get("expr", ""))) for each in _annotations(board) if "expr" in each
@@ -364,6 +376,8 @@ def _queries(board: Json) -> Iterator[tuple[str, str]]:
 
 def exported_metrics(board: Json) -> Problems:
     """Queries, legends and variables name only exported or recorded metrics, and only labels that these have."""
+    if _asks_sql(board):
+        return
     for each in board["templating"]["list"]:
         if _is_query(each):
             yield from _variable_metrics(each)
@@ -486,6 +500,36 @@ def rates(board: Json) -> Problems:
                 yield where, f"{function}() over a fixed window: use $__rate_interval"
 
 
+def _statements(board: Json) -> Iterator[tuple[str, str]]:
+    """The SQL of a board's panels and variables."""
+    for panel in panels(board):
+        yield from ((_title(panel), str(target.get("rawSql", ""))) for target in panel.get("targets", ()))
+    variables = [each for each in board["templating"]["list"] if _is_query(each)]
+    yield from ((f"variable {each.get('name')}", str(each.get("query", ""))) for each in variables)
+
+
+_BOUND = re.compile(r"(?<!')\$\{(?!__)\w+:sqlstring\}(?!')|'\$\{__(?:from|to):date:iso\}'")
+_READ = re.compile(r'\b(?:FROM|JOIN)\s+([\w"(.]+)', re.IGNORECASE)
+_WITH = re.compile(r"\b(\w+)\s+AS\s*\(", re.IGNORECASE)
+
+
+def bound_sql(board: Json) -> Problems:
+    """SQL reads published tables alone, and takes variables in as Grafana quotes them: no text of a person's is SQL."""
+    if not _asks_sql(board):
+        return
+    for name, each in ((each.get("name"), each) for each in board["templating"]["list"]):
+        if _is_query(each) and each.get("allValue"):
+            yield "variables", f"${name} has an allValue, which Grafana puts into SQL as it is: leave it out"
+    for where, statement in _statements(board):
+        if not re.match(r"\s*(SELECT|WITH)\b", statement, re.IGNORECASE):
+            yield where, f"is no SELECT: {statement[:60]!r}"
+        for text in re.findall(r"'?(?:\$\w+|\$\{[^}]*\}|\[\[[^\]]*\]\])'?", _BOUND.sub("", statement)):
+            yield where, f"{text} is put into SQL as it is: write ${{NAME:sqlstring}}, or '${{__from:date:iso}}'"
+        tables = {*published.tables(), *_WITH.findall(statement)}
+        for name in sorted({*_READ.findall(statement)} - tables):
+            yield where, f"reads {name}, which is not published; published are {', '.join(sorted(published.tables()))}"
+
+
 _BOARD_LINK = re.compile(r"/d/([^/?#$]+)")
 _HOST = re.compile(r"https?://[^\s$]|\blocalhost\b|\b\d{1,3}(?:\.\d{1,3}){3}\b")
 
@@ -515,6 +559,7 @@ RULES: Mapping[str, Rule] = {
         exported_metrics,
         exported_values,
         rates,
+        bound_sql,
         no_hosts,
     )
 }

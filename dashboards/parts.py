@@ -80,24 +80,40 @@ def board(
     variables: Sequence[Any],
     panels: Sequence[Any],
     since: str = "now-6h",
+    source: Any = None,  # noqa: ANN401 - grafanalib has no types
 ) -> Json:
-    """A board as JSON: data source and explorer are variables of each, other boards are one click away."""
-    return grafana.to_modern(
-        Dashboard(
-            title=title,
-            uid=uid,
-            description=description,
-            tags=sorted({TAG, *tags}),
-            editable=False,
-            graphTooltip=1,
-            refresh="1m",
-            time=Time(since, "now"),
-            timezone="utc",
-            links=[other_boards(), explorer_link()],
-            templating=Templating(list=[data_source(), *variables, explorer_url()]),
-            panels=grafana.flow(panels),
+    """A board as JSON: data source and explorer are variables of each, other boards are one click away.
+
+    Args:
+        title: of the board.
+        uid: of the board.
+        description: the question that it answers.
+        tags: besides Trackside's own.
+        variables: between data source and explorer.
+        panels: rows and panels, in reading order.
+        since: beginning of the time range at first.
+        source: the variable of a data source that is no Prometheus; such a board has no marks of events.
+    """
+    marked = {"annotations": marks() if source is None else {"list": []}}
+    return (
+        grafana.to_modern(
+            Dashboard(
+                title=title,
+                uid=uid,
+                description=description,
+                tags=sorted({TAG, *tags}),
+                editable=False,
+                graphTooltip=1,
+                refresh="1m",
+                time=Time(since, "now"),
+                timezone="utc",
+                links=[other_boards(), explorer_link()],
+                templating=Templating(list=[source or data_source(), *variables, explorer_url()]),
+                panels=grafana.flow(panels),
+            )
         )
-    ) | {"annotations": marks()}
+        | marked
+    )
 
 
 def data_source() -> Any:  # noqa: ANN401 - grafanalib has no types

@@ -163,7 +163,8 @@ def test_each_rule_finds_its_mistake(rule: str, output: str, spoil: Callable[[Js
 
 
 def test_every_rule_has_a_test_that_it_finds_something() -> None:
-    assert {rule for rule, _, _ in BROKEN} == {*lint.RULES, "shape", "promql_grammar", "links"}
+    of_sql = {"bound_sql"}  # tests/dashboards/sql
+    assert {rule for rule, _, _ in BROKEN} | of_sql == {*lint.RULES, "shape", "promql_grammar", "links"}
 
 
 def test_two_boards_with_one_uid_are_a_mistake() -> None:

@@ -1,0 +1,1 @@
+"""Grafana boards that ask published tables by SQL, one a file; `dashboards.build` finds them."""

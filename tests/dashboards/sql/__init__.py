@@ -1,0 +1,1 @@
+"""SQL boards and the tables that they read."""
