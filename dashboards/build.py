@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING
 
 from dashboards import boards as package
 from dashboards import grafana
+from dashboards import sql_boards as sql_package
 from dashboards.boards import fleet
-from dashboards.delivery.objects import board_objects, rule_objects
+from dashboards.delivery.objects import board_objects, duckdb, rule_objects
 from dashboards.errors import BoardError
 from dashboards.rules.alerts import alerts_text
 from dashboards.rules.recording import rules_text
+from queries import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     from dashboards.boards.fleet import Targets
     from ingest.prometheus.mapping.mapping import Mapping as MetricMapping
+
+    Make = Callable[[Mapping[str, tuple[float, ...]]], grafana.Json]
+    """From the thresholds of the headline numbers to a board."""
 
 PROVISIONING = (
     "provisioning/dashboards/trackside.yaml",
@@ -31,10 +37,19 @@ PROVISIONING = (
 """Files next to the boards, in the layout of Grafana's provisioning folder."""
 
 
-def boards() -> dict[str, Callable[[Mapping[str, tuple[float, ...]]], grafana.Json]]:
+def boards() -> dict[str, Make]:
     """Every board by the name of its file in `dashboards.boards`, whose `BOARD` it is."""
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return {name: import_module(f"{package.__name__}.{name}").BOARD for name in names}
+    return _boards_of(package)
+
+
+def sql_boards() -> dict[str, Make]:
+    """The same of `dashboards.sql_boards`: they need the DuckDB data source, so they are kept apart."""
+    return _boards_of(sql_package)
+
+
+def _boards_of(folder: ModuleType) -> dict[str, Make]:
+    names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
+    return {name: import_module(f"{folder.__name__}.{name}").BOARD for name in names}
 
 
 RULES = ("rules/recording.yaml", "rules/alerts.yaml")
@@ -42,6 +57,10 @@ RULES = ("rules/recording.yaml", "rules/alerts.yaml")
 
 OBJECTS = ("kubernetes/boards.yaml", "kubernetes/rules.yaml")
 """The same as objects of Kubernetes."""
+
+SQL_FOLDER = "sql-boards"
+SQL_SOURCE = "provisioning/duckdb/trackside.yaml"
+"""The boards that ask by SQL, and their data source: for a Grafana with the DuckDB plugin alone."""
 
 
 def build(
@@ -62,6 +81,7 @@ def build(
         BoardError: the folder cannot be written.
     """
     texts = {target / "boards" / f"{name}.json": grafana.as_text(make(targets)) for name, make in boards().items()}
+    by_sql = {f"{SQL_FOLDER}/{name}.json": grafana.as_text(make(targets)) for name, make in sql_boards().items()}
     rules = dict(zip(RULES, (rules_text(mapping, cluster=cluster), alerts_text(targets)), strict=True))
     texts |= {target / name: text for name, text in rules.items()}
     texts |= {
@@ -70,6 +90,7 @@ def build(
     texts |= {target / OBJECTS[1]: rule_objects({Path(name).stem: text for name, text in rules.items()})}
     included = resources.files("dashboards")
     texts |= {target / name: included.joinpath(name).read_text("utf-8") for name in PROVISIONING}
+    texts |= {target / name: text for name, text in by_sql.items()} | {target / SQL_SOURCE: duckdb_source()}
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,8 +100,13 @@ def build(
     return list(texts)
 
 
+def duckdb_source() -> str:
+    """Provisioning of the SQL boards' data source, over the folder that an environment variable of Grafana names."""
+    return duckdb(published.views("${TRACKSIDE_PARQUET}"))
+
+
 def generated() -> dict[str, str]:
     """The included boards by their path in the repository, built anew; a check compares both."""
-    return {
-        f"dashboards/generated/{name}.json": grafana.as_text(make(fleet.TARGETS)) for name, make in boards().items()
-    }
+    made = {f"dashboards/generated/{name}.json": make for name, make in boards().items()}
+    made |= {f"dashboards/generated/sql-{name}.json": make for name, make in sql_boards().items()}
+    return {name: grafana.as_text(make(fleet.TARGETS)) for name, make in made.items()}

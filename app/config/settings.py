@@ -22,6 +22,7 @@ from pydantic import (
 from app.config import mistakes as config_mistakes
 from app.config import place, toml_file
 from app.config.cost import Cost
+from app.config.grafana import Grafana
 from app.config.scaling import Scaling
 from app.errors import ConfigError
 from app.near_names import near_names
@@ -239,6 +240,7 @@ class Config(Section):
     retention: Retention = Retention()
     runlog: RunLogs = RunLogs()
     serve: Serve = Serve()
+    grafana: Grafana = Grafana()
     rules: Rules = Rules()
     cost: Cost = Cost()
     scaling: Scaling = Scaling()
@@ -284,7 +286,15 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     kubernetes = config.kubernetes.model_copy(
         update={"kubeconfig": None if kubeconfig is None else folder / kubeconfig.expanduser()}
     )
-    update = {"warehouse": folder / config.warehouse, "claims": claims, "serve": serve, "kubernetes": kubernetes}
+    parquet = config.grafana.parquet
+    grafana = config.grafana.model_copy(update={"parquet": None if parquet is None else folder / parquet.expanduser()})
+    update = {
+        "grafana": grafana,
+        "warehouse": folder / config.warehouse,
+        "claims": claims,
+        "serve": serve,
+        "kubernetes": kubernetes,
+    }
     return config.model_copy(update=update)
 
 

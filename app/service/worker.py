@@ -41,8 +41,10 @@ from ingest.slurm import load_files as ingesting
 from ingest.slurm.commands.runner import subprocess_runner
 from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.live import transport
+from queries import directory
 from queries.errors import LockedWarehouseError, WarehouseError
-from queries.warehouse import open_writer
+from queries.published import publish
+from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -112,6 +114,7 @@ class Worker:
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     _warned: list[str] = field(default_factory=list)
     _retained: datetime | None = None
+    _published: Path | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _started: datetime | None = None
@@ -181,6 +184,8 @@ class Worker:
             self._failed("warehouse", error, now)
             return
         self._worked("warehouse", now)
+        if self.settings.grafana.parquet is not None:
+            self._step("parquet", now, functools.partial(self._publish, self.settings.grafana.parquet))
         self.sources.pop("trackside", None)  # a fault outside all sources; this time there was none
         if not any(each.last_error for each in self.sources.values()):
             self.last_success = clock.now()
@@ -272,6 +277,15 @@ class Worker:
                 self._warn("compute", f"no verdict is stored: {claims.error}")
             for window in done.clusters:
                 _log(logging.INFO, "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
+        return []
+
+    def _publish(self, target: Path) -> Sequence[Report]:
+        """Publish tables for Grafana's SQL boards, if there is a newer copy of the warehouse than the last time."""
+        copy = directory.current_copy(self.root)
+        if copy != self._published:
+            with open_reader(self.root) as reader:
+                publish(reader, target)
+            self._published = copy
         return []
 
     def _retain(self, writer: Writer, now: datetime) -> Sequence[Report]:

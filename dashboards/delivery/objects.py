@@ -1,10 +1,15 @@
-"""Boards and rules as objects of Kubernetes: what Grafana's sidecar and Prometheus' operator look for."""
+"""Boards and rules as objects of Kubernetes, and the DuckDB data source as Grafana provisions it.
+
+The objects are what Grafana's sidecar and Prometheus' operator look for.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
+
+from dashboards.grafana import DUCKDB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,6 +57,28 @@ def rule_objects(rules: Mapping[str, str]) -> str:
         A YAML stream.
     """
     return _stream(OF_RULES, (_rule(name, yaml.safe_load(text)) for name, text in rules.items()))
+
+
+OF_DUCKDB: Final = """\
+A data source for the SQL boards. It needs the plugin
+# motherduck-duckdb-datasource, and in Grafana's environment TRACKSIDE_PARQUET: the folder that
+# `trackside dashboards publish` writes to.
+"""
+
+
+def duckdb(views: str) -> str:
+    """Grafana's provisioning file of a DuckDB data source in memory.
+
+    Args:
+        views: SQL that each connection begins with.
+    """
+    source = {
+        "name": "Trackside (Parquet)",
+        "type": DUCKDB["type"],
+        "access": "proxy",
+        "jsonData": {"path": "", "initSql": views},
+    }
+    return _stream(OF_DUCKDB, [{"apiVersion": 1, "datasources": [source]}])
 
 
 def _config_map(name: str, text: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from app.cli.main import main
 from dashboards import build
 from dashboards.boards import fleet
 from metrics.claims.verdict import Claim
+from queries import published
+from tests.support.warehouses import from_accounting
 
 
 def test_build_writes_boards_and_provisioning_that_check_accepts(
@@ -23,13 +25,13 @@ def test_build_writes_boards_and_provisioning_that_check_accepts(
     output = capsys.readouterr()
     written = {str(path.relative_to(tmp_path / "g")) for path in (tmp_path / "g").rglob("*") if path.is_file()}
     boards = [f"boards/{name}.json" for name in build.boards()]
-    assert written == {*boards, *build.RULES, *build.OBJECTS, *build.PROVISIONING}
-    assert output.out.splitlines() == [
-        str(tmp_path / "g" / name) for name in (*boards, *build.RULES, *build.OBJECTS, *build.PROVISIONING)
-    ]
+    by_sql = [f"{build.SQL_FOLDER}/{name}.json" for name in build.sql_boards()]
+    expected = [*boards, *build.RULES, *build.OBJECTS, *build.PROVISIONING, *by_sql, build.SQL_SOURCE]
+    assert written == set(expected)
+    assert output.out.splitlines() == [str(tmp_path / "g" / name) for name in expected]
     assert f"TRACKSIDE_BOARDS={tmp_path}/g/boards" in output.err
     assert main(["dashboards", "check", "--dir", str(tmp_path / "g")]) == 0
-    assert f"{len(boards)} boards, " in capsys.readouterr().out
+    assert f"{len(boards) + len(by_sql)} boards, " in capsys.readouterr().out
 
 
 def test_build_writes_below_the_current_folder_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +48,7 @@ def test_building_twice_changes_nothing(tmp_path: Path) -> None:
 def test_the_boards_that_ship_have_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dashboards", "check"]) == 0
     output = capsys.readouterr().out
-    assert f"the included boards: {len(build.boards())} boards, " in output
+    assert f"the included boards: {len(build.boards()) + len(build.sql_boards())} boards, " in output
     assert "not checked here: the grammar of queries" in output
 
 
@@ -125,3 +127,16 @@ def test_provisioning_files_name_no_remote_host_and_no_path() -> None:
         reported = [line for line in text.splitlines() if not line.startswith("#")]
         assert not [line for line in reported if "http" in re.sub("httpmethod|http://127.0.0.1", "", line.lower())]
         assert not [line for line in reported if f": {os.sep}" in line]
+
+
+def test_publish_writes_tables_and_says_what_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, target = from_accounting(tmp_path, jobs=5), tmp_path / "p"
+    assert main(["dashboards", "publish", "--warehouse", str(root), "--dir", str(target)]) == 0
+    output = capsys.readouterr()
+    tables = {Path(line).name for line in output.out.splitlines()}
+    assert (
+        tables == {path.name for path in (target / "current").iterdir()} == {f"{n}.parquet" for n in published.tables()}
+    )
+    assert f"TRACKSIDE_PARQUET={target}" in output.err
+    assert main(["dashboards", "publish", "--warehouse", str(root)]) == 2
+    assert "grafana.parquet" in capsys.readouterr().err

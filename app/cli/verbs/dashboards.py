@@ -22,9 +22,15 @@ To load them, one of:
   provisioning   cp -r {dir}/provisioning/dashboards {dir}/provisioning/datasources /etc/grafana/provisioning/
                  and start Grafana with TRACKSIDE_BOARDS={boards} TRACKSIDE_PROMETHEUS_URL=<your Prometheus>
   Kubernetes     kubectl apply -n <namespace of Grafana> -f {dir}/kubernetes/
+SQL boards (optional, with the DuckDB data source): {dir}/sql-boards, {dir}/provisioning/duckdb; trackside docs grafana
 Prometheus scrapes `trackside serve`: {dir}/provisioning/prometheus.yaml
 Its rules (rule_files): {dir}/rules/recording.yaml {dir}/rules/alerts.yaml; each alert: trackside docs alerts"""
 
+
+HOW_TO_READ = """\
+Grafana's SQL boards read {target}/current: it must be at the same path for Grafana.
+Its data source: provisioning/duckdb of `trackside dashboards build`, with TRACKSIDE_PARQUET={target},
+or by hand motherduck-duckdb-datasource with an empty path and {target}/{views} as its Init SQL"""
 
 DONE = {
     "new": "made",
@@ -39,7 +45,7 @@ WOULD = {"new": "would be made", "changed": "would be replaced", "edited": "woul
 """What is said instead in a dry run."""
 
 NO_GRAFANA = """\
-where is Grafana? Give --grafana URL, or set GRAFANA_URL.
+where is Grafana? Give --grafana URL, or set GRAFANA_URL or grafana.url in the configuration.
 The token of a service account with the role Editor comes from the environment: GRAFANA_TOKEN"""
 
 
@@ -48,20 +54,21 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "dashboards",
-        "Grafana boards: write them, check them, or push them",
-        warehouse=False,
+        "Grafana boards: write them, check them, push them, or publish the tables of the SQL boards",
         manual="how-to/grafana",
     )
     parser.add_argument(
         "action",
-        choices=("build", "check", "push"),
-        help="build: write the JSON; check: validate the JSON; push: bring the boards to a Grafana by its HTTP API",
+        choices=("build", "check", "push", "publish"),
+        help="build: write the JSON; check: validate the JSON; push: bring the boards to a Grafana by its HTTP API; "
+        "publish: write the tables of the SQL boards as Parquet",
     )
     parser.add_argument(
         "--dir",
         type=path_of,
         metavar="D",
-        help="folder of the boards (default: ./grafana for build, the included boards for check and push)",
+        help="folder of the boards (default: ./grafana for build, the included boards for check and push), or of the "
+        "tables (default for publish: the setting grafana.parquet)",
     )
     parser.add_argument(
         "--cluster",
@@ -69,8 +76,13 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="NAME",
         help="build: the label that recorded series get, for a Prometheus of one cluster that does not name it",
     )
-    parser.add_argument("--grafana", metavar="URL", help="push: address of Grafana (default: $GRAFANA_URL)")
+    parser.add_argument(
+        "--grafana", metavar="URL", help="push: address of Grafana (default: $GRAFANA_URL, or the setting)"
+    )
     parser.add_argument("--folder", metavar="UID", help="push: folder for boards that are new (default: trackside)")
+    parser.add_argument(
+        "--sql", action="store_true", help="push: the SQL boards, too; they need the DuckDB data source"
+    )
     parser.add_argument("--dry-run", action="store_true", help="push: say what would change, and change nothing")
     parser.add_argument("--diff", action="store_true", help="push: print the differences too")
     parser.add_argument(
@@ -79,7 +91,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build, check or push.
+    """Build, check, push or publish.
 
     Raises:
         UsageError: a board has mistakes; they are printed first.
@@ -88,6 +100,8 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.action == "check":
         return _check(options.dir, quiet=options.quiet)
+    if options.action == "publish":
+        return _publish(options)
     return _push(options) if options.action == "push" else _build(options)
 
 
@@ -133,14 +147,36 @@ def _check(target: Path | None, *, quiet: bool) -> int:
     return 0
 
 
+def _publish(options: argparse.Namespace) -> int:
+    from app import console
+    from app.cli.run_context import settings_and_root
+    from app.errors import UsageError
+    from queries.published import VIEWS, publish
+    from queries.warehouse import open_reader
+
+    settings, root = settings_and_root(options)
+    target = options.dir or settings.grafana.parquet
+    if target is None:
+        raise UsageError("where to? Give --dir D, or set grafana.parquet in the configuration")
+    with open_reader(root) as reader:
+        version = publish(reader, target)
+    if not options.quiet:
+        for path in sorted(version.iterdir()):
+            console.echo(str(path))
+        console.echo(HOW_TO_READ.format(target=target.absolute(), views=VIEWS), error=True)
+    return 0
+
+
 def _push(options: argparse.Namespace) -> int:
     import os
 
+    from app.config import settings as config
     from app.errors import UsageError
     from dashboards.delivery import push
     from dashboards.delivery.server import Grafana
 
-    url, token = options.grafana or os.environ.get("GRAFANA_URL", ""), os.environ.get("GRAFANA_TOKEN", "").strip()
+    url = options.grafana or os.environ.get("GRAFANA_URL", "") or config.load(options.config).grafana.url
+    token = os.environ.get("GRAFANA_TOKEN", "").strip()
     if not url or not token:
         raise UsageError(NO_GRAFANA if not url else "the environment variable GRAFANA_TOKEN holds no token")
     grafana, boards = Grafana(url, token), _boards_of(options)
@@ -157,7 +193,7 @@ def _boards_of(options: argparse.Namespace) -> list[Json]:
     from app.claims.file import read_claims
     from app.claims.targets import targets_of
     from app.config import settings as config
-    from dashboards.build import boards
+    from dashboards.build import boards, sql_boards
     from dashboards.check import boards_in
 
     if options.dir is not None:
@@ -165,7 +201,8 @@ def _boards_of(options: argparse.Namespace) -> list[Json]:
         return boards_in(options.dir)
     settings = config.load(options.config)
     targets = targets_of(read_claims(settings.claims), settings.rules.flop_convention)
-    return [make(targets) for make in boards().values()]
+    makers = {**boards(), **(sql_boards() if options.sql else {})}
+    return [make(targets) for make in makers.values()]
 
 
 def _say(change: Change, options: argparse.Namespace, *, saved: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from polars.exceptions import PanicException
 from werkzeug.test import Client
 
 from app.config import settings as config
+from app.config.grafana import Grafana
 from app.config.settings import Config, Serve
 from app.errors import UsageError
 from app.explorer import create_app
@@ -39,6 +41,7 @@ from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.settings import Slurm
 from ingest.store import summary as live_telling
 from ingest.store.report import Report, Summary
+from queries import directory
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import ROOT, trackside
 from tests.support.slurm.dumps import HEADER, tiny
@@ -86,7 +89,7 @@ def broken(command: list[str], _: Mapping[str, str]) -> Completed:
     return Completed(1, b"", f"{command[0]}: error: slurmdbd is away".encode())
 
 
-def configured(**sections: Prometheus | Serve) -> Config:
+def configured(**sections: Prometheus | Serve | Grafana) -> Config:
     return Config(cluster="tiny", slurm=Slurm(lookback_days=60, window_days=60, retries=0)).model_copy(update=sections)
 
 
@@ -107,6 +110,22 @@ def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
     told, status = service.health_of(AnswerCache(tmp_path / "w"), worker, now=NOW)
     assert (status, told["status"]) == (200, "ok")
     assert told["data_end"] is not None
+
+
+def test_a_cycle_publishes_tables_once_for_each_copy(tmp_path: Path) -> None:
+    target = tmp_path / "parquet"
+    worker = Worker(tmp_path / "w", configured(grafana=Grafana(parquet=target)), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    first = (target / "current").readlink()
+    assert (target / "current" / "runs.parquet").is_file()
+    with open_reader(tmp_path / "w") as reader:
+        before = directory.current_copy(reader.root)
+    worker._publish(target)  # noqa: SLF001 - what the next cycle would do if it had loaded nothing
+    assert (directory.current_copy(tmp_path / "w"), (target / "current").readlink()) == (before, first)
+    shutil.rmtree(target)
+    target.write_text("")
+    worker.cycle(now=NOW + timedelta(days=40))
+    assert any("parquet: tables cannot be published in" in each for each in worker.failures(NOW)), worker.failures(NOW)
 
 
 @pytest.mark.parametrize("transport", ["commands", "rest"])
