@@ -21,6 +21,7 @@ from pydantic import (
 
 from app.config import mistakes as config_mistakes
 from app.config import place, toml_file
+from app.config.access import Access
 from app.config.cost import Cost
 from app.config.grafana import Grafana
 from app.config.scaling import Scaling
@@ -151,7 +152,7 @@ Host = Annotated[str, AfterValidator(_host)]
 Zone = Annotated[str, AfterValidator(_zone)]
 
 
-_SECRETIVE = ("prometheus.", "slurm.rest_")
+_SECRETIVE = ("prometheus.", "slurm.rest_", "access.client_", "access.issuer", "access.url")
 """Settings whose wrong values are not shown."""
 
 _CREDENTIALS = re.compile(r"://[^/\s]*@")
@@ -240,6 +241,7 @@ class Config(Section):
     retention: Retention = Retention()
     runlog: RunLogs = RunLogs()
     serve: Serve = Serve()
+    access: Access = Access()
     grafana: Grafana = Grafana()
     rules: Rules = Rules()
     cost: Cost = Cost()
@@ -293,6 +295,7 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         "warehouse": folder / config.warehouse,
         "claims": claims,
         "serve": serve,
+        "access": config.access.beside(folder),
         "kubernetes": kubernetes,
     }
     return config.model_copy(update=update)

@@ -1,0 +1,1 @@
+"""Who asks, what they may see, and the log of it."""
