@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import console
+from app.access.exposure import exposed
+from app.access.oidc import read_secret, secret_of
 from app.cli import future_rows
-from app.errors import EXIT_STATUS, UsageError, exit_status
+from app.errors import EXIT_STATUS, ConfigError, UsageError, exit_status
 from app.formatting import display
 from app.service import integrity
 from ingest import registry
@@ -90,6 +92,8 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     worst = max(worst, _slurm(settings))
     console.echo("\nPrometheus")
     worst = max(worst, _prometheus(settings, now))
+    console.echo("\nexplorer")
+    worst = max(worst, _access(settings))
     console.echo("\nwhat each source gives (ok: loaded)")
     for source in SOURCES:
         _line("ok" if source.name in loaded else "-", f"{source.title}: {source.gives}")
@@ -245,6 +249,33 @@ def _prometheus(settings: Config, now: datetime) -> int:
     _line("-", f"read by {transport_name}")
     _lacking({scrape.mapping.of_gpus[name].column for name in names if name in scrape.mapping.of_gpus}, names)
     _others(exported)
+    return 0
+
+
+def _access(settings: Config) -> int:
+    """Who could see the explorer as it is configured, and whether the secrets of the login can be read."""
+    access, host = settings.access, settings.serve.host
+    if reason := exposed(settings, host):
+        _line("fail", f"{reason} `explore` and `serve` refuse it without --without-login")
+        return 2
+    if not access.asks_who:
+        _line("ok", f"{host}: this machine only, without a login")
+        if settings.serve.names:
+            _line("warn", "a proxy passes requests on (serve.names): everyone whom it lets through sees all runs; "
+                  'login = "header" under [access] tells people apart')  # fmt: skip
+        return 0
+    try:
+        secret = secret_of(access) if access.login == "oidc" else ""
+        read_secret(access.metrics_token_file, "metrics_token_file")
+    except ConfigError as error:
+        _line("fail", str(error))
+        return exit_status(error) or 1
+    if access.login == "header":
+        _line("ok", f"login by {access.user_header} from {', '.join(access.proxies)}")
+    else:
+        _line("ok" if secret else "warn", f"login by {access.issuer}" + ("" if secret else ": no client secret is set"))
+    for role, named in (("admins", access.admins), ("operators", access.operators)):
+        _line("-", f"{role}: {', '.join(named) or 'nobody'}")
     return 0
 
 

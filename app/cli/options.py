@@ -151,9 +151,15 @@ def _count(text: str) -> int:
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
-    """--host and --port."""
+    """--host, --port and --without-login."""
     parser.add_argument(
-        "--host", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1, this machine only)"
+        "--host",
+        metavar="ADDRESS",
+        help="address to listen on (default: 127.0.0.1, this machine only); any other needs a login ([access] in the "
+        "configuration), or --without-login",
+    )
+    parser.add_argument(
+        "--without-login", action="store_true", help="serve other machines although nobody logs in: everyone sees all"
     )
     parser.add_argument("--port", type=int, metavar="PORT", help="port (default: 8050; 0: any free one)")
 

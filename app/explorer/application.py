@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 
 from app import panics
+from app.access import people
+from app.access.protect import protect
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
-from app.explorer import components, drawer, explaining, loading, narrowing, sections, security, shell
+from app.explorer import components, drawer, explaining, gate, loading, narrowing, sections, security, shell
 from app.explorer import filters as view
 from app.explorer.filters import NothingYetError
 from app.explorer.page import pages
@@ -70,6 +72,8 @@ def create_app(
 
     Raises:
         ClaimsError: the claims file cannot be used.
+        ConfigError: a file with a secret of the login cannot be read.
+        UsageError: the audit log cannot be written.
     """
     made = Dash(
         __name__,
@@ -94,7 +98,8 @@ def create_app(
     loading.register(made, explorer)
     explaining.register(made, explorer)
     sql_page.register(made, explorer)
-    security.protect(made)
+    security.protect(made, encrypted=settings.access.url.startswith("https://"))
+    protect(made.server, settings.access, root)
     return made
 
 
@@ -108,9 +113,19 @@ class Explorer:
     """
 
     def __init__(self, answers: AnswerCache, claims: WatchedClaims, *, sql: bool = False) -> None:
-        self.answers = answers
+        self._answers = answers
         self.claims = claims
-        self.allows_sql = sql
+        self._sql = sql
+
+    @property
+    def answers(self) -> AnswerCache:
+        """The answers that whoever asks now may see."""
+        return gate.answers_for(self._answers)
+
+    @property
+    def allows_sql(self) -> bool:
+        """Whether whoever asks now may run their own SELECTs."""
+        return self._sql and people.current().sees_all
 
     @panics.as_errors()
     def view(self, search: str | None) -> View:

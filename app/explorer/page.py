@@ -22,9 +22,15 @@ if TYPE_CHECKING:
 class Data(Protocol):
     """What a page takes its data from."""
 
-    answers: AnswerCache
     claims: WatchedClaims
-    allows_sql: bool
+
+    @property
+    def answers(self) -> AnswerCache:
+        """The answers that whoever asks now may see."""
+
+    @property
+    def allows_sql(self) -> bool:
+        """Whether whoever asks now may run their own SELECTs."""
 
 
 class Addresses(Data, Protocol):

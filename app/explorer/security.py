@@ -22,17 +22,33 @@ _POLICY = {
 }
 
 
-def protect(made: Dash) -> None:
-    """Send the headers with every answer. Call it when all callbacks are there, for their scripts are named by hash."""
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+_ENCRYPTED_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+
+
+def protect(made: Dash, *, encrypted: bool = False) -> None:
+    """Send the headers with every answer. Call it when all callbacks are there, for their scripts are named by hash.
+
+    Args:
+        made: the application.
+        encrypted: whether people reach it by https only: browsers then remember that for a year.
+    """
     scripts = " ".join(["'self'", *made.csp_hashes()])
+    headers = _HEADERS | (_ENCRYPTED_ONLY if encrypted else {})
     policy = "; ".join(f"{name} {value}" for name, value in ({"script-src": scripts} | _POLICY).items())
 
     def with_headers(response: Response) -> Response:
         response.headers.setdefault("Content-Security-Policy", policy)
-        response.headers.setdefault("X-Content-Type-Options", "nosniff")
-        response.headers.setdefault("X-Frame-Options", "DENY")
-        response.headers.setdefault("Referrer-Policy", "no-referrer")
-        response.headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+        for name, value in headers.items():
+            response.headers.setdefault(name, value)
         return response
 
     made.server.after_request(with_headers)

@@ -81,6 +81,7 @@ def make_server(
         cleanup_interval=1,
         max_request_body_size=MAX_BODY,
         max_request_header_size=1 << 16,
+        clear_untrusted_proxy_headers=False,  # app.access.guard believes them where [access] names the proxy
     )
     named = (listening.family, listening.type, listening.proto, listening.getsockname())
     made = Server(

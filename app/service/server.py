@@ -1,6 +1,6 @@
 """`trackside explore` and `trackside serve`: explorer, `/metrics` and `/healthz`, and keeping them up to date.
 
-There is no authentication here, so the default is this machine only; a proxy in front is the place for it. The one
+The default is this machine only, without a login; `[access]` of the configuration says how people log in. The one
 server process reads published copies. `serve` adds a thread that writes (`app.service.worker`).
 """
 
@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 from flask import Response, request
 
 from app import clock, console, panics
+from app.access import people
+from app.access.exposure import REMEDY, exposed, is_loopback
+from app.access.people import Role
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
 from app.explorer import create_app
@@ -46,6 +49,7 @@ def serve(
     host: str | None = None,
     port: int | None = None,
     every_minutes: float | None = None,
+    without_login: bool = False,
 ) -> int:
     """Serve, and ingest and compute on a schedule.
 
@@ -55,6 +59,7 @@ def serve(
         host: address to listen on.
         port: port; 0 takes a free one.
         every_minutes: time between two cycles; 0 only serves.
+        without_login: whether other machines may be served although nobody logs in.
 
     Raises:
         UsageError: an argument is out of range, or the address cannot be listened on.
@@ -62,7 +67,7 @@ def serve(
     every = settings.serve.every_minutes if every_minutes is None else every_minutes
     if not 0 <= every < 1e6:
         raise UsageError(f"--every {every:g}: minutes between two cycles, 0 or more (0 only serves)")
-    host, port = address(settings, host=host, port=port)
+    host, port = address(settings, host=host, port=port, without_login=without_login)
     worker = Worker(root, settings, every=timedelta(minutes=every)) if every else None
     return serve_explorer(root, settings, host=host, port=port, worker=worker)
 
@@ -89,20 +94,17 @@ def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker
 
 
 def _serve(listening: socket.socket, root: Path, settings: Config, host: str, worker: Worker | None) -> None:
-    names = settings.serve.names
-    # A proxy passes on requests of other machines: they would run their SELECTs here.
-    application = make_application(root, settings, worker, sql=is_loopback(host) and not names)
-    guarded = only_own_names(application, host, names) if is_loopback(host) else application.wsgi_app
+    names = {*settings.serve.names, *filter(None, [settings.access.host])}
+    # A proxy passes on requests of other machines: where nobody logs in, anyone would run their SELECTs here.
+    sql = settings.access.asks_who or (is_loopback(host) and not names)
+    application = make_application(root, settings, worker, sql=sql)
+    guarded = only_own_names(application, host, names) if names or is_loopback(host) else application.wsgi_app
     server = connections.make_server(guarded, listening)
     try:
         url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
         console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
-        if not is_loopback(host):
-            console.echo(
-                f"warning: listening on {host} gives everyone who can reach this machine access to all data: there is "
-                "no authentication. Put a proxy with authentication in front, or use --host 127.0.0.1.",
-                error=True,
-            )
+        if reason := exposed(settings, host):
+            console.echo(f"warning: {reason}", error=True)
         if worker is not None:
             worker.start()
         with _stopped_by_signals():
@@ -132,6 +134,8 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None,
     @application.get("/healthz")
     def health() -> Response:
         body, status = health_of(answers, worker, now=clock.now(), claims=claims, scrape=last)
+        if people.current().role < Role.OPERATOR:  # the reasons name sources, paths and claims
+            body = {"status": body["status"]}
         return Response(as_json(body, indent=2) + "\n", status=status, mimetype="application/json")
 
     application.wsgi_app = panics.answered(application.wsgi_app)  # type: ignore[method-assign,assignment]  # as Flask's manual does
@@ -209,31 +213,22 @@ def _data_end(source: Reader) -> datetime | None:
 # Serving ---------------------------------------------------------------------------------------------------------
 
 
-def address(settings: Config, *, host: str | None = None, port: int | None = None) -> tuple[str, int]:
+def address(
+    settings: Config, *, host: str | None = None, port: int | None = None, without_login: bool = False
+) -> tuple[str, int]:
     """Host and port to listen on: the given ones, else the configured ones.
 
     Raises:
-        UsageError: the port is out of range.
+        UsageError: the port is out of range, or other machines would be served without a login.
     """
     host = host or settings.serve.host
     port = settings.serve.port if port is None else port
     if not 0 <= port <= 65535:
         raise UsageError(f"--port {port}: ports go from 0 (any free one) to 65535")
+    reason = exposed(settings, host)
+    if reason and not without_login:
+        raise UsageError(f"{reason}\n{REMEDY}")
     return host, port
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def only_own_names(
@@ -250,10 +245,12 @@ def only_own_names(
         names: host names that a proxy on this machine passes on.
     """
     own = {"localhost", "127.0.0.1", "::1", host, *names}
+    numbers = not is_loopback(host)  # an address is no name that could be made to point here: Prometheus may use it
 
     def guarded(environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         host_name = str(environment.get("HTTP_HOST", ""))
-        if not host_name or _name_of(host_name) in own:
+        name = _name_of(host_name)
+        if not host_name or name in own or (numbers and _is_address(name)):
             return application.wsgi_app(environment, start)
         message = (
             f"This is a Trackside on {host}, for this machine only; it does not serve the host name of your request.\n"
@@ -264,6 +261,14 @@ def only_own_names(
         return [message]
 
     return guarded
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _name_of(host: str) -> str:

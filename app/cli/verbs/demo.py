@@ -38,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
     if options.no_serve:
         demo.show(folder, settings, quiet=options.quiet)
         return 0
-    listen = address(settings, host=options.host, port=options.port)  # refused before the minutes that the rest takes
+    # Refused before the minutes that the rest takes.
+    listen = address(settings, host=options.host, port=options.port, without_login=options.without_login)
     demo.show(folder, settings, quiet=options.quiet)
     demo.serve(folder, settings, listen)
     return 0

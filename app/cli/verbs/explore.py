@@ -25,5 +25,5 @@ def run(options: argparse.Namespace) -> int:
     from app.service.server import address, serve_explorer
 
     settings, root = settings_and_root(options)
-    host, port = address(settings, host=options.host, port=options.port)
+    host, port = address(settings, host=options.host, port=options.port, without_login=options.without_login)
     return serve_explorer(root, settings, host=host, port=port)

@@ -35,4 +35,11 @@ def run(options: argparse.Namespace) -> int:
     from app.service import server
 
     settings, root = settings_and_root(options)
-    return server.serve(root, settings, host=options.host, port=options.port, every_minutes=options.every)
+    return server.serve(
+        root,
+        settings,
+        host=options.host,
+        port=options.port,
+        every_minutes=options.every,
+        without_login=options.without_login,
+    )

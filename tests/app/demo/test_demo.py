@@ -138,7 +138,9 @@ def test_the_verb_serves_the_explorer_on_this_machine_only(
     monkeypatch.setattr(
         service, "serve_explorer", lambda root, _settings, *, host, port: served.append((root, host, port))
     )
-    options = argparse.Namespace(dir=folder, config=None, quiet=True, no_serve=False, host=None, port=None)
+    options = argparse.Namespace(
+        dir=folder, config=None, quiet=True, no_serve=False, host=None, port=None, without_login=False
+    )
     assert verb.run(options) == 0
     assert served == [(folder / "warehouse", "127.0.0.1", 8050)]
 
@@ -151,7 +153,9 @@ def test_invalid_port_is_refused_before_any_work(tmp_path: Path, monkeypatch: py
     done: list[object] = []
     monkeypatch.setattr(demo, "show", lambda *args, **_: done.append(args))
     monkeypatch.setattr(service, "serve_explorer", lambda *args, **_: done.append(args))
-    options = argparse.Namespace(dir=tmp_path / "demo", config=None, quiet=True, no_serve=False, host=None, port=99_999)
+    options = argparse.Namespace(
+        dir=tmp_path / "demo", config=None, quiet=True, no_serve=False, host=None, port=99_999, without_login=False
+    )
     with pytest.raises(UsageError, match="--port 99999"):
         verb.run(options)
     assert done == []

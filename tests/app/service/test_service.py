@@ -556,12 +556,16 @@ def until(true: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.1)
 
 
-def test_other_addresses_are_served_with_a_warning(tmp_path: Path) -> None:
-    process = started("explore", "--warehouse", str(tmp_path / "none"), "--host", "0.0.0.0")
+def test_other_addresses_need_a_login_or_the_flag(tmp_path: Path) -> None:
+    where = ("--warehouse", str(tmp_path / "none"), "--host", "0.0.0.0")
+    refused = trackside("explore", *where)
+    assert refused.returncode == 2
+    assert "--without-login" in refused.stderr
+    process = started("explore", *where, "--without-login")
     try:
         address_of(process)
         assert process.stderr is not None
-        assert "no authentication" in process.stderr.readline()
+        assert "no login is configured" in process.stderr.readline()
     finally:
         process.kill()
         process.communicate()
