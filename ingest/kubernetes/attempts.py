@@ -8,7 +8,8 @@ part of the time: every second of a pod is in exactly one attempt.
 
 A pod holds GPUs on its node from its assignment until its last container ends. One that a later list of its namespace
 lacks, or whose workload was over later, has ended unobserved: its end is its workload's, else the latest observation,
-which is marked as guessed.
+which is marked as guessed. So is the end of one that is over and does not say since when (evicted, node lost): it is
+taken to be when it was last observed alive.
 """
 
 from __future__ import annotations
@@ -114,14 +115,21 @@ def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, alia
             right_on=["cluster", "name"],
             how="left",
         )
-        .with_columns(gone=gone.fill_null(value=False) & pl.col("ended_at").is_null() & pl.col("deleted_at").is_null())
+        .with_columns(over=pl.col("ended_at").is_null() & ~pl.col("state").is_in(["RUNNING", "PENDING"]))
+        .with_columns(
+            gone=gone.fill_null(value=False)
+            & pl.col("ended_at").is_null()
+            & pl.col("deleted_at").is_null()
+            & ~pl.col("over")
+        )
     )
+    last_alive = pl.when("over").then(pl.max_horizontal("alive_at", "scheduled_at", "created_at"))
     unobserved = pl.when("gone").then(pl.coalesce(pl.col("root_ended"), "seen_at"))
     return rows.with_columns(
         node=pl.coalesce("slurm_node", "node"),
         held_from=pl.col("scheduled_at"),
-        held_until=pl.coalesce("ended_at", "deleted_at", unobserved),
-        guessed=pl.col("gone") & pl.col("root_ended").is_null(),
+        held_until=pl.coalesce("ended_at", last_alive, "deleted_at", unobserved),
+        guessed=(pl.col("gone") & pl.col("root_ended").is_null()) | pl.col("over"),
         state=pl.when(pl.col("state").is_in(["RUNNING", "PENDING"]) & ~_lasts())
         .then(pl.lit("CANCELLED"))
         .otherwise("state"),

@@ -11,23 +11,35 @@ from ingest.mig import share_of_a_gpu
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ingest.kubernetes.objects import Container, PodSpec
+    from ingest.kubernetes.objects import Container, Metadata, PodSpec
 
 WHOLE: Final = re.compile(r"^(nvidia\.com/(pgpu|gpu)|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi)$")
 """Resources of which one is a GPU."""
 
+PASSED: Final = re.compile(r"^nvidia\.com/(?!.*NVSWITCH)(G[A-Z]|AD|TU)\d{3}[A-Z]*_", re.IGNORECASE)
+"""GPUs that are passed on to a virtual machine as a device, by chip and product: `nvidia.com/GH100_H100_SXM5_80GB`."""
+
 SLICE: Final = re.compile(r"^nvidia\.com/mig-(.+)$")
 """Resources of which one is a slice of a GPU: `nvidia.com/mig-3g.40gb`."""
 
-SHARED: Final = re.compile(r"^nvidia\.com/.*\.shared$")
-"""Resources of which several are one GPU, and how many is not in the pod."""
+SHARED: Final = re.compile(
+    r"^(nvidia\.com/(.*\.shared|gpumem(-percentage)?|gpucores|.*-\d+[ABCQ])|volcano\.sh/vgpu-.*|aliyun\.com/gpu-mem"
+    r"|tencent\.com/vcuda-.*)$"
+)
+"""Resources of which several are one GPU, and how many is not in the pod: time slices and MPS, HAMi's and Volcano's
+vGPUs, gigabytes of Aliyun's, NVIDIA's vGPUs of virtual machines (`nvidia.com/NVIDIA_A40-48Q`)."""
+
+FRACTION: Final = "gpu-fraction"
+FRACTIONS: Final = "gpu-fraction-num-devices"
+GIGABYTES: Final = "gpu-memory"
+"""Annotations of KAI and Run:ai: a part of a GPU, of how many GPUs, and a part in bytes, which is no number of GPUs."""
 
 ALWAYS: Final = "Always"
 """The restart policy of an init container that keeps running beside the others."""
 
 _SUFFIXES: Final = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
 _THOUSANDTH: Final = Decimal("0.001")
-_QUANTITY: Final = re.compile(r"^(\d{1,9}(?:\.\d{1,9})?)(m|k|)$")
+_QUANTITY: Final = re.compile(r"^(\d{1,9}(?:\.\d{1,9})?)(m|k|e[+-]?\d|E[+-]?\d|)$")
 
 
 class QuantityError(ValueError):
@@ -53,6 +65,18 @@ def gpus_of_pod(spec: PodSpec) -> Decimal | None:
     return None if not most and spec.resourceClaims else most
 
 
+def fraction_of(meta: Metadata) -> Decimal | None:
+    """GPUs that annotations request where no resource does; None: part of one, and nothing tells which.
+
+    Raises:
+        QuantityError: a quantity is no number.
+    """
+    fraction = meta.label(FRACTION)
+    if not fraction:
+        return None if meta.label(GIGABYTES) else Decimal(0)
+    return (quantity(fraction) * quantity(meta.label(FRACTIONS) or 1)).quantize(_THOUSANDTH)
+
+
 def has_gpus(container: Container) -> bool:
     """Whether a container has GPUs, or parts of some.
 
@@ -75,7 +99,7 @@ def gpus_of(resources: Mapping[str, str | float]) -> Decimal | None:
     for name, amount in resources.items():
         if SHARED.match(name) and quantity(amount):
             return None
-        if WHOLE.match(name):
+        if WHOLE.match(name) or PASSED.match(name):
             total += quantity(amount)
         elif match := SLICE.match(name):
             total += quantity(amount) * Decimal(share_of_a_gpu(match[1]))
@@ -100,4 +124,6 @@ def quantity(amount: str | float) -> Decimal:
     match = _QUANTITY.match(str(amount))
     if match is None:
         raise QuantityError(f"{str(amount)[:40]!r} is no number of GPUs")
+    if match[2][:1] in {"e", "E"}:
+        return Decimal(match[1] + match[2])
     return Decimal(match[1]) * _SUFFIXES[match[2]]

@@ -45,12 +45,19 @@ class PodSet(msgspec.Struct):
     template: PodTemplate = msgspec.field(default_factory=PodTemplate)
 
 
+class ClassReference(msgspec.Struct):
+    """A priority class; since v1beta2 in the place of its name."""
+
+    name: str | None = None
+
+
 class KueueSpec(msgspec.Struct):
     """What is queued."""
 
     queueName: str | None = None  # noqa: N815 - Kubernetes' name, as below
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] | None = None
     priorityClassName: str | None = None  # noqa: N815
+    priorityClassRef: ClassReference | None = None  # noqa: N815
     podSets: list[PodSet] | None = None  # noqa: N815
 
 
@@ -105,7 +112,7 @@ def workload_row(workload: KueueWorkload, *, cluster: str) -> dict[str, Any]:
         "queue": spec.queueName,
         "cluster_queue": status.admission.clusterQueue if status.admission else None,
         "priority": spec.priority,
-        "priority_class": spec.priorityClassName,
+        "priority_class": spec.priorityClassName or (spec.priorityClassRef.name if spec.priorityClassRef else None),
         "n_pods": sum(one.count for one in spec.podSets) if spec.podSets else None,
         "n_gpus": _gpus(spec.podSets or ()),
         "evictions": sum(one.count for one in stats.evictions) if stats and stats.evictions else None,

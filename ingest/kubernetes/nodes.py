@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from ingest.kubernetes.gpus import gpus_of
+from ingest.kubernetes.shares import SHARED, SINGLE
 from ingest.kubernetes.sources import OBJECTS
+from ingest.mig import share_of_a_gpu
 from ingest.node_reasons import told
 from ingest.tables import columns_of
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ingest.kubernetes.objects import Node, NodeCondition
 
 MODEL_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.nvidia.com/model")
+LABELLED: Final = re.compile(r"^\d{1,4}$")
 LABELS: Final = (
     "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/zone",
@@ -85,7 +88,10 @@ HEALTH_EVENTS: Final = columns_of("health_events")
 
 
 def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
-    """The row; `last_seen_at` is left to the caller. A node whose GPUs are shared has as many as its label says.
+    """The row; `last_seen_at` is left to the caller.
+
+    A node whose GPUs are shared, or whose device plugin is not there, has as many as its label says. Under MIG's
+    strategy `single` each resource is a slice.
 
     Raises:
         QuantityError: its GPUs are no number.
@@ -94,8 +100,12 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
     capacity = node.status.capacity or {}
     n_gpus = gpus_of(capacity)
     labelled = meta.label("nvidia.com/gpu.count")
-    if n_gpus is None:
-        n_gpus = Decimal(labelled) if labelled and labelled.isdigit() else Decimal(0)
+    model = meta.label(*MODEL_LABELS) or ""
+    slices = re.search(SINGLE, model)
+    if not n_gpus or (model.endswith(SHARED) and labelled):
+        n_gpus = Decimal(labelled) if labelled and LABELLED.match(labelled) else n_gpus or Decimal(0)
+    if slices:
+        n_gpus = (n_gpus * Decimal(share_of_a_gpu(slices[1]))).quantize(Decimal("0.001"))
     cpus = str(capacity.get("cpu", ""))
     kept = [f"{name}={text}" for name in LABELS if (text := meta.label(name))]
     return {
@@ -103,7 +113,7 @@ def node_row(node: Node, *, cluster: str) -> dict[str, Any]:
         "node": meta.name,
         "valid_from": meta.creationTimestamp,
         "n_gpus": n_gpus,
-        "gpu_model": meta.label(*MODEL_LABELS),
+        "gpu_model": model or None,
         "n_cpus": int(cpus) if cpus.isdigit() and len(cpus) <= 9 else None,
         "labels": kept,
         "evidence": "accounting",

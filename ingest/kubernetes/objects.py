@@ -60,8 +60,9 @@ class Metadata(msgspec.Struct):
         return max(self.deletionTimestamp - grace, self.creationTimestamp)
 
     def controller(self) -> OwnerReference | None:
-        """What controls the object; None: nothing does."""
-        return next((owner for owner in self.ownerReferences or () if owner.controller), None)
+        """What controls the object; None: nothing does. Some operators do not say so of the only owner."""
+        owners = self.ownerReferences or ()
+        return next((owner for owner in owners if owner.controller), owners[0] if len(owners) == 1 else None)
 
     def label(self, *names: str) -> str | None:
         """The first of these labels, else annotations, that it has."""
@@ -149,6 +150,13 @@ class ContainerStatus(msgspec.Struct):
     restartCount: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 0  # noqa: N815
 
 
+class PodClaim(msgspec.Struct):
+    """A claim of dynamic resource allocation that a pod names; of a template, it is made for the pod."""
+
+    name: str = ""
+    resourceClaimName: str | None = None  # noqa: N815
+
+
 class PodSpec(msgspec.Struct):
     """What a pod asks for, and its node."""
 
@@ -157,7 +165,7 @@ class PodSpec(msgspec.Struct):
     priorityClassName: str | None = None  # noqa: N815
     containers: list[Container] | None = None
     initContainers: list[Container] | None = None  # noqa: N815
-    resourceClaims: list[Any] | None = None  # noqa: N815
+    resourceClaims: list[PodClaim] | None = None  # noqa: N815
 
 
 class PodStatus(msgspec.Struct):
@@ -168,6 +176,8 @@ class PodStatus(msgspec.Struct):
     startTime: Moment | None = None  # noqa: N815
     conditions: list[Condition] | None = None
     containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
+    initContainerStatuses: list[ContainerStatus] | None = None  # noqa: N815
+    resourceClaimStatuses: list[PodClaim] | None = None  # noqa: N815
 
 
 class Pod(msgspec.Struct):
@@ -196,7 +206,7 @@ class PhaseTime(msgspec.Struct):
 class WorkloadStatus(msgspec.Struct):
     """How a workload is, over all kinds.
 
-    Argo's and KubeVirt's have a phase, Volcano's a state, the others conditions.
+    Argo's and KubeVirt's have a phase, Volcano's a state, Ray's jobs a status of their own, the others conditions.
     """
 
     conditions: list[Condition] | None = None
@@ -205,6 +215,8 @@ class WorkloadStatus(msgspec.Struct):
     finishedAt: Moment | None = None  # noqa: N815
     phaseTransitionTimestamps: list[PhaseTime] | None = None  # noqa: N815
     state: JobState | str | None = None
+    jobStatus: str | None = None  # noqa: N815
+    endTime: Moment | None = None  # noqa: N815
 
 
 class Workload(msgspec.Struct):
@@ -279,6 +291,9 @@ class Found(msgspec.Struct):
 
 
 LIST: Final = "List"
+DEEPEST_LIST: Final = 8
+"""Lists and events within each other that are opened."""
+
 DELETED: Final = "DELETED"
 UNUSED_EVENTS: Final = frozenset({"BOOKMARK", "ERROR"})
 DAMAGED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -374,30 +389,39 @@ def _again(value: object) -> Iterator[Found | str]:
     yield from _opened(data, "", removed=False)
 
 
-def _opened(data: bytes, kind: str, *, removed: bool) -> Iterator[Found | str]:
+def _opened(data: bytes, kind: str, *, removed: bool, depth: int = 0) -> Iterator[Found | str]:
     try:
         head = msgspec.json.decode(data, type=Kind)
     except DAMAGED as error:
         yield shorten(str(error))
         return
     name = head.kind or kind
-    if head.items is not None and name.endswith(LIST):
+    if depth > DEEPEST_LIST:
+        yield "lists within lists: too deep"
+    elif head.items is not None and name.endswith(LIST):
         for item in head.items:
-            yield _listed(bytes(item), name.removesuffix(LIST), head.apiVersion)
+            yield from _listed(bytes(item), name.removesuffix(LIST), head.apiVersion, depth)
     elif bytes(head.object) and head.type and not name:
         if head.type not in UNUSED_EVENTS:
-            yield from _opened(bytes(head.object), "", removed=head.type == DELETED)
+            yield from _opened(bytes(head.object), "", removed=head.type == DELETED, depth=depth + 1)
     else:
         yield Found(name, data, removed, group=_group(head.apiVersion))
 
 
-def _listed(data: bytes, kind: str, version: str) -> Found | str:
-    """An item of a list. Lists that the API itself returns do not repeat the kind at every item."""
+def _listed(data: bytes, kind: str, version: str, depth: int) -> Iterator[Found | str]:
+    """An item of a list. Lists that the API itself returns do not repeat the kind at every item.
+
+    Where several were put together, an item is a list itself.
+    """
     try:
         head = msgspec.json.decode(data, type=Kind)
     except DAMAGED as error:
-        return shorten(str(error))
-    return Found(head.kind or kind, data, listed=True, group=_group(head.apiVersion or version))
+        yield shorten(str(error))
+        return
+    if head.items is not None and head.kind.endswith(LIST):
+        yield from _opened(data, "", removed=False, depth=depth + 1)
+        return
+    yield Found(head.kind or kind, data, listed=True, group=_group(head.apiVersion or version))
 
 
 def _group(version: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import polars as pl
 
 from ingest.errors import UnrecognisedInputError, shorten
 from ingest.future import latest
-from ingest.kubernetes import kueue, nodes, pods, workloads
+from ingest.kubernetes import claims, kueue, nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
 from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, Found, Node, Pod, Workload, objects
 from ingest.kubernetes.sources import OBJECTS
@@ -24,6 +24,7 @@ KEY: Final = ("cluster", "uid")
 NODE_KEY: Final = ("cluster", "node", "valid_from")
 TRANSITION_KEY: Final = ("cluster", "uid", "condition", "holds", "since")
 ENDED_KEY: Final = ("cluster", "uid", "container", "ended_at")
+CLAIMED_KEY: Final = ("cluster", "uid", "entry")
 CONDITION_KEY: Final = ("cluster", "node", "condition", "holds", "since")
 
 PODS: Final = columns_of("pods")
@@ -32,6 +33,9 @@ CONDITIONS: Final = columns_of("node_conditions")
 LISTS: Final = columns_of("object_lists")
 QUEUED: Final = columns_of("kueue_workloads")
 TRANSITIONS: Final = columns_of("kueue_conditions")
+CLAIMS: Final = columns_of("resource_claims")
+POD_CLAIMS: Final = columns_of("pod_claims")
+SLICES: Final = columns_of("resource_slices")
 CONTAINER_ENDS: Final = columns_of("container_ends")
 
 KUEUE: Final = "kueue.x-k8s.io"
@@ -44,11 +48,20 @@ OBSERVED: Final = {
     "node_conditions": (CONDITION_KEY, "last_seen_at", CONDITIONS),
     "kueue_workloads": (KEY, "seen_at", QUEUED),
     "kueue_conditions": (TRANSITION_KEY, "last_seen_at", TRANSITIONS),
+    "resource_claims": (KEY, "seen_at", CLAIMS),
+    "pod_claims": (CLAIMED_KEY, "seen_at", POD_CLAIMS),
+    "resource_slices": (KEY, "seen_at", SLICES),
 }
 """Tables of which the latest observation of each row is kept: its key, its column of that time, and its columns."""
 
-COUNTED: Final = ("pods", "workloads", "nodes", "kueue_workloads")
+COUNTED: Final = ("pods", "workloads", "nodes", "kueue_workloads", "resource_claims", "resource_slices")
 """Tables of which a row is an object."""
+
+
+_AS_LISTED: Final = object()
+"""In place of the time of the observation, which is known at the end of the input."""
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass
@@ -71,6 +84,9 @@ class ObjectsRead:
     kueue_workloads: list[dict[str, Any]] = field(default_factory=list)
     kueue_conditions: list[dict[str, Any]] = field(default_factory=list)
     container_ends: list[dict[str, Any]] = field(default_factory=list)
+    resource_claims: list[dict[str, Any]] = field(default_factory=list)
+    pod_claims: list[dict[str, Any]] = field(default_factory=list)
+    resource_slices: list[dict[str, Any]] = field(default_factory=list)
     listed: set[tuple[str, str]] = field(default_factory=set)
     rejects: list[tuple[str, bytes]] = field(default_factory=list)
     rows_read: int = 0
@@ -94,17 +110,23 @@ class ObjectsRead:
                 self._add_workload(found)
             elif found.kind == "Workload" and found.group == KUEUE:
                 self._add_queued(found)
+            elif found.kind in {claims.CLAIM, claims.SLICE}:
+                self._add_devices(found)
             else:
                 self.skipped += 1
         except (*DAMAGED, QuantityError) as error:
             self.rejects.append((shorten(f"{found.kind}: {error}"), found.data))
 
     def _add_pod(self, found: Found) -> None:
-        pod = msgspec.json.decode(found.data, type=Pod)
+        pod = _decoded(found.data, Pod)
         row = pods.pod_row(pod, cluster=self.cluster)
-        self.observe(pods.times_of(pod))
+        times = list(pods.times_of(pod))
+        self.observe(times)
+        if row["state"] == "RUNNING":
+            row["alive_at"] = _AS_LISTED if found.listed else max(times)
         deleted = self.removed_at or pod.metadata.deletionTimestamp or row["ended_at"]
         self.pods.append({**row, "deleted_at": deleted if found.removed else None})
+        self.pod_claims += claims.pod_claim_rows(pod, cluster=self.cluster)
         self.container_ends += pods.container_end_rows(pod, cluster=self.cluster)
         if found.removed and deleted is not None:
             self.observe([deleted])
@@ -112,13 +134,13 @@ class ObjectsRead:
             self.listed.add(("Pod", pod.metadata.namespace))
 
     def _add_workload(self, found: Found) -> None:
-        workload = msgspec.json.decode(found.data, type=Workload)
+        workload = _decoded(found.data, Workload)
         workload.kind = found.kind
         self.observe(workloads.times_of(workload))
         self.workloads.append(workloads.workload_row(workload, cluster=self.cluster))
 
     def _add_queued(self, found: Found) -> None:
-        workload = msgspec.json.decode(found.data, type=kueue.KueueWorkload)
+        workload = _decoded(found.data, kueue.KueueWorkload)
         row = kueue.workload_row(workload, cluster=self.cluster)
         self.observe(kueue.times_of(workload))
         self.kueue_workloads.append(row)
@@ -126,8 +148,21 @@ class ObjectsRead:
         if found.listed:
             self.listed.add(("Workload", workload.metadata.namespace))
 
+    def _add_devices(self, found: Found) -> None:
+        if found.kind == claims.CLAIM:
+            claim = _decoded(found.data, claims.ResourceClaim)
+            self.observe([claim.metadata.creationTimestamp])
+            self.resource_claims.append(claims.claim_row(claim, cluster=self.cluster))
+            return
+        offered = _decoded(found.data, claims.ResourceSlice)
+        self.observe([offered.metadata.creationTimestamp])
+        if row := claims.slice_row(offered, cluster=self.cluster):
+            self.resource_slices.append(row)
+        else:
+            self.skipped += 1
+
     def _add_node(self, found: Found) -> None:
-        node = msgspec.json.decode(found.data, type=Node)
+        node = _decoded(found.data, Node)
         self.observe(nodes.times_of(node))
         self.nodes.append(nodes.node_row(node, cluster=self.cluster))
         self.node_conditions += nodes.condition_rows(node, cluster=self.cluster)
@@ -149,6 +184,8 @@ class ObjectsRead:
         for row in rows:
             if "since" in row and row["since"] is None:
                 row["since"] = self.latest
+            if row.get("alive_at") is _AS_LISTED:
+                row["alive_at"] = self.latest
         return pl.DataFrame(rows, schema=schema).unique(key, keep="last", maintain_order=True)
 
     def parsed(self, origin: str) -> Parsed:
@@ -158,6 +195,7 @@ class ObjectsRead:
         lists = [
             {"cluster": self.cluster, "kind": kind, "namespace": name, "seen_at": self.latest}
             for kind, name in sorted(self.listed)
+            if self.latest is not None
         ]
         loaded = sum(frames[name].height for name in COUNTED)
         return Parsed(
@@ -192,6 +230,24 @@ class ObjectsRead:
             for reason, data in self.rejects
         ]
         return conform(pl.DataFrame(rows, schema=REJECTS), REJECTS)
+
+
+def _decoded(data: bytes, kind: type[_Kind]) -> _Kind:
+    """An object of the API. The API leaves out what is empty; what others write may have null in its place.
+
+    Raises:
+        msgspec.DecodeError: it is damaged.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(data))), type=kind)
+
+
+def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> Parsed:

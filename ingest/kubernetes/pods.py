@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ingest.kubernetes.gangs import gang_of
-from ingest.kubernetes.gpus import gpus_of_pod, has_gpus
+from ingest.kubernetes.gpus import fraction_of, gpus_of_pod, has_gpus
 from ingest.kubernetes.objects import identity
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
     scheduled = conditions.get("PodScheduled")
     failed = next(iter(sorted((end for end in ends if end.exitCode), key=_moment_of)), None)
     has_node = bool(spec.nodeName)
+    n_gpus = gpus_of_pod(spec)
     gang = gang_of(meta)
     restart = _number(meta.label("jobset.sigs.k8s.io/restart-attempt"))
     return {
@@ -86,7 +87,7 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
         "ended_at": _ended(pod, ends, conditions),
         "deletion_requested_at": meta.deletion_requested,
         "node": spec.nodeName or None,
-        "n_gpus": gpus_of_pod(spec),
+        "n_gpus": fraction_of(meta) if n_gpus == 0 else n_gpus,
         **_outcome(pod, conditions, failed),
         "restarts": sum(one.restartCount for one in status.containerStatuses or ()),
         "priority_class": spec.priorityClassName,
@@ -123,10 +124,12 @@ def times_of(pod: Pod) -> Iterable[datetime]:
     yield pod.metadata.creationTimestamp
     if pod.metadata.deletion_requested:
         yield pod.metadata.deletion_requested
+    if pod.status.startTime:
+        yield pod.status.startTime
     for condition in pod.status.conditions or ():
         if condition.lastTransitionTime:
             yield condition.lastTransitionTime
-    for one in pod.status.containerStatuses or ():
+    for one in (*(pod.status.initContainerStatuses or ()), *(pod.status.containerStatuses or ())):
         if one.state and one.state.running and one.state.running.startedAt:
             yield one.state.running.startedAt
         if one.state and one.state.terminated and one.state.terminated.finishedAt:
@@ -177,17 +180,21 @@ def _slot(meta: Metadata, owner_kind: str | None) -> str | None:
 
 
 def _ends(pod: Pod) -> list[Terminated]:
-    states = [one.state for one in pod.status.containerStatuses or ()]
-    return [state.terminated for state in states if state and state.terminated]
+    """Ends of its containers, those of init containers first."""
+    statuses = (*(pod.status.initContainerStatuses or ()), *(pod.status.containerStatuses or ()))
+    return [one.state.terminated for one in statuses if one.state and one.state.terminated]
 
 
 def _ended(pod: Pod, ends: list[Terminated], conditions: dict[str, Condition]) -> datetime | None:
-    """When its last container ended; of a pod whose node went, when that was found out."""
+    """When its last container ended; of a pod whose node went, when that was found out. None: not recorded."""
     if pod.status.phase not in {"Succeeded", "Failed"}:
         return None
     disrupted = conditions.get(DISRUPTED)
     finished = [end.finishedAt for end in ends if end.finishedAt]
-    if finished and len(ends) == len(pod.status.containerStatuses or ()):
+    states = [one.state for one in pod.status.containerStatuses or ()]
+    all_ended = bool(states) and all(state and state.terminated for state in states)
+    none_began = bool(states) and not any(state and (state.terminated or state.running) for state in states)
+    if len(finished) == len(ends) and (all_ended or (none_began and any(end.exitCode for end in ends))):
         return max(finished)
     if disrupted and disrupted.holds and disrupted.lastTransitionTime:
         return disrupted.lastTransitionTime

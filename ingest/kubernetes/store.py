@@ -14,8 +14,9 @@ from ingest.kubernetes.bridge import bridged
 from ingest.kubernetes.evictions import evictions_of, orders_of
 from ingest.kubernetes.metered import lists_with_metered, with_metered
 from ingest.kubernetes.nodes import events_of, states_of
-from ingest.kubernetes.parse import ENDED_KEY, LISTS, OBSERVED, parse_objects
+from ingest.kubernetes.parse import ENDED_KEY, LISTS, NODE_KEY, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
+from ingest.kubernetes.shares import nodes_by_slices, with_shares
 from ingest.kubernetes.sources import OBJECTS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
 from ingest.kubernetes.workloads import with_roots
@@ -42,6 +43,7 @@ SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
 TABLES: Final = (
     *("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions"),
     *("container_ends", "metered_pods", "metered_namespaces"),
+    *("nodes", "pod_claims", "resource_claims", "resource_slices"),
 )
 """What attempts, states of nodes and evictions follow from."""
 
@@ -116,7 +118,7 @@ def _write_latest(writer: Writer, table: str, seen: pl.DataFrame, *, key: Sequen
     existing = writer.matching(table, seen, keys=key).select(seen.columns)
     rows = pl.concat([existing, seen]).sort(seen_at, *[name for name in ("state",) if name in seen.columns])
     if "deleted_at" in rows.columns:
-        rows = rows.with_columns(pl.col("deleted_at").max().over(key))
+        rows = rows.with_columns(pl.col("deleted_at", "alive_at").max().over(key))
     writer.replace(table, rows.unique(key, keep="last", maintain_order=True), keys=key)
 
 
@@ -126,12 +128,15 @@ def derive(writer: Writer, cluster: str) -> None:
     Slurm's accounting and inventory may be loaded after the objects: `compute` derives once more.
     """
     key = pl.DataFrame({"cluster": [cluster]})
-    pods, workloads, lists, conditions, queued, transitions, ends, metered, namespaces = (
+    pods, workloads, lists, conditions, queued, transitions, ends, metered, namespaces, *devices = (
         writer.matching(table, key, keys=["cluster"]) for table in TABLES
     )
     named = metered.select("cluster", node="name")
     slurm_nodes = writer.query_with("known_nodes", {"incoming": named}) if metered.height else named
     pods = with_metered(pods, metered, workloads, slurm_nodes)
+    nodes, named_claims, claims, slices = devices
+    pods = with_shares(pods, nodes, named_claims, claims)
+    writer.replace("nodes", nodes_by_slices(nodes, slices), keys=NODE_KEY)
     lists = lists_with_metered(lists, namespaces)
     names = _slurm_names(writer, pods)
     work = with_roots(_without_slurm_jobs(writer, cluster, pods), workloads)

@@ -39,8 +39,12 @@ OF_PHASE: Final = {
     "Running": "RUNNING",
     "Scheduling": "PENDING",
     "Scheduled": "PENDING",
+    "SUCCEEDED": "COMPLETED",
+    "FAILED": "FAILED",
+    "STOPPED": "CANCELLED",
+    "PENDING": "PENDING",
 }
-"""Argo's, Volcano's and KubeVirt's phases."""
+"""Argo's, Volcano's and KubeVirt's phases, and what Ray calls the status of a job."""
 
 DEEPEST: Final = 5
 """Owners above each other that are followed."""
@@ -104,7 +108,12 @@ def times_of(workload: Workload) -> Iterable[datetime]:
     """All times that it reports."""
     yield workload.metadata.creationTimestamp
     status = workload.status
-    known = [status.completionTime, status.finishedAt, *(one.lastTransitionTime for one in status.conditions or ())]
+    known = [
+        status.completionTime,
+        status.finishedAt,
+        status.endTime,
+        *(one.lastTransitionTime for one in status.conditions or ()),
+    ]
     known += [one.phaseTransitionTimestamp for one in status.phaseTransitionTimestamps or ()]
     known += [status.state.lastTransitionTime] if isinstance(status.state, JobState) else []
     yield from (time for time in known if time)
@@ -118,14 +127,15 @@ def _outcome(status: WorkloadStatus) -> dict[str, Any]:
             return {
                 "ended_at": status.completionTime or condition.lastTransitionTime,
                 "state": state,
-                "reason": condition.reason,
+                "reason": condition.reason or None,
             }
     of_volcano = status.state if isinstance(status.state, JobState) else JobState()
-    phase = status.phase or of_volcano.phase
+    phase = status.phase or of_volcano.phase or status.jobStatus
     state = OF_PHASE.get(str(phase), "PENDING" if _suspended(status) else "RUNNING")
-    is_over = state in {"COMPLETED", "FAILED"}
+    is_over = state in {"COMPLETED", "FAILED", "CANCELLED"}
     reached = (one.phaseTransitionTimestamp for one in status.phaseTransitionTimestamps or () if one.phase == phase)
-    ended_at = status.finishedAt or (next(reached, None) or of_volcano.lastTransitionTime if is_over else None)
+    known = status.finishedAt, status.endTime, next(reached, None), of_volcano.lastTransitionTime
+    ended_at = next((time for time in known if time), None) if is_over else status.finishedAt
     return {"ended_at": ended_at, "state": state, "reason": of_volcano.reason or None}
 
 

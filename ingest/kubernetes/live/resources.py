@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 WANTED: Final = (
     ("", "nodes"),
     ("", "pods"),
+    ("resource.k8s.io", "resourceclaims"),
+    ("resource.k8s.io", "resourceslices"),
     ("batch", "jobs"),
     ("jobset.x-k8s.io", "jobsets"),
     ("trainer.kubeflow.org", "trainjobs"),

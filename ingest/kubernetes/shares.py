@@ -1,0 +1,102 @@
+"""GPUs of pods and nodes of which their own objects do not tell all: claims, slices, and resources that are parts.
+
+A resource `nvidia.com/gpu` is a GPU unless the node says otherwise: under MIG's strategy `single` it is a slice, under
+time slicing (and MPS) one of several names of the same GPU. GPU feature discovery writes that into the node's model.
+
+Source: NVIDIA/k8s-device-plugin, docs of GPU feature discovery (nvidia.com/gpu.product, .count, .replicas).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from ingest.mig import share_of_a_gpu
+from ingest.tables import columns_of
+
+SHARED: Final = "-SHARED"
+SINGLE: Final = r"-MIG-(.+?)(?:-SHARED)?$"
+"""Ends of a model."""
+
+_CLAIM: Final = ("cluster", "namespace", "claim")
+_GPUS: Final = columns_of("pods")["n_gpus"]
+_FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
+
+
+def with_shares(pods: pl.DataFrame, nodes: pl.DataFrame, named: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
+    """Pods with the GPUs that they hold by all that is known.
+
+    Args:
+        pods: rows of `pods`.
+        nodes: rows of `nodes`, by Kubernetes' names.
+        named: rows of `pod_claims`.
+        claims: rows of `resource_claims`.
+    """
+    return _with_claims(_by_nodes(pods, nodes), named, claims)
+
+
+def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """Pods whose resources are slices on their nodes, or names that several pods have for one GPU."""
+    models = nodes.sort("valid_from").unique(["cluster", "node"], keep="last", maintain_order=True)
+    rows = models.select("cluster", "node", "gpu_model").drop_nulls()
+    parts = rows.filter(pl.col("gpu_model").str.contains(f"{SHARED}$|{SINGLE}"))
+    if parts.is_empty():
+        return pods
+    profile = pl.col("gpu_model").str.extract(SINGLE, 1)
+    shared = pl.col("gpu_model").str.ends_with(SHARED)
+    share = pl.when(~shared).then(profile.map_elements(share_of_a_gpu, return_dtype=pl.Float64))
+    joined = pods.join(
+        parts.select("cluster", "node", share=share, is_part=pl.lit(value=True)), on=["cluster", "node"], how="left",
+        maintain_order="left",
+    )  # fmt: skip
+    part = (pl.col("n_gpus").cast(pl.Float64) * pl.col("share")).round(3).cast(_GPUS)
+    is_part = pl.col("is_part").fill_null(value=False) & (pl.col("n_gpus") > 0)
+    return joined.with_columns(n_gpus=pl.when(is_part).then(part).otherwise("n_gpus")).select(pods.columns)
+
+
+def _with_claims(pods: pl.DataFrame, named: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
+    """Pods whose GPUs are claims: each has an equal share of a claim with those that hold it at the same time."""
+    unknown = pods.filter(pl.col("n_gpus").is_null())
+    if named.is_empty() or unknown.is_empty():
+        return pods
+    held_until = pl.coalesce("ended_at", "deleted_at", _FAR)
+    spans = pods.select("cluster", "uid", "namespace", begin=pl.coalesce("scheduled_at", "created_at"), end=held_until)
+    holders = named.join(spans, on=["cluster", "uid"]).select(*_CLAIM, "uid", "begin", "end")
+    known = claims.sort("seen_at").unique(["cluster", "namespace", "name"], keep="last", maintain_order=True)
+    gpus = known.select("cluster", "namespace", claim="name", gpus=pl.col("n_gpus").cast(pl.Float64))
+    shares = holders.join(_holders_at_once(holders), on=[*_CLAIM, "uid"], how="left").join(gpus, on=_CLAIM, how="left")
+    share = pl.col("gpus") / pl.col("together").fill_null(1)
+    sums = shares.group_by("cluster", "uid").agg(
+        of_claims=pl.when(share.null_count() == 0).then(share.sum()).round(3).cast(_GPUS)
+    )
+    joined = pods.join(sums, on=["cluster", "uid"], how="left", maintain_order="left")
+    return joined.with_columns(n_gpus=pl.coalesce("n_gpus", "of_claims")).select(pods.columns)
+
+
+def _holders_at_once(holders: pl.DataFrame) -> pl.DataFrame:
+    """How many pods hold the claim of each at one time with it, itself among them."""
+    many = holders.filter(pl.len().over(_CLAIM) > 1)
+    others = many.select(*_CLAIM, other="uid", other_begin="begin", other_end="end")
+    meet = (pl.col("other_begin") < pl.col("end")) & (pl.col("begin") < pl.col("other_end"))
+    pairs = many.join(others, on=_CLAIM).filter(meet | (pl.col("uid") == pl.col("other")))
+    return pairs.group_by(*_CLAIM, "uid").agg(together=pl.col("other").n_unique())
+
+
+def nodes_by_slices(nodes: pl.DataFrame, slices: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `nodes` that have no GPUs as a resource, with those of their slices.
+
+    Args:
+        nodes: rows of `nodes`.
+        slices: rows of `resource_slices`.
+    """
+    current = slices.filter(pl.col("generation") == pl.col("generation").max().over("cluster", "node", "pool"))
+    offered = current.group_by("cluster", "node").agg(
+        offered=pl.when(pl.col("n_gpus").null_count() == 0).then(pl.col("n_gpus").sum()),
+        model=pl.col("gpu_model").drop_nulls().sort().first(),
+    )
+    rows = nodes.filter(pl.col("n_gpus") == 0).join(offered, on=["cluster", "node"])
+    made = rows.filter(pl.col("offered") > 0).with_columns(
+        n_gpus=pl.col("offered").cast(nodes.schema["n_gpus"]), gpu_model=pl.coalesce("gpu_model", "model")
+    )
+    return made.select(nodes.columns)

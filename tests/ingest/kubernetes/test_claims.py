@@ -1,0 +1,194 @@
+"""GPUs that no resource counts: claims of dynamic resource allocation, slices of nodes, shared and divided GPUs."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from queries.warehouse import open_reader
+from tests.ingest.kubernetes.test_store import load
+from tests.support.kubernetes.objects import Object, as_list, at, pod, uid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPU = {"name": "g", "deviceClassName": "gpu.nvidia.com", "count": 4}
+MIG_SEVENTH = "gpu-1-mig-19-4-1"
+
+
+def device(name: str, driver: str = "gpu.nvidia.com", **more: object) -> Object:
+    return {"request": "g", "driver": driver, "pool": "host-1", "device": name, **more}
+
+
+def claim(*devices: Object, requests: list[Object] | None = None, name: str = "c", version: str = "v1") -> Object:
+    """A claim: allocated where devices are given."""
+    allocation = {"allocation": {"devices": {"results": list(devices)}}} if devices else {}
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "team-a", "uid": uid(name), "creationTimestamp": at(0)},
+        "spec": {"devices": {"requests": requests or [{"name": "g", "exactly": GPU}]}},
+        "status": allocation,
+    }
+
+
+def claiming(name: str, *, template: bool = False, **values: Any) -> Object:  # noqa: ANN401 - as `pod`
+    """A pod with the claim `c`, of its own or made of a template."""
+    one = pod(name, gpus=0, **values)
+    one["spec"]["resourceClaims"] = [{"name": "g", **({"resourceClaimTemplateName": "t"} if template else {})}]
+    if template:
+        one["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "c"}]
+    else:
+        one["spec"]["resourceClaims"][0]["resourceClaimName"] = "c"
+    return one
+
+
+def node(capacity: Object, **labels: str) -> Object:
+    named = {f"nvidia.com/{name.replace('_', '.')}": value for name, value in labels.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "host-1", "uid": uid("host-1"), "creationTimestamp": at(0), "labels": named},
+        "status": {"capacity": capacity},
+    }
+
+
+def offered(*devices: Object, generation: int = 1, name: str = "s") -> Object:
+    """A slice of the node host-1."""
+    pool = {"name": "host-1", "generation": generation, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "host-1", "pool": pool, "devices": list(devices)}
+    meta = {"name": name, "uid": uid(name), "creationTimestamp": at(0)}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec}
+
+
+def read(folder: Path, sql: str) -> list[tuple[Any, ...]]:
+    with open_reader(folder / "w") as reader:
+        return reader.frame(sql).rows()
+
+
+def held(folder: Path, *objects: Object) -> list[float | None]:
+    """GPUs of the attempts that began, by name."""
+    load(folder / "w", as_list(*objects))
+    return [gpus for (gpus,) in read(folder, "SELECT n_gpus::DOUBLE FROM attempts WHERE n_nodes > 0 ORDER BY name")]
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpus"),
+    [
+        ([device("gpu-0"), device("gpu-1")], [2]),
+        ([device("gpu-0-mig-3g.40gb-0"), device(MIG_SEVENTH)], [0.571]),
+        ([device("gpu-0", adminAccess=True), device("gpu-1")], [1]),
+        ([device("gpu-0", adminAccess=True)], []),  # a monitor: nothing is taken from others
+        ([device("eth0", "dra.net")], []),
+        ([device("gpu-0"), device("channel-0", "compute-domain.nvidia.com")], [1]),
+        ([device("gpu-0", shareID="s", consumedCapacity={"memory": "10Gi"})], [None]),
+        ([device("gpu-0-mig-77-0-1")], [None]),
+    ],
+)
+@pytest.mark.parametrize("template", [False, True])
+def test_allocated_devices_are_gpus_of_the_pod(
+    tmp_path: Path, devices: list[Object], gpus: list[float | None], *, template: bool
+) -> None:
+    assert held(tmp_path, claiming("a", template=template), claim(*devices)) == gpus
+
+
+@pytest.mark.parametrize(
+    ("request_", "gpus"),
+    [
+        (GPU, 4),
+        ({"name": "g", "exactly": GPU}, 4),
+        ({"name": "g", "exactly": {**GPU, "allocationMode": "All"}}, None),
+        ({"name": "g", "firstAvailable": [{"name": "a"}]}, None),
+        ({"name": "g", "exactly": {**GPU, "deviceClassName": "mig.nvidia.com"}}, None),
+    ],
+)
+def test_claim_without_devices_has_what_it_requests(tmp_path: Path, request_: Object, gpus: int | None) -> None:
+    load(tmp_path / "w", as_list(claiming("a", node=None), claim(requests=[request_], version="v1beta1")))
+    assert read(tmp_path, "SELECT req_gpus::INT FROM attempts") == [(gpus,)]
+
+
+def test_claim_that_is_not_known_is_unknown(tmp_path: Path) -> None:
+    assert held(tmp_path, claiming("a")) == [None]
+
+
+def test_pods_that_share_a_claim_share_its_gpus(tmp_path: Path) -> None:
+    one = claim(device("gpu-0"), device("gpu-1"))
+    together = [claiming("a", ended=30), claiming("b", ended=30)]
+    assert held(tmp_path, one, *together, claiming("later", created=40, ended=50)) == [1, 1, 2]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_order_of_claims_and_pods_does_not_matter(tmp_path: Path, order: tuple[int, ...]) -> None:
+    objects = [claiming("a", ended=30), claim(device("gpu-0")), node({"cpu": "8"})]
+    for number in order:
+        gpus = held(tmp_path, objects[number])
+    assert gpus == [1]
+
+
+def test_slices_are_the_gpus_of_a_node(tmp_path: Path) -> None:
+    def whole(number: int) -> Object:
+        attributes = {"type": {"string": "gpu"}, "uuid": {"string": f"U{number}"}, "productName": {"string": "H100"}}
+        return {"name": f"gpu-{number}", "attributes": attributes}
+
+    part = {"type": {"string": "mig"}, "parentUUID": {"string": "U0"}}
+    devices = [*map(whole, range(4)), {"name": "gpu-0-mig-1g.10gb-0", "basic": {"attributes": part}}]
+    void = offered(*map(whole, range(8)), name="old")
+    load(tmp_path / "w", as_list(node({"cpu": "8"}), offered(*devices, generation=2), void))
+    assert read(tmp_path, "SELECT n_gpus::INT, gpu_model FROM nodes") == [(4, "H100")]
+
+
+def test_slices_of_divided_gpus_are_counted_by_gpu(tmp_path: Path) -> None:
+    parts = [
+        {"name": f"m{number}", "attributes": {"type": {"string": "mig"}, "parentUUID": {"string": f"U{number % 2}"}}}
+        for number in range(6)
+    ]
+    load(tmp_path / "w", as_list(offered(*parts), node({"cpu": "8"})))
+    assert read(tmp_path, "SELECT n_gpus::INT FROM nodes") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity", "of_node", "of_pod"),
+    [
+        ({"gpu_product": "A100-SXM4-40GB-MIG-1g.5gb", "gpu_count": "56"}, "56", 8, 1),  # the pod has 7 of them
+        ({"gpu_product": "Tesla-T4-SHARED", "gpu_count": "2", "gpu_replicas": "4"}, "8", 2, None),
+        ({"gpu_product": "H100", "gpu_count": "8"}, "0", 8, 7),  # its device plugin is away
+    ],
+)
+def test_resource_that_is_a_part_is_counted_as_one(
+    tmp_path: Path, labels: dict[str, str], capacity: str, of_node: int, of_pod: float | None
+) -> None:
+    assert held(tmp_path, pod("a", gpus=7), node({"nvidia.com/gpu": capacity}, **labels)) == [of_pod]
+    assert read(tmp_path, "SELECT n_gpus::DOUBLE FROM nodes") == [(of_node,)]
+
+
+@pytest.mark.parametrize(
+    ("resource", "gpus"),
+    [
+        ("nvidia.com/GH100_H100_SXM5_80GB", 2),
+        ("nvidia.com/NVIDIA_A40-48Q", None),
+        ("nvidia.com/gpumem", None),
+        ("volcano.sh/vgpu-number", None),
+        ("aliyun.com/gpu-mem", None),
+    ],
+)
+def test_resource_that_divides_gpus_is_no_number(tmp_path: Path, resource: str, gpus: float | None) -> None:
+    assert held(tmp_path, pod("a", resource=resource, gpus=2)) == [gpus]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "gpus"),
+    [
+        ({"gpu-fraction": "0.5"}, [0.5]),
+        ({"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}, [0.5]),
+        ({"gpu-memory": "4096"}, [None]),
+        ({}, []),
+    ],
+)
+def test_fraction_of_an_annotation_is_counted(
+    tmp_path: Path, annotations: dict[str, str], gpus: list[float | None]
+) -> None:
+    one = pod("a", gpus=0)
+    one["metadata"]["annotations"] = annotations
+    assert held(tmp_path, one) == gpus
