@@ -108,14 +108,18 @@ def common_options(*, warehouse: bool = True, config: bool = True) -> argparse.A
 
 def add_period(parser: argparse.ArgumentParser) -> None:
     """--since and --until."""
-    parser.add_argument("--since", metavar="TIME", help="from (UTC): 2026-10-01, or 7d before the end of the data")
-    parser.add_argument("--until", metavar="TIME", help="to (UTC), not included; default: the end of the data")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help="start, UTC: 2026-10-01, 2026-10-01T12:00, or 7d: seven days before the end of the data",
+    )
+    parser.add_argument("--until", metavar="TIME", help="end, UTC, itself not included (default: the end of the data)")
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
+def add_format(parser: argparse.ArgumentParser, *, usual: str = "table") -> None:
     """--format, --output and --spreadsheet-safe."""
     parser.add_argument(
-        "--format", choices=("table", "json", "csv", "parquet"), default="table", help="default: table (export: csv)"
+        "--format", choices=("table", "json", "csv", "parquet"), default="table", help=f"default: {usual}"
     )
     parser.add_argument(
         "--output",
@@ -144,10 +148,9 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("a number of rows, at least 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows, at least 1")
+    return int(text)
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:

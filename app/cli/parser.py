@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, NoReturn
 
 from app.near_names import did_you_mean
@@ -12,6 +13,15 @@ if TYPE_CHECKING:
 
 USAGE = 2
 """Exit status of a command line that is refused, as of argparse."""
+
+_PLAIN = {
+    r"^argument ": "",
+    r"the following arguments are required: ": "missing: ",
+    r"invalid int value: (.*)$": r"\1 is not a whole number",
+    r"invalid float value: (.*)$": r"\1 is not a number",
+    r"expected one argument$": "needs a value",
+}
+"""What argparse says, and how we say it."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,6 +34,12 @@ class Parser(argparse.ArgumentParser):
         similar = getattr(action.choices, "similar", None)
         names = map(str, action.choices if similar is None else similar())
         self.refuse(f"{_refusal(action, value)}{did_you_mean(str(value), names) or _list(action)}")
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse what argparse found wrong: in our words, and with the command that lists the options."""
+        for pattern, plain in _PLAIN.items():
+            message = re.sub(pattern, plain, message)
+        self.refuse(f"{message}\nIts options: {self.prog} --help")
 
     def refuse(self, message: str) -> NoReturn:
         """Print one line and end with the status of a wrong command line."""

@@ -430,9 +430,9 @@ def compared_to_truth(headline: Headline, truth: float | None) -> str:
 
 
 _WHY = {
-    "supported": "all of what it may be meets the target",
-    "refuted": "all of what it may be misses the target",
-    "undetermined": "the target lies within the range that it may be in, so it is undetermined",
+    "supported": "every value that the data allow meets the target",
+    "refuted": "no value that the data allow meets the target",
+    "undetermined": "the data allow values on both sides of the target",
 }
 
 

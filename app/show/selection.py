@@ -10,6 +10,7 @@ import polars as pl
 from app.errors import UsageError
 from app.near_names import did_you_mean
 from app.results.runs.runs import resolve_run
+from app.show.declared import declared
 from metrics.mfu.flops import CONVENTIONS
 from metrics.runs.naming import APART
 
@@ -29,8 +30,15 @@ def split_by(requested: str | None, allowed: tuple[str, ...], default: str) -> s
         return default
     if requested not in allowed:
         takes = f"it takes: {', '.join(allowed)}"
-        raise UsageError(f"--by {requested} is not for this question; {takes}{did_you_mean(requested, allowed)}")
+        hint = did_you_mean(requested, allowed) or _questions_split_by(requested)
+        raise UsageError(f"--by {requested} is not for this question; {takes}{hint}")
     return requested
+
+
+def _questions_split_by(dimension: str) -> str:
+    """The end of a refusal: the questions that can be split by a dimension; empty if there is none."""
+    names = [name for name, each in declared().items() if dimension in each.splits]
+    return f"\nSplit by {dimension} can be: {', '.join(names)}" if names else ""
 
 
 def runs_meant(source: Reader, window: Window, text: str) -> list[str]:

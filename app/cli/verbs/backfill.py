@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     add_period(parser)
-    parser.add_argument("--every", choices=tuple(STEPS_S), default="1d", help="between two moments (default: 1d)")
+    parser.add_argument("--every", choices=tuple(STEPS_S), default="1d", help="time between two samples (default: 1d)")
     add_claims(parser)
     parser.add_argument(
         "--output", "-o", type=path_of, metavar="FILE", help="write there (default: trackside-history.om)"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the verb and its options."""
     parser = add_verb(subparsers, "export", "write a whole table or view", manual="reference/dictionary")
-    parser.add_argument("table", help="table or view; `trackside export tables` lists them")
-    add_format(parser)
+    parser.add_argument("table", metavar="TABLE", help="table or view; `trackside export tables` lists them")
+    add_format(parser, usual="csv, or what FILE ends in")
     add_table(parser)
     parser.set_defaults(format=None)
 

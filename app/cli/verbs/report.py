@@ -21,7 +21,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "write a report for a period: objectives, measured values and their uncertainty",
         manual="how-to/reports",
     )
-    parser.add_argument("what", choices=("sla",), metavar="WHAT", help="sla")
+    parser.add_argument(
+        "what", choices=("sla",), metavar="REPORT", help="sla: what was promised, and what was measured"
+    )
     parser.add_argument(
         "--period",
         required=True,

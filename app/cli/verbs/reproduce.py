@@ -41,7 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
         manual="proof",
         warehouse=False,
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of the publication")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="one of the publications below; without it, their list")
     parser.add_argument("path", nargs="?", type=path_of, metavar="PATH", help="file or folder of the published files")
     parser.add_argument(
         "--dir", type=path_of, metavar="D", help="folder for warehouse and report (default: trackside-NAME)"

@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     add_period(parser)
-    parser.add_argument("--by", metavar="DIMENSION", help="split by: see below")
+    parser.add_argument("--by", metavar="DIMENSION", help="split by: what each question below takes")
     parser.add_argument("--run", dest="run_id", metavar="R", help="only this run (a run id or a job id)")
     parser.add_argument("--at", type=_gpus, metavar="GPUS", help="job size for mttf (default: 1024)")
     parser.add_argument("--convention", metavar="NAME", help="FLOP convention for mfu: palm_full, causal_half, ...")
@@ -48,9 +48,12 @@ def _epilog() -> str:
 def _gpus(text: str) -> float:
     from argparse import ArgumentTypeError
 
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1e7:
-        raise ArgumentTypeError("a number of GPUs above 0")
+        raise ArgumentTypeError(f"{text!r} is no number of GPUs above 0")
     return value
 
 

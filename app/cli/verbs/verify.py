@@ -16,7 +16,9 @@ EPILOG = """\
 A claims file is TOML with one [[claim]] each: id, metric, quoted (the words used), read_as (what is tested), kind
 (delivered: judged by bounds; capability: judged by its 95 % interval), target, direction (at_least or at_most), and
 where they apply gpus, min_run_hours, flop_convention, failure_class (infrastructure or unplanned) and population
-(pooled or bucket). To start: trackside verify --print-claims > claims.toml A claim may also have:
+(pooled or bucket). A file to start from: trackside verify --print-claims > claims.toml
+
+A claim may also have:
   window = "2026-10"                          its own period (a month, a day, FROM..UNTIL), or "28d" before the end
   scope = { partition = "train", gpus_min = 512 }     or account, user, nodes, gpu_model, gpus_max
   exclusions = [ { from = "2026-10-05T08:00", until = "2026-10-05T12:00", nodes = "gpu[01-08]", reason = "agreed" },
