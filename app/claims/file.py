@@ -19,11 +19,11 @@ from pydantic import (
     model_validator,
 )
 
+from app.claims.node_patterns import valid_pattern
 from app.config import toml_file
 from app.errors import ClaimsError, UsageError
 from app.times import iso, parse_period, parse_time
 from ingest.errors import InputError
-from ingest.slurm.formats.nodelist import NodeListError, expand
 from metrics.catalog import BY_NAME, CLAIMABLE
 from metrics.categories import ALLOCATED, CATEGORIES
 from metrics.claims.verdict import Claim, Exclusion, Scope
@@ -90,32 +90,6 @@ def _moment(value: object) -> datetime:
         raise ValueError(str(error)) from None
 
 
-def _pattern(value: str) -> str:
-    """A valid node pattern.
-
-    Raises:
-        ValueError: it is none.
-    """
-    for item in pattern_items(value):
-        if not set(item) & set("*?"):
-            try:
-                expand(item)
-            except NodeListError as error:
-                raise ValueError(str(error)) from None
-        elif "[" in item:
-            raise ValueError(f"{item!r} has both brackets and * or ?; use one or the other")
-    return value
-
-
-def pattern_items(text: str) -> list[str]:
-    """The items of a node pattern; a comma in brackets separates no items.
-
-    >>> pattern_items("gpu[01-03,7], login*")
-    ['gpu[01-03,7]', 'login*']
-    """
-    return [item.strip() for item in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text) if item.strip()]
-
-
 def _data_type(value: str) -> str:
     """The column of the table of peaks that a data type means: `bf16`, `fp8`, `fp4` or `nvfp4`."""
     columns = columns_of(value)
@@ -163,7 +137,7 @@ class ScopeEntry(BaseModel):
         if value is not None and metric is not None and field not in (scopes := SCOPES[CLAIMABLE[metric].of]):
             raise ValueError(f"{metric} cannot be limited by {field}; its scope may name {', '.join(scopes)}")
         if field == "nodes" and isinstance(value, str):
-            return _pattern(value)
+            return valid_pattern(value)
         return value
 
     @model_validator(mode="after")
@@ -198,7 +172,7 @@ class ExclusionEntry(BaseModel):
     def _is_honoured(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and _metric(info) == "mfu":
             raise ValueError("a training step uses all nodes of its run: exclude the whole interval, or nothing")
-        return _pattern(value) if value is not None and info.field_name == "nodes" else value
+        return valid_pattern(value) if value is not None and info.field_name == "nodes" else value
 
     @field_validator("category")
     @classmethod

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
-from app.claims.file import pattern_items
+from app.claims.node_patterns import pattern_items
 from ingest.slurm.formats.nodelist import expand
 from metrics import frames, unknown
 from metrics.catalog import CLAIMABLE
