@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zoneinfo
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ from ingest.iso_time import iso as iso  # noqa: PLC0414 - one name for all of ap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import tzinfo
 
 _MONTH = re.compile(r"(\d{4})-(\d{2})")
+_QUARTER = re.compile(r"(\d{4})-Q([1-4])")
 _WEEK = re.compile(r"(\d{4})-W(\d{2})")
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _BACKWARDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
@@ -51,17 +54,20 @@ def parse_time(text: str, *, end: datetime | None = None) -> datetime:
         raise UsageError(f"{text!r} is outside the years 1 to 9999 in UTC") from None
 
 
-def parse_period(text: str) -> tuple[datetime, datetime]:
-    """A period in UTC, its end not included: a month, an ISO week, a day, or FROM..UNTIL.
+def parse_period(text: str, zone: tzinfo = UTC) -> tuple[datetime, datetime]:
+    """A period in UTC, its end not included: a month, a quarter, an ISO week, a day, or FROM..UNTIL.
 
     Args:
-        text: `2026-10`, `2026-W40`, `2026-10-05`, `2026-10-01..2026-10-15T12:00`.
+        text: `2026-10`, `2026-Q3`, `2026-W40`, `2026-10-05`, `2026-10-01..2026-10-15T12:00`.
+        zone: in whose midnights the calendar's periods begin and end. FROM and UNTIL without a zone are UTC.
 
     Raises:
         UsageError: none of these, no such month, week or day, or it ends before it begins.
 
     >>> [iso(moment) for moment in parse_period("2026-12")]
     ['2026-12-01T00:00:00Z', '2027-01-01T00:00:00Z']
+    >>> [iso(moment) for moment in parse_period("2026-Q4", zoneinfo.ZoneInfo("Europe/Berlin"))]
+    ['2026-09-30T22:00:00Z', '2026-12-31T23:00:00Z']
     >>> [iso(moment) for moment in parse_period("2026-W40")]
     ['2026-09-28T00:00:00Z', '2026-10-05T00:00:00Z']
     """
@@ -73,26 +79,83 @@ def parse_period(text: str) -> tuple[datetime, datetime]:
             raise UsageError(f"the period {requested} ends before it begins: write FROM..UNTIL")
         return since, until
     try:
-        return _calendar(requested)
+        first_day, last_day = _calendar(requested)
+        return _midnight(first_day, zone), _midnight(last_day, zone)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{text!r} is not a period; write it like 2026-10 (a month), 2026-W40 (an ISO week), 2026-10-05 (a day), "
-            "or 2026-10-01..2026-10-15 (its end is not included). Times are UTC"
+            f"{text!r} is not a period; write it like 2026-10 (a month), 2026-Q3 (a quarter), 2026-W40 (an ISO week), "
+            "2026-10-05 (a day), or 2026-10-01..2026-10-15 (its end is not included). Times are UTC"
         ) from None
 
 
-def _calendar(text: str) -> tuple[datetime, datetime]:
-    """A month, week or day; ValueError if it is none or there is no such one."""
+def zone_of(name: str) -> tzinfo:
+    """The time zone of a name of the IANA database.
+
+    Raises:
+        UsageError: there is none.
+
+    >>> zone_of("Europe/Berlin").key
+    'Europe/Berlin'
+    """
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(f"{name!r} is no time zone; write it like Europe/Berlin, or UTC") from None
+
+
+def periods_before(text: str, count: int) -> list[str]:
+    """The periods of the same kind that come before one, the last one last.
+
+    Before FROM..UNTIL come periods of its length. Periods before the year 1 are left out.
+
+    >>> periods_before("2026-02", 3)
+    ['2025-11', '2025-12', '2026-01']
+    >>> periods_before("2026-Q1", 2), periods_before("2026-W01", 1), periods_before("2026-03-01", 1)
+    (['2025-Q3', '2025-Q4'], ['2025-W52'], ['2026-02-28'])
+    >>> periods_before("2026-10-08..2026-10-15", 1)
+    ['2026-10-01T00:00:00Z..2026-10-08T00:00:00Z']
+    """
+    found: list[str] = []
+    try:
+        for _ in range(count):
+            text = _before(text.strip())
+            found.append(text)
+    except (ValueError, OverflowError):
+        pass
+    return found[::-1]
+
+
+def _before(text: str) -> str:
+    if ".." in text:
+        since, until = parse_period(text)
+        return f"{iso(since - (until - since))}..{iso(since)}"
+    day = _calendar(text)[0] - timedelta(days=1)
+    if _MONTH.fullmatch(text):
+        return f"{day:%Y-%m}"
+    if _QUARTER.fullmatch(text):
+        return f"{day:%Y}-Q{(day.month + 2) // 3}"
+    return f"{day:%G-W%V}" if _WEEK.fullmatch(text) else day.isoformat()
+
+
+def _calendar(text: str) -> tuple[date, date]:
+    """The first day of a month, quarter, week or day, and the day after it; ValueError if it is none."""
     if match := _MONTH.fullmatch(text):
-        first = _midnight(date(int(match[1]), int(match[2]), 1))
-        return next(months(first, first + timedelta(days=1)))
+        first = date(int(match[1]), int(match[2]), 1)
+        return first, _months_later(first, 1)
+    if match := _QUARTER.fullmatch(text):
+        first = date(int(match[1]), 3 * int(match[2]) - 2, 1)
+        return first, _months_later(first, 3)
     if match := _WEEK.fullmatch(text):
         monday = date.fromisocalendar(int(match[1]), int(match[2]), 1)
-        return _midnight(monday), _midnight(monday + timedelta(days=7))
+        return monday, monday + timedelta(days=7)
     if match := _DAY.fullmatch(text):
         day = date(int(match[1]), int(match[2]), int(match[3]))
-        return _midnight(day), _midnight(day + timedelta(days=1))
+        return day, day + timedelta(days=1)
     raise ValueError(text)
+
+
+def _months_later(first: date, months: int) -> date:
+    return date(first.year + (first.month + months - 1) // 12, (first.month + months - 1) % 12 + 1, 1)
 
 
 def months(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -108,13 +171,13 @@ def months(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetim
     """
     first = datetime(since.year, since.month, 1, tzinfo=UTC)
     while first < until:
-        following = datetime(first.year + first.month // 12, first.month % 12 + 1, 1, tzinfo=UTC)
+        following = _midnight(_months_later(first.date(), 1))
         yield first, following
         first = following
 
 
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), tzinfo=UTC)
+def _midnight(day: date, zone: tzinfo = UTC) -> datetime:
+    return datetime.combine(day, time(), tzinfo=zone).astimezone(UTC)
 
 
 def moment(text: str | None, *, end: datetime | None) -> datetime | None:
