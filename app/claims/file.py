@@ -2,358 +2,34 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, date, datetime, time
+from dataclasses import replace
+from datetime import UTC
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.claims.node_patterns import valid_pattern
+from app.claims.calendars import CalendarError, read_calendar
+from app.claims.contract import Contract
+from app.claims.entries import ClaimEntry, ContractEntry
 from app.config import toml_file
 from app.errors import ClaimsError, UsageError
-from app.times import iso, parse_period, parse_time
+from app.times import zone_of
 from ingest.errors import InputError
-from metrics.catalog import BY_NAME, CLAIMABLE
-from metrics.categories import ALLOCATED, CATEGORIES
-from metrics.claims.verdict import Claim, Exclusion, Scope
-from metrics.mfu.mfu import Convention
-from metrics.mfu.peaks import DTYPES, columns_of
+from metrics.catalog import CLAIMABLE
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
     from pathlib import Path
 
-SMALLEST_JOB, LARGEST_JOB = 0.001, 1e7
-"""Sizes of jobs, in GPUs, that a claim can be about: accounting counts thousandths of a GPU."""
-
-LONGEST_RUN_H = 1e6
-"""Hours that no run has; a larger number is a typing error."""
-
-LONGEST_TARGET = 1e9
-"""Days or seconds that no claim has as its target."""
-
-MOST_TOKENS = 1e18
-"""Tokens that no run trains on."""
-
-LONGEST_WINDOW_D = 36_500
-"""Days of a rolling window."""
-
-LONGEST_TEXT = 1000
-"""Letters of a name, a pattern or a reason in the file."""
-
-_ROLLING = re.compile(r"([1-9]\d{0,5})d")
-
-_EVERY_SCOPE = ("partition", "account", "user", "nodes", "gpu_model", "gpus_min", "gpus_max")
-
-SCOPES = {
-    "gpu_time": _EVERY_SCOPE,
-    "attempts": _EVERY_SCOPE,
-    "capacity": ("partition", "nodes", "gpu_model"),
-    "runs": ("partition", "account", "user", "gpus_min", "gpus_max"),
-}
-"""What a claim's scope may name, by the data of the metric: idle GPUs belong to no user, and a run queues for no
-particular node."""
-
-if TYPE_CHECKING:
-    Metric = str
-else:
-    Metric = Literal[tuple(CLAIMABLE)]
-
-
-def _metric(info: ValidationInfo) -> str | None:
-    """The metric of the claim that is being parsed; None where that is a mistake itself."""
-    metric: str | None = cast("dict[str, Any]", info.context).get("metric")
-    return metric
-
-
-def _moment(value: object) -> datetime:
-    """A TOML time, or a time as text; without a zone it is UTC."""
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    if isinstance(value, date):
-        return datetime.combine(value, time(), UTC)
-    if not isinstance(value, str):
-        raise ValueError("not a time; write it like 2026-10-05T08:00")  # noqa: TRY004 - pydantic collects ValueErrors
-    try:
-        return parse_time(value)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-
-
-def _data_type(value: str) -> str:
-    """The column of the table of peaks that a data type means: `bf16`, `fp8`, `fp4` or `nvfp4`."""
-    columns = columns_of(value)
-    if len(columns) != 1:
-        raise ValueError(
-            f"{value!r} is no data type with a dense peak; there are: {', '.join(sorted(set(DTYPES.values())))}"
-        )
-    return columns[0]
-
-
-DataType = Annotated[str, AfterValidator(_data_type)]
-Moment = Annotated[datetime, BeforeValidator(_moment)]
-Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-Tokens = Annotated[float, Field(gt=0, lt=MOST_TOKENS)]
-Size = Annotated[float, Field(ge=SMALLEST_JOB, lt=LARGEST_JOB)]
-
-
-_MISSING = {
-    ("mttf", "gpus"): "an MTTF holds for one job size: add the number of GPUs, such as gpus = 1024",
-    ("time_to_train", "gpus"): "a time to train holds for one job size: add the number of GPUs, such as gpus = 1024",
-    ("scaling_efficiency", "gpus"): "add the number of GPUs of the larger size, such as gpus = 1024",
-    ("scaling_efficiency", "base_gpus"): "add the number of GPUs that they are compared with, such as base_gpus = 256",
-    ("scaling_efficiency", "scaling"): 'add scaling = "strong" (the same global batch) or "weak" (per GPU)',
-}
-"""What to add where a metric's claim lacks a key that it requires."""
-
-
-class ScopeEntry(BaseModel):
-    """`[claim.scope]`: which part of the cluster."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    partition: Text | None = None
-    account: Text | None = None
-    user: Text | None = None
-    nodes: Text | None = None
-    gpu_model: Text | None = None
-    gpus_min: Size | None = None
-    gpus_max: Size | None = None
-
-    @field_validator("*")
-    @classmethod
-    def _is_honoured(cls, value: object, info: ValidationInfo) -> object:
-        field, metric = cast("str", info.field_name), _metric(info)
-        if value is not None and metric is not None and field not in (scopes := SCOPES[CLAIMABLE[metric].of]):
-            raise ValueError(f"{metric} cannot be limited by {field}; its scope may name {', '.join(scopes)}")
-        if field == "nodes" and isinstance(value, str):
-            return valid_pattern(value)
-        return value
-
-    @model_validator(mode="after")
-    def _holds_a_size(self) -> ScopeEntry:
-        if self.gpus_min is not None and self.gpus_max is not None and self.gpus_min > self.gpus_max:
-            raise ValueError(f"gpus_min {self.gpus_min:g} is above gpus_max {self.gpus_max:g}: no job has such a size")
-        return self
-
-
-class ExclusionEntry(BaseModel):
-    """`[[claim.exclusions]]`: an interval, or a category of the ledger, that is in neither part of the fraction."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    reason: Text
-    since: Moment | None = Field(default=None, alias="from")
-    until: Moment | None = None
-    nodes: Text | None = None
-    partition: Text | None = None
-    category: Text | None = None
-
-    @field_validator("reason")
-    @classmethod
-    def _can_be_left_out(cls, value: str, info: ValidationInfo) -> str:
-        metric = _metric(info)
-        if metric is not None and not CLAIMABLE[metric].exclusions:
-            raise ValueError(f"{metric} is of whole runs: name them by runs, scope and window instead")
-        return value
-
-    @field_validator("nodes", "partition")
-    @classmethod
-    def _is_honoured(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and _metric(info) == "mfu":
-            raise ValueError("a training step uses all nodes of its run: exclude the whole interval, or nothing")
-        return valid_pattern(value) if value is not None and info.field_name == "nodes" else value
-
-    @field_validator("category")
-    @classmethod
-    def _is_counted(cls, value: str | None, info: ValidationInfo) -> str | None:
-        metric = _metric(info)
-        if value is None or metric is None:
-            return value
-        if not CLAIMABLE[metric].categories:
-            raise ValueError(f"{metric} is not computed from the ledger's categories; exclude an interval instead")
-        excludable = [
-            name for name in (CATEGORIES if CLAIMABLE[metric].of == "capacity" else ALLOCATED) if name != "productive"
-        ]
-        if value not in excludable:
-            raise ValueError(f"{metric} can exclude {', '.join(excludable)}; not {value!r}")
-        return value
-
-    @model_validator(mode="after")
-    def _is_interval_or_category(self) -> ExclusionEntry:
-        interval = (self.since, self.until, self.nodes, self.partition)
-        if self.category is not None and any(each is not None for each in interval):
-            raise ValueError(
-                "an exclusion is an interval (from, until, and nodes or partition) or a category; write two exclusions"
-            )
-        if self.category is None and (self.since is None or self.until is None):
-            raise ValueError("from and until are missing (or category, to exclude all GPU-time of one)")
-        if self.since is not None and self.until is not None and self.since >= self.until:
-            raise ValueError(f"from {iso(self.since)} is not before until {iso(self.until)}")
-        if self.nodes is not None and self.partition is not None:
-            raise ValueError("nodes or partition, not both; write two exclusions")
-        return self
-
-
-class ClaimEntry(BaseModel):
-    """A `[[claim]]` of a claims file. A key that would not be applied is refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: Text
-    metric: Metric
-    quoted: str
-    read_as: str
-    kind: Literal["delivered", "capability"]
-    target: float
-    direction: Literal["at_least", "at_most"]
-    gpus: Size | None = Field(default=None, validate_default=True)
-    min_run_hours: float | None = Field(default=None, ge=0, lt=LONGEST_RUN_H)
-    flop_convention: Convention | None = None
-    dtype: DataType | None = None
-    failure_class: Literal["infrastructure", "unplanned"] | None = None
-    population: Literal["pooled", "bucket"] | None = None
-    base_gpus: Size | None = Field(default=None, validate_default=True)
-    scaling: Literal["strong", "weak"] | None = Field(default=None, validate_default=True)
-    basis: Literal["tokens", "time"] | None = None
-    runs: Text | None = None
-    tokens: Tokens | None = None
-    window: Text | None = None
-    scope: ScopeEntry = ScopeEntry()
-    exclusions: tuple[ExclusionEntry, ...] = ()
-
-    @field_validator("id")
-    @classmethod
-    def _is_its_own(cls, value: str, info: ValidationInfo) -> str:
-        used = cast("set[str]", cast("dict[str, Any]", info.context)["used"])
-        if value in used:
-            raise ValueError(
-                f"an earlier claim has the id {value!r}, too; an id names one verdict, so change one of them"
-            )
-        used.add(value)
-        return value
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_metric(cls, data: object, info: ValidationInfo) -> object:
-        """Put the metric into the context: scope and exclusions are checked by what it can honour."""
-        metric = data.get("metric") if isinstance(data, dict) else None
-        cast("dict[str, Any]", info.context)["metric"] = metric if metric in list(CLAIMABLE) else None
-        return data
-
-    @field_validator("target")
-    @classmethod
-    def _can_be_met(cls, value: float, info: ValidationInfo) -> float:
-        metric = info.data.get("metric")
-        if metric is None:  # a mistake of its own
-            return value
-        unit = BY_NAME[metric].unit
-        if unit != "ratio" and not 0 < value < LONGEST_TARGET:
-            unit = {"d": "days", "s": "seconds"}[unit]
-            raise ValueError(
-                f"the target of {metric} is a number of {unit} above 0 and below {LONGEST_TARGET:g}, not {value:g}"
-            )
-        if unit == "ratio" and 1 < value <= 100:
-            raise ValueError(f"the target of {metric} is a ratio between 0 and 1; {value:g} % is {value / 100:g}")
-        if unit == "ratio" and not 0 <= value <= 1:
-            raise ValueError(f"the target of {metric} is a ratio between 0 and 1, not {value:g}")
-        return value
-
-    @field_validator(
-        *("gpus", "min_run_hours", "flop_convention", "dtype", "failure_class", "population"),
-        *("base_gpus", "scaling", "basis", "runs", "tokens"),
-    )
-    @classmethod
-    def _applies(cls, value: object, info: ValidationInfo) -> object:
-        field, metric = cast("str", info.field_name), info.data.get("metric")
-        if metric is not None and value is None and field in CLAIMABLE[metric].required:
-            raise ValueError(_MISSING[metric, field])
-        if metric is not None and value is not None and field not in CLAIMABLE[metric].fields:
-            of = " and ".join(name for name, claimable in CLAIMABLE.items() if field in claimable.fields)
-            raise ValueError(f"it applies to claims on {of} and has no effect on {metric}; leave it out")
-        return value
-
-    @field_validator("window")
-    @classmethod
-    def _is_a_period(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        try:
-            if rolling_days(value) is None:
-                parse_period(value)
-        except UsageError as error:
-            raise ValueError(f"{error}; or a number of days before the end of the data, such as 28d") from None
-        return value
-
-    @model_validator(mode="after")
-    def _compares_two_sizes(self) -> ClaimEntry:
-        if self.base_gpus is not None and self.gpus is not None and self.base_gpus >= self.gpus:
-            raise ValueError(f"base_gpus {self.base_gpus:g} is not below gpus {self.gpus:g}: it is the smaller size")
-        if self.scaling == "weak" and self.basis == "time":
-            raise ValueError('weak scaling has no common target: basis = "time" is of strong scaling')
-        if self.tokens is not None and self.scaling is not None and self.basis != "time":
-            raise ValueError('tokens are the target of a time: add basis = "time"')
-        return self
-
-    def claim(self) -> Claim:
-        """The claim as `metrics.claims` takes it."""
-        return Claim(
-            id=self.id,
-            metric=self.metric,
-            quoted=self.quoted,
-            read_as=self.read_as,
-            kind=self.kind,
-            target=self.target,
-            direction=self.direction,
-            unit=BY_NAME[self.metric].unit,
-            gpus=self.gpus,
-            min_run_s=(self.min_run_hours or 0.0) * 3600,
-            flop_convention=self.flop_convention,
-            dtype=self.dtype,
-            failure_class=self.failure_class or "infrastructure",
-            population=self.population or "pooled",
-            base_gpus=self.base_gpus,
-            scaling=self.scaling,
-            basis=self.basis or "tokens",
-            runs=self.runs,
-            tokens=self.tokens,
-            scope=Scope(**self.scope.model_dump()),
-            window=self.window,
-            exclusions=tuple(Exclusion(**each.model_dump()) for each in self.exclusions),
-        )
-
-
-def rolling_days(window: str) -> int | None:
-    """Days of a window that ends with the data; None where it is a period of the calendar.
-
-    Raises:
-        UsageError: it is longer than 100 years.
-
-    >>> rolling_days("28d"), rolling_days("2026-10")
-    (28, None)
-    """
-    match = _ROLLING.fullmatch(window.strip())
-    if match is None:
-        return None
-    days = int(match[1])
-    if days > LONGEST_WINDOW_D:
-        raise UsageError(f"{window!r} is longer than {LONGEST_WINDOW_D:,} days")
-    return days
+    from app.claims.calendars import Calendar
+    from metrics.claims.verdict import Claim, Exclusion
 
 
 class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    contract: ContractEntry = ContractEntry()
     claim: tuple[ClaimEntry, ...] = Field(min_length=1)
 
 
@@ -383,17 +59,82 @@ def read_claims(path: Path | None) -> list[Claim]:
     Raises:
         ClaimsError: the file is not there, not TOML, or has mistakes; all are listed.
     """
+    return list(read_contract(path).claims)
+
+
+def read_contract(path: Path | None) -> Contract:
+    """Claims of a file with what a contract adds: its parties, terms, and calendars of agreed maintenance.
+
+    Raises:
+        ClaimsError: the file or a calendar is not there, or has mistakes; all are listed.
+    """
     origin = "the default claims" if path is None else str(path)
     try:
-        entries = _File.model_validate(toml_file.parse(claims_text(path)), context={"used": set()}).claim
+        values = toml_file.parse(claims_text(path))
     except FileNotFoundError:
         raise ClaimsError(f"{origin} cannot be read: No such file or directory") from None
     except InputError as error:
         raise ClaimsError(f"the claims cannot be read: {error}") from None
     except toml_file.NotTomlError as error:
         raise ClaimsError(f"{origin} is not TOML: {error}") from None
+    mistakes: list[str] = []
+    try:
+        entries = _File.model_validate(values, context={"used": set()})
     except ValidationError as error:
+        entries = None
         errors = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]
-        mistakes = "\n".join(f"  {_location(m['loc'])}: {m['msg'].removeprefix('Value error, ')}" for m in errors)
-        raise ClaimsError(f"{origin} has {len(errors)} mistake(s):\n{mistakes}") from None
-    return [entry.claim() for entry in entries]
+        mistakes = [f"{_location(m['loc'])}: {m['msg'].removeprefix('Value error, ')}" for m in errors]
+    calendars, unreadable = _calendars(values, path)
+    mistakes += unreadable
+    if mistakes or entries is None:
+        listed = "\n".join(f"  {each}" for each in mistakes)
+        raise ClaimsError(f"{origin} has {len(mistakes)} mistake(s):\n{listed}")
+    return _contract(entries, calendars)
+
+
+def _calendars(values: dict[str, Any], path: Path | None) -> tuple[tuple[Calendar, ...], list[str]]:
+    """The calendars that a file names, beside it where their paths are relative, and what is wrong with them."""
+    contract = values.get("contract")
+    named = contract.get("maintenance") if isinstance(contract, dict) else None
+    if not isinstance(named, list) or path is None:
+        return (), []
+    zone = _zone_or_utc(contract.get("zone") if isinstance(contract, dict) else None)
+    found, mistakes = [], []
+    for number, name in enumerate(named, 1):
+        if not isinstance(name, str) or not name or "\0" in name:
+            continue
+        try:
+            found.append(read_calendar(path.parent / name, zone))
+        except CalendarError as error:
+            mistakes.append(f"contract.maintenance {number}: {error}")
+    return tuple(found), mistakes
+
+
+def _zone_or_utc(name: object) -> tzinfo:
+    try:
+        return zone_of(name) if isinstance(name, str) else UTC
+    except UsageError:
+        return UTC
+
+
+def _contract(entries: _File, calendars: tuple[Calendar, ...]) -> Contract:
+    terms = entries.contract
+    agreed = tuple(event for calendar in calendars for event in calendar.events)
+    return Contract(
+        claims=tuple(_with_maintenance(entry.claim(), agreed) for entry in entries.claim),
+        terms={entry.id: entry.terms() for entry in entries.claim},
+        calendars=calendars,
+        **terms.model_dump(exclude={"maintenance", "zone"}),
+        zone=terms.zone,
+    )
+
+
+def _with_maintenance(claim: Claim, agreed: tuple[Exclusion, ...]) -> Claim:
+    """The claim without the agreed maintenance, where its metric can leave out intervals.
+
+    A training step uses all nodes of its run, so an MFU leaves out only the maintenance of all nodes.
+    """
+    if not CLAIMABLE[claim.metric].exclusions:
+        return claim
+    own = tuple(each for each in agreed if claim.metric != "mfu" or each.nodes is None)
+    return replace(claim, exclusions=(*claim.exclusions, *own))

@@ -41,12 +41,15 @@ def _row(judged: Judged) -> dict[str, Any]:
         "since": judged.since and judged.since.isoformat(),
         "until": judged.until and judged.until.isoformat(),
         "adjudications": judged.adjudications,
+        "share": judged.share,
     }
 
 
 def _judged(claim: Claim, row: dict[str, Any]) -> Judged:
     since, until = (row[end] and datetime.fromisoformat(row[end]) for end in ("since", "until"))
-    return Judged(claim, _measurement(row["measured"]), row["verdict"], since, until, row["adjudications"])
+    return Judged(
+        claim, _measurement(row["measured"]), row["verdict"], since, until, row["adjudications"], row["share"]
+    )
 
 
 def _measurement(values: dict[str, Any]) -> Measurement:
@@ -61,4 +64,4 @@ def _digest(claim: Claim, requested: Window) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_MEASURED: Final = tuple(field.name for field in fields(Measurement))
+_MEASURED: Final = tuple(field.name for each in (Measurement, Judged) for field in fields(each))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app.claims.file import rolling_days
+from app.claims.entries import rolling_days
 from app.claims.measure import measure
 from app.claims.verdict_text import from_text
 from app.corrections import records as adjudications
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.results.coverage import Covered
     from app.window import Source
-    from metrics.claims.verdict import Claim, Judged
+    from metrics.claims.verdict import Claim, Exclusion, Judged
 
 
 def verify(source: Source, requested: Window, claims: Iterable[Claim]) -> list[Judged]:
@@ -43,7 +43,7 @@ def verify(source: Source, requested: Window, claims: Iterable[Claim]) -> list[J
     Raises:
         UsageError: nothing is computed, or the period has no data.
     """
-    claims = tuple(claims)
+    claims = tuple(_with_own_maintenance(source, requested, claim) for claim in claims)
     stored = source.query("stored_verdicts", cluster=requested.cluster)["verdicts"].to_list()
     judged = from_text(stored[0], requested, claims) if stored and claims else None
     return judge_claims(source, requested, claims) if judged is None else judged
@@ -54,7 +54,25 @@ def judge_claims(source: Source, requested: Window, claims: Iterable[Claim]) -> 
     cache: dict[str | None, tuple[Covered, int]] = {
         None: (covered(source, requested), len(adjudications.counting_in(source, requested)))
     }
-    return [_judged(source, requested, claim, cache) for claim in claims]
+    return [_judged(source, requested, _with_own_maintenance(source, requested, claim), cache) for claim in claims]
+
+
+def _with_own_maintenance(source: Source, requested: Window, claim: Claim) -> Claim:
+    """The claim with the agreed maintenance of its period only: a calendar has that of years."""
+    if not any(each.calendar for each in claim.exclusions):
+        return claim
+    try:
+        period = requested if claim.window is None else _own_period(source, requested.cluster, claim.window)
+    except UsageError:
+        return claim
+    return replace(claim, exclusions=tuple(each for each in claim.exclusions if _is_of(each, period)))
+
+
+def _is_of(exclusion: Exclusion, period: Window) -> bool:
+    """Whether it is written in the claims file itself, or is maintenance of the calendar in the period."""
+    if exclusion.calendar is None or exclusion.since is None or exclusion.until is None:
+        return True
+    return exclusion.since < period.until and exclusion.until > period.since
 
 
 def _judged(source: Source, requested: Window, claim: Claim, cache: dict[str | None, tuple[Covered, int]]) -> Judged:
@@ -83,6 +101,7 @@ def _own_period(source: Source, cluster: str, window: str) -> Window:
 
 
 def _of_whole_period(judged: Judged, share: float) -> Judged:
+    judged = replace(judged, share=share)
     if share >= 1 or judged.claim.kind == "capability":
         return judged
     needed = f"data for the whole period: they cover {in_words(share)} of it"

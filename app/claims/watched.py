@@ -1,11 +1,11 @@
-"""The claims file, watched: it is read again when it has changed."""
+"""The claims file and its calendars, watched: they are read again when one has changed."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
 
-from app.claims.file import read_claims
+from app.claims.file import read_contract
 from app.errors import ClaimsError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WatchedClaims:
-    """The claims of a file, which is read again when it has changed. Safe for threads.
+    """The claims of a file, which is read again when it or one of its calendars has changed. Safe for threads.
 
     While the file has mistakes, the last valid claims stay in use, and `mistakes` describes the mistakes.
 
@@ -29,8 +29,9 @@ class WatchedClaims:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
+        self._calendars: tuple[Path, ...] = ()
         self._stamp = self._stamped()
-        self._claims = tuple(read_claims(path))
+        self._claims = self._read()
         self._mistakes: str | None = None
 
     def now(self) -> tuple[Claim, ...]:
@@ -50,17 +51,24 @@ class WatchedClaims:
         if stamp == self._stamp:
             return
         try:
-            self._claims, self._mistakes = tuple(read_claims(self._path)), None
+            self._claims, self._mistakes = self._read(), None
         except ClaimsError as error:
             self._mistakes = str(error)
         self._stamp = stamp
 
-    def _stamped(self) -> tuple[int, ...]:
-        """What changes when the file does; nothing if there is none."""
-        if self._path is None:
-            return ()
-        try:
-            state = self._path.stat()
-        except OSError:
-            return ()
-        return state.st_mtime_ns, state.st_size, state.st_ino
+    def _read(self) -> tuple[Claim, ...]:
+        contract = read_contract(self._path)
+        self._calendars = tuple(each.path for each in contract.calendars)
+        return contract.claims
+
+    def _stamped(self) -> tuple[tuple[int, ...], ...]:
+        """What changes when one of the files does; nothing if there is none."""
+        return tuple(_stamp(each) for each in (self._path, *self._calendars) if each is not None)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        state = path.stat()
+    except OSError:
+        return ()
+    return state.st_mtime_ns, state.st_size, state.st_ino

@@ -52,7 +52,8 @@ class Scope:
 class Exclusion:
     """Time that a claim leaves out, of numerator and denominator both: on some nodes, or on all.
 
-    Or, with `category`, all GPU-time of one category of the ledger.
+    Or, with `category`, all GPU-time of one category of the ledger. `calendar` is the file of agreed maintenance that
+    it comes from.
     """
 
     reason: str
@@ -61,6 +62,7 @@ class Exclusion:
     nodes: str | None = None
     partition: str | None = None
     category: str | None = None
+    calendar: str | None = None
 
     def words(self) -> str:
         """What is left out, and why.
@@ -73,7 +75,8 @@ class Exclusion:
         where = f" on {self.nodes}" if self.nodes else ""
         where = f" in the partition {self.partition}" if self.partition else where
         when = " to ".join(f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (self.since, self.until) if moment)
-        return f"{when}{where}: {self.reason}"
+        origin = f" ({self.calendar})" if self.calendar else ""
+        return f"{when}{where}: {self.reason}{origin}"
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,17 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its measurement and verdict; the time that was measured, and how many corrections bear on it."""
+    """A claim with its measurement and verdict.
+
+    Attributes:
+        claim: as quoted and as tested.
+        measured: its measurement.
+        verdict: on the two.
+        since: the beginning of the measured time.
+        until: its end.
+        adjudications: corrections that bear on it.
+        share: of its period that the data cover.
+    """
 
     claim: Claim
     measured: Measurement
@@ -172,3 +185,4 @@ class Judged:
     since: datetime | None = None
     until: datetime | None = None
     adjudications: int = 0
+    share: float = 1.0

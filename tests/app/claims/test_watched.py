@@ -58,3 +58,14 @@ def test_a_claims_file_with_mistakes_is_refused_to_begin_with(tmp_path: Path) ->
 def test_without_a_file_the_vendors_claims_are_judged() -> None:
     assert len(WatchedClaims(None).now()) > 3
     assert WatchedClaims(None).mistakes() is None
+
+
+def test_a_changed_calendar_changes_the_claims(tmp_path: Path) -> None:
+    file = claims_file(tmp_path / "claims.toml", 0.5)
+    file.write_text('[contract]\nmaintenance = ["m.ics"]\n' + file.read_text())
+    event = "BEGIN:VEVENT\nUID:{0}\nDTSTART:2026102{0}T000000Z\nDURATION:PT1H\nEND:VEVENT\n"
+    (tmp_path / "m.ics").write_text("BEGIN:VCALENDAR\n" + event.format(0) + "END:VCALENDAR\n")
+    claims = WatchedClaims(file)
+    assert [len(claim.exclusions) for claim in claims.now()] == [1]
+    (tmp_path / "m.ics").write_text("BEGIN:VCALENDAR\n" + event.format(0) + event.format(1) + "END:VCALENDAR\n")
+    assert [len(claim.exclusions) for claim in claims.now()] == [2]
