@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--period",
         required=True,
         metavar="PERIOD",
-        help="2026-10 (a month), 2026-W40, 2026-10-05, or FROM..UNTIL (UTC)",
+        help="2026-10 (a month), 2026-Q3, 2026-W40, 2026-10-05, or FROM..UNTIL (UTC, or the contract's zone)",
     )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster (required if there are several)")
     add_claims(parser)
@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from app import console
+    from app.claims.file import read_contract
     from app.cli.run_context import settings_and_root
     from app.reports.sla.write import file_name, form_of, write_sla
     from app.times import parse_period
@@ -54,12 +55,13 @@ def run(options: argparse.Namespace) -> int:
     from queries.warehouse import open_reader
 
     settings, root = settings_and_root(options)
-    period = parse_period(options.period)
+    claims = options.claims or settings.claims
+    period = parse_period(options.period, read_contract(claims).time_zone)
     form = form_of(options.format, options.output)
     with open_reader(root) as reader:
         window = Window(select_cluster("a report", clusters(reader), options.cluster), *period)
         target = options.output or Path(file_name(window.cluster, options.period, form))
-        document = write_sla(reader, window, options.period, options.claims or settings.claims, target, form)
+        document = write_sla(reader, window, options.period, claims, target, form)
     if not options.quiet:
         summary = ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
         console.echo(f"{target}: {summary}; sha256 {document['sha256'][:16]}", error=True)

@@ -253,26 +253,77 @@ def daily_bars(days: Sequence[str], shares: Sequence[dict[str, float]], order: S
                 bottom -= height
                 left, width = number * step + step * 0.08, step * 0.84
                 parts.append(_part(left, width, bottom, height, swatch(name).colour, hatched=swatch(name).hatched))
-    return _drawing("daily", _TOP + DAY_HEIGHT + 20, "GPU-time by category for each day", [*parts, *_days(days)])
+    return _drawing(
+        "daily",
+        _TOP + DAY_HEIGHT + 20,
+        "GPU-time by category for each day",
+        [*parts, *_labels([day[5:] for day in days])],
+    )
 
 
-def daily_range(
-    days: Sequence[str], values: dict[str, tuple[float | None, float | None, float | None]], target: float | None
-) -> Markup:
+Range = tuple[float | None, float | None, float | None]
+"""A value, the lower end and the upper end of its range; None: unknown."""
+
+
+def daily_range(days: Sequence[str], values: dict[str, Range], target: float | None) -> Markup:
     """A ratio day by day: from bound to bound a box, the value a line in it, and the target across all days.
 
     Args:
         days: all days of the period.
-        values: day -> value, lower and upper bound.
+        values: of each day: value, lower and upper bound.
         target: of the claim, if there is one.
     """
-    step = 100 / max(len(days), 1)
     scale = ratio_scale(
         each for each in (target, *(end for ends in values.values() for end in ends)) if each is not None
     )
-    parts = _grid(scale)
-    for number, day in enumerate(days):
-        value, low, high = values.get(day, (None, None, None))
+    columns = [values.get(day, _UNKNOWN) for day in days]
+    return _ranges([day[5:] for day in days], columns, scale, "ratio", target, "Value and bounds for each day")
+
+
+def trend(periods: Sequence[str], values: Sequence[Range], target: float, unit: str) -> Markup:
+    """An objective period by period: from end to end of its range a box, the value a line in it, and the target.
+
+    Args:
+        periods: their names, in order of time.
+        values: of each period: value, lower and upper end; infinite where there is no limit.
+        target: of the claim.
+        unit: ratio, d or s.
+    """
+    finite = [end for ends in (*values, (target,)) for end in ends if end is not None and math.isfinite(end)]
+    scale = {"ratio": ratio_scale, "s": duration_scale}.get(unit, log_scale)(finite)
+    return _ranges(periods, values, scale, unit, target, "Value and range for each period")
+
+
+def burn_down(days: Sequence[str], remaining: dict[str, Range]) -> Markup:
+    """What is left of an error budget at the end of each day, as a share of it; below zero it is overspent.
+
+    Args:
+        days: all days of the period.
+        remaining: of each day: by the value, at least, at most. What lies below -100 % is drawn there.
+    """
+    lowest = min((end for ends in remaining.values() for end in ends if end is not None), default=0.0)
+    low = 0.0 if lowest >= 0 else -1.0
+    ticks = (0.0, 0.25, 0.5, 0.75, 1.0) if low == 0 else (-1.0, -0.5, 0.0, 0.5, 1.0)
+    columns = [remaining.get(day, _UNKNOWN) for day in days]
+    scale = Scale(low, 1.0, ticks)
+    return _ranges([day[5:] for day in days], columns, scale, "ratio", 0.0, "Error budget left at the end of each day")
+
+
+_UNKNOWN: Range = (None, None, None)
+
+
+def _ranges(  # noqa: PLR0917 - what is drawn, where, and against what
+    labels: Sequence[str],
+    columns: Sequence[Range],
+    scale: Scale,
+    unit: str,
+    target: float | None,
+    description: str,
+) -> Markup:
+    """Ranges side by side: boxes from end to end, values as lines in them, and a target across."""
+    step = 100 / max(len(labels), 1)
+    parts = _grid(scale, unit)
+    for number, (value, low, high) in enumerate(columns):
         left, width = number * step + step * 0.12, step * 0.76
         if low is not None and high is not None:
             top, height = _height(scale, high), _height(scale, low) - _height(scale, high)
@@ -291,7 +342,7 @@ def daily_range(
     if target is not None:
         y = f"{_height(scale, target):.2f}"
         parts.append(Markup('<line class="target" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(y))
-    return _drawing("daily", _TOP + DAY_HEIGHT + 20, "Value and bounds for each day", [*parts, *_days(days)])
+    return _drawing("daily", _TOP + DAY_HEIGHT + 20, description, [*parts, *_labels(labels)])
 
 
 def _height(scale: Scale, value: float) -> float:
@@ -299,7 +350,7 @@ def _height(scale: Scale, value: float) -> float:
     return _TOP + DAY_HEIGHT * (100 - scale.at(value)) / 100
 
 
-def _grid(scale: Scale) -> list[Markup]:
+def _grid(scale: Scale, unit: str = "ratio") -> list[Markup]:
     """Lines at the marks; their labels stand outside, to the left (the style sheet leaves them room)."""
     lines = []
     for tick in scale.ticks:
@@ -308,21 +359,21 @@ def _grid(scale: Scale) -> list[Markup]:
             Markup(
                 '<line class="grid" x1="0" x2="100%" y1="{0:.1f}" y2="{0:.1f}"/><text class="tick" x="-6" y="{1:.1f}" '
                 'text-anchor="end">{2}</text>'
-            ).format(y, y + 3.5, _label("ratio")(tick))
+            ).format(y, y + 3.5, _label(unit)(tick))
         )
     return lines
 
 
-def _days(days: Sequence[str]) -> list[Markup]:
-    """At most seven dates beneath."""
-    every = max(1, math.ceil(len(days) / 7))
-    step = 100 / max(len(days), 1)
+def _labels(labels: Sequence[str]) -> list[Markup]:
+    """At most seven labels beneath."""
+    every = max(1, math.ceil(len(labels) / 7))
+    step = 100 / max(len(labels), 1)
     y = _TOP + DAY_HEIGHT + 15
     return [
         Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-            _pc((number + 0.5) * step), y, day[5:]
+            _pc((number + 0.5) * step), y, label
         )
-        for number, day in enumerate(days)
+        for number, label in enumerate(labels)
         if number % every == 0
     ]
 

@@ -22,6 +22,7 @@ from app.corrections import records as adjudications
 from app.corrections.describe import describe
 from app.errors import UsageError
 from app.json_text import as_json, finite
+from app.reports.sla import terms
 from app.results import headlines, references
 from app.results.constants import constants_of
 from app.results.coverage import coverage_of, covered, gaps_in, share_without
@@ -43,9 +44,10 @@ from queries.sql_files import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
     from pathlib import Path
 
+    from app.claims.contract import Contract
     from app.results.coverage import Interval
     from metrics.claims.verdict import Claim, Judged
     from metrics.mfu.mfu import Convention
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
-FORM_VERSION = 1
+FORM_VERSION = 2
 """Counts up when a reader of the JSON form would have to change."""
 
 INCIDENTS_SHOWN = 40
@@ -68,7 +70,7 @@ def origin_of_claims(path: Path | None) -> dict[str, str | None]:
 
 
 def document(
-    source: Reader, requested: Window, period_text: str, claims: Sequence[Claim], origin: dict[str, str | None]
+    source: Reader, requested: Window, period_text: str, contract: Contract, origin: dict[str, str | None]
 ) -> Document:
     """The report of a period as a value that JSON can hold.
 
@@ -76,7 +78,7 @@ def document(
         source: a published copy.
         requested: the cluster and the period.
         period_text: the period as typed.
-        claims: objectives to judge.
+        contract: the objectives to judge, and their terms.
         origin: of the claims.
 
     Raises:
@@ -84,11 +86,14 @@ def document(
     """
     computed = _computed(source, requested.cluster)
     constants = constants_of(computed["constants"])
-    period, period_text = _period(requested, period_text)
+    period, period_text = _period(requested, period_text, contract.time_zone)
+    claims = contract.claims
     coverage = covered(source, period)
     window = coverage.window
     judged = verify_claims.verify(source, period, claims)
     shown = {each.metric: each for each in headlines.headlines(source, window)}
+    trends = terms.trends(source, contract, window.cluster, period_text, judged)
+    outcomes = [terms.outcome_of(contract, each) for each in judged]
     return {
         "report": "sla",
         "form_version": FORM_VERSION,
@@ -110,18 +115,28 @@ def document(
             "loads_since_computed": int(source.query("loads_since_computed", cluster=window.cluster)["loads"].item()),
         },
         "claims": origin,
+        "status": terms.status(contract, period, computed["until"], computed["computed_at"]),
+        "contract": terms.parties(contract, period),
+        "credits": terms.credits(contract, outcomes, period_text),
         "summary": {
             verdict: sum(each.verdict == verdict for each in judged)
             for verdict in ("supported", "refuted", "undetermined")
         },
-        "objectives": [_objective(each, _parts_of(source, window, each, shown)) for each in judged],
+        "objectives": [
+            _objective(each, _parts_of(source, window, each, shown))
+            | {"outcome": result, "budget": terms.budget_of(source, window, each)}
+            | {"trend": trends.get(each.claim.id, []), "before": terms.change(each, trends.get(each.claim.id, []))}
+            for each, result in zip(judged, outcomes, strict=True)
+        ],
         "headlines": [_headline(each) for each in shown.values()],
         "gpu_time": _gpu_time(source, window),
         "daily": _daily(source, window, claims),
         "incidents": _incidents(source, window),
         "failure_rates": _failure_rates(source, window),
         "exclusions": {
-            "declared": [{"claim": claim.id, "says": each.words()} for claim in claims for each in claim.exclusions],
+            "declared": [
+                {"claim": one.claim.id, "says": each.words()} for one in judged for each in one.claim.exclusions
+            ],
             "gpu_seconds": exact(sum((_excluded(each) for each in judged), Decimal(0))),
         },
         "adjudications": [
@@ -168,9 +183,9 @@ def _computed(source: Reader, cluster: str) -> dict[str, Any]:
     return computed.row(0, named=True)
 
 
-def _period(requested: Window, text: str) -> tuple[Window, str]:
+def _period(requested: Window, text: str, zone: tzinfo) -> tuple[Window, str]:
     """The whole of all shares: the named period, or the window itself where it goes beyond the period."""
-    since, until = parse_period(text)
+    since, until = parse_period(text, zone)
     if since <= requested.since and requested.until <= until:
         return Window(requested.cluster, since, until), text.strip()
     return requested, f"{_moment(requested.since)}..{_moment(requested.until)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,9 @@ def _environment() -> jinja2.Environment:
         "evidence_bar": charts.evidence_bar,
         "daily_bars": _daily_bars,
         "daily_range": _daily_range,
+        "burn_down": _burn_down,
+        "trend": _trend,
+        "known_trend": known_trend,
         "swatch": swatch,
         "parts_of": parts_of,
     }
@@ -83,15 +87,17 @@ def _environment() -> jinja2.Environment:
 def period_title(text: str) -> str:
     """A period as people name it.
 
-    >>> period_title("2026-10"), period_title("2026-W40"), period_title("2026-10-05")
-    ('October 2026', 'Week 40 of 2026', '5 October 2026')
+    >>> period_title("2026-10"), period_title("2026-W40"), period_title("2026-10-05"), period_title("2026-Q3")
+    ('October 2026', 'Week 40 of 2026', '5 October 2026', 'Quarter 3 of 2026')
     """
+    text = text.strip()
     since, until = parse_period(text)
     if ".." in text:
         return f"{since:%Y-%m-%d} to {until:%Y-%m-%d}"
-    if "W" in text:
-        return f"Week {int(text.strip()[-2:])} of {text.strip()[:4]}"
-    return f"{since:%B %Y}" if len(text.strip()) == len("2026-10") else f"{since.day} {since:%B %Y}"
+    for letter, name in (("W", "Week"), ("Q", "Quarter")):
+        if letter in text:
+            return f"{name} {int(text.partition(letter)[2])} of {text[:4]}"
+    return f"{since:%B %Y}" if len(text) == len("2026-10") else f"{since.day} {since:%B %Y}"
 
 
 def moment(text: str) -> str:
@@ -180,3 +186,32 @@ def _shares(seconds: dict[str, str]) -> dict[str, float]:
 def _daily_range(rows: list[dict[str, Any]], days: list[str], target: float | None) -> Markup:
     values = {row["day"]: (row["value"], row["bound_low"], row["bound_high"]) for row in rows}
     return charts.daily_range(days, values, target)
+
+
+def known_trend(objective: Document) -> list[dict[str, Any]]:
+    """The periods before, from the first one with data on."""
+    rows: list[dict[str, Any]] = objective["trend"]
+    first = next((number for number, row in enumerate(rows) if row["verdict"] is not None), len(rows))
+    return rows[first:]
+
+
+def _trend(objective: Document, asked: str) -> Markup:
+    """The periods before and the report's own."""
+    rows = [*known_trend(objective), {"period": asked, **objective}]
+    ends = [(row["value"], row["low"], math.inf if row["no_upper_limit"] else row["high"]) for row in rows]
+    names = [row["period"].partition("T")[0] for row in rows]
+    return charts.trend(names, ends, objective["target"], objective["unit"])
+
+
+def _burn_down(budget: Document, days: list[str]) -> Markup:
+    remaining = {row["day"]: _remaining(row, budget["allowed"]) for row in budget["by_day"]}
+    return charts.burn_down(days, remaining)
+
+
+def _remaining(row: dict[str, Any], allowed: float) -> charts.Range:
+    """What is left of a budget, as a share of it: by the value, at least, at most."""
+    value, low, high = (
+        None if row[name] is None or not allowed else 1 - row[name] / allowed
+        for name in ("spent", "spent_high", "spent_low")
+    )
+    return value, low, high

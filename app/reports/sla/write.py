@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from app.claims.file import read_claims
+from app.claims.file import read_contract
 from app.errors import UsageError
 from app.output_file import write_file
 from app.reports.sla import document as sla
@@ -48,8 +48,8 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
         UsageError: the period has no data, or the file cannot be written.
         ClaimsError: mistakes in the claims file.
     """
-    claims = read_claims(claims_path)
-    document = sla.sealed(sla.document(reader, window, period_text, claims, sla.origin_of_claims(claims_path)))
+    contract = read_contract(claims_path)
+    document = sla.sealed(sla.document(reader, window, period_text, contract, sla.origin_of_claims(claims_path)))
     content = sla.encoded(document) if form == "json" else page.render(document)
     write_file(target, content)
     return document

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.claims import verify as verifying
-from app.claims.file import read_claims
+from app.claims.file import read_claims, read_contract
 from app.claims.stored import StoredClaims
 from app.claims.targets import targets_of
 from app.claims.verify import verify
@@ -152,7 +152,11 @@ def test_a_claim_has_one_verdict_in_every_output(period: Period, patchy: Path, c
         shown = filters.resolve(filters.situation(reader), period.asked)
         reported["explorer"] = overview.gather(reader, shown.window, judged, shown.requested).judged[0].verdict
         document = sla.document(
-            reader, Window("c", *parse_period(period.text)), period.text, judged, sla.origin_of_claims(claims)
+            reader,
+            Window("c", *parse_period(period.text)),
+            period.text,
+            read_contract(claims),
+            sla.origin_of_claims(claims),
         )
     reported["report"] = document["objectives"][0]["verdict"]
     if period.window is not None:
@@ -179,7 +183,7 @@ def test_the_verdicts_that_compute_keeps_are_those_of_verify(patchy: Path) -> No
 def test_printed_verify_command_reproduces_the_reported_verdict(patchy: Path, claims: Path) -> None:
     with open_reader(patchy) as reader:
         window, origin = Window("c", *parse_period("2026-10")), sla.origin_of_claims(claims)
-        reported = sla.document(reader, window, "2026-10", read_claims(claims), origin)
+        reported = sla.document(reader, window, "2026-10", read_contract(claims), origin)
     (command,) = (each["command"] for each in reported["reproduce"] if each["what"] == "the verdicts")
     done = trackside(*shlex.split(command)[1:], "--format", "json", "--warehouse", str(patchy), cwd=claims.parent)
     (row,) = json.loads(done.stdout)
@@ -436,7 +440,7 @@ def test_a_report_gives_the_parts_of_the_number_that_was_judged(logged: Path, tm
     period = "2026-09-21T14..2026-09-21T15"
     with open_reader(logged) as reader:
         asked = Window("c", *parse_period(period))
-        reported = sla.document(reader, asked, period, read_claims(path), sla.origin_of_claims(path))
+        reported = sla.document(reader, asked, period, read_contract(path), sla.origin_of_claims(path))
     *mfu, ettr, long, none = reported["objectives"]
     assert len({each["value"] for each in mfu}) == 2
     assert [each["flop_convention"] for each in mfu] == [*conventions]

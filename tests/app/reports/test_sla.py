@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
-from app.claims.file import read_claims
+from app.claims.file import read_contract
 from app.config.settings import Config
 from app.reports.sla import charts, page
 from app.reports.sla import document as sla
@@ -55,7 +55,7 @@ def _covered(warehouse: Path) -> dict[str, Any]:
 def made(warehouse: Path, period: str, claims: Path | None = None) -> dict[str, Any]:
     with open_reader(warehouse) as reader:
         window = Window("tiny", *parse_period(period))
-        document = sla.document(reader, window, period, read_claims(claims), sla.origin_of_claims(claims))
+        document = sla.document(reader, window, period, read_contract(claims), sla.origin_of_claims(claims))
         return sla.sealed(document)
 
 
@@ -174,7 +174,7 @@ def test_a_hole_between_loads_is_not_covered(tmp_path: Path) -> None:
     period = "2026-10-01..2026-10-06T01:00"
     with open_reader(root) as reader:
         window = Window("c", *parse_period(period))
-        reported = sla.document(reader, window, period, read_claims(None), sla.origin_of_claims(None))
+        reported = sla.document(reader, window, period, read_contract(None), sla.origin_of_claims(None))
     assert reported["covered"]["share"] == pytest.approx(2 / 121)
     assert reported["covered"]["gaps"] == [{"since": "2026-10-01T01:00:00Z", "until": "2026-10-06T00:00:00Z"}]
 
@@ -399,7 +399,7 @@ def test_empty_or_uncomputed_warehouse_names_the_first_step(tmp_path: Path) -> N
 def test_a_window_beyond_the_named_period_is_its_own_period(warehouse: Path) -> None:
     with open_reader(warehouse) as reader:
         requested = Window("tiny", datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC))
-        reported = sla.document(reader, requested, "2026-11", read_claims(None), sla.origin_of_claims(None))
+        reported = sla.document(reader, requested, "2026-11", read_contract(None), sla.origin_of_claims(None))
     assert reported["period"]["since"] == "2026-10-03T00:00:00Z"
     assert reported["covered"]["share"] == 1
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from app.claims.contract import Contract
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.explorer.pages import overview
@@ -108,7 +109,9 @@ def whole(root: Path) -> Window:
 def incidents(reader: Reader) -> dict[str, Any]:
     """The incidents of a report on September."""
     window = Window("c1", *parse_period("2026-09"))
-    result: dict[str, Any] = sla.document(reader, window, "2026-09", (), sla.origin_of_claims(None))["incidents"]
+    result: dict[str, Any] = sla.document(reader, window, "2026-09", Contract(()), sla.origin_of_claims(None))[
+        "incidents"
+    ]
     return result
 
 
