@@ -31,7 +31,7 @@ from ingest.plausible import EARLIEST_S, LATEST_S
 from ingest.runlog.formats.mlperf import MODELS
 from metrics.mfu.mfu import step_mfu
 from metrics.scaling.table import scaling_table
-from metrics.scaling.target import time_to_train, timed, whole
+from metrics.scaling.target import logged_times, time_to_train, timed, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -304,7 +304,7 @@ def _of_submitter(reader: Reader, window: Window, of: Round) -> list[Comparison]
     steps = kept_steps(reader, window)
     return [
         *_times(window.cluster, minutes, of),
-        *_unfinished(runs),
+        *_unfinished(reader, window.cluster),
         *_efficiencies(minutes, steps),
         *(row for convention in ("palm_full", "causal_half") for row in _mfu_by_size(steps, window, convention, of)),
         *_mfu_wall_by_size(reader, window, of),
@@ -377,9 +377,11 @@ def _times(cluster: str, minutes: Mapping[int, float], of: Round) -> Iterator[Co
         yield Comparison(f"time to train, {gpus:,} GPUs", "min", published, value, "mean of the runs x scaling factor")
 
 
-def _unfinished(runs: pl.DataFrame) -> Iterator[Comparison]:
-    """Runs that did not reach the target: they are in no time to train."""
-    missed = runs.filter(pl.col("seconds").is_null())
+def _unfinished(reader: Reader, cluster: str) -> Iterator[Comparison]:
+    """Runs that did not reach the target: they are in no time to train. One that ended before its first step counts."""
+    logs = reader.query("run_sessions", cluster=cluster).unique("run_id", keep="first", maintain_order=True)
+    times = logged_times(reader.query("run_events", cluster=cluster))
+    missed = logs.join(times, on="run_id", how="left", maintain_order="left").filter(pl.col("seconds").is_null())
     for (gpus,), some in missed.group_by("n_gpus", maintain_order=True):
         endings = ", ".join(sorted(set(some["status"].fill_null("no run_stop"))))
         size = f"{float(str(gpus)):,.0f} GPUs"

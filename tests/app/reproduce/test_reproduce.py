@@ -269,6 +269,10 @@ def test_odd_results_are_counted_named_or_unknown(tmp_path: Path) -> None:
     stopped = (folder / "result_2.txt").read_text().splitlines()[:-1]
     (folder / "result_2.txt").write_text("\n".join(stopped))  # killed before its run_stop
     (folder / "result_3.txt").write_text("no entry at all\n")
+    marks = (folder / "result_1.txt").read_text().splitlines()
+    early = [line for line in marks if "tracked_stats" not in line]
+    (folder / "result_4.txt").write_text("\n".join(early))  # aborted before its first step
+    (folder / "result_5.txt").write_text("\n".join(early[:4]))  # killed during its start-up
     (folder / "result_0.txt.gz").write_bytes(gzip.compress((folder / "result_0.txt").read_bytes()))
     described = json.loads((root / "Odd" / "systems" / "gaudi9.json").read_text())
     (root / "Odd" / "systems" / "gaudi9.json").write_text(json.dumps(described | {"accelerator_model_name": "X9"}))
@@ -279,7 +283,7 @@ def test_odd_results_are_counted_named_or_unknown(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = {(row["quantity"], row["explanation"]): row["computed"] for row in json.loads(done.stdout)}
     assert rows["time to train, 16 GPUs", "mean of the runs x scaling factor"] == pytest.approx(200 / 60)
-    assert rows["runs without a time, 16 GPUs", "ended: aborted, no run_stop"] == 2
+    assert rows["runs without a time, 16 GPUs", "ended: aborted, no run_stop"] == 4
     assert rows["MFU, 16 GPUs", "palm_full, dense FP8 peak"] is None
     assert rows["tokens/s/GPU, 16 GPUs", "kept steps"] == pytest.approx(12 * 8192 / 20 / 16)
     for named in ("result_3.txt: there is no line", "Odd/scaled: ", "it has no accelerators"):
