@@ -37,6 +37,15 @@ def logs_below(names: Iterable[str]) -> list[str]:
     return [each for name in names for each in (list(_below(name)) or [name])]
 
 
+def without_logs(folder: str, name: str) -> str:
+    """The message for a folder without logs."""
+    n_files = sum(len(files) for _, _, files in os.walk(folder))
+    return (
+        f"{name}: none of the {n_files:,} files below this folder is a log that is known (text: with a step in its "
+        f"first {SEARCHED >> 20} MB).\nName a file to see what was searched in it: trackside ingest runlog {name}/FILE"
+    )
+
+
 def _below(folder: str) -> Iterator[str]:
     """The logs below a folder; none where it has none, or is a file."""
     for place, folders, files in os.walk(folder):
@@ -65,4 +74,4 @@ def _has_steps(source: Input) -> bool:
     from ingest.runlog.text_format import builtin  # noqa: PLC0415 - likewise
 
     beginning = next(iter(source.with_short_lines()), b"")[:SEARCHED]
-    return scan([beginning], source.name, builtin()) is not None
+    return scan([beginning], source.name, builtin())[0].has_steps

@@ -6,15 +6,16 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.errors import InputError, OptionError, ServerDownError
+from ingest.errors import InputError, OptionError, ServerDownError, UnrecognisedInputError
 from ingest.files.archive import Member, unpacked
 from ingest.files.input import Input
 from ingest.future import without_future
-from ingest.runlog.folders import is_log, logs_below
+from ingest.runlog.folders import is_log, logs_below, without_logs
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
 from ingest.runlog.lines import CUT
 from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
@@ -75,6 +76,8 @@ def ingest_files(
 
     def load_file(name: str, of_others: str) -> Parsed:
         member = named_files[name]
+        if Path(member.path).is_dir():
+            raise UnrecognisedInputError(without_logs(member.path, name))
         if member.error is not None:
             raise member.error
         if is_live(name):

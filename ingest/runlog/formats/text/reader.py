@@ -17,10 +17,11 @@ from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.ranks import of_one_rank
-from ingest.runlog.formats.text.scan import US, Scan, scan
+from ingest.runlog.formats.text.scan import US, Sample, Scan, scan
 from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import with_times
+from ingest.runlog.formats.text.unknown import unknown_text
 from ingest.runlog.text_format import with_builtin
 from ingest.runlog.translation import Refused
 
@@ -38,7 +39,7 @@ _SHOWN: Final = 3
 
 
 def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes | pl.DataFrame] | None:
-    """A log of a text format as chunks of a run log, steps as columns (`ingest.runlog.columns`); None if it is of none.
+    """A log of a text format as chunks of a run log, steps as columns (`ingest.runlog.columns`); None if it is blank.
 
     Args:
         chunks: the log.
@@ -46,13 +47,18 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
         account: gets the damaged lines, the number of repeated ones, and warnings.
 
     Raises:
+        UnrecognisedInputError: no format has a step in it.
         TimeZoneError: its times have no zone, and none is stated.
         UntimedError: none of its steps can be placed in time.
     """
     name = request.file
-    found = scan(chunks, name, with_builtin(request.formats))
-    if found is None:
-        return None
+    sample = Sample()
+    scans = scan(chunks, name, with_builtin(request.formats), sample)
+    found = scans[0]
+    if not found.has_steps:
+        if sample.first is None:
+            return None
+        raise unknown_text(name, scans, sample.first, sample.candidate)
     request = _near(found, request)
     every = found.records()
     ours = of_one_rank(every, found.form)

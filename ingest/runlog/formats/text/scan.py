@@ -8,6 +8,7 @@ Before a pattern looks at it a line is stripped of colours (ANSI escapes), and o
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -140,6 +141,16 @@ class Scan:
             reason = f"damaged line of {self.form.title} ({kind.event or kind.kind}): {why}"
             self.refused.append(Refused(row["line"], reason, row["text"][:RAW_LIMIT]))
 
+    def counts(self) -> dict[str, int]:
+        """How many lines of each kind there are, by its name, damaged ones too."""
+        every = Counter[str]()
+        for part in (each for each in self._records if each.height):
+            kind = self.form.lines[part["kind"][0]]
+            every[kind.event or kind.kind] += part.height
+        if self.refused:
+            every["damaged"] = len(self.refused)
+        return {name: count for name, count in every.items() if count}
+
     def records(self) -> pl.DataFrame:
         """All records in the order of the log."""
         if not self._records:
@@ -159,8 +170,27 @@ def _column(name: str) -> str:
     return "elapsed_s" if name == "elapsed" else name
 
 
-def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat]) -> Scan | None:
-    """Read a log by the first of the formats that has steps in it; None if it has steps of none.
+@dataclass
+class Sample:
+    """Lines of a log that a message shows: the first that is not blank, and the first that looks like a step."""
+
+    first: str | None = None
+    candidate: str | None = None
+
+    def take(self, lines: pl.DataFrame) -> None:
+        """Look at lines until there are both."""
+        if self.first is None:
+            self.first = next(iter(lines["text"].filter(lines["text"].str.contains(r"\S")).head(1)), None)
+        if self.candidate is None:
+            like = lines["text"].filter(lines["text"].str.contains(_LIKE_A_STEP))
+            self.candidate = next(iter([*like.filter(like.str.contains("(?i)loss")).head(1), *like.head(1)]), None)
+
+
+_LIKE_A_STEP: Final = r"(?i)\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12}\d+.*\D\d+\.\d"
+
+
+def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], sample: Sample | None = None) -> list[Scan]:
+    """Read a log by the first of the formats that has steps in it: that one alone; all of them where none has.
 
     All formats read along until one has a step: a log may begin with thousands of other lines.
 
@@ -168,6 +198,7 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat]) -> S
         chunks: the log.
         origin: its name, for messages.
         forms: the formats, in the order in which they are tried.
+        sample: gets lines for a message as long as no format has steps.
     """
     scans = [Scan(form) for form in forms]
     stamp: pl.DataFrame | None = None
@@ -179,11 +210,13 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat]) -> S
         first = False
         for one in scans:
             one.take(lines, is_last=is_last)
+        if sample is not None and not any(one.has_steps for one in scans):
+            sample.take(lines)
         scans = next(([one] for one in scans if one.has_steps), scans)
         words[:] = [word.encode() for one in scans for word in one.form.words] if _have_words(scans) else []
     for one in scans:
         one.first_stamp, one.driver = stamp, driver
-    return scans[0] if scans[0].has_steps else None
+    return scans
 
 
 def _have_words(scans: Sequence[Scan]) -> bool:

@@ -1,0 +1,92 @@
+"""A log of which nothing is known: what the message says, and that the entry in it works as it stands."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.errors import UnrecognisedInputError
+from ingest.runlog.formats.text.unknown import suggestion
+from ingest.runlog.text_format import builtin, parse_format
+from tests.ingest.runlog.text import test_megatron as megatron
+from tests.support.command import trackside
+from tests.support.logs.foreign_logs import DAY, read, steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINES = {
+    "iter {n}: loss 2.5, time 2000.00ms, mfu 31.20%": 2.0,
+    "step {n:5d}/19560 | loss 2.500000 (+nanz)| norm 15.3 | lr 8.57e-07 | 2000.00 ms | 45.7% bf16 MFU": None,
+    "Epoch 1 | iter {n} step 1 | loss train: 2.5, val: n/a | iter time: 2000.00 ms (step)": 2.0,
+    '{{"global_step": {n}, "train_loss": 2.5, "step_time": 2.0}}': None,
+    "2026-10-01 08:00:{n:02d} batch={n} 'loss': 2.5 elapsed (s): 2.0": 2.0,
+    "Step[{n}] loss=2.5 took 2.0 sec": 2.0,
+}
+
+
+def unknown(text: str) -> str:
+    with pytest.raises(UnrecognisedInputError) as caught:
+        read(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_suggested_entry_reads_the_log(line: str) -> None:
+    text = "loading data\n" + "".join(line.format(n=n) + "\n" for n in range(1, 6))
+    message = unknown(text)
+    entry = message[message.index("[[runlog.format]]") :]
+    form = parse_format(tomllib.loads(entry)["runlog"]["format"][0], origin="message")
+    if LINES[line] is None:
+        text = "".join(
+            f"{DAY + timedelta(hours=8, seconds=2 * n):%Y-%m-%dT%H:%M:%SZ} {line.format(n=n)}\n" for n in range(1, 6)
+        )
+    parsed = read(text, formats=(form,), begin=DAY + timedelta(hours=8))
+    assert [step for step, _, _ in steps(parsed)] == [1, 2, 3, 4, 5]
+    assert parsed.frames["steps"]["loss"].to_list() == [2.5] * 5
+    assert LINES[line] in {None, *parsed.frames["steps"]["duration_s"]}
+
+
+def test_the_message_names_what_was_looked_for() -> None:
+    message = unknown("\n\nhello world\nbye\n")
+    assert "begins with\n  hello world\n" in message
+    assert all(form.title in message for form in builtin())
+    assert "Nearest" not in message
+    assert "No line looks like a step" in message
+
+
+def test_a_log_that_ended_before_its_first_step_is_near() -> None:
+    cut = megatron.line(1, "08:00:10")[:60]
+    message = unknown(f"{megatron.HEAD}{cut}\n")
+    assert "Nearest" in message
+    assert "Megatron-LM and Megatron-Bridge: " in message.partition("Nearest")[2]
+    assert "start" in message
+    assert "damaged line of Megatron-LM" in message
+
+
+def test_no_entry_is_made_of_a_line_without_a_step() -> None:
+    assert suggestion("nothing here") is None
+    assert "batch" in (suggestion("batch 'x' 3 batch\t7") or "")
+
+
+def test_a_user_reads_an_unknown_log_by_the_message_alone(tmp_path: Path) -> None:
+    log, config, store = tmp_path / "nano.log", tmp_path / "trackside.toml", str(tmp_path / "w")
+    log.write_text("".join(f"iter {n}: loss 2.5, time 2000.00ms, mfu 31.20%\n" for n in range(1, 9)))
+    refused = trackside("ingest", "runlog", str(log), "--warehouse", store)
+    assert refused.returncode != 0
+    config.write_text(refused.stderr[refused.stderr.index("[[runlog.format]]") :])
+    options = ("--config", str(config), "--warehouse", store, "--begin", "2026-10-01T08:00:00Z")
+    loaded = trackside("ingest", "runlog", str(log), *options)
+    assert loaded.returncode == 0, loaded.stderr
+    assert "8" in loaded.stdout + loaded.stderr
+
+
+def test_a_folder_without_logs_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("nothing\n")
+    refused = trackside("ingest", "runlog", str(folder), "--warehouse", str(tmp_path / "w"))
+    assert "none of the 1 files below this folder is a log that is known" in refused.stderr
