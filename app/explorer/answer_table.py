@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from app.explorer import components
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
 
 PAGES: Final = {"run_id": ("/run", "id"), "run": ("/run", "id"), "node": ("/node", "node"), "user": ("/jobs", "user"),
                 "account": ("/people", "account"), "partition": ("/people", "partition"),
-                "last_node": ("/node", "node")}  # fmt: skip
+                "last_node": ("/node", "node"), "nodes": ("/node", "node")}  # fmt: skip
 """Columns, or what a subject is, whose cells are links: to which page, under which parameter."""
 
 LETTER, PADDING, NARROWEST, WIDEST = 7.4, 28, 64, 230
 """Pixels of a letter, of a cell's edges, and of the narrowest and the widest column; longer texts are wrapped."""
+
+CAPITAL: Final = 0.25
+"""By how much wider a capital letter is: states are written in them."""
 
 WRAPPED: Final = 500
 """Rows up to which long texts are wrapped; in a longer table they are cut, and whole under the pointer."""
@@ -81,9 +86,13 @@ def _links(values: pl.Series, column: str, dimension: str, view: View) -> list[s
         return None
     path, parameter = target
     return [
-        view.link(path, **{parameter: value}) if isinstance(value, str) and not value.startswith("(") else None
-        for value in values.to_list()  # "(no attempt)" is nobody
+        view.link(path, **{parameter: value}) if isinstance(value, str) and not _NOT_ONE.search(value) else None
+        for value in values.to_list()
     ]
+
+
+_NOT_ONE: Final = re.compile(r"^\(|^$|, ")
+"""Texts that name nobody, such as "(no attempt)", or several."""
 
 
 def _definition(key: str, heading: str, unit: str, texts: list[str], *, linked: bool) -> dict[str, Any]:
@@ -114,8 +123,8 @@ def _definition(key: str, heading: str, unit: str, texts: list[str], *, linked: 
 
 def width_of(heading: str, texts: list[str], *, whole: bool = False) -> int:
     """Pixels that show the longest word of a heading and nearly every text, or every one."""
-    longest = sorted(len(text) for text in texts[:MEASURED])
-    of_texts = longest[int((1.0 if whole else 0.98) * (len(longest) - 1))] if longest else 0
+    longest = sorted(len(text) + CAPITAL * sum(map(str.isupper, text)) for text in texts[:MEASURED])
+    of_texts = longest[math.ceil((1.0 if whole else 0.98) * (len(longest) - 1))] if longest else 0
     word = max(len(word) for word in heading.split()) + 1
     half = -(-len(heading) // 2) if len(heading) > 16 else 0
     most = WIDEST if of_texts < SENTENCE else WIDEST * 2

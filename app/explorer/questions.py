@@ -160,9 +160,12 @@ def section(asked: Asked) -> Section:
 def panel(asked: Asked, shown: Shown, view: View) -> Component:
     """The answer: the sentence that answers, a figure, the table, what a reader must know."""
     answer = shown.answer
+    said = (
+        answer.headline and not shown.narrowed and not (answer.rows.is_empty() and answer.headline == answer.when_empty)
+    )
     return components.panel(
         asked.heading,
-        html.P(answer.headline, className="answer") if answer.headline and not shown.narrowed else None,
+        html.P(answer.headline, className="answer") if said else None,
         _chooser(asked, shown),
         _figure(asked, shown),
         _table(asked, shown, view),
@@ -199,7 +202,9 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     rows = answer.rows.with_columns(answer.in_words)
     first, *others = (name for name in answer.columns if name not in answer.explained)
     ranked = [name for name in answer.ranked if name in others]
-    columns = {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others))}
+    applied = [name for name, _ in narrowing.narrowed_by(view, FILTERS) if name not in shown.beside]
+    pinned = {narrowing.COLUMNS[name] for name in applied} - {first}
+    columns = {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others)) if name not in pinned}
     table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by)
     more = f"The first {rows.height:,} of {shown.total:,} rows; all: {command(asked, shown.by, view)}"
     return html.Div(

@@ -98,7 +98,9 @@ class _TrafficRequest:
 def traffic_answer(source: Reader, window: Window, question: Question, subject: Subject) -> Answer:
     """What devices carried: by device, by node, or by whose nodes they were."""
     by = question.dimension
-    request = _TrafficRequest(source, window, subject, known(source, window.cluster), by)
+    sampled = not source.query("node_sample_days", cluster=window.cluster).is_empty()
+    facts = known(source, window.cluster, observed=sampled)
+    request = _TrafficRequest(source, window, subject, facts, by)
     rows, key, columns, notes = _by_owner(request) if by in WHOSE else _by_node(request)
     heading = {"device": (subject.device, "text"), "n_nodes": ("nodes", "count")}
     if by == "node":

@@ -121,7 +121,7 @@ def _over_blocks(run: pl.DataFrame) -> Estimate | None:
     whole = estimate(tokens, gpu_s, "blocks of steps")
     if whole is None or len(tokens) >= MIN_BLOCKS:
         return whole
-    return Estimate(whole.value, None, 0.0, 1, "runs")
+    return Estimate(whole.value, None, 0.0, 1, "run")
 
 
 def same_batch(one: float | None, other: float | None) -> bool:

@@ -80,7 +80,7 @@ def _facts(page: RunPage) -> dict[str, str]:
         "Median step": formatting.measured(None if steps is None else steps.median(), "s"),  # type: ignore[arg-type]  # polars types median() broadly
         "Steps": f"{page.steps.height:,}" if page.steps.height else "no run log",
         "Interruptions": f"{page.interruptions.height:,}",
-        "Mostly by": ", ".join(f"{cause} ({count:,})" for cause, count in causes) or "-",
+        "Mostly by": ", ".join(f"{cause.replace('_', ' ')} ({count:,})" for cause, count in causes) or "-",
         "Restarts": f"{restarts.len():,}",
         "Median time to restart": formatting.measured(restarts.median(), "s"),  # type: ignore[arg-type]  # as above
     }

@@ -8,7 +8,7 @@ PAGE = page_of(
     "/placement",
     "Placement",
     [
-        Asked("placement", by="size", title="Blocks that jobs of a size span"),
+        Asked("placement", by="size", title="Where jobs lie in the network"),
         Asked("placement", by="block", title="Blocks, and what could start in them", name="blocks", chosen=False),
         Asked("placement", by="effect", title="What spanning more blocks costs", name="effect", chosen=False),
     ],

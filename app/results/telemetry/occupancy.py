@@ -41,12 +41,20 @@ class Known:
     held: Holders
 
 
-def known(source: Source, cluster: str) -> Known:
-    """What is known of a cluster that was computed: as `app.compute.pipeline` has it."""
+def known(source: Source, cluster: str, *, observed: bool = True) -> Known:
+    """What is known of a cluster that was computed: as `app.compute.pipeline` has it.
+
+    Args:
+        source: where rows are read.
+        cluster: which one.
+        observed: whether anything was observed that somebody may have held; else no attempt is read.
+    """
     computed = source.query("computed", cluster=cluster).row(0, named=True)
     rules = _rules(computed)
-    attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
-    on_nodes = frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
+    attempts, on_nodes = frames.empty(frames.ATTEMPTS), frames.empty(frames.ATTEMPT_NODES)
+    if observed:
+        attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
+        on_nodes = frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES)
     states = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
     nodes = frames.conform(source.query("nodes", cluster=cluster), frames.NODES)
     loads = frames.conform(source.query("coverage", cluster=cluster, source="accounting"), frames.COVERAGE)

@@ -8,6 +8,7 @@ import polars as pl
 
 from app.results.telemetry.gpu_activity import VERIFICATION, Activity, activity
 from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
+from app.results.usage import recorded_use
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.recorded_use import by_accounting, notes, recorded_rows, sentence, together
 from app.show.registry import question
@@ -41,7 +42,7 @@ LITTLE: Final = 0.95
 def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answer:
     """What allocated GPUs did, by whom they were allocated to."""
     by = question.dimension
-    facts = known(source, window.cluster)
+    facts = known(source, window.cluster, observed=_is_observed(source, window.cluster))
     activity, queries = _activity(source, window, facts, of_users=by in OF_USERS)
     named = facts.attempts.with_columns(_subject(by, window.cluster).alias("subject"))
     key = ["subject", "job_id", "submitted_at", "user", "name"] if by == "attempt" else ["subject"]
@@ -95,6 +96,12 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
             "busy_at_most_of_gpu_s": "bounded_s",
         },
     )
+
+
+def _is_observed(source: Reader, cluster: str) -> bool:
+    """Whether telemetry, or accounting, records anything of what GPUs did."""
+    sampled = not source.query("gpu_sample_days", cluster=cluster).is_empty()
+    return sampled or not recorded_use(source, cluster).is_empty()
 
 
 def _sentences(*texts: str) -> str:
