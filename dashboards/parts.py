@@ -32,8 +32,25 @@ _KEPT: Final = "var-datasource=${datasource}&var-explorer_url=${explorer_url:per
 RUN_URL: Final = f"${{explorer_url:raw}}/run?cluster={_CELL.format('cluster')}&id={_CELL.format('run')}"
 """Where the explorer shows the run of a table's row."""
 
-EXPLORER_RANGE: Final = "${explorer_url:raw}/?since=${__from:date:iso}&until=${__to:date:iso}"
-"""The explorer with the time range of the board."""
+EXPLORER_RANGE: Final = "since=${__from:date:iso}&until=${__to:date:iso}&clusters=${cluster:percentencode}"
+"""What goes along to the explorer: the time range and the clusters of the board."""
+
+EXPLORER_PAGES: Final = {
+    "trackside-efficiency": "people",
+    "trackside-fabric": "filesystems",
+    "trackside-goodput": "gpu-time",
+    "trackside-jobs": "runs",
+    "trackside-job": "runs",
+    "trackside-node": "nodes",
+    "trackside-pipeline": "quality",
+    "trackside-reliability": "reliability",
+    "trackside-sla": "verdicts",
+    "trackside-sql-gpu-time": "gpu-time",
+    "trackside-sql-runs": "runs",
+    "trackside-stragglers": "anomalies",
+    "trackside-topology": "placement",
+}
+"""The explorer's page with the question of a board; that of any other is its first."""
 
 RUN_LINKS: Final = (
     grafana.data_link("Its time, attempts and causes: the explorer", RUN_URL),
@@ -48,6 +65,10 @@ NODE_LINKS: Final = (
     grafana.data_link(
         "Its GPUs, network and filesystems: the node's board",
         f"/d/trackside-node?{_CLUSTER}&var-node={_CELL.format('node')}&{_KEPT}",
+    ),
+    grafana.data_link(
+        "Its GPU-time, outages and failures: the explorer",
+        f"${{explorer_url:raw}}/node?cluster={_CELL.format('cluster')}&node={_CELL.format('node')}",
     ),
 )
 """Links of a cell with a node, in a table with its cluster."""
@@ -107,7 +128,7 @@ def board(
                 refresh="1m",
                 time=Time(since, "now"),
                 timezone="utc",
-                links=[other_boards(), explorer_link()],
+                links=[other_boards(), explorer_link(EXPLORER_PAGES.get(uid, ""))],
                 templating=Templating(list=[source or data_source(), *variables, explorer_url()]),
                 panels=grafana.flow(panels),
             )
@@ -172,13 +193,13 @@ def exported(name: str, *, but: str = "", **equal: str) -> str:
     return f"max by ({by}) (trackside_{name}{{{', '.join(where)}}})"
 
 
-def explorer_link() -> Any:  # noqa: ANN401
-    """The link to the explorer."""
+def explorer_link(page: str) -> Any:  # noqa: ANN401
+    """The link to a page of the explorer."""
     return DashboardLink(
         type="link",
         title="Explorer",
-        tooltip="The same time range as known today, with definitions, SQL and evidence",
-        uri=EXPLORER_RANGE,
+        tooltip="The same clusters and time range as known today, with definitions, SQL and evidence",
+        uri=f"${{explorer_url:raw}}/{page}?{EXPLORER_RANGE}",
         targetBlank=True,
         keepTime=False,
     )

@@ -13,7 +13,7 @@ from app.access import people
 from app.access.protect import protect
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
-from app.explorer import components, drawer, explaining, gate, loading, narrowing, sections, security, shell
+from app.explorer import components, drawer, explaining, gate, grafana, loading, narrowing, sections, security, shell
 from app.explorer import filters as view
 from app.explorer.filters import NothingYetError
 from app.explorer.page import pages
@@ -91,7 +91,10 @@ def create_app(
     made.index_string = INDEX.replace("SCHEME", made.get_asset_url("scheme.js"))
     made.layout = shell.layout(made.get_asset_url("favicon.svg"))
     explorer = Explorer(
-        AnswerCache(root) if answers is None else answers, claims or WatchedClaims(settings.claims), sql=sql
+        AnswerCache(root) if answers is None else answers,
+        claims or WatchedClaims(settings.claims),
+        sql=sql,
+        grafana=settings.grafana.url,
     )
     _pages(made, explorer)
     _reactions(made, explorer)
@@ -110,12 +113,16 @@ class Explorer:
         answers: the published warehouse.
         claims: the claims to judge.
         sql: whether its visitors may run their own SELECTs.
+        grafana: the address of Grafana, if pages link to its boards.
     """
 
-    def __init__(self, answers: AnswerCache, claims: WatchedClaims, *, sql: bool = False) -> None:
+    def __init__(
+        self, answers: AnswerCache, claims: WatchedClaims, *, sql: bool = False, grafana: str | None = None
+    ) -> None:
         self._answers = answers
         self.claims = claims
         self._sql = sql
+        self.grafana = grafana
 
     @property
     def answers(self) -> AnswerCache:
@@ -159,7 +166,7 @@ class Explorer:
 
 @panics.as_errors()
 def page(
-    explorer: Explorer, path: str | None, search: str | None, *, at_once: bool = True
+    explorer: Explorer, path: str | None, search: str | None, *, at_once: bool = True, page_url: str = ""
 ) -> tuple[Component, Component | None, Component, str]:
     """Navigation, filters, contents and title of an address. An error becomes the contents.
 
@@ -168,13 +175,14 @@ def page(
         path: the page.
         search: the address's parameters.
         at_once: whether sections are there; else the browser asks for each.
+        page_url: the whole address, as the browser has it.
     """
-    navigation, filters, contents, title = _page(explorer, path, search, at_once=at_once)
+    navigation, filters, contents, title = _page(explorer, path, search, at_once=at_once, page_url=page_url)
     return components.readable(navigation), components.readable(filters), components.readable(contents), visible(title)
 
 
 def _page(
-    explorer: Explorer, path: str | None, search: str | None, *, at_once: bool
+    explorer: Explorer, path: str | None, search: str | None, *, at_once: bool, page_url: str
 ) -> tuple[Component, Component | None, Component, str]:
     path = (path or "/").rstrip("/") or "/"
     if path == manual.PATH or path.startswith(f"{manual.PATH}/"):
@@ -193,7 +201,8 @@ def _page(
     except (UsageError, WarehouseError) as error:
         return shell.navigation(path, None), None, _cannot(error, path), title
     choices = explorer.answers.ask(narrowing.choices, shown.window) if each.pickers else {}
-    filters = shell.filters(shown, each, choices) if each.filters else None
+    to_grafana = grafana.link(explorer.grafana, path, shown, page_url)
+    filters = shell.filters(shown, each, choices, to_grafana) if each.filters else None
     try:
         contents = each.layout(each.gather(explorer, shown), shown)
         if each.sections is not None and at_once:
@@ -281,12 +290,13 @@ def _pages(made: Dash, explorer: Explorer) -> None:
         Input("url", "pathname"),
         Input("url", "search"),
         Input("refresh", "n_clicks"),
+        State("url", "href"),
         on_error=failed,
     )
-    def show(path: str | None, search: str | None, _: int | None) -> tuple[Any, ...]:
+    def show(path: str | None, search: str | None, _: int | None, page_url: str | None) -> tuple[Any, ...]:
         shown = {"version": explorer.answers.version(), "waits": explorer.waits()}
         with explorer.answers.pool.on_behalf(sections.new_ticket()):
-            return *page(explorer, path, search, at_once=False), shown, {"display": "none"}
+            return *page(explorer, path, search, at_once=False, page_url=page_url or ""), shown, {"display": "none"}
 
     @made.callback(
         Output("refresh", "style", allow_duplicate=True),

@@ -16,7 +16,7 @@ from app.times import iso, months, parse_time
 from app.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from app.results.coverage import Interval
     from queries.warehouse import Reader
@@ -152,6 +152,7 @@ def resolve(situation: Situation, params: Mapping[str, str]) -> View:
             known; the message lists the known ones.
     """
     by_name = {each.cluster: each for each in situation.computed}
+    params = _with_one_cluster(params, by_name)
     name = params.get("cluster") or next(iter(by_name))
     if name not in by_name:
         if name in situation.clusters:
@@ -169,6 +170,18 @@ def resolve(situation: Situation, params: Mapping[str, str]) -> View:
             f"the data cover {iso(state.since)} to {iso(state.until)}"
         )
     return View(window, state, situation, dict(params), Window(name, since, until))
+
+
+def _with_one_cluster(params: Mapping[str, str], known: Iterable[str]) -> Mapping[str, str]:
+    """Parameters with `cluster` in place of `clusters`, what a board of Grafana has chosen, if that is one.
+
+    Grafana writes one as `a`, several as `{a,b}`, and all as a pattern.
+    """
+    if "clusters" not in params:
+        return params
+    chosen = {*params["clusters"].strip("{}").split(",")} & {*known}
+    one = {"cluster": chosen.pop()} if len(chosen) == 1 and "cluster" not in params else {}
+    return {name: value for name, value in params.items() if name != "clusters"} | one
 
 
 def _time(params: Mapping[str, str], name: str, state: ClusterState) -> datetime | None:

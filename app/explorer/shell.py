@@ -214,13 +214,16 @@ def _freshness(shown: View) -> Component:
     )
 
 
-def filters(shown: View, page: Page, values_of: Mapping[str, list[str]]) -> Component:
+def filters(
+    shown: View, page: Page, values_of: Mapping[str, list[str]], to_grafana: Component | None = None
+) -> Component:
     """Cluster and period, and what they come to in words; filters of the address.
 
     Args:
         shown: the current view.
         page: the current page.
         values_of: what can be chosen beside cluster and period: filter -> values.
+        to_grafana: link to the board of the page.
     """
     offered = view.periods(shown.state)
     chosen = view.period_of(shown)
@@ -265,7 +268,11 @@ def filters(shown: View, page: Page, values_of: Mapping[str, list[str]]) -> Comp
                 className="pickers",
             ),
             html.Div(
-                [html.Span(f"{headline_text.moment(since)} to {headline_text.moment(until)} UTC, {length}"), partial],
+                [
+                    html.Span(f"{headline_text.moment(since)} to {headline_text.moment(until)} UTC, {length}"),
+                    partial,
+                    to_grafana,
+                ],
                 className="period-text",
             ),
             _chips(shown, page),
