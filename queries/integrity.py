@@ -157,8 +157,9 @@ def commands(files: Iterable[File]) -> list[str]:
 _OF_FILES: Final = {
     "steps": "trackside ingest runlog FILE ...    (the run logs of those days)",
     "rank_steps": "trackside ingest ranks FILE ...    (the rank times of those days)",
+    "gpu_busy_hours": "trackside compute    (it makes them of the samples)",
 }
-"""How tables that come from files are loaded again."""
+"""How tables that come from files, or are computed, are loaded again."""
 
 
 # Which files a query reads ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import polars as pl
 
 from app.compute.agreement import TABLES as AGREEMENT
 from app.compute.agreement import write_agreement
+from app.compute.busy_hours import write_busy_hours
 from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.incidents import write_incidents
 from app.compute.inputs import Facts, covered_time, with_gpus
@@ -64,7 +65,8 @@ BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", *INC
 """Tables of which it replaces the rows that changed."""
 
 BY_DAY = ("gpu_time", "ledger_days")
-"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`. Those of which it replaces the
+"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`. `gpu_busy_hours` is another, in
+files (`app.compute.busy_hours`). Those of which it replaces the
 windows that changed are in `app.compute.stored_results`."""
 
 
@@ -243,6 +245,8 @@ def _compute_cluster(
         writer, window, rules, facts, logged=logged, straggling=slow, now=now, full=full, progress=in_ledger
     )
     write_agreement(writer, cluster, rules, facts, has_objects=has_objects)
+    in_hours = _within(progress, f"{cluster}: telemetry", 0.64, 0.65)
+    write_busy_hours(writer, cluster, rules, now=now, full=full, progress=in_hours)
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed", 0.65)
     writer.append("computes", _account(writer, window, rules, now))
     in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)

@@ -59,6 +59,14 @@ BUSY_HOURS: Final[frames.Schema] = {
 """Means of a GPU over an hour while it was busy; null: unknown. `work` is its tensor activity, else its SM activity."""
 
 
+HOURS: Final[frames.Schema] = {
+    **{name: BUSY_HOURS[name] for name in _KEY},
+    "busy_s": frames.NUMBER,
+    **{name: BUSY_HOURS[name] for name in ("work", *MEANT)},
+}
+"""The same of hours in which a GPU was busy for `busy_s` seconds, however few."""
+
+
 class Limits(NamedTuple):
     """When a sample shows its GPU busy: tensor, else engine activity from these on, else utilisation above this."""
 
@@ -151,15 +159,14 @@ class _Part:
         return sums.astype(float), np.add.reduceat(counted, self.begins, dtype=np.int64).astype(float)
 
 
-def busy_hours(parts: Sequence[pl.DataFrame], rolled: pl.DataFrame) -> pl.DataFrame:
-    """Hours in which GPUs were busy for at least half of the time; roll-ups where no sample was.
+def hour_means(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Hours with a busy sample, however short.
 
     Args:
         parts: `SUMS` of blocks, in any order.
-        rolled: `BUSY_HOURS` of hours that a roll-up says were busy.
 
     Returns:
-        `BUSY_HOURS`, in the order of GPUs and hours.
+        `HOURS`, in the order of GPUs and hours.
     """
     sums = pl.concat([frames.empty(SUMS), *parts]).group_by(_KEY).sum()
 
@@ -167,10 +174,25 @@ def busy_hours(parts: Sequence[pl.DataFrame], rolled: pl.DataFrame) -> pl.DataFr
         known = pl.col(f"{name}_known")
         return pl.when(known > 0).then(pl.col(f"{name}_sum") / known)
 
-    hours = sums.filter(pl.col("busy_s") >= LEAST_BUSY_S).select(
+    means = sums.select(
         *_KEY,
+        "busy_s",
         work=pl.coalesce(mean("tensor_active"), mean("sm_active")),
         **{name: mean(name) for name in MEANT},
     )
-    others = frames.conform(rolled, BUSY_HOURS).join(sums, on=_KEY, how="anti")
-    return pl.concat([frames.conform(hours, BUSY_HOURS), others]).sort(_KEY)
+    return frames.conform(means, HOURS).sort(_KEY)
+
+
+def busy_hours(hours: pl.DataFrame, rolled: pl.DataFrame) -> pl.DataFrame:
+    """Hours in which GPUs were busy for at least half of the time; roll-ups where no sample was.
+
+    Args:
+        hours: `HOURS`.
+        rolled: `BUSY_HOURS` of hours that a roll-up says were busy.
+
+    Returns:
+        `BUSY_HOURS`, in the order of GPUs and hours.
+    """
+    busy = frames.conform(hours.filter(pl.col("busy_s") >= LEAST_BUSY_S), BUSY_HOURS)
+    others = frames.conform(rolled, BUSY_HOURS).join(hours, on=_KEY, how="anti")
+    return pl.concat([busy, others]).sort(_KEY)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 import polars as pl
 
-from app.results.telemetry.busy_hours import hours_of_day
+from app.results.telemetry.busy_hours import BusyHours
 from app.results.telemetry.gpu_activity import DAY, day_begin
 from app.results.telemetry.occupancy import computed_rules
 from metrics import frames
@@ -122,7 +122,8 @@ class _Hours:
 
     def __init__(self, source: Reader | Writer, cluster: str, held: pl.DataFrame) -> None:
         rules = computed_rules(source, cluster)
-        self._limits = Limits(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
+        limits = Limits(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
+        self._hours = BusyHours(source, cluster, limits)
         self._source, self._cluster, self._held = source, cluster, held
         self._meant = held.filter("meant").select(pl.col("attempt").cast(frames.COUNT)).unique()
         self._all = self._meant.height == held["attempt"].n_unique()
@@ -132,7 +133,7 @@ class _Hours:
         """`deviations.DEVIATIONS` of hours of a day."""
         period: _Period = {"cluster": self._cluster, "since": since, "until": until}
         owners = held_hours(self._held, _hour(since), _hour(until))
-        busy = self._owned(hours_of_day(self._source, limits=self._limits, **period), owners)
+        busy = self._owned(self._hours.of_day(since, until), owners)
         devices = self._owned(self._source.query("node_device_hours", **period), owners)
         of_gpus, of_nodes = gpu_deviations(busy), node_deviations(devices)
         if counted:

@@ -16,7 +16,7 @@ from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results.telemetry import anomalies as results
-from app.results.telemetry.busy_hours import hours_of_day
+from app.results.telemetry.busy_hours import BusyHours
 from app.show.answer import Question
 from app.window import Window
 from ingest.slurm import load_files as ingesting
@@ -222,7 +222,7 @@ def test_hours_of_blocks_are_those_of_the_query(reader: Reader) -> None:
     limits = Limits(0.02, 0.1, 0.1)
     for day in range(DAYS):
         period = {"cluster": "c", "since": BEGIN + timedelta(days=day), "until": BEGIN + timedelta(days=day, hours=23)}
-        mine = hours_of_day(reader, limits=limits, **period)  # type: ignore[arg-type]  # as they are named
+        mine = BusyHours(reader, "c", limits).of_day(period["since"], period["until"])  # type: ignore[arg-type]  # times
         by_query = reader.query("gpu_busy_hours", **period, **limits._asdict())
         assert mine.height == 23 * 17
         assert_frame_equal(mine, by_query, rel_tol=1e-5)

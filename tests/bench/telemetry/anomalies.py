@@ -12,7 +12,7 @@ from app.results.telemetry.busy_hours import needed
 from ingest.tables import GPU_SAMPLES
 from metrics import frames
 from metrics.anomalies.deviations import gpu_deviations
-from metrics.anomalies.hours import BUSY_HOURS, Limits, busy_hours, hour_sums
+from metrics.anomalies.hours import BUSY_HOURS, HOURS, Limits, busy_hours, hour_means, hour_sums
 from metrics.anomalies.scan import Scan
 from metrics.statistics import rate_interval
 from queries import parquet_days, sample_blocks
@@ -51,15 +51,23 @@ SOUND: Final = {
 def bench_anomalies(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
     """Rows of the scan's ratio at several sizes, of false alarms of sound fleets, and of faults found."""
     sizes = (256,) if quick else (256, 1024, 4096)
-    return [*(_scan_row(folder, gpus) for gpus in sizes), *_alarm_rows(quick=quick), *_found_rows(quick=quick)]
+    scans = [each for gpus in sizes for each in _scan_rows(folder, gpus)]
+    return [*scans, *_alarm_rows(quick=quick), *_found_rows(quick=quick)]
 
 
-def _scan_row(folder: Path, gpus: int) -> dict[str, Any]:
-    path = folder / f"{gpus}.parquet"
+def _scan_rows(folder: Path, gpus: int) -> list[dict[str, Any]]:
+    """A day as `compute` reads it once, and as a question reads it from then on."""
+    path, kept = folder / f"{gpus}.parquet", folder / f"{gpus}-hours.parquet"
     _write_day(path, gpus)
+    parquet_days.write(hours_of_day(path), kept)
     bare = _best(lambda: pl.read_parquet(path, columns=list(COLUMNS)))
-    scanned = _best(lambda: scan_of_day(path, gpus))
-    return row(f"a day of {gpus:,} GPUs at {STEP_S} s scanned", scanned, bare, "polars reading its columns", GOAL)
+    summed = _best(lambda: parquet_days.write(hours_of_day(path), kept))
+    tested = _best(lambda: tests_of_day(pl.read_parquet(kept), gpus))
+    name, baseline = f"a day of {gpus:,} GPUs at {STEP_S} s", "polars reading its columns"
+    return [
+        row(f"{name}: hours added up and stored, once", summed, bare, baseline, GOAL),
+        row(f"{name}: anomalies of its stored hours", tested, bare, baseline, GOAL),
+    ]
 
 
 def _best(work: Callable[[], object]) -> float:
@@ -103,12 +111,16 @@ def _write_day(path: Path, gpus: int) -> None:
     parquet_days.write(rows.select(order).with_columns(pl.selectors.float().cast(float32)), path)
 
 
-def scan_of_day(path: Path, gpus: int) -> pl.DataFrame:
-    """What the product does with a day: hours of its blocks, deviations, and their tests."""
+def hours_of_day(path: Path) -> pl.DataFrame:
+    """Hours of a day, from its samples block by block, as `compute` stores them."""
     first = round(BEGIN.timestamp()) // 3600
-    lazy = sample_blocks.blocks([path], pl.Schema(GPU_SAMPLES))
-    sums = [hour_sums(needed(block), first, first + 24, LIMITS) for block in lazy]
-    hours = busy_hours(sums, frames.empty(BUSY_HOURS))
+    blocks = sample_blocks.blocks([path], pl.Schema(GPU_SAMPLES))
+    return hour_means([hour_sums(needed(block), first, first + 24, LIMITS) for block in blocks])
+
+
+def tests_of_day(stored: pl.DataFrame, gpus: int) -> pl.DataFrame:
+    """What a question does with the stored hours of a day: deviations, and their tests."""
+    hours = busy_hours(frames.conform(stored, HOURS), frames.empty(BUSY_HOURS))
     number = pl.col("node").str.slice(3).cast(pl.Int64) // NODES_PER_ATTEMPT
     scan = Scan()
     scan.add(gpu_deviations(hours.with_columns(attempt=number)))

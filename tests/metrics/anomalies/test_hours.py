@@ -13,7 +13,7 @@ import pytest
 
 from metrics import frames
 from metrics.anomalies import hours as module
-from metrics.anomalies.hours import BUSY_HOURS, INSTEAD, MEASURED, PLACE, Limits, busy_hours, hour_sums
+from metrics.anomalies.hours import BUSY_HOURS, INSTEAD, MEASURED, PLACE, Limits, busy_hours, hour_means, hour_sums
 
 BEGIN = datetime(2026, 9, 20, tzinfo=UTC)
 FIRST = round(BEGIN.timestamp()) // 3600
@@ -82,21 +82,23 @@ def test_sums_of_blocks_agree_with_plain_python(odd: bool) -> None:
     rows = samples(odd=odd)
     expected = plain(rows, FIRST, FIRST + 5)
     assert len(expected) >= 9
-    agree(busy_hours([hour_sums(rows, FIRST, FIRST + 5, LIMITS)], NONE), expected)
+    agree(busy_hours(hour_means([hour_sums(rows, FIRST, FIRST + 5, LIMITS)]), NONE), expected)
     parts = [hour_sums(part, FIRST, FIRST + 5, LIMITS) for part in rows.iter_slices(47)]
-    agree(busy_hours(parts[::-1], NONE), expected)
+    agree(busy_hours(hour_means(parts[::-1]), NONE), expected)
 
 
 def test_hours_outside_are_left_out() -> None:
     rows = samples(odd=True)
-    agree(busy_hours([hour_sums(rows, FIRST + 1, FIRST + 4, LIMITS)], NONE), plain(rows, FIRST + 1, FIRST + 4))
+    agree(
+        busy_hours(hour_means([hour_sums(rows, FIRST + 1, FIRST + 4, LIMITS)]), NONE), plain(rows, FIRST + 1, FIRST + 4)
+    )
 
 
 @pytest.mark.parametrize("by", [["ts", "gpu"], ["gpu", "ts"], ["interval_s"]])
 def test_rows_in_another_order_are_the_same_hours(by: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART", 100)
     shuffled = samples(odd=True).sample(fraction=1.0, shuffle=True, seed=5).sort(by, maintain_order=True)
-    found = busy_hours([hour_sums(shuffled, FIRST, FIRST + 5, LIMITS)], NONE)
+    found = busy_hours(hour_means([hour_sums(shuffled, FIRST, FIRST + 5, LIMITS)]), NONE)
     agree(found, plain(shuffled, FIRST, FIRST + 5))
 
 
@@ -105,15 +107,15 @@ def test_a_gpu_that_begins_later_in_the_hour_is_its_own() -> None:
     rows = samples(odd=False).filter(pl.col("gpu") == "1")
     late = rows.with_columns(pl.col("ts") + pl.duration(minutes=35), gpu=pl.lit("2"), power_w=pl.lit(9.0))
     both = pl.concat([rows.head(32), late.head(90).with_columns(pl.col("power_w").cast(pl.Float32))])
-    agree(busy_hours([hour_sums(both, FIRST, FIRST + 5, LIMITS)], NONE), plain(both, FIRST, FIRST + 5))
+    agree(busy_hours(hour_means([hour_sums(both, FIRST, FIRST + 5, LIMITS)]), NONE), plain(both, FIRST, FIRST + 5))
 
 
 def test_a_roll_up_stands_in_only_without_samples() -> None:
     rows = samples(odd=False).filter(pl.col("node") == "n1", pl.col("gpu") == "1")
     rolled = pl.DataFrame({"node": ["n1", "n1"], "gpu": ["1", "1"], "hour": [FIRST, FIRST + 9], "work": [0.9, 0.75]})
-    found = busy_hours([hour_sums(rows, FIRST, FIRST + 5, LIMITS)], frames.conform(rolled, BUSY_HOURS))
+    found = busy_hours(hour_means([hour_sums(rows, FIRST, FIRST + 5, LIMITS)]), frames.conform(rolled, BUSY_HOURS))
     assert dict(found.select("hour", pl.col("work").round(3)).rows()) == {
         **dict.fromkeys(range(FIRST, FIRST + 5), 0.5),
         FIRST + 9: 0.75,
     }
-    assert busy_hours([], NONE).is_empty()
+    assert busy_hours(hour_means([]), NONE).is_empty()
