@@ -13,6 +13,7 @@ from ingest.kubernetes.attempts import attempts_of, jobs_of
 from ingest.kubernetes.bridge import bridged
 from ingest.kubernetes.evictions import evictions_of, orders_of
 from ingest.kubernetes.metered import lists_with_metered, with_metered
+from ingest.kubernetes.metered_nodes import metered_inventory, metered_states
 from ingest.kubernetes.nodes import events_of, states_of
 from ingest.kubernetes.parse import ENDED_KEY, LISTS, NODE_KEY, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
@@ -43,7 +44,7 @@ SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
 TABLES: Final = (
     *("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions"),
     *("container_ends", "metered_pods", "metered_namespaces"),
-    *("nodes", "pod_claims", "resource_claims", "resource_slices"),
+    *("nodes", "pod_claims", "resource_claims", "resource_slices", "metered_node_states", "metered_nodes"),
 )
 """What attempts, states of nodes and evictions follow from."""
 
@@ -134,7 +135,7 @@ def derive(writer: Writer, cluster: str) -> None:
     named = metered.select("cluster", node="name")
     slurm_nodes = writer.query_with("known_nodes", {"incoming": named}) if metered.height else named
     pods = with_metered(pods, metered, workloads, slurm_nodes)
-    nodes, named_claims, claims, slices = devices
+    nodes, named_claims, claims, slices, metered_conditions, metered_nodes = devices
     pods = with_shares(pods, nodes, named_claims, claims)
     writer.replace("nodes", nodes_by_slices(nodes, slices), keys=NODE_KEY)
     lists = lists_with_metered(lists, namespaces)
@@ -152,7 +153,12 @@ def derive(writer: Writer, cluster: str) -> None:
     writer.delete("health_events", own_rows)
     writer.append("health_events", events_of(_by_slurm_names(conditions, names)))
     writer.delete("node_states", own_rows)
-    writer.append("node_states", states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists))
+    if lists.filter(pl.col("kind") == "Node").is_empty():  # of nodes there are metrics only
+        writer.replace("nodes", metered_inventory(metered_nodes, nodes), keys=NODE_KEY)
+        known = metered_conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
+        writer.append("node_states", metered_states(known))
+    else:
+        writer.append("node_states", states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists))
 
 
 def _write_attempts(writer: Writer, cluster: str, attempts: pl.DataFrame, placements: pl.DataFrame) -> None:

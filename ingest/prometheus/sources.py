@@ -58,11 +58,11 @@ SOURCES: Final = (
     ),
     Source(
         name="prometheus.pods",
-        title="Kubernetes pods by their metrics",
-        feeds=("metered_pods",),
+        title="Kubernetes pods and nodes by their metrics",
+        feeds=("metered_pods", "metered_node_states", "metered_nodes"),
         files="OpenMetrics text with timestamps, kube-state-metrics' names",
         command="trackside ingest prometheus --url http://prometheus:9090",
-        gives="Who held GPUs of Kubernetes where and when, where the objects are not at hand.",
+        gives="Who held GPUs of Kubernetes where and when, and how its nodes were, where the objects are not at hand.",
     ),
 )
 

@@ -15,7 +15,7 @@ from ingest.prometheus.gpu import readings
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
 from ingest.prometheus.health import rules as health_rules
-from ingest.prometheus.node import kubernetes_names, kubernetes_pods
+from ingest.prometheus.node import kubernetes_names, kubernetes_nodes, kubernetes_pods
 from ingest.prometheus.node import samples as node_samples
 from ingest.prometheus.node.kubernetes_names import POD_INFO
 from ingest.prometheus.series.gather import batches, named
@@ -36,7 +36,7 @@ _TABLES: Final[tuple[tuple[SourceName, Table], ...]] = (
 )
 _HEALTH: Final[SourceName] = "prometheus.health"
 
-OF_PODS_WITH_GPUS: Final = frozenset(kubernetes_pods.NAMES) - {POD_INFO, kubernetes_pods.LIMITS}
+OF_PODS_WITH_GPUS: Final = frozenset(kubernetes_pods.OF_PODS) - {POD_INFO, kubernetes_pods.LIMITS}
 """Metrics that nothing is made of in a file that does not tell which pods have GPUs."""
 
 
@@ -57,7 +57,9 @@ def by_source(gathered: Gathered, mapping: Mapping, *, cluster: str, interval_s:
     parts += [file.table(source, table) for source, table in _TABLES if names_read & set(mapping.names(table))]
     parts += [file.pods()] if POD_INFO in names_read else []
     parts += [file.health()] if names_read & set(health_rules.names(health_rules.builtin())) else []
-    parts += [file.held()] if kubernetes_pods.LIMITS in names_read else []
+    of_pods = kubernetes_pods.OF_PODS if kubernetes_pods.LIMITS in names_read else ()
+    held = names_read & {*of_pods, *kubernetes_nodes.NAMES}
+    parts += [file.held(frozenset(held))] if held else []
     first, *others = parts or [gpus]
     unused = set() if kubernetes_pods.LIMITS in names_read else set(OF_PODS_WITH_GPUS)
     if not any(parsed.source in {_TABLES[0][0], _HEALTH} for parsed in parts):
@@ -106,11 +108,12 @@ class _File:
         account = self._parsed(aliases.source, {POD_INFO}, aliases.frames, {}, aliases.rows_loaded)
         return replace(account, covers_from=aliases.covers_from, covers_until=aliases.covers_until)
 
-    def held(self) -> Parsed:
-        """Which pods held GPUs where."""
-        metrics = set(kubernetes_pods.NAMES)
-        pods = kubernetes_pods.from_raw(self._batches(metrics), cluster=self.cluster, names=kubernetes_pods.NAMES)
-        account = self._parsed(pods.source, metrics, pods.frames, {}, pods.rows_loaded)
+    def held(self, metrics: frozenset[str]) -> Parsed:
+        """Which pods held GPUs where, and how the nodes were; what health reads, too, is in its account."""
+        pods = kubernetes_pods.from_raw(self._batches({*metrics}), cluster=self.cluster, names=sorted(metrics))
+        counted = metrics - {*health_rules.names(health_rules.builtin())}
+        used = named(self.gathered.samples, {*counted})
+        account = self._parsed(pods.source, {*counted}, pods.frames, {}, int(used.sizes.sum()))
         return replace(account, covers_from=pods.covers_from, covers_until=pods.covers_until)
 
     def health(self) -> Parsed:

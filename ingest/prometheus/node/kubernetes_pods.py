@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from ingest.mig import share_of_a_gpu
 from ingest.plausible import LONGEST_NAME
 from ingest.prometheus.client.raw import GONE_S, ServerReader
+from ingest.prometheus.node import kubernetes_nodes
+from ingest.prometheus.node.kubernetes_gpus import gpus_of_resource, label_of
 from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.tables import REJECTS, Parsed, SourceName, columns_of, empty
 
@@ -57,20 +58,15 @@ WORDS: Final = {
 """Metrics that are 1 for what holds: the label that says what, and what it is called here."""
 
 EXIT_CODE: Final = "kube_pod_container_status_last_terminated_exitcode"
-NAMES: Final = (LIMITS, INFO, JOB_OWNER, *TIMES, *WORDS, EXIT_CODE)
+OF_PODS: Final = (LIMITS, INFO, JOB_OWNER, *TIMES, *WORDS, EXIT_CODE)
+NAMES: Final = (*OF_PODS, *kubernetes_nodes.NAMES)
 
-WHOLE: Final = frozenset({"nvidia_com_gpu", "nvidia_com_pgpu", "amd_com_gpu", "gpu_intel_com_i915", "habana_ai_gaudi"})
-"""Resources of which one is a GPU, as the exporter writes their names."""
-
-SLICE: Final = "nvidia_com_mig_"
 EARLIEST: Final = ("ended_at", "first_seen_at")
 """Columns of which the earliest reading is kept, not the latest."""
 
 FINAL: Final = ("Failed", "Succeeded")
 LATEST: Final = 4_102_444_800
 """Seconds since the epoch that no time of a pod reaches (2100)."""
-
-MOST_GPUS: Final = 1024
 
 
 @dataclass
@@ -93,6 +89,7 @@ class _Pods:
 
     pods: dict[str, _Pod] = field(default_factory=dict)
     owners: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    nodes: kubernetes_nodes.Nodes = field(default_factory=kubernetes_nodes.Nodes)
     readings: int = 0
     blank: int = 0
 
@@ -100,8 +97,11 @@ class _Pods:
         """Take in a batch."""
         stops = np.cumsum(samples.sizes)
         for labels, start, stop in zip(samples.labels, stops - samples.sizes, stops, strict=True):
-            held = samples.values[start:stop] > 0
             self.readings += int(stop - start)
+            if labels.get("__name__") in kubernetes_nodes.NAMES:
+                self.nodes.take(labels, samples.times[start:stop], samples.values[start:stop])
+                continue
+            held = samples.values[start:stop] > 0
             if not held.any():
                 continue
             times = samples.times[start:stop][held]
@@ -109,7 +109,7 @@ class _Pods:
 
     def _take(self, labels: dict[str, str], low: int, high: int, value: float) -> None:
         """A series: when it was first and last above 0, and its last value."""
-        metric, namespace = labels.get("__name__", ""), _of(labels, "namespace")
+        metric, namespace = labels.get("__name__", ""), label_of(labels, "namespace")
         if metric == JOB_OWNER:
             kind, name = labels.get("owner_kind", ""), labels.get("owner_name", "")
             if kind not in {"", "<none>"}:
@@ -121,7 +121,7 @@ class _Pods:
             return
         pod = self.pods.setdefault(uid, _Pod(first=low, last=high))
         pod.first, pod.last = min(pod.first, low), max(pod.last, high)
-        pod.name = (namespace, _of(labels, "pod"))
+        pod.name = (namespace, label_of(labels, "pod"))
         self._fill(pod, metric, labels, (low, high, value))
 
     @staticmethod
@@ -129,7 +129,7 @@ class _Pods:
         low, high, value = read
         if metric == INFO:
             pod.info |= {name: text for name, text in labels.items() if text and text != "<none>"}
-        elif metric == LIMITS and (gpus := _gpus(labels.get("resource", ""), value)):
+        elif metric == LIMITS and (gpus := gpus_of_resource(labels.get("resource", ""), value)):
             pod.gpus[labels.get("container", ""), labels.get("resource", "")] = gpus
         elif metric in TIMES and 0 < value < LATEST:
             pod.times[TIMES[metric]] = value
@@ -178,27 +178,6 @@ class _Pods:
         }
 
 
-def _of(labels: dict[str, str], name: str) -> str:
-    """A label; where labels of the exporter's own pod took the names, those that it is about are called exported_..."""
-    return labels.get(f"exported_{name}") or labels.get(name, "")
-
-
-def _gpus(resource: str, amount: float) -> Decimal | None:
-    """GPUs of an extended resource; None: it is none.
-
-    >>> _gpus("nvidia_com_gpu", 8.0), _gpus("nvidia_com_mig_3g_40gb", 2.0), _gpus("cpu", 96.0)
-    (Decimal('8'), Decimal('0.857'), None)
-    """
-    if not 0 < amount <= MOST_GPUS:
-        return None
-    if resource in WHOLE:
-        return Decimal(int(amount))
-    if resource.startswith(SLICE):
-        share = Decimal(share_of_a_gpu(resource.removeprefix(SLICE).replace("_", ".")))
-        return (int(amount) * share).quantize(Decimal("0.001"))
-    return None
-
-
 def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
     """Pods that were read after `since`, up to and with `until`; see `ingest.prometheus.reader.Read`.
 
@@ -218,11 +197,19 @@ def from_raw(batches: Iterable[Samples], *, cluster: str, names: Sequence[str]) 
     rows = pl.DataFrame(pods.rows(cluster), schema=PODS)
     gap = pl.duration(seconds=GONE_S)
     namespaces = rows.group_by("cluster", "namespace").agg(pl.col("seen_at").max() - gap).sort("namespace")
-    span = (rows["first_seen_at"].min(), rows["seen_at"].max())
+    states, nodes = pods.nodes.states(cluster), pods.nodes.rows(cluster)
+    firsts = pl.concat([rows["first_seen_at"], states["started_at"]])
+    lasts = pl.concat([rows["seen_at"], states["last_seen_at"]])
+    span = (firsts.min(), lasts.max())
     return Parsed(
         SOURCE,
         frozenset({cluster}),
-        {"metered_pods": rows, "metered_namespaces": namespaces.select(list(NAMESPACES))},
+        {
+            "metered_pods": rows,
+            "metered_namespaces": namespaces.select(list(NAMESPACES)),
+            "metered_node_states": states,
+            "metered_nodes": nodes,
+        },
         empty(REJECTS),
         rows_read=pods.readings,
         rows_loaded=pods.readings,
@@ -247,4 +234,4 @@ def _moment(ms: int) -> datetime:
 
 
 READER: Final = Reader(SOURCE, lambda _: NAMES, read)
-"""Who held GPUs where and when."""
+"""Who held GPUs where and when, and how the nodes were."""

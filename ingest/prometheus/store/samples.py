@@ -12,7 +12,7 @@ from ingest.future import without_future
 from ingest.prometheus.files.gpu_hours import without_duplicates
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
-from ingest.prometheus.node import kubernetes_pods
+from ingest.prometheus.node import kubernetes_nodes, kubernetes_pods
 from ingest.prometheus.sources import source_named
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
@@ -134,6 +134,7 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
         _write_events(writer, frames["health_events"])
     if "metered_pods" in frames:
         _write_pods(writer, frames["metered_pods"], frames["metered_namespaces"])
+        _write_metered_nodes(writer, parsed.frames["metered_node_states"], parsed.frames["metered_nodes"])
 
 
 def _write_pods(writer: Writer, pods: pl.DataFrame, namespaces: pl.DataFrame) -> None:
@@ -141,6 +142,17 @@ def _write_pods(writer: Writer, pods: pl.DataFrame, namespaces: pl.DataFrame) ->
     existing = writer.matching("metered_pods", pods, keys=kubernetes_pods.KEY).select(pods.columns)
     writer.replace("metered_pods", kubernetes_pods.merged(pl.concat([existing, pods])), keys=kubernetes_pods.KEY)
     writer.append_new("metered_namespaces", namespaces, keys=namespaces.columns)
+
+
+def _write_metered_nodes(writer: Writer, states: pl.DataFrame, nodes: pl.DataFrame) -> None:
+    """Nodes of kube-state-metrics, by Kubernetes' names, merged with what earlier readings told of them."""
+    key = ["cluster", "node"]
+    for table, rows, merge_rows in (
+        ("metered_node_states", states, kubernetes_nodes.merged),
+        ("metered_nodes", nodes, kubernetes_nodes.merged_nodes),
+    ):
+        existing = writer.matching(table, rows.select(key).unique(), keys=key).select(rows.columns)
+        writer.replace(table, merge_rows(pl.concat([existing, rows])), keys=key)
 
 
 # --- names of nodes

@@ -1,7 +1,8 @@
 -- One row is the window of one load of a source of a cluster. Files of node events do not record when they were made:
 -- where it was not passed (--until), they are taken to reach as far as the accounting does. The sources 'accounting' and
 -- 'node_states' are Slurm's, or in a cluster without Slurm's accounting Kubernetes' objects; with them, 'accounting' is
--- kube-state-metrics' pods, too, and without both Determined's allocations.
+-- kube-state-metrics' pods, too, and without both Determined's allocations. Without lists of nodes, 'node_states' are
+-- kube-state-metrics'.
 SELECT
     cluster,
     covers_from AS started_at,
@@ -23,6 +24,10 @@ QUALIFY source = CASE
         $source = 'node_states'
         AND COUNT(*) FILTER (source = 'slurm.accounting') OVER () = 0
         AND EXISTS (SELECT 1 FROM object_lists AS o WHERE o.cluster = $cluster AND o.kind = 'Node') THEN 'kubernetes.objects'
+    WHEN
+        $source = 'node_states'
+        AND COUNT(*) FILTER (source = 'slurm.accounting') OVER () = 0
+        AND EXISTS (SELECT 1 FROM metered_node_states AS o WHERE o.cluster = $cluster) THEN 'prometheus.pods'
     WHEN $source = 'node_states' THEN 'slurm.events'
     ELSE $source
 END;
