@@ -9,7 +9,7 @@ import hmac
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from flask import Response, g, redirect, request
+from flask import Response, g, has_request_context, redirect, request
 
 from app.access.addresses import client_of, is_from, own_path, same_site
 from app.access.limits import RateLimit
@@ -104,6 +104,8 @@ class Guard:
         fetch_site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
         if fetch_site not in {None, "same-origin", "none"}:
             return False
+        if fetch_site == "same-origin" and origin in {None, "null"}:  # a form's, where no referrer is sent
+            return True
         if origin is not None and (self.access.url or fetch_site != "same-origin"):
             return same_site(origin, request.headers.get("Host", ""), self.access.url)
         return fetch_site == "same-origin" or not self.access.asks_who
@@ -120,7 +122,8 @@ class Guard:
         if self.access.login == "header":
             return self._named_by_proxy()
         assert self.sessions is not None  # noqa: S101 - for the type checker: `oidc` has them
-        return self.sessions.person(request.cookies.get(cookie_name(self.access), ""))
+        g.session = request.cookies.get(cookie_name(self.access), "")
+        return self.sessions.person(g.session)
 
     def _named_by_proxy(self) -> Person | None:
         """The person of the header, where the peer is one of the named proxies. Nobody else's header is looked at."""
@@ -154,7 +157,7 @@ class Guard:
 
 def saw(action: str, **about: str) -> None:
     """What this request shows or changes, for the log."""
-    if "seen" in g:
+    if has_request_context() and "seen" in g:
         g.seen.append((action, about))
 
 

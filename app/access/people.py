@@ -100,3 +100,8 @@ def current() -> Person:
         return LOCAL
     person: Person = g.get("person", Person("", Role.NOBODY))
     return person
+
+
+def can_log_out() -> bool:
+    """Whether the login of whoever asks now is a session of this server."""
+    return has_request_context() and bool(g.get("session", ""))

@@ -10,6 +10,7 @@ from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx
 
 from app import panics
 from app.access import people
+from app.access.guard import saw
 from app.access.protect import protect
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
@@ -192,6 +193,8 @@ def _page(
         return shell.navigation(path, None), None, _not_found(path), "Not found · Trackside"
     each = pages_by_path[path]
     title = f"{each.name} · Trackside"
+    if not gate.is_open(path):
+        return shell.navigation(path, None), None, _cannot(gate.NotYoursError(), "/"), title
     try:
         shown = explorer.view(search)
         shown = each.find(explorer, shown) if each.find is not None else shown
@@ -294,6 +297,7 @@ def _pages(made: Dash, explorer: Explorer) -> None:
         on_error=failed,
     )
     def show(path: str | None, search: str | None, _: int | None, page_url: str | None) -> tuple[Any, ...]:
+        saw("see", path=path or "/", search=search or "")
         shown = {"version": explorer.answers.version(), "waits": explorer.waits()}
         with explorer.answers.pool.on_behalf(sections.new_ticket()):
             return *page(explorer, path, search, at_once=False, page_url=page_url or ""), shown, {"display": "none"}
@@ -349,6 +353,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
     def explain(clicks: list[int | None], search: str | None) -> tuple[Any, ...]:
         if not any(clicks) or not isinstance(ctx.triggered_id, dict):
             return no_update, no_update, no_update
+        saw("see", number=str(ctx.triggered_id["metric"]), search=search or "")
         try:
             title, contents = explorer.about(ctx.triggered_id["metric"], explorer.view(search))
             title, contents = visible(title), components.readable(contents)

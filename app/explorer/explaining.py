@@ -7,6 +7,7 @@ from typing import Any
 from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
 
 from app import panics
+from app.access.guard import saw
 from app.errors import UsageError
 from app.explorer import answer_drawer, components
 from app.explorer.answer_table import linked
@@ -49,6 +50,7 @@ def opened(
     value: Any,  # noqa: ANN401 - a number of clicks or a cell
 ) -> tuple[Any, ...]:
     """What the drawer shows after a click: whether it is open, title and contents."""
+    saw("see", path=path or "/", search=search or "", number=triggered["name"])
     page = pages().get((path or "/").rstrip("/") or "/")
     asked = None if page is None else page.asked.get(triggered["name"].removeprefix(GRID))
     if page is None or asked is None:

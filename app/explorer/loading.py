@@ -6,6 +6,7 @@ from typing import Any
 
 from dash import MATCH, Dash, Input, Output, State, html, no_update
 
+from app.access.guard import saw
 from app.errors import UsageError
 from app.explorer import components, sections
 from app.explorer.filters import NothingYetError
@@ -42,6 +43,7 @@ def register(made: Dash, explorer: Addresses) -> None:
 
 def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:  # noqa: ANN401 - components
     """The contents of a section of the page that the browser has asked for."""
+    saw("see", path=str(asked.get("path")), search=str(asked.get("search") or ""), section=name)
     page = pages().get(str(asked.get("path")))
     if page is None or page.sections is None:
         return no_update

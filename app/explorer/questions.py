@@ -103,6 +103,14 @@ def answered(source: Reader, window: Window, name: str, question: Question, filt
     entry = question_of(name)
     by = question.by or (entry.default if question.run is None else entry.default_of_run)
     answer = entry(_narrowed(source, window, entry, by, filters), window, replace(question, by=by))
+    splits = entry.by if question.run is None else entry.by_of_run or entry.by
+    return shown_of(source, window, answer, by=by, splits=splits, filters=filters)
+
+
+def shown_of(
+    source: Reader, window: Window, answer: Answer, *, by: str, splits: tuple[str, ...], filters: Narrowed
+) -> Shown:
+    """What a section shows of an answer that is split by `by` and can be split by `splits`."""
     rows, beside = narrowing.narrow(source, window, answer.rows, by, filters)
     narrowed = len(beside) < len(filters)
     rows = rows if narrowed else answer.shown
@@ -110,7 +118,6 @@ def answered(source: Reader, window: Window, name: str, question: Question, filt
     kept = replace(
         answer, rows=rows.head(components.ROWS_SHOWN), details=(), brief=None, worth_showing=None, order=None
     )
-    splits = entry.by if question.run is None else entry.by_of_run or entry.by
     return Shown(kept, by, splits, rows.height, narrowed, beside)
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
 
-from app.explorer import components, narrowing
+from app.explorer import components, gate, narrowing
 from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual
+from app.explorer.whoami import whoami
 from app.results import headline_text
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def navigation(path: str, shown: View | None) -> Component:
     links: list[Component] = []
     group = ""
     for target, each in pages_by_path.items():
-        if each.icon is None:
+        if each.icon is None or not gate.is_open(target):
             continue
         if each.group != group:
             group = each.group
@@ -143,7 +144,7 @@ def navigation(path: str, shown: View | None) -> Component:
                     html.P(manual.about(path), className="about small"),
                 ]
             ),
-            _freshness(shown) if shown is not None else None,
+            html.Div([_freshness(shown) if shown is not None else None, whoami()]),
         ]
     )
 

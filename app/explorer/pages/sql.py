@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import Dash, Input, Output, State, html, no_update
 
+from app.access.guard import saw
 from app.errors import UsageError
 from app.explorer import components
 from app.explorer.page import Page
@@ -69,6 +70,7 @@ def _layout(_: None, view: View) -> Component:
 
 def answer(data: Data, text: str) -> Component:
     """The rows of a SELECT, or why there are none."""
+    saw("sql", text=text)
     if not data.allows_sql:
         return components.panel("Refused", html.P(OFF, className="error-text"))
     if len(text) > LONGEST:

@@ -381,7 +381,7 @@ def test_headers_keep_strangers_out(warehouse: Path) -> None:
     assert "unsafe" not in script
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["X-Frame-Options"] == "DENY"
-    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert answer.headers["Referrer-Policy"] == "same-origin"
     assert "http://" not in answer.text
     assert "https://" not in answer.text
     for path in ("/_favicon.ico", "/assets/favicon.svg"):
