@@ -111,6 +111,8 @@ def filled(root: Path, *, rolled: bool = False) -> Path:
     samples = gpus()
     event = {"cluster": "c", "node": "n1", "gpu": "2", "ts": DROP, "kind": "throttle", "code": "hw_slowdown",
              "severity": "warning", "source": "prometheus.health", "evidence": "telemetry"}  # fmt: skip
+    link = {**event, "ts": DROP + timedelta(hours=5), "kind": "pcie", "code": "link_generation", "severity": "info"}
+    told = {**link, "kind": "ecc", "code": "sbe"}  # information that says nothing of a link
     with open_writer(root / "w", verb="test", now=NOW) as writer:
         ingesting.ingest_files(
             writer, settings, [str(root / "sacct.txt")], ingesting.Options(), now=NOW, progress=lambda *_: None
@@ -125,7 +127,7 @@ def filled(root: Path, *, rolled: bool = False) -> Path:
                 writer.write_partition("node_samples", "c", date, mine.sort("node", "metric", "device", "ts"))
             if rolled:
                 writer.append("gpu_hours", hours_of(samples))
-            writer.append("health_events", conform(pl.DataFrame([event]), HEALTH_EVENTS))
+            writer.append("health_events", conform(pl.DataFrame([event, link, told]), HEALTH_EVENTS))
             for (day,), rows in ranks().group_by(pl.col("started_at").dt.date()):
                 assert isinstance(day, date_of)
                 writer.write_partition("rank_steps", "c", day, rows.sort("run_id", "session", "rank", "started_at"))
@@ -165,7 +167,7 @@ def test_the_node_is_named_with_gpu_incident_and_since_when(reader: Reader) -> N
     assert {node for node, row in by_node.items() if row["anomalous"]} == {"n1", "n2"}
     assert "SM clock of GPU 2 -15" in by_node["n1"]["what"]
     assert by_node["n1"]["since"] == DROP
-    assert by_node["n1"]["incidents"] == "throttle hw_slowdown"
+    assert by_node["n1"]["incidents"] == "ecc sbe, pcie link_generation; throttle hw_slowdown"
     assert by_node["n1"]["n_attempts"] == 1
     assert "InfiniBand throughput of mlx5_1 -" in by_node["n2"]["what"]
     assert by_node["n2"]["since"] == DROP
@@ -256,7 +258,9 @@ def test_telemetry_confirms_a_node_with_slow_ranks(warehouse: Path, reader: Read
     (row,) = answer.rows.to_dicts()
     assert (row["cause"], row["nodes"], row["confirmed"], row["confirmed_by"]) == ("node", "n1", False, "telemetry")
     assert row["telemetry"].startswith("SM clock of GPU 2 -15")
-    assert row["telemetry"].endswith(f" since {DROP:%Y-%m-%dT%H:%MZ}")
+    slow, link = row["telemetry"].split("; ")
+    assert slow.endswith(f" since {DROP:%Y-%m-%dT%H:%MZ}")
+    assert link == f"pcie link_generation on GPU 2 since {DROP + timedelta(hours=5):%Y-%m-%dT%H:%MZ}"
     assert row["telemetry_since"] == DROP
     table = trackside("show", "stragglers", "--warehouse", str(warehouse)).stdout
     assert "n1 (confirmed by telemetry)" in table

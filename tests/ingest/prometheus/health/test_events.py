@@ -18,6 +18,7 @@ from tests.support.telemetry.health_readings import Series, between, every, of_g
 
 DBE, FAILURE = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_ROW_REMAP_FAILURE"
 REASONS, VIOLATION = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_THERMAL_VIOLATION"
+WIDTH, GENERATION = "DCGM_FI_DEV_PCIE_LINK_WIDTH", "DCGM_FI_DEV_PCIE_LINK_GEN"
 DOWNED, SYMBOLS = "node_infiniband_link_downed_total", "node_infiniband_symbol_error_total"
 STATE, RATE = "node_infiniband_state_id", "node_infiniband_rate_bytes_per_second"
 MOUNTED, CONDITION = "node_filesystem_device_error", "kube_node_status_condition"
@@ -31,6 +32,27 @@ def events_of(*those: Series) -> list[tuple[object, ...]]:
 def steps(*values: tuple[float, float, float]) -> list[tuple[float, float]]:
     """Readings every 15 s from one second to before another, with a value."""
     return [point for begin, end, value in values for point in every(15, begin, end, value)]
+
+
+# --- links of GPUs
+
+
+def test_pcie_link_that_gets_narrower_is_an_event() -> None:
+    link = of_gpu(WIDTH, steps((0, 600, 16), (600, 1200, 8), (1200, 9000, 8)))
+    assert events_of(link) == [(600, "n1/0", "pcie link_width", "warning")]
+    assert events_of(of_gpu(WIDTH, steps((0, 9000, 16)))) == []
+
+
+def test_pcie_link_narrow_at_first_sight_is_information() -> None:
+    assert events_of(of_gpu(WIDTH, steps((0, 9000, 8)))) == [(0, "n1/0", "pcie link_width", "info!")]
+
+
+def test_pcie_generation_that_comes_and_goes_is_told_seldom() -> None:
+    idle = steps(*((begin, begin + 300, 1 if begin % 600 else 5) for begin in range(0, 7200, 300)))
+    found = events_of(of_gpu(GENERATION, idle))
+    assert {row[2:] for row in found} == {("pcie link_generation", "info")}
+    assert [row[0] for row in found] == [300, 2100, 3900, 5700]  # of 12 times
+    assert events_of(of_gpu(GENERATION, steps((0, 7200, 4)))) == []
 
 
 # --- counters
