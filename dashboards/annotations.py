@@ -22,9 +22,20 @@ def marks() -> Json:
     """The annotations of every board; drains are many and off at first."""
     return {
         "list": [
-            _event("Incidents", "incident", "{{what}} on {{node}}", CLASS_COLOURS["infrastructure"]),
-            _event("Interruptions", "interruption", "{{what}} interrupted by {{node}}", CLASS_COLOURS["preemption"]),
-            _event("Drains", "drain", "{{node}} out of service: {{what}}", CLASS_COLOURS["planned"], enable=False),
+            _event("Incidents", "incident", "{{what}} on {{cluster}} {{node}}", CLASS_COLOURS["infrastructure"]),
+            _event(
+                "Interruptions",
+                "interruption",
+                "{{what}} interrupted by {{cluster}} {{node}}",
+                CLASS_COLOURS["preemption"],
+            ),
+            _event(
+                "Drains",
+                "drain",
+                "{{cluster}} {{node}} out of service: {{what}}",
+                CLASS_COLOURS["planned"],
+                enable=False,
+            ),
             _annotation(
                 "Verdicts",
                 "(max by (cluster, claim) (changes("

@@ -247,6 +247,11 @@ def override(name: str, **properties: object) -> Json:
     }
 
 
+def override_like(pattern: str, **properties: object) -> Json:
+    """Settings of the fields whose names match a regular expression."""
+    return override(pattern, **properties) | {"matcher": {"id": "byRegexp", "options": f"/{pattern}/"}}
+
+
 def data_link(title: str, url: str) -> Json:
     """A link on a value; `${__data.fields.NAME:percentencode}` is another cell of its row."""
     return {"title": title, "url": url, "targetBlank": True}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana
 from dashboards.grafana import override, ranged, rows
+from dashboards.numbers import most
 from dashboards.parts import NODE_LINKS, UNSEEN
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ def network(scope: Scope) -> list[Any]:
             "Per second and node, the five highest: errors in receiving and symbols, and ticks in which data waited "
             "for a buffer (congestion).",
             [
-                ranged(f"topk(5, sum by (node) ({scope(f'trackside:node:ib_{what}_per_s')}))", f"{{{{node}}}} {what}")
+                ranged(
+                    most(5, f"sum by (cluster, node) ({scope(f'trackside:node:ib_{what}_per_s')})"),
+                    f"{{{{cluster}}}} {{{{node}}}} {what}",
+                )
                 for what in ("receive_errors", "symbol_errors", "transmit_wait")
             ],
             unit="short",
@@ -108,8 +112,8 @@ def network(scope: Scope) -> list[Any]:
             "How often ports went down within ten minutes: the five that did so most, by node and port.",
             [
                 ranged(
-                    f"topk(5, 600 * avg_over_time(({scope('trackside:node:ib_link_downed_per_s')})[10m:1m]))",
-                    "{{node}} {{device}}",
+                    most(5, f"600 * avg_over_time(({scope('trackside:node:ib_link_downed_per_s')})[10m:1m])"),
+                    "{{cluster}} {{node}} {{device}}",
                 )
             ],
             unit="short",
@@ -146,7 +150,12 @@ def filesystems(scope: Scope) -> list[Any]:
         grafana.time_series(
             "Filesystem response, by node",
             "Mean time from the request of an operation to its answer, of the five slowest nodes.",
-            [ranged(f"topk(5, sum by (node) ({response}) / sum by (node) ({count}))", "{{node}}")],
+            [
+                ranged(
+                    most(5, f"sum by (cluster, node) ({response}) / sum by (cluster, node) ({count})"),
+                    "{{cluster}} {{node}}",
+                )
+            ],
             unit="s",
             decimals=3,
             **_LINE,

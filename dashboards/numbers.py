@@ -100,7 +100,7 @@ def bounded(
             f"{ends[0]}, {ends[1]}",
             f"The ends of {title}. Far apart means that evidence is missing.",
             [
-                instant(exported(name, bound=bound, **labels), called)
+                instant(exported(name, bound=bound, **labels), f"{{{{cluster}}}} {called}")
                 for bound, called in zip(("lower", "upper"), ends, strict=True)
             ],
             size=(2, height),
@@ -110,3 +110,21 @@ def bounded(
             **small,
         ),
     ]
+
+
+def top(count: int, expr: str) -> str:
+    """The series that were highest at any time of the range: the same ones at each moment, so that lines are whole.
+
+    `topk` alone picks others at each moment: a panel of five then has dozens of broken lines.
+    """
+    return f"topk({count}, max_over_time(({expr})[$__range:$__interval] @ end()))"
+
+
+def most(count: int, expr: str) -> str:
+    """The course of those series."""
+    return f"({expr}) and {top(count, expr)}"
+
+
+def least(count: int, expr: str) -> str:
+    """The course of the series that were lowest at any time of the range."""
+    return f"({expr}) and bottomk({count}, min_over_time(({expr})[$__range:$__interval] @ end()))"

@@ -157,6 +157,7 @@ def _waste() -> list[Any]:
             "short of limit": "short_of_limit",
         }.items()
     }
+    idle = exported("waste_gpu_seconds", but=_WHO, kind="idle")
     columns = {"GPU-hours": f"{held} / 3600", **of_kind}
     return [
         grafana.bar_gauge(
@@ -171,11 +172,7 @@ def _waste() -> list[Any]:
             "Idle GPU-hours, by user",
             "GPU-time that was held and stood still without a failure that explains it: the twelve users with most.",
             [
-                instant(
-                    f"sort_desc(topk(12, sum by (user) ({exported('waste_gpu_seconds', but=_WHO, kind='idle')}))) / "
-                    "3600",
-                    "{{user}}",
-                )
+                instant(f"sort_desc(topk(12, sum by (cluster, user) ({idle}))) / 3600", "{{cluster}} {{user}}"),
             ],
             size=(8, 9),
             color=fixed(_IDLE),
@@ -184,7 +181,7 @@ def _waste() -> list[Any]:
         grafana.bar_gauge(
             "GPU-hours held, by account",
             "GPU-time that was allocated, by account of the users.",
-            [instant(f"sort_desc(topk(12, sum by (account) ({held}))) / 3600", "{{account}}")],
+            [instant(f"sort_desc(topk(12, sum by (cluster, account) ({held}))) / 3600", "{{cluster}} {{account}}")],
             size=(8, 9),
             color=fixed(palette.swatch("productive").colour),
             **{**_HOURS, "no_value": "nothing allocated"},
@@ -205,7 +202,8 @@ def _waste() -> list[Any]:
             f"GPU-time of the chosen window that stood still, by account, each time as of then. {HISTORY}",
             [
                 ranged(
-                    f"sum by (account) ({exported('waste_gpu_seconds', but=_WHO, kind='idle')}) / 3600", "{{account}}"
+                    f"sum by (cluster, account) ({idle}) / 3600",
+                    "{{cluster}} {{account}}",
                 )
             ],
             size=(10, 10),

@@ -9,7 +9,7 @@ from dashboards import grafana
 from dashboards.boards.node import here
 from dashboards.grafana import fixed, override, ranged, steps
 from dashboards.hardware import filesystems, network, table_of_nodes
-from dashboards.numbers import COURSE
+from dashboards.numbers import COURSE, most
 from dashboards.parts import BAD, GOOD, MIDDLING, PLAIN, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
@@ -117,7 +117,10 @@ def _ethernet() -> list[Any]:
             "Packets per second that were dropped or bad, of the five nodes with most. RoCE needs a network without "
             "loss: any drop there makes collectives wait.",
             [
-                ranged(f"topk(5, sum by (node) ({of(f'net_receive_{what}_per_s')}))", f"{{{{node}}}} {what}")
+                ranged(
+                    most(5, f"sum by (cluster, node) ({of(f'net_receive_{what}_per_s')})"),
+                    f"{{{{cluster}}}} {{{{node}}}} {what}",
+                )
                 for what in ("drops", "errors")
             ],
             unit="pps",
@@ -141,7 +144,7 @@ def _nvlink() -> list[Any]:
             "NVLink CRC errors, by GPU",
             "Errors per second of the five GPUs with most. Those that come again and again need the link's repair: "
             "XID 74 follows.",
-            [ranged(f"topk(5, {of('nvlink_crc_errors_per_s')})", "{{node}} GPU {{device}}")],
+            [ranged(most(5, of("nvlink_crc_errors_per_s")), "{{cluster}} {{node}} GPU {{device}}")],
             unit="short",
             decimals=3,
             **_LINE,

@@ -195,7 +195,12 @@ def _runs() -> list[Any]:
         grafana.bar_gauge(
             "Lost GPU-hours of runs",
             "GPU-time of a run that could have trained and did not, by category, over its whole life: the costliest.",
-            [instant(f"sort_desc(topk(15, sum by (run, category) ({lost}))) / 3600", "{{run}}: {{category}}")],
+            [
+                instant(
+                    f"sort_desc(topk(15, sum by (cluster, run, category) ({lost}))) / 3600",
+                    "{{cluster}} {{run}}: {{category}}",
+                )
+            ],
             size=(10, 11),
             color=fixed(_LOST),
             **{**_HOURS, "no_value": "nothing lost"},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana, palette
 from dashboards.grafana import fixed, override, ranged, rows, steps
+from dashboards.numbers import most, top
 from dashboards.parts import BAD, GOOD, LIVE, MIDDLING, PLAIN, RUN_LINKS, UNSEEN, board, chosen
 
 if TYPE_CHECKING:
@@ -120,13 +121,13 @@ def _now() -> list[Any]:
 
 
 def _by(label: str) -> list[Any]:
-    shown = f"{{{{{label}}}}}"
+    by, shown = ("cluster", label), f"{{{{cluster}}}} {{{{{label}}}}}"  # equal names on two clusters are two
     stacked = {"fillOpacity": 60, "lineWidth": 1, "stacking": {"group": "A", "mode": "normal"}}
     return [
         grafana.time_series(
             f"GPUs held, by {label}",
             f"GPUs that the chosen jobs hold, by {label}; the twelve largest.",
-            [ranged(f"topk(12, {of('gpus', label)})", shown)],
+            [ranged(most(12, of("gpus", *by)), shown)],
             size=(8, 8),
             custom=stacked,
             **_COUNT,
@@ -134,14 +135,14 @@ def _by(label: str) -> list[Any]:
         grafana.time_series(
             f"Busy, by {label}",
             f"Mean activity of the held GPUs, by {label}: of the twelve that hold most.",
-            [ranged(f"({share('busy_gpus', label)}) and topk(12, {of('gpus', label)})", shown)],
+            [ranged(f"({share('busy_gpus', *by)}) and {top(12, of('gpus', *by))}", shown)],
             size=(8, 8),
             **_RATIO,
         ),
         grafana.time_series(
             f"Filesystem operations, by {label}",
             f"Operations per second on network filesystems, by {label}; the twelve busiest. {SHARED}",
-            [ranged(f"topk(12, {of(OPERATIONS, label)})", shown)],
+            [ranged(most(12, of(OPERATIONS, *by)), shown)],
             size=(8, 8),
             **_RATE,
         ),

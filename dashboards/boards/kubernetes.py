@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana
 from dashboards.grafana import fixed, override, ranged, rows, steps
-from dashboards.numbers import COURSE
+from dashboards.numbers import COURSE, most
 from dashboards.parts import BAD, GOOD, PLAIN, board, chosen
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _namespaces() -> list[Any]:
         grafana.time_series(
             "GPUs requested, by namespace",
             "GPUs that pods which run or wait request; the twelve namespaces with most.",
-            [ranged(f"topk(12, {requested})", "{{cluster}} {{namespace}}")],
+            [ranged(most(12, requested), "{{cluster}} {{namespace}}")],
             size=(8, 8),
             custom=_STACK,
             **_COUNT,
@@ -133,7 +133,7 @@ def _namespaces() -> list[Any]:
         grafana.time_series(
             "GPUs pending, by namespace",
             "GPUs that pods request which do not run yet; the twelve namespaces with most.",
-            [ranged(f"topk(12, {pending})", "{{cluster}} {{namespace}}")],
+            [ranged(most(12, pending), "{{cluster}} {{namespace}}")],
             size=(8, 8),
             **{**_COUNT, "no_value": "none"},
         ),

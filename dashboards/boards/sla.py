@@ -111,8 +111,9 @@ def _verdicts() -> list[Any]:
 
 def _elapsed() -> str:
     """Share of the month that is over at the end of the data."""
-    end = exported("data_end_timestamp_seconds")
-    return f"(day_of_month({end}) - 1 + hour({end}) / 24) / days_in_month({end})"
+    last = f"({exported('data_end_timestamp_seconds')} - 1)"  # data that end with a month are that month's
+    hours = f"hour({last}) + (minute({last}) + 1) / 60"
+    return f"(day_of_month({last}) - 1 + ({hours}) / 24) / days_in_month({last})"
 
 
 def _claims() -> Any:  # noqa: ANN401 - grafanalib has no types
@@ -248,6 +249,9 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
             decimals=1,
             min=0,
             no_value=CANNOT_TELL,
+            overrides=[
+                grafana.override_like("MTTF, days$", custom_axisPlacement="right", custom_axisLabel="MTTF, days")
+            ],
         ),
         grafana.time_series(
             "Time to job restart of the month",

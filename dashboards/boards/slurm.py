@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dashboards import grafana
 from dashboards.grafana import fixed, ranged, rows, steps
-from dashboards.numbers import COURSE
+from dashboards.numbers import COURSE, most
 from dashboards.parts import BAD, GOOD, MIDDLING, PLAIN, board, chosen
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _partitions() -> list[Any]:
         grafana.time_series(
             "Jobs pending, by partition",
             "Jobs that wait in each partition; the twelve with most.",
-            [ranged(f"topk(12, {of('jobs_pending_in_partition', chosen_ones, by=by)})", "{{cluster}} {{partition}}")],
+            [ranged(most(12, of("jobs_pending_in_partition", chosen_ones, by=by)), "{{cluster}} {{partition}}")],
             size=(12, 8),
             **_COUNT,
         ),
@@ -257,7 +257,7 @@ def _controller() -> list[Any]:
             "RPCs that slurmctld answers, the ten most frequent types. A flood of one type comes from a script that "
             "polls: sdiag names the user. Empty with Slinky's exporter and slurmctld's own metrics, which tell of no "
             "RPC.",
-            [ranged(f"topk(10, {of('rpcs_per_s', by='cluster, message_type')})", "{{message_type}}")],
+            [ranged(most(10, of("rpcs_per_s", by="cluster, message_type")), "{{cluster}} {{message_type}}")],
             size=(6, 7),
             unit="reqps",
             decimals=1,
@@ -270,9 +270,12 @@ def _controller() -> list[Any]:
             "as above.",
             [
                 ranged(
-                    f"topk(10, {of('rpc_s_per_s', by='cluster, message_type')} / "
-                    f"({of('rpcs_per_s', by='cluster, message_type')} > 0))",
-                    "{{message_type}}",
+                    most(
+                        10,
+                        f"{of('rpc_s_per_s', by='cluster, message_type')} / "
+                        f"({of('rpcs_per_s', by='cluster, message_type')} > 0)",
+                    ),
+                    "{{cluster}} {{message_type}}",
                 )
             ],
             size=(6, 7),

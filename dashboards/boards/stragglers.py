@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dashboards import grafana, palette
 from dashboards.exported_metrics import STRAGGLER_DAYS
 from dashboards.grafana import fixed, instant, override, ranged, rows, steps
-from dashboards.numbers import COURSE
+from dashboards.numbers import COURSE, least, most
 from dashboards.parts import BAD, GOOD, MIDDLING, NODE_LINKS, PLAIN, RUN_LINKS, UNSEEN, board, chosen, exported
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _peers() -> list[Any]:
             "The lowest GPU clock of a node over that of the middle node of its job, of the ten slowest nodes. A "
             "line that steps down and stays is a node to drain: power brake, thermal slowdown, a clock that somebody "
             "set.",
-            [ranged(f"bottomk(10, {clock()})", "{{run}} {{node}}")],
+            [ranged(least(10, clock()), "{{cluster}} {{run}} {{node}}")],
             size=(12, 9),
             **{**_RATIO, "custom": {"axisSoftMin": 0.8, "axisSoftMax": 1.0}},
         ),
@@ -163,7 +163,7 @@ def _cluster() -> list[Any]:
             "Hottest GPUs",
             "Temperature of the five hottest GPUs, and of the middle one.",
             [
-                ranged(f"topk(5, {_gpu('temperature_c')})", "{{node}} GPU {{gpu}}"),
+                ranged(most(5, _gpu("temperature_c")), "{{cluster}} {{node}} GPU {{gpu}}"),
                 ranged(_middle("temperature_c"), "{{cluster}} middle"),
             ],
             unit="celsius",
@@ -175,7 +175,7 @@ def _cluster() -> list[Any]:
             "Power of the five GPUs with most, and of the middle one. One far below the middle of its job is "
             "throttled or waits: the board of the job.",
             [
-                ranged(f"topk(5, {_gpu('power_w')})", "{{node}} GPU {{gpu}}"),
+                ranged(most(5, _gpu("power_w")), "{{cluster}} {{node}} GPU {{gpu}}"),
                 ranged(_middle("power_w"), "{{cluster}} middle"),
             ],
             unit="watt",
@@ -188,9 +188,12 @@ def _cluster() -> list[Any]:
             "network; all of them: the servers.",
             [
                 ranged(
-                    'topk(5, sum by (cluster, node) (trackside:node:fs_response_s_per_s{cluster=~"$cluster"}) '
-                    '/ sum by (cluster, node) (trackside:node:fs_operations_per_s{cluster=~"$cluster"}))',
-                    "{{node}}",
+                    most(
+                        5,
+                        'sum by (cluster, node) (trackside:node:fs_response_s_per_s{cluster=~"$cluster"}) '
+                        '/ sum by (cluster, node) (trackside:node:fs_operations_per_s{cluster=~"$cluster"})',
+                    ),
+                    "{{cluster}} {{node}}",
                 )
             ],
             unit="s",

@@ -148,7 +148,7 @@ def _blocks() -> list[Any]:
         grafana.bar_gauge(
             "Idle nodes, by block",
             "Nodes that nobody holds: the twenty blocks with most.",
-            [instant(f"sort_desc(topk(20, {nodes('idle')} > 0))", "{{block}}")],
+            [instant(f"sort_desc(topk(20, {nodes('idle')} > 0))", "{{cluster}} {{block}}")],
             size=(5, 10),
             color=fixed(palette.swatch("no_demand").colour),
             **{**_COUNT, "no_value": "none idle"},
@@ -156,7 +156,7 @@ def _blocks() -> list[Any]:
         grafana.bar_gauge(
             "Nodes out of service, by block",
             "Nodes that are down, drained or in maintenance. Several in one block: its switch, rack or power.",
-            [instant(f"sort_desc(topk(20, {nodes('unavailable')} > 0))", "{{block}}")],
+            [instant(f"sort_desc(topk(20, {nodes('unavailable')} > 0))", "{{cluster}} {{block}}")],
             size=(5, 10),
             color=fixed(palette.swatch("down").colour),
             **{**_COUNT, "no_value": "none"},

@@ -40,6 +40,11 @@ def _beside(of_node: str) -> str:
     return f"0 * trackside:job:gpus + on (cluster, node) group_left () {of_node}"
 
 
+def _at_most(series: str, limit: str) -> str:
+    """A node's series, or another one of it where that is lower."""
+    return f"({series} <= {limit}) or ({limit} < {series})"
+
+
 DERIVED: Final = (
     # Each once, however often it is scraped.
     Recorded("trackside:job:gpus", JOB_GPUS.labels, f"max by ({', '.join(JOB_GPUS.labels)}) ({JOB_GPUS.name})"),
@@ -60,9 +65,12 @@ DERIVED: Final = (
     # Held GPUs that telemetry tells of: all of them, or as many as it has.
     _of_node(
         "observed_held_gpus",
-        "(trackside:node:gpus <= trackside:node:held_gpus) or (trackside:node:held_gpus < trackside:node:gpus)",
+        _at_most("trackside:node:gpus", "trackside:node:held_gpus"),
     ),
+    # Jobs are known later than telemetry: what GPUs do beyond those that are known to be held is of no known job.
+    _of_node("busy_held_gpus", _at_most("trackside:node:busy_gpus", "trackside:node:held_gpus")),
     _of_node("tensor_gpus", "sum by (cluster, node) (trackside:gpu:tensor_active)"),
+    _of_node("tensor_held_gpus", _at_most("trackside:node:tensor_gpus", "trackside:node:held_gpus")),
     _of_node("gpu_power_w", "sum by (cluster, node) (trackside:gpu:power_w)"),
     _of_node(
         "filesystem_operations_per_s",
@@ -78,10 +86,10 @@ DERIVED: Final = (
     _of_node("highest_temperature_c", "max by (cluster, node) (trackside:gpu:temperature_c)"),
     # What is the slowest of a node's GPUs is not shared out: a job waits for it whole.
     Recorded("trackside:job:lowest_sm_clock_hz", JOB_GPUS.labels, _beside("trackside:node:lowest_sm_clock_hz")),
-    _of_job("busy_gpus", "busy_gpus"),
+    _of_job("busy_gpus", "busy_held_gpus"),
     _of_job("idle_gpus", "idle_held_gpus"),
     _of_job("observed_gpus", "observed_held_gpus"),
-    _of_job("tensor_gpus", "tensor_gpus"),
+    _of_job("tensor_gpus", "tensor_held_gpus"),
     _of_job("gpu_power_w", "gpu_power_w"),
     _of_job("filesystem_operations_per_s", "filesystem_operations_per_s"),
     _of_job("filesystem_bytes_per_s", "filesystem_bytes_per_s"),

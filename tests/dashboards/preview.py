@@ -253,6 +253,8 @@ def _table(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
                 same = [dict(labels)]
                 joined += same
             same[0] |= {**labels, value: float(row["value"][1])}
+    if not joined:
+        return f"<p>{html.escape(panel['fieldConfig']['defaults']['noValue'])}</p>"
     options = next(each["options"] for each in panel["transformations"] if each["id"] == "organize")
     order = options["indexByName"]
     columns = [name for name in sorted(order, key=order.__getitem__) if not options["excludeByName"].get(name)]

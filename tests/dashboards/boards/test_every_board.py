@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from datetime import datetime
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import promql_parser
 import pytest
+import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from dashboards import lint
@@ -17,6 +19,9 @@ from dashboards.annotations import OF_PROMETHEUS
 from dashboards.boards.fleet import TARGETS
 from dashboards.build import boards
 from dashboards.exported_metrics import BY_NAME, WINDOWS
+from dashboards.parts import exported
+from dashboards.rules.alerts import alerts_text
+from dashboards.rules.recording import rules_text
 from tests.dashboards import filled, seed
 from tests.dashboards.rules import exporters
 from tests.dashboards.server import Prometheus, need_prometheus
@@ -100,6 +105,39 @@ def test_every_board_marks_events_and_leads_on(name: str) -> None:
     ]
     explorer = next(each for each in board["links"] if each["title"] == "Explorer")
     assert "${__from:date:iso}" in explorer["url"]
+
+
+OF_A_CLUSTER: Final = {"account", "block", "device", "gpu", "job_id", "namespace", "node", "partition", "run", "user"}
+"""Labels whose values two clusters may have both."""
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_equal_names_on_two_clusters_are_never_joined(name: str) -> None:
+    for panel in lint.panels(BOARDS[name]):
+        for target in panel["targets"]:
+            for by in re.findall(r"\b(?:by|on) ?\(([^()]*)\)", target["expr"]):
+                labels = {each.strip() for each in by.split(",")}
+                assert not labels & OF_A_CLUSTER or "cluster" in labels, (panel["title"], by)
+            shown = set(re.findall(r"{{(\w+)}}", target.get("legendFormat", "")))
+            assert not shown & OF_A_CLUSTER or "cluster" in shown, (panel["title"], shown)
+
+
+def test_equal_names_on_two_clusters_are_never_joined_by_a_rule() -> None:
+    for rule in yaml.safe_load(rules_text())["groups"] + yaml.safe_load(alerts_text(TARGETS))["groups"]:
+        for each in rule["rules"]:
+            for by in re.findall(r"\b(?:by|on) ?\(([^()]*)\)", each["expr"]):
+                labels = {label.strip() for label in by.split(",")}
+                assert not labels & OF_A_CLUSTER or "cluster" in labels, each
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_lines_of_a_panel_are_the_same_at_each_moment(name: str) -> None:
+    """`topk` over a range picks others at each moment, and a panel of five then has dozens of broken lines."""
+    for panel in lint.panels(BOARDS[name]):
+        for target in panel["targets"]:
+            for chosen in re.findall(r"(?:topk|bottomk)\(\d+, (\w+)", target["expr"]) if target.get("range") else ():
+                assert chosen in {"max_over_time", "min_over_time"}, panel["title"]
+                assert "[$__range:$__interval] @ end()" in target["expr"], panel["title"]
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +235,19 @@ def test_each_claim_is_counted_with_one_verdict(prometheus: Prometheus) -> None:
         for word in ("supported", "undetermined", "refuted")
     }
     assert counted == {"supported": [1.0], "undetermined": [1.0], "refuted": [4.0]}
+
+
+@pytest.mark.xdist_group("prometheus")
+@pytest.mark.parametrize(
+    ("moment", "share"),
+    [("2026-11-01T00:00:00", 1.0), ("2026-10-16T12:00:00", 0.5), ("2026-10-01T00:01:00", 1 / (31 * 24 * 60))],
+)
+def test_data_that_end_with_a_month_cover_it(prometheus: Prometheus, moment: str, share: float) -> None:
+    (panel,) = (each for each in lint.panels(BOARDS["sla"]) if each["title"] == "Month that is over")
+    end_s = datetime.fromisoformat(f"{moment}+00:00").timestamp()
+    expr = panel["targets"][0]["expr"].replace(exported("data_end_timestamp_seconds"), f"vector({end_s})")
+    ((_, value),) = (row["value"] for row in prometheus.instant(expr))
+    assert float(value) == pytest.approx(share)
 
 
 EACH: Final = {"cluster": "alpha", "claim": ".*"}

@@ -52,6 +52,22 @@ def test_jobs_parts_of_a_node_add_up_to_the_node(tmp_path: Path) -> None:
     promtool.run(tmp_path, {"rules.yaml": rules_text()}, tests)
 
 
+def test_a_job_is_no_busier_than_the_gpus_that_it_holds(tmp_path: Path) -> None:
+    """A job that began since the last load is busy already, and nobody knows yet that it holds GPUs."""
+    need_prometheus()
+    held = 'trackside_job_gpus{cluster="c",node="a",job_id="1",run="r",user="u",account="x",partition="p"}'
+    series = {held: "1x20"}
+    for gpu in range(4):
+        labels = f'{{cluster="c",Hostname="a",gpu="{gpu}"}}'
+        series |= {f"DCGM_FI_DEV_GPU_UTIL{labels}": "100x20", f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{labels}": "0.5x20"}
+    expected = [
+        {"expr": f"sum(trackside:{name})", "eval_time": "15m", "exp_samples": [{"labels": "{}", "value": value}]}
+        for name, value in (("node:busy_gpus", 4), ("job:busy_gpus", 1), ("job:tensor_gpus", 1))
+    ]
+    tests = [{"interval": "1m", "input_series": promtool.inputs(series), "promql_expr_test": expected}]
+    promtool.run(tmp_path, {"rules.yaml": rules_text()}, tests)
+
+
 def test_derived_rules_need_only_series_recorded_before() -> None:
     known = {each.name for each in recorded()} | {"trackside_job_gpus"}
     for each in DERIVED:
