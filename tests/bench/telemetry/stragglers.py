@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tests.bench.telemetry.straggler_fleet import Run
 
 FACTORS: Final = (1.05, 1.10, 1.30)
-SEEDS: Final = (16, 17)
-"""Not tuned: the rules of the detector were made on seeds 11, 12, 14 and 15."""
+SEEDS: Final = (21, 22)
+"""Not tuned: the rules of the detector were made on seeds 11, 12, 14 and 15, and looked at on 16 and 17."""
 ROWS: Final = 1_000_000
 """Of the runs that are looked at together."""
 TAIL: Final = 0.025
