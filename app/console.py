@@ -115,6 +115,11 @@ def write(
     write_file(target, content)
 
 
+def csv_bytes(rows: pl.DataFrame) -> bytes:
+    """Rows as CSV for spreadsheets: no cell is one that they would run as a formula."""
+    return _encoded(_without_formulas(rows), "csv", None)
+
+
 def _encoded(rows: pl.DataFrame, form: str, extra: dict[str, Any] | None) -> bytes:
     if form == "parquet":
         import io  # noqa: PLC0415 - only here

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.options import add_claims, add_verb, path_of
 from app.clusters import clusters, select_cluster
+from app.reports.forms import FORMS
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster (required if there are several)")
     add_claims(parser)
-    parser.add_argument("--format", choices=("html", "json"), default=None, help="default: html, or what FILE ends in")
+    parser.add_argument("--format", choices=FORMS, default=None, help="default: html, or what FILE ends in")
     parser.add_argument(
         "--output", "-o", type=path_of, metavar="FILE", help="write there (default: sla-CLUSTER-PERIOD.html)"
     )

@@ -99,7 +99,13 @@ def log_scale(values: Iterable[float]) -> Scale:
     return Scale(low, high, ticks or tuple(sorted({min(positive), max(positive)})), log=True)
 
 
-def _label(unit: str) -> Callable[[float], str]:
+def scale_of(unit: str, values: Iterable[float]) -> Scale:
+    """The scale of a unit for values: ratios up to 100 %, seconds with a clock's labels, else by ratios."""
+    return {"ratio": ratio_scale, "s": duration_scale}.get(unit, log_scale)(values)
+
+
+def label_of(unit: str) -> Callable[[float], str]:
+    """The writer of a scale's labels."""
     if unit == "ratio":
         return lambda value: f"{100 * value:.4g} %"
     if unit == "s":
@@ -143,8 +149,8 @@ def range_chart(
         kind: delivered (the ends are bounds) or capability (they are an interval).
     """
     numbers = [each for each in (target, value, low, high) if each is not None]
-    scale = {"ratio": ratio_scale, "s": duration_scale}.get(unit, log_scale)(numbers)
-    label = _label(unit)
+    scale = scale_of(unit, numbers)
+    label = label_of(unit)
     at_target = scale.at(target)
     right = 100.0 if high is None else scale.at(high)
     promised = (at_target, 100 - at_target) if direction == "at_least" else (0.0, at_target)
@@ -290,7 +296,7 @@ def trend(periods: Sequence[str], values: Sequence[Range], target: float, unit: 
         unit: ratio, d or s.
     """
     finite = [end for ends in (*values, (target,)) for end in ends if end is not None and math.isfinite(end)]
-    scale = {"ratio": ratio_scale, "s": duration_scale}.get(unit, log_scale)(finite)
+    scale = scale_of(unit, finite)
     return _ranges(periods, values, scale, unit, target, "Value and range for each period")
 
 
@@ -359,7 +365,7 @@ def _grid(scale: Scale, unit: str = "ratio") -> list[Markup]:
             Markup(
                 '<line class="grid" x1="0" x2="100%" y1="{0:.1f}" y2="{0:.1f}"/><text class="tick" x="-6" y="{1:.1f}" '
                 'text-anchor="end">{2}</text>'
-            ).format(y, y + 3.5, _label(unit)(tick))
+            ).format(y, y + 3.5, label_of(unit)(tick))
         )
     return lines
 

@@ -29,7 +29,7 @@ ICONS = {"supported": "\N{CHECK MARK}", "refuted": "\N{MULTIPLICATION X}", "unde
 def render(document: Document) -> bytes:
     """The page of a report."""
     template = _environment().get_template("sla.html")
-    document = _harmless(document)
+    document = harmless(document)
     return template.render(
         r=document,
         title=period_title(document["period"]["asked"]),
@@ -38,18 +38,18 @@ def render(document: Document) -> bytes:
         hatch=charts.HATCH,
         evidence_colours=EVIDENCE_COLOURS,
         class_colours=CLASS_COLOURS,
-        days=_days_of(document),
+        days=days_of(document),
     ).encode()
 
 
-def _harmless(value: Any) -> Any:  # noqa: ANN401 - a document is anything that JSON can hold
+def harmless(value: Any) -> Any:  # noqa: ANN401 - a document is anything that JSON can hold
     """The same document with characters that hide, or turn the direction of writing, made visible."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
-        return {_harmless(key): _harmless(each) for key, each in value.items()}
+        return {harmless(key): harmless(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_harmless(each) for each in value]
+        return [harmless(each) for each in value]
     return value
 
 
@@ -165,7 +165,7 @@ def _category_bar(gpu_time: Document) -> Markup:
     return charts.category_bar([(name, shares[name]) for name in ORDER])
 
 
-def _days_of(document: Document) -> list[str]:
+def days_of(document: Document) -> list[str]:
     """Every day that the period touches, also those without data."""
     since, until = (datetime.fromisoformat(document["period"][end]) for end in ("since", "until"))
     first: date = since.date()

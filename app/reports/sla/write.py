@@ -1,8 +1,10 @@
 """`trackside report`: documents about a period, made of the numbers of `show` and `verify`.
 
-    sla.py      the contents of the SLA report: a plain value, its JSON form
-    page.py     the same as one HTML page without script
-    charts.py   its drawings, as inline SVG
+    document.py   the contents of the SLA report: a plain value, its JSON form
+    terms.py      what a contract adds to it
+    page.py       the same as one HTML page without script; charts.py: its drawings, as inline SVG
+    words.py      its numbers as texts, for pdf.py and markdown.py
+    rows.py       its objectives as rows, for CSV
 
 A report is a pure function of (data, period, claims): it reads no clock, and the same data give the same bytes.
 """
@@ -15,8 +17,8 @@ from typing import TYPE_CHECKING
 from app.claims.file import read_contract
 from app.errors import UsageError
 from app.output_file import write_file
+from app.reports.forms import FORMS
 from app.reports.sla import document as sla
-from app.reports.sla import page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-FORMS = ("html", "json")
-"""What a report can be written as."""
+_ENDINGS = {"htm": "html", "markdown": "md"} | {form: form for form in FORMS}
 
 
 def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
@@ -39,7 +40,7 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
         period_text: the period as typed; the covered share is the share of this.
         claims_path: claims to judge; the vendor's headlines if None.
         target: where to.
-        form: html or json.
+        form: one of `FORMS`.
 
     Returns:
         The report as a value: what its JSON form holds.
@@ -50,9 +51,22 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
     """
     contract = read_contract(claims_path)
     document = sla.sealed(sla.document(reader, window, period_text, contract, sla.origin_of_claims(claims_path)))
-    content = sla.encoded(document) if form == "json" else page.render(document)
-    write_file(target, content)
+    write_file(target, rendered(document, form))
     return document
+
+
+def rendered(document: sla.Document, form: str) -> bytes:
+    """A report in one of its forms."""
+    from app.reports.sla import markdown, page, pdf, rows  # noqa: PLC0415 - one of them is needed
+
+    forms = {
+        "html": page.render,
+        "json": sla.encoded,
+        "pdf": pdf.render,
+        "md": markdown.render,
+        "csv": rows.render,
+    }
+    return forms[form](document)
 
 
 def file_name(cluster: str, period: str, form: str) -> str:
@@ -75,7 +89,7 @@ def form_of(requested: str | None, target: Path | None) -> str:
         return requested
     if target is None or not target.suffix:
         return "html"
-    ending = target.suffix.removeprefix(".").lower().replace("htm", "html").replace("htmll", "html")
-    if ending not in FORMS:
-        raise UsageError(f"{target}: use --format html or json, or a file name with that ending")
-    return ending
+    form = _ENDINGS.get(target.suffix.removeprefix(".").lower())
+    if form is None:
+        raise UsageError(f"{target}: use --format {', '.join(FORMS)}, or a file name with such an ending")
+    return form

@@ -30,7 +30,7 @@ def spans(path: Path, zone: str = "UTC") -> list[tuple[str, str, str | None]]:
     return [(f"{each.since:%m-%dT%H:%M}", f"{each.until:%m-%dT%H:%M}", each.nodes) for each in found]
 
 
-def test_repeated_events_keep_their_hour_over_the_change_of_clocks(tmp_path: Path) -> None:
+def test_repeated_events_keep_their_hour_when_clocks_change(tmp_path: Path) -> None:
     weekly = event("DTSTART;TZID=Europe/Berlin:20261020T080000", "DURATION:PT2H", "RRULE:FREQ=WEEKLY;COUNT=2",
                    "EXDATE;TZID=Europe/Berlin:20261103T080000")  # fmt: skip
     path = calendar(tmp_path / "m.ics", weekly)

@@ -375,7 +375,7 @@ def test_the_commands_it_prints_parse(warehouse: Path) -> None:
     ("arguments", "output"),
     [(["--period", "October"], "is not a period"), (["--period", "2026-13"], "is not a period"),
      (["--period", "2025-01"], "there are no data"), (["--period", "2026-10", "--cluster", "x"], "there are: tiny"),
-     (["--period", "2026-10", "-o", "report.pdf"], "html or json"),
+     (["--period", "2026-10", "-o", "report.docx"], "html, json, pdf, md, csv"),
      (["--period", "2026-10", "-o", "no/such/folder.html"], "cannot be written")],
 )  # fmt: skip
 def test_unreportable_period_is_refused_with_the_reason(

@@ -1,0 +1,208 @@
+"""A report of a contract in every form: the same numbers, the same bytes twice, and no name that becomes markup."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.claims.file import read_contract
+from app.errors import UsageError
+from app.reports.forms import FORMS
+from app.reports.sla import document as sla
+from app.reports.sla import markdown, page, pdf, rows
+from app.reports.sla.write import form_of, rendered
+from app.times import parse_period
+from app.window import Window
+from queries.warehouse import open_reader
+from tests.support.warehouses import from_accounting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTRACT = """
+[contract]
+provider = "P"
+customer = "C"
+monthly_fee = 1000
+currency = "EUR"
+cutoff_days = 3
+maintenance = ["m.ics"]
+
+[[claim]]
+id = "availability"
+metric = "availability"
+quoted = "q"
+read_as = "r"
+kind = "delivered"
+target = 0.99
+direction = "at_least"
+rule = "worse_end"
+credits = [{ below = 0.99, percent = 10 }, { below = 0.5, percent = 50 }]
+
+[[claim]]
+id = "goodput"
+metric = "goodput_allocated"
+quoted = "q"
+read_as = "r"
+kind = "delivered"
+target = 0.5
+direction = "at_least"
+credits = [{ below = 0.5, percent = 20 }]
+"""
+
+CALENDAR = (
+    "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:{0}\nDTSTART:2026{0}T000000Z\nDURATION:PT6H\nSUMMARY:patch\nEND:VEVENT\n"
+    "END:VCALENDAR\n"
+)
+
+WEEK = "2026-10-06..2026-10-10"
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return from_accounting(tmp_path_factory.mktemp("forms"), jobs=300)
+
+
+@pytest.fixture(scope="module")
+def report(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return made(warehouse, tmp_path_factory.mktemp("contract"), WEEK)
+
+
+def made(warehouse: Path, folder: Path, period: str, text: str = CONTRACT, day: str = "1007") -> dict[str, Any]:
+    claims = folder / "sla.toml"
+    claims.write_text(text)
+    (folder / "m.ics").write_text(CALENDAR.format(day))
+    contract = read_contract(claims)
+    with open_reader(warehouse) as reader:
+        window = Window("tiny", *parse_period(period, contract.time_zone))
+        return sla.sealed(sla.document(reader, window, period, contract, sla.origin_of_claims(claims)))
+
+
+def objective(report: dict[str, Any], name: str) -> dict[str, Any]:
+    (found,) = (each for each in report["objectives"] if each["id"] == name)
+    return dict(found)
+
+
+def test_a_budget_is_what_the_objectives_parts_leave(report: dict[str, Any]) -> None:
+    availability = objective(report, "availability")
+    budget, whole = availability["budget"], availability["denominator"]
+    assert budget["allowed"] == pytest.approx((1 - 0.99) * whole)
+    assert budget["spent"] == pytest.approx(whole - availability["numerator"])
+    last = budget["by_day"][-1]
+    for name in ("spent_low", "spent", "spent_high"):
+        assert last[name] == pytest.approx(budget[name])
+    days = [row["spent_high"] for row in budget["by_day"]]
+    assert days == sorted(days)
+
+
+def test_maintenance_of_the_period_alone_is_left_out(warehouse: Path, tmp_path: Path, report: dict[str, Any]) -> None:
+    assert [each["says"] for each in report["exclusions"]["declared"]] == [
+        "2026-10-07T00:00:00Z to 2026-10-07T06:00:00Z: patch (m.ics)"
+    ] * 2
+    elsewhere = made(warehouse, tmp_path, WEEK, day="1107")
+    assert elsewhere["exclusions"]["declared"] == []
+    left_out = objective(elsewhere, "availability")["denominator"] - objective(report, "availability")["denominator"]
+    assert left_out == pytest.approx(64 * 6 * 3600)
+    assert elsewhere["contract"]["calendars"][0]["events"] == 0
+
+
+def test_trend_has_the_numbers_of_the_periods_own_reports(
+    warehouse: Path, tmp_path: Path, report: dict[str, Any]
+) -> None:
+    before = objective(report, "availability")["trend"]
+    assert len(before) == 12
+    assert before[-1]["period"] == "2026-10-02T00:00:00Z..2026-10-06T00:00:00Z"
+    assert [each["verdict"] for each in before[:11]] == [None] * 10 + ["undetermined"], "data of a part of the last"
+    own = objective(made(warehouse, tmp_path, before[-1]["period"]), "availability")
+    for name in ("value", "low", "high", "verdict"):
+        assert before[-1][name] == own[name]
+    assert before[-1]["result"] == own["outcome"]["result"]
+    assert objective(report, "availability")["before"]["value"] == own["value"]
+
+
+def test_credits_are_amounts_of_whole_months_alone(warehouse: Path, tmp_path: Path, report: dict[str, Any]) -> None:
+    assert report["credits"]["agreed"] is True
+    assert report["credits"]["least_amount"] is None
+    month = made(warehouse, tmp_path, "2026-10", CONTRACT.replace("0.99", "0.999999"))
+    credits = month["credits"]  # noqa: A001 - the contract's word
+    assert objective(month, "availability")["outcome"]["result"] == "undecided", "data of a part of the month"
+    assert (credits["least_percent"], credits["least_amount"]) == (0.0, "0.00")
+    assert credits["most_amount"] == f"{10 * credits['most_percent']:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "final"), [(3, True), (366, False)]
+)  # the numbers are computed at the end of a month that ends later than the data
+def test_a_report_is_final_after_its_cutoff(warehouse: Path, tmp_path: Path, cutoff: int, *, final: bool) -> None:
+    made_then = made(warehouse, tmp_path, WEEK, CONTRACT.replace("cutoff_days = 3", f"cutoff_days = {cutoff}"))
+    assert made_then["status"]["final"] is final
+    assert bool(made_then["status"]["reasons"]) is not final
+
+
+def test_periods_are_of_the_contracts_zone(warehouse: Path, tmp_path: Path) -> None:
+    local = made(warehouse, tmp_path, "2026-10-07", CONTRACT.replace("[contract]", '[contract]\nzone = "Asia/Tokyo"'))
+    assert local["period"]["since"] == "2026-10-06T15:00:00Z"
+    assert "midnight of Asia/Tokyo" in page.render(local).decode()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_every_objective_and_the_same_bytes_twice(report: dict[str, Any], form: str) -> None:
+    content = rendered(report, form)
+    assert content == rendered(report, form)
+    if form != "pdf":
+        text = content.decode()
+        assert all(name in text for name in ("availability", "goodput", report["sha256"]))
+
+
+def test_rows_are_those_of_the_value(report: dict[str, Any]) -> None:
+    read = list(csv.DictReader(io.StringIO(rows.render(report).decode())))
+    own = [row for row in read if row["period"] == WEEK]
+    assert [row["id"] for row in own] == ["availability", "goodput"]
+    for row, each in zip(own, report["objectives"], strict=True):
+        for name in ("value", "low", "high", "numerator", "denominator"):
+            assert (float(row[name]) if row[name] else None) == each[name]
+        assert (row["result"], row["verdict"]) == (each["outcome"]["result"], each["verdict"])
+        assert float(row["budget_allowed"]) == each["budget"]["allowed"]
+    assert len(read) == 6, "each objective has two periods before with data"
+
+
+def test_the_pdf_is_tagged_dated_by_its_period_and_has_bookmarks(report: dict[str, Any]) -> None:
+    content = pdf.render(report)
+    assert content.startswith(b"%PDF-")
+    assert b"/MarkInfo" in content
+    assert b"pdfuaid" in content
+    assert b"/Outlines" in content
+    assert b"2026-10-10" in content
+    other = json.loads(json.dumps(report))
+    other["objectives"][0]["value"] = 0.123
+    assert pdf.render(other) != content
+
+
+HOSTILE = '#read("/etc/passwd") *b* [l](javascript:x) <script>alert(1)</script> | $x$ `c`\n= h \\ @r {{ 1 }} \u202e'
+
+
+def test_names_never_become_markup(report: dict[str, Any]) -> None:
+    hostile = json.loads(json.dumps(report))
+    hostile["cluster"] = hostile["contract"]["provider"] = hostile["objectives"][0]["quoted"] = HOSTILE
+    hostile["objectives"][0]["id"] = HOSTILE
+    assert pdf.render(hostile).startswith(b"%PDF-"), "the texts compile, whatever is in them"
+    text = markdown.render(hostile).decode()
+    assert not re.search(r"(?<!\\)<script", text)
+    assert not re.search(r"(?<!\\)\[l(?<!\\)\]\(", text)
+    lines = [line for line in text.splitlines() if "passwd" in line]
+    assert lines
+    assert all(line.count("|") == line.count("\\|") or line.startswith("| **") for line in lines)
+    assert "<script>alert" not in page.render(hostile).decode()
+    assert "'" not in rows.render(hostile).decode()[:1]
+
+
+def test_a_file_name_says_its_form(tmp_path: Path) -> None:
+    names = {"r.pdf": "pdf", "r.MD": "md", "r.markdown": "md", "r.csv": "csv", "r.htm": "html", "r": "html"}
+    assert {name: form_of(None, tmp_path / name) for name in names} == names
+    with pytest.raises(UsageError, match="html, json, pdf, md, csv"):
+        form_of(None, tmp_path / "r.docx")
