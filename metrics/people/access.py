@@ -3,6 +3,8 @@
 A user in an account is one row, however many partitions the association names. Access begins when an association is
 made (Slurm's account changes), or where no change is known when a list of associations first has it; it ends when it is
 removed, or with the first list without it. What neither changes nor lists show is unknown.
+
+A user who was renamed is one person under the latest name, unless the old name was given to somebody again.
 """
 
 from __future__ import annotations
@@ -90,6 +92,7 @@ def access(
         beginning; `state`: active, new (added less than `dormant_s` ago, not used), never used, dormant, removed, no
         association (there are lists, and none has it), or unknown (whether it exists, or how old it is).
     """
+    listed, changes, jobs = _by_latest_name(listed, changes, jobs)
     made, gone = _added(changes), _removed(changes)
     rows = (
         listed.join(made, on=_WHO, how="full", coalesce=True)
@@ -139,6 +142,64 @@ def access(
         )
         .sort("added_at", "user", "account", nulls_last=True)
     )  # fmt: skip
+
+
+def _by_latest_name(
+    listed: pl.DataFrame, changes: pl.DataFrame, jobs: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The three of them with users who were renamed under their latest names."""
+    renames = _renames(changes)
+    if renames.is_empty():
+        return listed, changes, jobs
+    detail = pl.col("detail")
+    for cluster, ts, old, new, is_reused in renames.iter_rows():
+        own = pl.col("cluster") == cluster
+        earlier = own & (pl.col("ts") < ts)
+        changes = changes.with_columns(
+            detail=pl.when(earlier)
+            .then(detail.str.replace_all(f"user='{old}'", f"user='{new}'", literal=True))
+            .otherwise(detail),
+            subject=pl.when(earlier & pl.col("action").is_in(["Remove Users", "Modify Users"]))
+            .then(_renamed_in_text(pl.col("subject"), old, new))
+            .otherwise("subject"),
+        )
+        if not is_reused:
+            user = pl.when(own & (pl.col("user") == old)).then(pl.lit(new)).otherwise("user").alias("user")
+            listed, jobs = listed.with_columns(user), jobs.with_columns(user)
+    return _merged_lists(listed), changes, _merged_jobs(jobs)
+
+
+def _renamed_in_text(subject: pl.Expr, old: str, new: str) -> pl.Expr:
+    quoted = subject.str.replace_all(f"name='{old}'", f"name='{new}'", literal=True)
+    return pl.when(subject == old).then(pl.lit(new)).otherwise(quoted)
+
+
+def _renames(changes: pl.DataFrame) -> pl.DataFrame:
+    """Renamed users in their order: `cluster`, `ts`, `old`, `new`, `is_reused` (somebody else got the old name)."""
+    named = changes.filter(pl.col("action") == "Modify Users").select(
+        "cluster", "ts", old=_names(), new=_assigned("name")
+    )
+    rows = named.filter(pl.col("old").list.len() == 1).explode("old").filter(pl.col("new") != pl.col("old"))
+    made = _numbered(changes).group_by("cluster", old="user").agg(remade_at=pl.col("ts").max())
+    joined = rows.join(made, on=["cluster", "old"], how="left").sort("ts", "old", "new")
+    is_reused = (pl.col("remade_at") > pl.col("ts")).fill_null(value=False)
+    return joined.select("cluster", "ts", "old", "new", is_reused=is_reused)
+
+
+def _merged_lists(listed: pl.DataFrame) -> pl.DataFrame:
+    """Each user in an account once."""
+    first = pl.col("provisioned_at", "first_seen_at").min()
+    last = pl.col("last_seen_at", "listed_at").max()
+    by_time = listed.sort("last_seen_at", nulls_last=False)
+    return (
+        by_time.group_by(_WHO, maintain_order=True).agg(pl.col("admin_level").last(), first, last).select(list(LISTED))
+    )
+
+
+def _merged_jobs(jobs: pl.DataFrame) -> pl.DataFrame:
+    """Each user in an account once."""
+    sums = pl.col("n_attempts").sum(), pl.col("first_job_at").min(), pl.col("last_active_at").max()
+    return jobs.group_by(_WHO, maintain_order=True).agg(*sums).select(list(JOBS))
 
 
 def _state(there: pl.Expr, seen_before: pl.Expr, unused: pl.Expr, dormant_s: float) -> pl.Expr:

@@ -1,6 +1,6 @@
--- One row is a change of who may use a cluster: users, associations or accounts were added or removed before a moment.
+-- One row is a change of who may use a cluster: users, associations or accounts were added, removed or renamed before a moment.
 SELECT cluster, ts, actor, action, subject, detail
 FROM transactions
 WHERE cluster = $cluster AND ts < $until
-  AND action IN ('Add Associations', 'Remove Associations', 'Remove Users', 'Remove Accounts')
+  AND action IN ('Add Associations', 'Remove Associations', 'Remove Users', 'Remove Accounts', 'Modify Users')
 ORDER BY ts, action, subject, detail, actor;

@@ -98,6 +98,37 @@ def test_access_added_again_after_removal_holds() -> None:
     assert (row["has_association"], row["removed_at"], row["added_at"], row["added_by"]) == (True, None, day(1), "root")
 
 
+def renamed(number: float, old: str, new: str) -> tuple[Any, ...]:
+    return ("c", day(number), "eve", "Modify Users", f"(name='{old}')", f"mod_time=1, name='{new}'")
+
+
+def test_access_of_a_renamed_user_is_one_row() -> None:
+    changes = [added(1, "ann", "a", 1), renamed(20, "ann", "anna"), renamed(30, "anna", "anne")]
+    lists = [seen("ann", "a", 1, 15, 90), seen("anne", "a", 31, 90, 90)]
+    rows = of(lists, changes, [job("ann", "a", 3, 10), job("anne", "a", 40, 95)])
+    row = rows.row(0, named=True)
+    assert rows.height == 1
+    assert (row["user"], row["state"], row["n_attempts"], row["added_at"]) == ("anne", "active", 6, day(1))
+    assert row["to_first_job_s"] == 2 * 86_400
+
+
+def test_access_of_a_name_that_another_got_is_apart() -> None:
+    changes = [added(1, "ann", "a", 1), renamed(20, "ann", "anna"), added(50, "ann", "a", 2, "sup")]
+    rows = of(changes=changes, jobs=[job("ann", "a", 52, 95)])
+    found = {row["user"]: (row["added_at"], row["added_by"], row["n_attempts"]) for row in rows.iter_rows(named=True)}
+    assert found == {"anna": (day(1), "root", 0), "ann": (day(50), "sup", 3)}
+
+
+def test_access_of_a_renamed_user_who_left_is_removed() -> None:
+    changes = [added(1, "ann", "a", 1), renamed(20, "ann", "anna"), removed(30, "(name='anna')", "Remove Users")]
+    assert states(of(changes=changes)) == {("anna", "a"): "removed"}
+
+
+def test_access_renamed_in_another_cluster_stays() -> None:
+    changes = [added(1, "ann", "a", 1), ("d", *renamed(20, "ann", "anna")[1:])]
+    assert states(of(changes=changes)) == {("ann", "a"): "never used"}
+
+
 def test_access_time_to_first_job_needs_accounting_from_before() -> None:
     changes, jobs = [added(10, "ann", "a", 1)], [job("ann", "a", 12, 99)]
     assert of(changes=changes, jobs=jobs)["to_first_job_s"].to_list() == [2 * 86_400]
