@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NODES = "NodeName=host-1 CPUTot=96 Gres=gpu:h100:8 CfgTRES=cpu=96,gres/gpu=8 State=IDLE Partitions=train,debug\n"
+TOPOLOGIES = {
+    "topology": "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=host-[1-2]\n",
+    "moved": "".join(f"SwitchName=leaf{number} Level=0 LinkSpeed=1 Nodes=host-{number}\n" for number in (1, 2)),
+}
+"""What was cabled at first, and from minute 20 on, under the jobs that ran then."""
+
 OF_SLURM = ("--cluster", "c", "--timezone", "UTC")
 
 
@@ -46,11 +52,14 @@ def inputs(folder: Path) -> dict[str, tuple[str, ...]]:
     texts = {"before": as_list(*before), "after": as_list(*after), "elsewhere": as_list(*elsewhere)}
     jobs = job(1, "host-1", 20, "NODE_FAIL") + job(2, "host-2", 55)
     texts |= {"jobs": (HEAD + jobs).encode(), "nodes": NODES.encode()}
+    texts |= {name: text.encode() for name, text in TOPOLOGIES.items()}
     for name, text in texts.items():
         (folder / name).write_bytes(text)
     return {
         "jobs": ("slurm", str(folder / "jobs"), *OF_SLURM),
         "nodes": ("slurm", str(folder / "nodes"), *OF_SLURM, "--until", "2026-10-01T00:00:00Z"),
+        "topology": ("slurm", str(folder / "topology"), *OF_SLURM, "--until", "2026-10-01T00:00:00Z"),
+        "moved": ("slurm", str(folder / "moved"), *OF_SLURM, "--until", "2026-10-01T00:20:00Z"),
         "before": ("kubernetes", str(folder / "before"), "--cluster", "c"),
         "after": ("kubernetes", str(folder / "after"), "--cluster", "c"),
         "elsewhere": ("kubernetes", str(folder / "elsewhere"), "--cluster", "d"),
@@ -67,9 +76,9 @@ HELD = [
 @pytest.mark.parametrize(
     "order",
     [
-        ("jobs", "nodes", "before", "after", "elsewhere"),
-        ("elsewhere", "after", "before", "nodes", "jobs"),
-        ("before", "jobs", "elsewhere", "after", "nodes"),
+        ("jobs", "nodes", "topology", "before", "after", "moved", "elsewhere"),
+        ("moved", "elsewhere", "after", "before", "nodes", "topology", "jobs"),
+        ("before", "jobs", "elsewhere", "topology", "after", "moved", "nodes"),
     ],
 )
 def test_every_gpu_second_of_both_counts_once(tmp_path: Path, order: tuple[str, ...]) -> None:
@@ -89,9 +98,11 @@ def test_every_gpu_second_of_both_counts_once(tmp_path: Path, order: tuple[str, 
     with open_reader(tmp_path / "w") as reader:
         for name, sql in (
             ("held", minutes), ("ledger", whole.format("gpu_time")), ("capacity", whole.format("capacity")),
-            ("failed", failed),
+            ("failed", failed), ("paths", "SELECT count(DISTINCT path) FROM node_topology WHERE node = 'host-2'"),
         ):  # fmt: skip
             rows[name] = reader.frame(sql).rows()
     assert rows["held"] == HELD
     assert rows["ledger"] == rows["capacity"]
-    assert rows["failed"] == []
+    assert (rows["failed"], rows["paths"]) == ([], [(2,)])
+    placed = trackside("show", "placement", "--cluster", "c", "--by", "block", "--format", "json", *where)
+    assert placed.returncode == 0, placed.stderr
