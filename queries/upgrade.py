@@ -55,10 +55,11 @@ def refuse_missing_steps(root: Path, applied: Mapping[int, str]) -> None:
     Raises:
         WarehouseError: it does; the message names the command that upgrades it.
     """
-    current = sql_files.schema_steps()[-1].number
-    if max(applied, default=0) < current:
+    missing = [step.number for step in sql_files.schema_steps() if step.number not in applied]
+    if missing:
         raise WarehouseError(
-            f"{root}: this warehouse has schema {max(applied, default=0)}; this Trackside needs schema {current}.\n"
+            f"{root}: this warehouse lacks schema {', '.join(f'{number:04d}' for number in missing)}, which this "
+            "Trackside needs.\n"
             "Run: trackside compute    (or any ingest): the first writer upgrades it."
         )
 
