@@ -1,6 +1,7 @@
 """The ledger in the warehouse, day by day: a day whose inputs are what they were keeps its rows.
 
-What a day's rows depend on is in `metrics.ledger.inputs`; its digest is kept beside them, in the table `ledger_days`.
+What a day's rows depend on is in `metrics.ledger.inputs`; its digest is kept beside them, in the table `ledger_days`,
+and what they add up to in `day_sums`.
 Late data change the inputs of the days that they cover, and so do rules, corrections and runs joined otherwise.
 """
 
@@ -55,8 +56,10 @@ def write_days(
     for first, last in inputs.spans():
         prints |= inputs.within(first, last).fingerprints(by_time, lasting)
     kept = [number for number, digest in prints.items() if before.get(_date(number), ("", now))[0] == digest]
-    for since, until in _gaps(kept):
-        writer.run("delete_ledger_days", cluster=cluster, since=since, until=until)
+    gaps = list(_gaps(kept))
+    for since, until in gaps:
+        for statement in ("delete_ledger_days", "delete_day_sums"):
+            writer.run(statement, cluster=cluster, since=since, until=until)
     changed = prints.keys() - set(kept)
     done = 0
     for first, last in _together(changed, inputs):
@@ -67,6 +70,8 @@ def write_days(
         rows = with_names(sweep_ledger(some), some)
         of_these = straggling.filter(pl.col("day").is_between(_date(first), _date(last), closed="left"))
         writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these}, once=True)
+    for since, until in gaps:
+        writer.run("insert_day_sums", cluster=cluster, since=since, until=until)
     writer.delete("ledger_days", pl.DataFrame({"cluster": [cluster]}))
     account = [
         (cluster, _date(number), digest, now if number in changed else before[_date(number)][1])

@@ -134,6 +134,8 @@ def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | N
     """MFU over all time that each logged run was allocated GPUs: rows as `metrics.mfu.wall.run_mfu` returns them."""
     used = convention or flop_convention(source, window.cluster)
     steps = step_mfu_rows(source, window, used)
+    if steps.is_empty():  # without logs the ledger of all runs is not read
+        return run_mfu(steps, allocated(frames.empty(frames.LEDGER_SUMS)))
     return run_mfu(steps, allocated_to_runs(source, window))
 
 

@@ -32,17 +32,10 @@ def _happened(column: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
     return lambda since, until: (pl.col(column) >= since) & (pl.col(column) < until)
 
 
-def _overlapping(since: pl.Expr, until: pl.Expr) -> pl.Expr:
-    """Runs that had time in the window."""
-    began = pl.coalesce("started_at", "eligible_at", "first_submitted_at")
-    return (began < until) & (pl.coalesce(pl.col("ended_at"), until) >= since)
-
-
 SLICES: Final[dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {
     "endings": _happened("ended_at"),
     "interruptions": _happened("ended_at"),
     "restarts": _happened("interrupted_at"),
-    "runs": _overlapping,
 }
 """Named queries whose rows in a window are those of a longer window for which this is true, in the same order."""
 
@@ -69,6 +62,7 @@ class WindowedSource:
         self._source = source
         self._whole = whole
         self._kept = Memo()
+        self._of_runs: tuple[int, pl.DataFrame] | None = None
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query."""
@@ -117,7 +111,7 @@ class WindowedSource:
             return self._source.query(
                 "ledger_sums", cluster=self._whole.cluster, since=since, until=until, dimension=dimension
             )
-        days = self._days(dimension)
+        days = self._days(dimension, first)
         parts = [_summed(days.filter(pl.col("day") >= first, pl.col("day") < end))]
         if since < (begin := _begin(first)):
             parts.append(self._cut(since, begin, dimension))
@@ -134,16 +128,17 @@ class WindowedSource:
         """The first UTC day of which some of the ledger lies after a moment."""
         return -(-_us(until) // DAY_US) if until == self._whole.until else _day(until)
 
-    def _days(self, dimension: str) -> pl.DataFrame:
-        """Sums by day: of runs, or of the cluster."""
-        of_runs = self._kept.get(("ledger_sums", "run"), lambda: self._of_whole("ledger_sums_by_day"))
-        if dimension == "run":
-            return of_runs
-        cluster = pl.lit(self._whole.cluster).alias("subject")
-        return self._kept.get(
-            ("ledger_sums", "cluster"),
-            lambda: of_runs.group_by("day", *_KIND).agg(_ADDED).with_columns(cluster),
-        )
+    def _days(self, dimension: str, first: int) -> pl.DataFrame:
+        """Sums by day, of the days from `first` on at least: of runs, or of the cluster."""
+        if dimension == "cluster":
+            return self._kept.get(("day_sums",), lambda: self._of_whole("day_sums_of_cluster"))
+        if self._of_runs is None or first < self._of_runs[0]:
+            since = max(_begin(first), self._whole.since)
+            rows = self._source.query(
+                "ledger_sums_by_day", cluster=self._whole.cluster, since=since, until=self._whole.until
+            )
+            self._of_runs = first, rows
+        return self._of_runs[1]
 
     def _cut(self, since: datetime, until: datetime, dimension: str) -> pl.DataFrame:
         sums = self._source.query(

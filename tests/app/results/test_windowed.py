@@ -86,7 +86,16 @@ def test_windowed_source_reads_the_ledger_once(source: Source, whole: Window) ->
     for day in range(DAYS - 2):
         for dimension in ("cluster", "run"):
             ledger_sums(windowed, Window("demo", first, first + timedelta(days=day + 1)), dimension)
-    assert counted.names == ["ledger_sums_by_day"]
+    assert counted.names == ["day_sums_of_cluster", "ledger_sums_by_day"]
+
+
+def test_windowed_source_reads_as_many_days_of_runs_as_needed(source: Source, whole: Window) -> None:
+    counted = Counted(source)
+    windowed = WindowedSource(counted, whole)
+    first = whole.since.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    for day in (20, 25, 9, 30):
+        ledger_sums(windowed, Window("demo", first + timedelta(days=day), first + timedelta(days=day + 1)), "run")
+    assert counted.windows == [("demo", first + timedelta(days=day)) for day in (20, 9)]
 
 
 def test_windowed_source_leaves_what_is_outside_to_the_source(source: Source, whole: Window) -> None:
