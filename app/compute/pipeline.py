@@ -55,16 +55,16 @@ DERIVED = (
     "mfu",
     "checkpoint_advice",
     "mfu_proxies",
-    "run_results",
+    "expected_inputs",
     "verdicts",
     "computes",
 )
 """Tables that a computation replaces, cluster by cluster."""
 
-BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", *INCIDENTS, *AGREEMENT)
+BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", "run_results", *INCIDENTS, *AGREEMENT)
 """Tables of which it replaces the rows that changed."""
 
-BY_DAY = ("gpu_time", "ledger_days")
+BY_DAY = ("gpu_time", "ledger_days", "day_sums")
 """Tables of which it replaces the days that changed: see `app.compute.ledger_days`. `gpu_busy_hours` is another, in
 files (`app.compute.busy_hours`). Those of which it replaces the
 windows that changed are in `app.compute.stored_results`."""

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.compute.outcome import Windows
+from app.compute.run_numbers import run_numbers, write_numbers
 from app.compute.window_inputs import WindowInputs
-from app.results.checkpoints import stored_checkpoint_advice
-from app.results.ettr import ettr_rows, ettr_run_rows, expected_rows, expected_run_rows, long_run_rows
+from app.results.checkpoints import pooled_rate, stored_checkpoint_advice
+from app.results.ettr import (
+    ettr_rows,
+    ettr_run_rows,
+    expected_rows,
+    expected_run_rows,
+    gpu_days,
+    long_run_rows,
+    to_expect,
+)
 from app.results.failures.failure_rates import failure_history, failure_rate_tables
 from app.results.failures.interruptions import second_order_rows
 from app.results.failures.lemons import judged, stored_node_scores
@@ -19,11 +28,11 @@ from app.results.goodput import goodput_rows, lost_imputed_rows, mpg_rows
 from app.results.mfu import mfu_rows, mfu_run_rows, mfu_wall_rows
 from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
 from app.results.runs.job_goodput import job_accounts, job_goodput_rows
-from app.results.runs.run_results import run_result_rows
 from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window
 from metrics import frames
+from metrics.ettr.expected import shared_inputs
 from metrics.mfu.flops import MEASURES
 
 if TYPE_CHECKING:
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from app.compute.outcome import Progress
+    from app.compute.run_numbers import RunNumbers
     from app.config.settings import Rules
     from app.window import Source
     from metrics.failures.exposure import Histories
@@ -80,7 +90,9 @@ def write_results(
     for table, rows in plan.kept.items():
         writer.append(table, rows)
     writer.append(_INPUTS, plan.account)
-    _write_windows(writer, source, window, past, plan.computed, progress)
+    numbers = run_numbers(writer, source, window, rules, full=full)
+    _write_windows(writer, source, window, past, plan.computed, numbers, progress)
+    write_numbers(writer, numbers, job_accounts(source, window), full=full)
     return Windows(len(plan.computed), plan.account.height)
 
 
@@ -136,6 +148,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
     window: Window,
     past: Histories,
     windows: Sequence[Window],
+    numbers: RunNumbers,
     progress: Progress,
 ) -> None:
     """Compute the numbers of windows, `window` among them, and those that are stored of `window` only."""
@@ -147,7 +160,8 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
         once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
         by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
-        expected = expected_run_rows(once, standard, by_run=by_run, rates=own_rates)
+        found = numbers.found if standard == window else to_expect(once, standard)
+        expected = expected_run_rows(once, standard, by_run=by_run, rates=own_rates, known=found)
         jobs = job_accounts(once, standard)
         spent = goodput_rows(once, standard)
         of_cluster += [
@@ -162,7 +176,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
             mfu_rows(once, standard),
         ]
         if standard == window:
-            writer.append("run_results", run_result_rows(by_run, expected, jobs, window))
+            writer.append("expected_inputs", _expected_inputs(window, numbers, own_rates))
     progress("MFU of runs", 0.6)
     writer.append("mfu", mfu_run_rows(source, window, measures=MEASURES))
     proxy = mfu_proxy(source, window)
@@ -171,6 +185,22 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
     writer.append("cluster_metrics", pl.concat(of_cluster))
     progress("nodes and checkpoints", 0.85)
     _write_advice(writer, source, windows, rates)
+
+
+def _expected_inputs(window: Window, numbers: RunNumbers, rates: pl.DataFrame) -> pl.DataFrame:
+    """What the expected ETTR of all runs depends on: the view `run_metrics` works it out."""
+    shared = shared_inputs(numbers.by_run, numbers.found.started, numbers.found.saves)
+    return pl.DataFrame(
+        {
+            "cluster": [window.cluster],
+            "gpu_days_per_failure": [gpu_days(pooled_rate(rates).value)],
+            "restart_s": [shared.restart_s],
+            "interval_s": [shared.interval_s],
+            "write_s": [shared.write_s],
+            "evidence": ["accounting" if shared.restart_measured and shared.interval_measured else "assumed"],
+        },
+        schema_overrides={"gpu_days_per_failure": pl.Float64},
+    )
 
 
 def _write_advice(writer: Writer, source: Source, windows: Sequence[Window], rates: pl.DataFrame) -> None:

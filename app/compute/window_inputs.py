@@ -154,8 +154,7 @@ def _ledger_days(source: Source, cluster: str) -> pl.DataFrame:
 
 def _runs(source: Source, window: Window) -> pl.DataFrame:
     """Runs: their names and sizes, and whether they ever started."""
-    runs = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
-    return runs.select(
+    return source.query("run_sizes", cluster=window.cluster).select(
         "run_id",
         "n_gpus",
         started=pl.col("started_at").is_not_null(),

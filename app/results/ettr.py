@@ -22,7 +22,7 @@ from metrics.checkpoints.advice import logged_saves
 from metrics.ettr.confidence import interval_over_runs
 from metrics.ettr.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
 from metrics.ettr.expected import FORMS as EXPECTED_FORMS
-from metrics.ettr.expected import at_failure_rate, expected, inputs, over_runs, starts
+from metrics.ettr.expected import at_failure_rate, expected, inputs, over_runs, seen, starts
 from metrics.ettr.timeline import run_timeline
 from metrics.exact import exact_sum
 
@@ -71,15 +71,30 @@ def ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
     return memo_of_cache(source, ("ettr_run_rows", window), lambda: _ettr_run_rows(source, window))
 
 
+def keep_ettr_run_rows(source: Source, window: Window, by_run: pl.DataFrame) -> None:
+    """Have `ettr_run_rows` return what a computation has made already, where the source keeps it."""
+    memo_of_cache(source, ("ettr_run_rows", window), lambda: by_run)
+
+
 def _ettr_run_rows(source: Source, window: Window) -> pl.DataFrame:
-    known = run_times(source, window.cluster)
+    runs = source.query("runs", cluster=window.cluster, since=window.since, until=window.until)
+    return ettr_of_runs(run_times(source, window.cluster), ledger_sums(source, window, "run"), runs, window)
+
+
+def ettr_of_runs(known: RunTimes, sums: pl.DataFrame, runs: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """ETTR and its parts of runs.
+
+    Args:
+        known: when they were executed and when they waited.
+        sums: `frames.LEDGER_SUMS` within the window whose `subject` is the run.
+        runs: columns of the table `runs`.
+        window: cluster and time.
+    """
     return ettr_by_run(
         waited(known.waits, window.since, window.until),
-        ledger_sums(source, window, "run"),
+        sums,
         imputed_in(_held_in(known.executed, window), window.since, window.until),
-        source.query("runs", cluster=window.cluster, since=window.since, until=window.until).with_columns(
-            milli_gpus=(pl.col("n_gpus") * 1000).cast(pl.Int64)
-        ),
+        runs.with_columns(milli_gpus=(pl.col("n_gpus") * 1000).cast(pl.Int64)),
     )
 
 
@@ -206,8 +221,48 @@ def _imputed(total: pl.DataFrame) -> pl.DataFrame:
 # --- expected ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class ToExpect:
+    """What the expected ETTR of runs is worked out from, beside `ettr_run_rows`.
+
+    Attributes:
+        started: as `metrics.ettr.expected.starts` returns it.
+        saves: as `metrics.checkpoints.advice.logged_saves` returns it.
+    """
+
+    started: pl.DataFrame
+    saves: pl.DataFrame
+
+
+def to_expect(source: Source, window: Window) -> ToExpect:
+    """Starts of runs in a window, and their checkpoints by their logs."""
+    known = starts(started_in(run_times(source, window.cluster).executed, window))
+    started = known.drop("seen_gpus").join(logged_starts(source, window), on=_RUN, how="left")
+    return ToExpect(started, saves_in(source, window))
+
+
+_RUN: Final = ["cluster", "run_id"]
+
+
+def saves_in(source: Source, window: Window) -> pl.DataFrame:
+    """Checkpoints of runs in a window by their logs: as `metrics.checkpoints.advice.logged_saves`."""
+    logs, executed = computed_logs(source, window.cluster)
+    return logged_saves(logs.events, logs.sessions, executed, since=window.since, until=window.until)
+
+
+def started_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Executions, or sessions, that started in a window."""
+    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    return executed.filter((pl.col("started_at") >= low) & (pl.col("started_at") < high))
+
+
 def expected_run_rows(
-    source: Source, window: Window, *, by_run: pl.DataFrame | None = None, rates: pl.DataFrame | None = None
+    source: Source,
+    window: Window,
+    *,
+    by_run: pl.DataFrame | None = None,
+    rates: pl.DataFrame | None = None,
+    known: ToExpect | None = None,
 ) -> pl.DataFrame:
     """The ETTR that each run is to be expected to have, in every form, with what it was worked out from.
 
@@ -216,41 +271,39 @@ def expected_run_rows(
         window: cluster and time.
         by_run: as `ettr_run_rows` returns it, where it is at hand.
         rates: rows of `failure_rate_rows` of the window, where they are at hand.
+        known: as `to_expect` returns it, where it is at hand.
 
     Returns:
         As `metrics.ettr.expected.expected`, with `expected_low` and `expected_high`: at both ends of the 95 %
         interval of the cluster's failure rate. `mttf_s` is null where there was no failure.
     """
-    known = run_times(source, window.cluster)
     runs = ettr_run_rows(source, window) if by_run is None else by_run
-    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
-    inside = (pl.col("started_at") >= low) & (pl.col("started_at") < high)
-    logs, executed = computed_logs(source, window.cluster)
-    began = starts(known.executed.filter(inside), _logged_starts(source, window, logs.sessions.filter(inside)))
-    saves = logged_saves(logs.events, logs.sessions, executed, since=window.since, until=window.until)
+    found = to_expect(source, window) if known is None else known
     rate = pooled_rate(failure_rate_rows(source, window) if rates is None else rates)
-    own = inputs(runs, began, saves, _gpu_days(rate.value))
+    own = inputs(runs, found.started, found.saves, gpu_days(rate.value))
     at_rate, at_high, at_low = (
-        expected(at_failure_rate(own, _gpu_days(each))) for each in (rate.value, rate.high, rate.low)
+        expected(at_failure_rate(own, gpu_days(each))) for each in (rate.value, rate.high, rate.low)
     )
     ends = {"expected_low": at_high["expected"], "expected_high": at_low["expected"]}
     return at_rate.with_columns(pl.col("mttf_s").replace(math.inf, None), **ends)
 
 
-def _logged_starts(source: Source, window: Window, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Starts whose startup a log tells: `cluster`, `run_id`, `gpus`. Each attempt, and each restart in place."""
+def logged_starts(source: Source, window: Window) -> pl.DataFrame:
+    """GPUs (`seen_gpus`) of a run's starts in a window whose startup a log tells: attempts, and restarts in place."""
+    sessions = started_in(computed_logs(source, window.cluster)[0].sessions, window)
     attempts = sessions.filter("usable").unique(frames.ATTEMPT_KEY, keep="first", maintain_order=True)
     again = every_restart(source, window).filter("in_allocation")
-    return pl.concat(
+    gpus = pl.concat(
         [
             attempts.select("cluster", pl.col("run").alias("run_id"), (pl.col("milli_gpus") / 1000).alias("gpus")),
             again.select("cluster", "run_id", pl.col("n_gpus").cast(pl.Float64).alias("gpus")),
         ]
     )
+    return seen(gpus)
 
 
-def _gpu_days(per_gpu_day: float | None) -> float | None:
-    """GPU-days per failure; infinite without failures."""
+def gpu_days(per_gpu_day: float | None) -> float | None:
+    """GPU-days per failure; infinite without failures, None without exposure."""
     if per_gpu_day is None:
         return None
     return 1 / per_gpu_day if per_gpu_day > 0 else float("inf")

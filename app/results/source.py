@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OF_ALL_WINDOWS: Final = frozenset(
-    {"attempts", "run_attempts", "computed", "run_sessions", "steps", "run_events", "node_states", "inventoried"}
+    {
+        *("attempts", "run_attempts", "run_sizes", "computed", "run_sessions", "steps", "run_events"),
+        *("node_states", "inventoried"),
+    }
 )
 """Named queries that ask for no window. None of them reads a table that results are written to."""
 

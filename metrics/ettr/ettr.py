@@ -186,7 +186,7 @@ def ettr_by_run(
         .join(seen.rename({"subject": "run_id"}), on=_RUN, how="left")
         .join(queued, on=_RUN, how="left")
         .join(imputed_gpu_s, on=_RUN, how="left")
-        .with_columns(pl.col(_SUMMED).fill_null(0.0))
+        .with_columns(pl.col(SUMMED).fill_null(0.0))
     )
     return _ratios(table).filter(pl.col("wall_gpu_s") > 0).sort(_RUN)
 
@@ -212,14 +212,14 @@ def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:
             exact_mean(pl.col(f"{name}_low")).alias(f"{name}_mean_low"),
             exact_mean(pl.col(f"{name}_high")).alias(f"{name}_mean_high"),
         ]
-    added = [exact_sum(pl.col(name)).alias(name) for name in _SUMMED]
+    added = [exact_sum(pl.col(name)).alias(name) for name in SUMMED]
     summed = by_run.group_by("cluster").agg(
         pl.len().cast(pl.Int64).alias("n"), *added, *means, hidden.alias("unseen_share_mean")
     )
     return _ratios(summed).sort("cluster")
 
 
-_SUMMED = [
+SUMMED = [
     "productive",
     "productive_sure",
     "checkpoint",
@@ -235,6 +235,7 @@ _SUMMED = [
     "by_accounting",
     "by_assumed",
 ]
+"""GPU-seconds of runs that add up to those of all of them."""
 
 
 def _allocated_sums(sums: pl.DataFrame) -> pl.DataFrame:

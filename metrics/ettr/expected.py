@@ -7,6 +7,8 @@ Source: Kokolis et al. (HPCA 2025), expected ETTR; metric-definitions 1.5.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
@@ -41,7 +43,12 @@ def starts(executed: pl.DataFrame, logged: pl.DataFrame | None = None) -> pl.Dat
     )
     if logged is None:
         return every.with_columns(seen_gpus=pl.lit(None, dtype=pl.Float64))
-    return every.join(logged.group_by(_RUN).agg(exact_sum(pl.col("gpus")).alias("seen_gpus")), on=_RUN, how="left")
+    return every.join(seen(logged), on=_RUN, how="left")
+
+
+def seen(logged: pl.DataFrame) -> pl.DataFrame:
+    """The GPUs of the logged starts of each run: `cluster`, `run_id`, `seen_gpus`; argument as of `starts`."""
+    return logged.group_by(_RUN).agg(exact_sum(pl.col("gpus")).alias("seen_gpus"))
 
 
 def inputs(
@@ -60,38 +67,72 @@ def inputs(
         `write_s`, `queue_s` (mean of the starts), `productive_s` (null where it is unknown), and `restart_from`,
         `interval_from`: measured, of the cluster, or assumed.
     """
+    table = _own(by_run, started, checkpoints)
+    shared = _shared(table)
     gpus = pl.col("milli_gpus") / 1000
-    # Startup without a log is in no sum, so starts without a log must not count either.
-    begun = pl.coalesce("seen_gpus", "started_gpus")
-    own_restart = pl.when((pl.col("startup") > 0) & (begun > 0)).then(pl.col("startup") / begun)
-    queued = pl.col("queued_initial") + pl.col("queued_requeue")
-    table = (
-        by_run.filter(pl.col("milli_gpus") > 0)
-        .join(started, on=_RUN, how="left")
-        .join(checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN, how="left")
-        .with_columns(
-            gpus=gpus,
-            mttf_s=_mttf_s(gpus, gpu_days_per_failure),
-            own_restart=own_restart,
-            queue_s=pl.when(pl.col("started_gpus") > 0).then(queued / pl.col("started_gpus")).otherwise(0.0),
-            productive_s=pl.when(pl.col("ettr").is_not_null()).then(pl.col("productive") / gpus),
-        )
-    )
-    measured = pl.col("own_restart").is_not_null()
-    everyone = exact_sum(pl.col("startup").filter(measured)) / exact_sum(begun.filter(measured))
-    any_restart = pl.when(measured.any()).then(everyone)
-    paced = pl.col("interval_s").is_not_null()
+    measured, paced = pl.col("own_restart").is_not_null(), pl.col("interval_s").is_not_null()
     return table.with_columns(
-        restart_s=pl.coalesce("own_restart", any_restart, pl.lit(IMPUTED_RESTART_S)),
+        gpus=gpus,
+        mttf_s=_mttf_s(gpus, gpu_days_per_failure),
+        restart_s=pl.coalesce("own_restart", pl.lit(shared.restart_s)),
         restart_from=_origin(measured),
         interval_from=_origin(paced),
         # One after the other: the interval of a run decides whether its writes go with it.
-        write_s=pl.when(paced).then(pl.col("write_s")).otherwise(exact_mean(pl.col("write_s").filter(paced))).fill_null(0.0),
-        interval_s=pl.coalesce("interval_s", pl.col("interval_s").median(), pl.lit(IMPUTED_CHECKPOINT_S)),
+        write_s=pl.when(paced).then(pl.col("write_s").fill_null(0.0)).otherwise(pl.lit(shared.write_s)),
+        interval_s=pl.coalesce("interval_s", pl.lit(shared.interval_s)),
+        queue_s=pl.when(pl.col("started_gpus") > 0).then(_QUEUED / pl.col("started_gpus")).otherwise(0.0),
+        productive_s=pl.when(pl.col("ettr").is_not_null()).then(pl.col("productive") / gpus),
     ).select(
         *_RUN, "gpus", "wall_gpu_s", "mttf_s", "restart_s", "interval_s", "write_s", "queue_s", "productive_s",
         "restart_from", "interval_from",
     )  # fmt: skip
+
+
+_QUEUED = pl.col("queued_initial") + pl.col("queued_requeue")
+
+_BEGUN = pl.coalesce("seen_gpus", "started_gpus")
+"""Starts with a known startup: startup without a log is in no sum, so starts without a log must not count either."""
+
+
+def _own(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
+    """Runs that held a known number of GPUs, with what was measured of each: `own_restart`, `interval_s`, `write_s`."""
+    return (
+        by_run.filter(pl.col("milli_gpus") > 0)
+        .join(started, on=_RUN, how="left")
+        .join(checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN, how="left")
+        .with_columns(own_restart=pl.when((pl.col("startup") > 0) & (_BEGUN > 0)).then(pl.col("startup") / _BEGUN))
+    )
+
+
+class Shared(NamedTuple):
+    """What stands for a run's own inputs where nothing of it is logged, in seconds.
+
+    `restart_measured`, `interval_measured`: whether it was measured on any run of the cluster; else it is assumed.
+    """
+
+    restart_s: float
+    interval_s: float
+    write_s: float
+    restart_measured: bool
+    interval_measured: bool
+
+
+def shared_inputs(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> Shared:
+    """What all runs of a cluster share; arguments as of `inputs`."""
+    return _shared(_own(by_run, started, checkpoints))
+
+
+def _shared(table: pl.DataFrame) -> Shared:
+    measured, paced = pl.col("own_restart").is_not_null(), pl.col("interval_s").is_not_null()
+    everyone = exact_sum(pl.col("startup").filter(measured)) / exact_sum(_BEGUN.filter(measured))
+    row = table.select(
+        restart_s=pl.when(measured.any()).then(everyone).otherwise(IMPUTED_RESTART_S),
+        interval_s=pl.coalesce(pl.col("interval_s").median(), pl.lit(IMPUTED_CHECKPOINT_S)),
+        write_s=exact_mean(pl.col("write_s").filter(paced)).fill_null(0.0),
+        restart_measured=measured.any(),
+        interval_measured=paced.any(),
+    )
+    return Shared(*row.row(0))
 
 
 def at_failure_rate(run_inputs: pl.DataFrame, gpu_days_per_failure: float | None) -> pl.DataFrame:

@@ -7,64 +7,82 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
-from metrics.ettr.ettr import FORMS
+from metrics.ettr.ettr import FORMS, SUMMED
 
 if TYPE_CHECKING:
+    from app.results.ettr import ToExpect
     from app.results.runs.job_goodput import JobAccounts
-    from app.window import Window
 
 _RUN: Final = ["cluster", "run_id"]
 
-RUN_RESULTS: Final[frames.Schema] = {
-    "cluster": frames.TEXT,
-    "run_id": frames.TEXT,
-    "window_from": frames.TIME,
-    "window_until": frames.TIME,
-    "n_attempts": frames.COUNT,
-    "allocated_gpu_s": frames.NUMBER,
-    "wall_gpu_s": frames.NUMBER,
-    "after_start_gpu_s": frames.NUMBER,
-    "productive_gpu_s": frames.NUMBER,
-    "saved_gpu_s": frames.NUMBER,
-    "imputed_gpu_s": frames.NUMBER,
-    **{f"{form}{end}": frames.NUMBER for form in FORMS for end in ("", "_low", "_high")},
-    "ettr_imputed": frames.NUMBER,
-    "ettr_expected": frames.NUMBER,
-    "expected_gpu_s": frames.NUMBER,
-    "expected_by": frames.TEXT,
-    "expected_evidence": frames.TEXT,
+_STORED_AS: Final = {
+    name: name if name.endswith("_gpu_s") else f"{name}_gpu_s" for name in (*SUMMED, "wall_gpu_s", "after_start_gpu_s")
+}
+"""Columns of the table by those of `app.results.ettr.ettr_run_rows`."""
+
+_RATIOS: Final = (*(f"{form}{end}" for form in FORMS for end in ("", "_low", "_high")), "ettr_imputed")
+
+OF_LOGS: Final[frames.Schema] = {
+    "logged_starts_gpus": frames.NUMBER,
+    "interval_s": frames.NUMBER,
+    "write_s": frames.NUMBER,
     "goodput_job": frames.NUMBER,
     "job_productive_s": frames.NUMBER,
     "job_s": frames.NUMBER,
     "job_logged": frames.FLAG,
     "job_note": frames.TEXT,
 }
+"""Columns that a run's log tells; without one all are null, and `job_logged` is false."""
+
+OF_RUNS: Final[frames.Schema] = {
+    "cluster": frames.TEXT,
+    "run_id": frames.TEXT,
+    "inputs": pl.UInt64(),
+    "n_attempts": frames.COUNT,
+    "milli_gpus": frames.COUNT,
+    **dict.fromkeys(_STORED_AS.values(), frames.NUMBER),
+    "saved_gpu_s": frames.NUMBER,
+    **dict.fromkeys(_RATIOS, frames.NUMBER),
+    "n_starts": frames.COUNT,
+    "started_gpus": frames.NUMBER,
+}
+"""The other columns; `n_gpus` as `milli_gpus`."""
 
 
-def run_result_rows(by_run: pl.DataFrame, expected: pl.DataFrame, jobs: JobAccounts, window: Window) -> pl.DataFrame:
-    """ETTR of each run in every form (with bounds), as imputed and as expected, and its job goodput: `RUN_RESULTS`.
-
-    A run that neither held GPUs nor waited for them has a row only if its log has an account.
+def rows_of_runs(digests: pl.DataFrame, by_run: pl.DataFrame, started: pl.DataFrame) -> pl.DataFrame:
+    """ETTR of each run in every form (with bounds) and as imputed, and its starts: `OF_RUNS`.
 
     Args:
-        by_run: as `app.results.ettr.ettr_run_rows` returns it.
-        expected: as `app.results.ettr.expected_run_rows` returns it.
-        jobs: as `app.results.runs.job_goodput.job_accounts` returns them.
-        window: of all of them.
+        digests: `cluster`, `run_id`, `inputs` of the runs; one that neither held GPUs nor waited for them has no more.
+        by_run: as `app.results.ettr.ettr_run_rows` returns it, of these.
+        started: as `metrics.ettr.expected.starts` returns it.
     """
-    measured = by_run.with_columns(
-        allocated_gpu_s="allocated",
-        productive_gpu_s="productive",
-        saved_gpu_s=FORMS["ettr_with_checkpoint_writes"][0],
+    measured = by_run.rename(_STORED_AS).with_columns(
+        saved_gpu_s=pl.col("productive_gpu_s") + pl.col("checkpoint_gpu_s")
     )
-    guessed = (pl.col("restart_from") == "assumed") | (pl.col("interval_from") == "assumed")
-    to_expect = expected.select(
-        *_RUN,
-        ettr_expected="expected",
-        expected_gpu_s=pl.col("expected") * pl.col("wall_gpu_s"),
-        expected_by=pl.col("regime").str.replace_all("_", " "),
-        expected_evidence=pl.when(guessed).then(pl.lit("assumed")).otherwise(pl.lit("accounting")),
+    counted = started.select(*_RUN, "n_starts", "started_gpus")
+    rows = measured.join(counted, on=_RUN, how="left")
+    return frames.conform(digests.join(rows, on=_RUN, how="left"), OF_RUNS)
+
+
+def stored_by_run(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `app.results.ettr.ettr_run_rows` that rows of `OF_RUNS` were made of, but for the runs' times."""
+    held = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
+    return (
+        rows.filter(pl.col("n_attempts").is_not_null())
+        .rename({stored: name for name, stored in _STORED_AS.items()})
+        .select(*_RUN, "n_attempts", "milli_gpus", *_STORED_AS, *_RATIOS, unseen_share=held)
+        .sort(_RUN)
     )
+
+
+def rows_of_logs(jobs: JobAccounts, found: ToExpect) -> pl.DataFrame:
+    """What logs tell of runs: `cluster`, `run_id` and `OF_LOGS`.
+
+    Args:
+        jobs: as `app.results.runs.job_goodput.job_accounts` returns them.
+        found: as `app.results.ettr.to_expect` returns it.
+    """
     by_job = jobs.runs.select(
         *_RUN,
         goodput_job="value",
@@ -73,10 +91,8 @@ def run_result_rows(by_run: pl.DataFrame, expected: pl.DataFrame, jobs: JobAccou
         job_logged=pl.lit(value=True),
         job_note="note",
     )
-    rows = measured.join(to_expect, on=_RUN, how="left").join(by_job, on=_RUN, how="full", coalesce=True)
-    with_window = rows.with_columns(
-        window_from=pl.lit(window.since, dtype=frames.TIME),
-        window_until=pl.lit(window.until, dtype=frames.TIME),
-        job_logged=pl.col("job_logged").fill_null(value=False),
-    )
-    return frames.conform(with_window, RUN_RESULTS)
+    begun = found.started.filter(pl.col("seen_gpus").is_not_null()).select(*_RUN, logged_starts_gpus="seen_gpus")
+    saves = found.saves.select(*_RUN, "interval_s", "write_s")
+    rows = by_job.join(begun, on=_RUN, how="full", coalesce=True).join(saves, on=_RUN, how="full", coalesce=True)
+    schema = {"cluster": frames.TEXT, "run_id": frames.TEXT, **OF_LOGS}
+    return frames.conform(rows.with_columns(pl.col("job_logged").fill_null(value=False)), schema)

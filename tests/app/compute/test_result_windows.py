@@ -43,14 +43,17 @@ END = datetime(2026, 10, 3, tzinfo=UTC)
 LATE = "4140"
 RULES = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, origin="test")
 
-DERIVED_ROWS: Final = ("inventory", "runs", "run_attempts", "interruptions", "restarts", "gpu_time", "ledger_days")
+DERIVED_ROWS: Final = (
+    *("inventory", "runs", "run_attempts", "interruptions", "restarts", "run_results"),
+    *("gpu_time", "ledger_days", "day_sums"),
+)
 """Tables of which only rows or days that changed are written."""
 
 ALL_RESULTS: Final = (
     *BY_WINDOW,
     "result_windows",
     "run_metrics",
-    "run_results",
+    "expected_inputs",
     "mfu",
     "checkpoint_advice",
     *DERIVED_ROWS,
