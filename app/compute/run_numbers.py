@@ -171,7 +171,7 @@ def _of_days(days: pl.DataFrame, began: _Moments, high: _Moments, seed: int) -> 
 
 def write_numbers(writer: Writer, numbers: RunNumbers, jobs: JobAccounts, *, full: bool) -> None:
     """Store the numbers of runs: the rows that were made anew, and those of runs whose logs tell something else."""
-    logs = rows_of_logs(jobs, numbers.found)
+    logs = rows_of_logs(jobs, numbers.found.started, numbers.found.saves)
     before = numbers.stored.filter(pl.any_horizontal(pl.col(*_TOLD).is_not_null()) | pl.col("job_logged"))
     told = _changed(logs, before.select(logs.columns)).join(numbers.made, on=_RUN, how="anti")
     rows = numbers.rows.join(pl.concat([numbers.made, told]), on=_RUN, how="semi")

@@ -10,7 +10,6 @@ from metrics import frames
 from metrics.ettr.ettr import FORMS, SUMMED
 
 if TYPE_CHECKING:
-    from app.results.ettr import ToExpect
     from app.results.runs.job_goodput import JobAccounts
 
 _RUN: Final = ["cluster", "run_id"]
@@ -76,12 +75,13 @@ def stored_by_run(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def rows_of_logs(jobs: JobAccounts, found: ToExpect) -> pl.DataFrame:
+def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) -> pl.DataFrame:
     """What logs tell of runs: `cluster`, `run_id` and `OF_LOGS`.
 
     Args:
         jobs: as `app.results.runs.job_goodput.job_accounts` returns them.
-        found: as `app.results.ettr.to_expect` returns it.
+        started: as `metrics.ettr.expected.starts` returns it.
+        saved: as `metrics.checkpoints.advice.logged_saves` returns it.
     """
     by_job = jobs.runs.select(
         *_RUN,
@@ -91,8 +91,8 @@ def rows_of_logs(jobs: JobAccounts, found: ToExpect) -> pl.DataFrame:
         job_logged=pl.lit(value=True),
         job_note="note",
     )
-    begun = found.started.filter(pl.col("seen_gpus").is_not_null()).select(*_RUN, logged_starts_gpus="seen_gpus")
-    saves = found.saves.select(*_RUN, "interval_s", "write_s")
+    begun = started.filter(pl.col("seen_gpus").is_not_null()).select(*_RUN, logged_starts_gpus="seen_gpus")
+    saves = saved.select(*_RUN, "interval_s", "write_s")
     rows = by_job.join(begun, on=_RUN, how="full", coalesce=True).join(saves, on=_RUN, how="full", coalesce=True)
     schema = {"cluster": frames.TEXT, "run_id": frames.TEXT, **OF_LOGS}
     return frames.conform(rows.with_columns(pl.col("job_logged").fill_null(value=False)), schema)
