@@ -35,13 +35,15 @@ def check(target: Path | None) -> Checked:
     """Check the boards of a folder, or the included ones.
 
     Args:
-        target: folder; None means the included boards, which must also equal what their Python builds.
+        target: folder, whose boards a person may have made or edited; None means the included boards, which must follow
+            all of our rules and equal what their Python builds.
 
     Raises:
         BoardError: the folder cannot be used.
     """
     boards = _included() if target is None else _read(target)
-    findings = lint.lint([board for board, _ in boards.values()])
+    beside = None if target is None else [str(board["uid"]) for board, _ in _included().values()]
+    findings = lint.lint([board for board, _ in boards.values()], beside=beside)
     if target is None:
         findings += [_stale(path) for path, text in generated().items() if boards[Path(path)][1] != text]
     panels = 0 if findings else sum(1 for board, _ in boards.values() for _ in lint.panels(board))

@@ -38,6 +38,9 @@ RECORDED = {each.name: each.labels for each in (*recorded(), *DERIVED, *KUBERNET
 SERVER_METRICS = frozenset(("up", "scrape_duration_seconds", "scrape_samples_scraped"))
 """Series that the server makes for every scrape."""
 
+OF_GRAFANA = {"type": "grafana", "uid": "-- Grafana --"}
+"""The data source of Grafana's own annotations, which its editor adds to each board."""
+
 PANELS = range(12, 26)
 """How many panels a board may have: fewer are no answer, more are no question."""
 
@@ -66,17 +69,22 @@ class Finding:
         return f"{self.board}: {self.where}: {self.message} ({self.rule})"
 
 
-def lint(boards: Sequence[Json], *, parse: Callable[[str], object] | None = None) -> list[Finding]:
+def lint(
+    boards: Sequence[Json], *, parse: Callable[[str], object] | None = None, beside: Sequence[str] | None = None
+) -> list[Finding]:
     """All that is wrong with boards that are loaded together.
 
     Args:
         boards: as read from JSON.
         parse: parses PromQL and raises ValueError where it cannot; None leaves the grammar unchecked.
+        beside: of boards that a person made or edited, the uids of the boards that there are besides; such a board may
+            have its own uid, be editable, show what it likes how it likes, and ask for series of the site's own. None:
+            the boards are Trackside's, and follow its rules.
     """
     findings = []
     for board in boards:
         name = str(board.get("uid") or board.get("title") or "(a board without uid)")
-        rules: dict[str, Rule] = dict(RULES)
+        rules: dict[str, Rule] = dict(RULES if beside is None else RULES_OF_ANY)
         if parse is not None:
             rules["promql_grammar"] = partial(_grammar, parse=parse)
         malformed = list(_shape(board))
@@ -88,7 +96,7 @@ def lint(boards: Sequence[Json], *, parse: Callable[[str], object] | None = None
             for rule, problems in problems_of_rules.items()
             for where, problem in problems
         ]
-    return [*findings, *_together(boards)]
+    return [*findings, *_together(boards, beside or ())]
 
 
 def _problems(rule: Rule, board: Json) -> list[tuple[str, str]]:
@@ -306,7 +314,7 @@ def data_source(board: Json) -> Problems:
     queries += [(_named(each), each) for each in _annotations(board)]
     queries += [(_title(panel), each) for panel in panels(board) for each in (panel, *panel.get("targets", ()))]
     for where, each in queries:
-        if each.get("datasource") != _source(board):
+        if each.get("datasource") not in (_source(board), OF_GRAFANA):
             yield where, f"its data source is {each.get('datasource')!r}, not the variable's"
 
 
@@ -374,12 +382,17 @@ def _queries(board: Json) -> Iterator[tuple[str, str]]:
     )
 
 
-def exported_metrics(board: Json) -> Problems:
-    """Queries, legends and variables name only exported or recorded metrics, and only labels that these have."""
+def exported_metrics(board: Json, *, others: bool = False) -> Problems:
+    """Queries, legends and variables name only exported or recorded metrics, and only labels that these have.
+
+    Args:
+        board: the board.
+        others: whether it may ask for series that are not Trackside's, of which nothing is known here.
+    """
     if _asks_sql(board):
         return
     for each in board["templating"]["list"]:
-        if _is_query(each):
+        if _is_query(each) and not (others and not _ours(str(each.get("query", "")))):
             yield from _variable_metrics(each)
     for each in _annotations(board):
         for problem in _unknown(
@@ -389,8 +402,17 @@ def exported_metrics(board: Json) -> Problems:
     for panel in panels(board):
         for target in panel.get("targets", ()):
             expr = str(target.get("expr", ""))
+            if others and not _ours(expr):
+                continue
             for problem in _unknown(expr, _shown(str(target.get("legendFormat", "")))):
                 yield _title(panel), problem
+
+
+def _ours(expr: str) -> bool:
+    """Whether every metric of an expression is named like one of Trackside's."""
+    return all(
+        metric.startswith("trackside") or metric in SERVER_METRICS for metric, _ in names(interpolated(expr)).matched
+    )
 
 
 def _shown(text: str) -> list[str]:
@@ -566,6 +588,20 @@ RULES: Mapping[str, Rule] = {
 """All rules for one board, by name."""
 
 
+def uid_of_any(board: Json) -> Problems:
+    """A uid that Grafana takes."""
+    if not re.fullmatch(r"[\w-]{1,40}", str(board.get("uid", ""))):
+        yield "board", f"uid {board.get('uid')!r} is not 1 to 40 letters, digits, - or _"
+
+
+RULES_OF_ANY: Mapping[str, Rule] = {
+    **{name: rule for name, rule in RULES.items() if name not in {"identity", "complete_display", "no_hosts"}},
+    "exported_metrics": partial(exported_metrics, others=True),
+    "uid_of_any": uid_of_any,
+}
+"""Rules for a board that a person made or edited: what Grafana would refuse, or show wrongly or as nothing."""
+
+
 def _grammar(board: Json, parse: Callable[[str], object]) -> Problems:
     for where, expr in _queries(board):
         try:
@@ -594,7 +630,7 @@ def interpolated(text: str, values: Mapping[str, str] | None = None, *, step_s: 
     return _VARIABLE.sub(value, text)
 
 
-def _together(boards: Sequence[Json]) -> list[Finding]:
+def _together(boards: Sequence[Json], beside: Sequence[str]) -> list[Finding]:
     """What is wrong with boards next to each other: a uid twice, a link to a board that is not there."""
     uids = [str(board.get("uid")) for board in boards]
     findings = [Finding(uid, "board", "unique_uids", "another board has this uid") for uid in _twice(uids)]
@@ -602,7 +638,7 @@ def _together(boards: Sequence[Json]) -> list[Finding]:
         linked = {name for text in _texts(board) for name in _BOARD_LINK.findall(text)}
         findings += [
             Finding(uid, "links", "links", f"no board has the uid {name!r} that it links to")
-            for name in sorted(linked - set(uids))
+            for name in sorted(linked - {*uids, *beside})
         ]
     return findings
 

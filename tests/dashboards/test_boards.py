@@ -11,7 +11,7 @@ import pytest
 
 from app.claims.targets import targets_of
 from app.cli.main import main
-from dashboards import build
+from dashboards import build, lint
 from dashboards.boards import fleet
 from metrics.claims.verdict import Claim
 from queries import published
@@ -89,6 +89,27 @@ def test_mistakes_are_listed_and_set_the_exit_status(tmp_path: Path, capsys: pyt
     output = capsys.readouterr()
     assert "trackside-fleet: MFU: trackside_mfu is not exported (exported_metrics)" in output.out
     assert f"mistakes in {tmp_path}, listed above" in output.err
+
+
+def test_own_and_edited_boards_may_differ_in_what_is_taste(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = fleet.fleet()
+    stat = board["panels"][1]
+    stat["fieldConfig"]["defaults"].pop("unit")
+    stat["targets"][0]["expr"] = 'avg by (pod) (DCGM_FI_DEV_GPU_UTIL{Hostname=~"n.*"})'
+    board["annotations"]["list"].append(
+        {"name": "Mine", "enable": True, "iconColor": "red", "datasource": lint.OF_GRAFANA}
+    )
+    board |= {"uid": "my-board", "editable": True, "id": 12, "version": 3, "panels": board["panels"][:4]}
+    (tmp_path / "mine.json").write_text(json.dumps(board))
+    assert main(["dashboards", "check", "--dir", str(tmp_path)]) == 0, capsys.readouterr().out
+    stat["targets"][0]["expr"] = "trackside_gpu_s"
+    board["uid"] = "my board"
+    (tmp_path / "mine.json").write_text(json.dumps(board))
+    capsys.readouterr()
+    assert main(["dashboards", "check", "--dir", str(tmp_path)]) == 2
+    told = capsys.readouterr().out
+    assert "trackside_gpu_s is not exported" in told
+    assert "uid 'my board' is not 1 to 40" in told
 
 
 @pytest.mark.parametrize(
