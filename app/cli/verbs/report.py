@@ -33,6 +33,12 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster (required if there are several)")
     add_claims(parser)
+    parser.add_argument(
+        "--earlier",
+        type=path_of,
+        metavar="FILE",
+        help="an earlier period's report in JSON: what the data give otherwise now is listed as corrections to it",
+    )
     parser.add_argument("--format", choices=FORMS, default=None, help="default: html, or what FILE ends in")
     parser.add_argument(
         "--output", "-o", type=path_of, metavar="FILE", help="write there (default: sla-CLUSTER-PERIOD.html)"
@@ -62,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     with open_reader(root) as reader:
         window = Window(select_cluster("a report", clusters(reader), options.cluster), *period)
         target = options.output or Path(file_name(window.cluster, options.period, form))
-        document = write_sla(reader, window, options.period, claims, target, form)
+        document = write_sla(reader, window, options.period, claims, target, form, options.earlier)
     if not options.quiet:
         summary = ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
         console.echo(f"{target}: {summary}; sha256 {document['sha256'][:16]}", error=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 import math
 import re
 from collections import Counter
@@ -69,8 +70,13 @@ def origin_of_claims(path: Path | None) -> dict[str, str | None]:
     return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
-def document(
-    source: Reader, requested: Window, period_text: str, contract: Contract, origin: dict[str, str | None]
+def document(  # noqa: PLR0917 - all are needed, in their natural order
+    source: Reader,
+    requested: Window,
+    period_text: str,
+    contract: Contract,
+    origin: dict[str, str | None],
+    earlier: Document | None = None,
 ) -> Document:
     """The report of a period as a value that JSON can hold.
 
@@ -80,6 +86,7 @@ def document(
         period_text: the period as typed.
         contract: the objectives to judge, and their terms.
         origin: of the claims.
+        earlier: the report of an earlier period, to compare with what the data give for it now.
 
     Raises:
         UsageError: nothing has been computed, or the period has no data.
@@ -149,6 +156,7 @@ def document(
             }
             for each in adjudications.counting_in(source, window)
         ],
+        "corrected": None if earlier is None else terms.corrections(earlier, trends, window.cluster),
         "definitions": _definitions(claims, shown),
         "ledger_categories": [
             {"category": each.name, "state": each.state, "title": each.label, "says": each.meaning} for each in SWATCHES
@@ -157,6 +165,26 @@ def document(
         "data_quality": _data_quality(source, period, constants["coverage_gap_hours"] * 3600),
         "reproduce": _reproduce(period, window, period_text, claims, origin["file"]),
     }
+
+
+def read_report(path: Path) -> Document:
+    """A report from its JSON form.
+
+    Raises:
+        UsageError: it cannot be read, is none of this form, or is not as it was written.
+    """
+    try:
+        made = json.loads(path.read_bytes())
+        if (made["report"], made["form_version"]) != ("sla", FORM_VERSION):
+            raise UsageError(f"{path}: a report of form {made['form_version']}; this Trackside reads {FORM_VERSION}")
+        claimed, counted = made["sha256"], digest(made)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{path} is no SLA report in JSON (trackside report sla --format json)") from None
+    if claimed != counted:
+        raise UsageError(f"{path} is not as it was written: its digest is {claimed}, its contents give {counted}")
+    return cast("Document", made)
 
 
 def sealed(made: Document) -> Document:

@@ -230,6 +230,45 @@ def _row(contract: Contract, judged: Judged) -> dict[str, Any]:
     }
 
 
+_COMPARED = ("value", "low", "high", "verdict")
+
+
+def corrections(earlier: dict[str, Any], trend: dict[str, list[dict[str, Any]]], cluster: str) -> dict[str, Any]:
+    """What an earlier report said of its period, and what the data give for it now, where the two differ.
+
+    Args:
+        earlier: the earlier report, as its JSON form has it.
+        trend: the objectives in the periods before, as `trends` gives them.
+        cluster: of the present report.
+
+    Raises:
+        UsageError: it is of another cluster, or of no period that the present report looks back on.
+    """
+    of, period = earlier["cluster"], earlier["period"]["asked"]
+    if of != cluster:
+        raise UsageError(f"the earlier report is on the cluster {of}, not on {cluster}")
+    now = {name: row for name, rows in trend.items() for row in rows if row["period"] == period}
+    if not now:
+        raise UsageError(f"the earlier report is on {period}, which is none of the {PERIODS_SHOWN} periods before")
+    changes = [
+        {
+            "objective": each["id"],
+            "unit": each["unit"],
+            "was": {name: each[name] for name in _COMPARED} | {"no_upper_limit": each["no_upper_limit"]},
+            "now": {name: now[each["id"]][name] for name in (*_COMPARED, "no_upper_limit")},
+        }
+        for each in earlier["objectives"]
+        if each["id"] in now and any(each[name] != now[each["id"]][name] for name in _COMPARED)
+    ]
+    return {
+        "period": period,
+        "sha256": earlier["sha256"],
+        "data_version": earlier["data"]["version"],
+        "claims": earlier["claims"],
+        "changes": changes,
+    }
+
+
 def change(now: Judged, trend: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """The difference to the period before: of the values, and whether the ranges lie apart."""
     before = trend[-1] if trend else None

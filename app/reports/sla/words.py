@@ -352,8 +352,29 @@ def _exclusions(r: Document) -> list[str]:
         f"Correction {a['id']} by {a['author']} at {_moment(a['made_at'])}: {a['says']} ({a['reason']})"
         for a in r["adjudications"]
     ]
+    lines += corrections_in_words(r)
     none = "No exclusions are declared, and no correction by hand counts in these numbers."
     return lines or [none]
+
+
+def corrections_in_words(r: Document) -> list[str]:
+    """What the data give now for an earlier report's period; nothing where none was given."""
+    corrected = r["corrected"]
+    if corrected is None:
+        return []
+    named = f"the report on {corrected['period']} (sha256 {corrected['sha256'][:16]})"
+    if not corrected["changes"]:
+        return [f"Nothing of {named} has changed since"]
+    return [
+        f"Correction to {named}: {each['objective']} was {_short(each['was'], each['unit'])}, "
+        f"is {_short(each['now'], each['unit'])}"
+        for each in corrected["changes"]
+    ]
+
+
+def _short(measurement: Document, unit: str) -> str:
+    value = measured(measurement["value"], unit, digits=2)
+    return f"{value} ({range_in_words(measurement, unit)}), {measurement['verdict'] or 'no data'}"
 
 
 def _source(s: Document) -> list[str]:

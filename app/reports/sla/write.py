@@ -29,8 +29,14 @@ if TYPE_CHECKING:
 _ENDINGS = {"htm": "html", "markdown": "md"} | {form: form for form in FORMS}
 
 
-def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
-    reader: Reader, window: Window, period_text: str, claims_path: Path | None, target: Path, form: str
+def write_sla(  # noqa: PLR0917 - all are needed, in their natural order
+    reader: Reader,
+    window: Window,
+    period_text: str,
+    claims_path: Path | None,
+    target: Path,
+    form: str,
+    earlier: Path | None = None,
 ) -> sla.Document:
     """Write the SLA report of a period to a file.
 
@@ -41,6 +47,7 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
         claims_path: claims to judge; the vendor's headlines if None.
         target: where to.
         form: one of `FORMS`.
+        earlier: the JSON form of an earlier period's report; what changed since is reported as corrections to it.
 
     Returns:
         The report as a value: what its JSON form holds.
@@ -50,7 +57,8 @@ def write_sla(  # noqa: PLR0917 - all six are needed, in their natural order
         ClaimsError: mistakes in the claims file.
     """
     contract = read_contract(claims_path)
-    document = sla.sealed(sla.document(reader, window, period_text, contract, sla.origin_of_claims(claims_path)))
+    origin, before = sla.origin_of_claims(claims_path), None if earlier is None else sla.read_report(earlier)
+    document = sla.sealed(sla.document(reader, window, period_text, contract, origin, before))
     write_file(target, rendered(document, form))
     return document
 

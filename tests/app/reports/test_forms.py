@@ -73,14 +73,22 @@ def report(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return made(warehouse, tmp_path_factory.mktemp("contract"), WEEK)
 
 
-def made(warehouse: Path, folder: Path, period: str, text: str = CONTRACT, day: str = "1007") -> dict[str, Any]:
+def made(
+    warehouse: Path,
+    folder: Path,
+    period: str,
+    text: str = CONTRACT,
+    day: str = "1007",
+    *,
+    earlier: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     claims = folder / "sla.toml"
     claims.write_text(text)
     (folder / "m.ics").write_text(CALENDAR.format(day))
     contract = read_contract(claims)
     with open_reader(warehouse) as reader:
         window = Window("tiny", *parse_period(period, contract.time_zone))
-        return sla.sealed(sla.document(reader, window, period, contract, sla.origin_of_claims(claims)))
+        return sla.sealed(sla.document(reader, window, period, contract, sla.origin_of_claims(claims), earlier))
 
 
 def objective(report: dict[str, Any], name: str) -> dict[str, Any]:
@@ -206,3 +214,37 @@ def test_a_file_name_says_its_form(tmp_path: Path) -> None:
     assert {name: form_of(None, tmp_path / name) for name in names} == names
     with pytest.raises(UsageError, match="html, json, pdf, md, csv"):
         form_of(None, tmp_path / "r.docx")
+
+
+BEFORE = "2026-10-02T00:00:00Z..2026-10-06T00:00:00Z"
+
+
+def test_an_earlier_report_is_corrected_where_data_differ(warehouse: Path, tmp_path: Path) -> None:
+    earlier = made(warehouse, tmp_path, BEFORE)
+    assert made(warehouse, tmp_path, WEEK, earlier=earlier)["corrected"]["changes"] == []
+    changed = json.loads(json.dumps(earlier))
+    changed["objectives"][0]["value"] -= 0.001
+    report = made(warehouse, tmp_path, WEEK, earlier=changed)
+    (found,) = report["corrected"]["changes"]
+    assert (found["objective"], found["was"]["value"]) == ("availability", changed["objectives"][0]["value"])
+    assert found["now"]["value"] == earlier["objectives"][0]["value"]
+    assert "Corrections to the report on" in page.render(report).decode()
+    assert "Correction to the report on" in markdown.render(report).decode()
+
+
+def test_an_earlier_report_must_be_whole_and_of_this_cluster(warehouse: Path, tmp_path: Path) -> None:
+    earlier = made(warehouse, tmp_path, BEFORE)
+    file = tmp_path / "r.json"
+    file.write_bytes(sla.encoded(earlier))
+    assert sla.read_report(file) == earlier
+    file.write_bytes(sla.encoded(earlier).replace(b'"availability"', b'"availabilitx"', 1))
+    with pytest.raises(UsageError, match="is not as it was written"):
+        sla.read_report(file)
+    for content in (b"", b"{}", b"[1]", b'{"report": "other", "form_version": 2}'):
+        file.write_bytes(content)
+        with pytest.raises(UsageError):
+            sla.read_report(file)
+    with pytest.raises(UsageError, match="is on the cluster other"):
+        made(warehouse, tmp_path, WEEK, earlier=earlier | {"cluster": "other"})
+    with pytest.raises(UsageError, match="is none of the 12 periods before"):
+        made(warehouse, tmp_path, "2026-10-07", earlier=earlier)
