@@ -59,12 +59,17 @@ LINES: dict[str, list[str]] = {
         "elapsed_time_per_iteration_ms: 4K | tokens_per_sec: 839K | global_batch_size: 512 | lm_loss: 8.42 | lr: 0.1"
     ),
     "olmo-core": lines_of("2026-10-01 {at}.000\tn1:0\tolmo_core:82\tINFO\t[step={n}/9,epoch=1,eta=1h 02m]"),
+    "automodel": lines_of(
+        "2026-10-01 {at} | INFO | root | step {n} | epoch 0 | loss 1.2345 | grad_norm 3.1000 | lr 1.00e-05 | "
+        "mem 10.20 GiB | tps 8967.00(1120.88/gpu) | num_label_tokens 1234"
+    ),
+    "nanogpt": lines_of("iter {n}: loss 2.5000, time 4000.00ms, mfu 31.20%"),
     "llama-factory": lines_of(
         '{{"current_steps": {n}, "total_steps": 150, "loss": 1.7, "lr": 4.5e-05, "elapsed_time": "{e}"}}'
     ),
     "verl": lines_of("(TaskRunner pid=4) step:{n} - actor/pg_loss:-0.01 - timing_s/step:4.0 - training/global_step:1"),
 }
-BEGUN = {"megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "verl"}
+BEGUN = {"megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "nanogpt", "verl"}
 """Logs without times."""
 
 RANKS = [name for name in LINES if name not in {"transformers", "llama-factory"}]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LINES = {
-    "iter {n}: loss 2.5, time 2000.00ms, mfu 31.20%": 2.0,
+    "it {n}: loss 2.5, batch {n}, time 2000.00ms": 2.0,
     "step {n:5d}/19560 | loss 2.500000 (+nanz)| norm 15.3 | lr 8.57e-07 | 2000.00 ms | 45.7% bf16 MFU": None,
     "Epoch 1 | iter {n} step 1 | loss train: 2.5, val: n/a | iter time: 2000.00 ms (step)": 2.0,
     '{{"global_step": {n}, "train_loss": 2.5, "step_time": 2.0}}': None,
@@ -74,7 +74,7 @@ def test_no_entry_is_made_of_a_line_without_a_step() -> None:
 
 def test_a_user_reads_an_unknown_log_by_the_message_alone(tmp_path: Path) -> None:
     log, config, store = tmp_path / "nano.log", tmp_path / "trackside.toml", str(tmp_path / "w")
-    log.write_text("".join(f"iter {n}: loss 2.5, time 2000.00ms, mfu 31.20%\n" for n in range(1, 9)))
+    log.write_text("".join(f"it {n}: loss 2.5, batch {n}, time 2000.00ms\n" for n in range(1, 9)))
     refused = trackside("ingest", "runlog", str(log), "--warehouse", store)
     assert refused.returncode != 0
     config.write_text(refused.stderr[refused.stderr.index("[[runlog.format]]") :])
