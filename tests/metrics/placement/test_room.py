@@ -48,6 +48,11 @@ def test_standing_has_each_node_of_two_partitions_once() -> None:
     assert rows["idle"].to_list() == [False, True, False, True, True, True]
 
 
+def test_jobs_without_gpus_keep_a_node_from_being_idle() -> None:
+    """They hold CPUs and memory: what is idle has all of its own."""
+    assert room([JOB | {"nodes": ["n1"], "gpus": 0}], PLACED, [], 2)["idle"].to_list() == [False, *[True] * 5]
+
+
 def test_reserved_nodes_are_not_idle() -> None:
     data = inputs([JOB | {"nodes": ["n1"]}], PLACED, [])
     reserved = pl.DataFrame({"cluster": "c", "node": ["n1", "n2", "n2", "elsewhere"]})

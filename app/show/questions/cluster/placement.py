@@ -227,8 +227,8 @@ def _segments(source: Reader, window: Window) -> Answer:
         metrics=("aligned_room",),
         queries=_ROOM,
         notes=(
-            "Idle: in service, not reserved and held by nobody; whether limits, CPUs, memory or who waits before leave "
-            "room is not judged. Segments of 1 node: any idle nodes.",
+            "Idle: in service, not reserved and held by nobody, so with all CPUs and memory (pods without GPUs are not "
+            "known). Limits and who waits before are not judged. Segments of 1 node: any idle nodes.",
             *_placed(nodes),
         ),
         parameters={"at": window.until},
