@@ -57,7 +57,7 @@ class Trace:
         ended: the same for ends.
         incomplete_steps: steps that are left out since operations are missing, doubled or have no time.
         incomplete_ranks: data-parallel ranks that are left out since a stage of them is missing, as without the file of
-            a worker.
+            a worker; and those between the others of which there is nothing.
     """
 
     operations: tuple[Operation, ...]
@@ -130,7 +130,20 @@ def _whole_ranks(rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[int, ...]]:
     """Rows of the ranks that have as many stages as any, and the other ranks."""
     stages = rows.group_by("dp_rank").agg(pl.col("stage").n_unique())
     cut = stages.filter(pl.col("stage") < pl.col("stage").max())["dp_rank"].sort()
-    return rows.filter(~pl.col("dp_rank").is_in(cut.implode())), tuple(cut)
+    absent = _absent(stages["dp_rank"])
+    return rows.filter(~pl.col("dp_rank").is_in(cut.implode())), tuple(sorted({*cut, *absent}))
+
+
+def _absent(ranks: pl.Series) -> list[int]:
+    """Numbers from 0 on that are not there, if most are: else ranks are not numbered one after the other.
+
+    >>> _absent(pl.Series([1, 2, 4])), _absent(pl.Series([0, 8, 16])), _absent(pl.Series([], dtype=pl.Int64))
+    ([0, 3], [], [])
+    """
+    there = set(ranks)
+    last = max(there, default=-1)
+    few = last < 2 * len(there)
+    return [number for number in range(last) if number not in there] if few else []
 
 
 def _numbered(rows: pl.DataFrame) -> pl.DataFrame:

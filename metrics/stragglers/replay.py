@@ -34,6 +34,19 @@ def _latest(started: FloatArray, group: Group) -> FloatArray:
     return latest
 
 
+def clocks_apart_s(trace: Trace, dependencies: Dependencies) -> float:
+    """By how many seconds clocks of workers disagree at least: some side of a transfer ends before another starts.
+
+    The median over steps, so that single readings that are off do not count; 0 where nothing contradicts the clocks.
+    """
+    gaps = [0.0]
+    for group in dependencies.groups:
+        members = list(group.members)
+        early = _latest(trace.started[members], group) - trace.ended[members]
+        gaps.append(float(np.median(early.max(axis=0), axis=0).max()))
+    return max(gaps)
+
+
 def step_times_s(dependencies: Dependencies, own_s: FloatArray) -> FloatArray:
     """Seconds of each step in which every operation takes its own time, and nothing else delays it.
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from metrics.stragglers.actions import ACTIONS
+from metrics.stragglers.operations import GATHER, SCATTER, SENDS_AND_RECEIVES
+from metrics.stragglers.replay import CLOCK_TOLERANCE_S
 
 if TYPE_CHECKING:
     from metrics.stragglers.what_if import WhatIf, Worker
@@ -53,8 +55,9 @@ class Verdict(NamedTuple):
 def verdict(result: WhatIf) -> Verdict:
     """The cause that explains most of the time beyond the ideal, if it explains more than half of it."""
     times = result.measured_s / result.ideal_s
-    if times < STRAGGLING:
-        return Verdict("none", None, (), f"the step takes {times:.2f} times the ideal one, under {STRAGGLING:.1f}", "")
+    lacks_stages = len(result.stages) == 1 and bool(result.kinds.keys() & set(SENDS_AND_RECEIVES))
+    if lacks_stages or times < STRAGGLING:
+        return _unexplained(times, lacks_stages=lacks_stages)
     shares: dict[Cause, float] = {cause: sum(result.shares[part] for part in parts) for cause, parts in _CAUSES.items()}
     cause = max(shares, key=lambda each: shares[each])
     if shares[cause] < MAJORITY:
@@ -63,11 +66,28 @@ def verdict(result: WhatIf) -> Verdict:
         return _node(result, shares[cause])
     if cause == "job_shape":
         return _shape(result, shares[cause])
-    if cause == "network" and result.incomplete_ranks:
-        return _unknown(
-            "the others may have waited for ranks of which a stage is missing: that looks like slow transfers"
-        )
+    doubt = _doubt(result)
+    if doubt:
+        return _unknown(doubt)
     return Verdict(cause, shares[cause], (), _REASONS[cause], ACTIONS[cause])
+
+
+def _unexplained(times: float, *, lacks_stages: bool) -> Verdict:
+    if lacks_stages:
+        return _unknown("there are sends and receives, but a single pipeline stage: the others are missing")
+    return Verdict("none", None, (), f"the step takes {times:.2f} times the ideal one, under {STRAGGLING:.1f}", "")
+
+
+def _doubt(result: WhatIf) -> str:
+    """Why slow transfers or late launches may be something else; empty where nothing speaks for that."""
+    if result.incomplete_ranks:
+        return "the others may have waited for ranks of which a stage is missing: that looks like slow transfers"
+    if len(result.ranks) == 1 and {GATHER, SCATTER} & result.kinds.keys():
+        return "it may have waited for data-parallel ranks that the trace does not have: there is one, with collectives"
+    if result.clocks_apart_s > CLOCK_TOLERANCE_S:
+        apart = f"{result.clocks_apart_s:.3f} s"
+        return f"clocks of workers disagree by {apart} or more: transfers seem to end before they begin"
+    return ""
 
 
 def _node(result: WhatIf, share: float) -> Verdict:

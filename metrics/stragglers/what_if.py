@@ -21,7 +21,7 @@ import numpy as np
 
 from metrics.stragglers.dependencies import dependencies
 from metrics.stragglers.operations import COMMUNICATION, COMPUTE, trace
-from metrics.stragglers.replay import own_times, step_times_s
+from metrics.stragglers.replay import clocks_apart_s, own_times, step_times_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,8 @@ class WhatIf:
             with one rank.
         steps: how many steps were replayed.
         incomplete_steps: how many were left out.
-        incomplete_ranks: data-parallel ranks that were left out, since a stage of them is missing.
+        incomplete_ranks: data-parallel ranks that were left out, since a stage of them is missing, or all of it.
+        clocks_apart_s: by how many seconds clocks of workers disagree at least.
     """
 
     measured_s: float
@@ -89,6 +90,7 @@ class WhatIf:
     steps: int
     incomplete_steps: int
     incomplete_ranks: tuple[int, ...]
+    clocks_apart_s: float = 0.0
 
     @property
     def slowdown(self) -> float:
@@ -169,6 +171,7 @@ class _Replays:
             steps=len(self.trace.steps),
             incomplete_steps=self.trace.incomplete_steps,
             incomplete_ranks=self.trace.incomplete_ranks,
+            clocks_apart_s=clocks_apart_s(self.trace, self.dependencies),
         )
 
     def _of(self, *, kind: str | None = None, stage: int | None = None, rank: int | None = None) -> Chosen:

@@ -233,3 +233,34 @@ def test_sums_estimate_the_slowdown_of_each_run() -> None:
     answer = estimated_slowdown(sums, by=["run"])
     assert answer.rows() == [("a", 2.0, 1, 3), ("d", 1.0, 1, 2)]
     assert estimated_slowdown(sums.filter(pl.col("run") == "c")).is_empty()
+
+
+@pytest.mark.parametrize("missing", [0, 2])
+def test_absent_rank_is_named_and_no_fault_of_the_network(missing: int) -> None:
+    """The others may have waited for a rank of which there is no file at all: that looks like slow transfers."""
+
+    def own(kind: str, step: int, rank: int, stage: int, number: int) -> float:
+        slow = kind in {"forward-send", "forward-recv"} and rank == 3 and stage <= 1
+        return 3.0 if slow else usual(kind)
+
+    rows = planted(own).rows()
+    result = what_if(rows.filter(pl.col("dp_rank") != missing))
+    assert result.incomplete_ranks == (missing,)
+    assert (verdict(what_if(rows)).cause, verdict(result).cause) == ("network", "unknown")
+
+
+def test_sends_with_a_single_stage_leave_the_cause_open() -> None:
+    answer = verdict(what_if(planted(usual).rows().filter(pl.col("stage") == 0)))
+    assert answer.cause == "unknown"
+    assert "the others are missing" in answer.reason
+
+
+def test_clocks_that_disagree_leave_the_cause_open() -> None:
+    rows = planted(usual).rows()
+    together = what_if(rows)
+    ahead = pl.when(pl.col("stage") == 1).then(50.0).otherwise(0.0)
+    apart = what_if(rows.with_columns(pl.col("started_s") + ahead))
+    assert together.clocks_apart_s == pytest.approx(0, abs=1e-9)
+    assert apart.clocks_apart_s > 40
+    assert verdict(apart).cause == "unknown"
+    assert "clocks" in verdict(apart).reason
