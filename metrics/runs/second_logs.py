@@ -41,6 +41,40 @@ def one_log_per_process(sessions: pl.DataFrame, steps: pl.DataFrame) -> tuple[pl
     return pl.concat([others, pl.DataFrame(merged, schema=sessions.schema)]), _once(steps, doubled)
 
 
+def one_event_per_process(sessions: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Events without those that a second log of the same process repeats.
+
+    Args:
+        sessions: `frames.SESSIONS` of rank 0, with `origin`, the file of each.
+        events: `frames.RUN_EVENTS`.
+
+    Returns:
+        The same columns. Events of one kind and step that overlap, or begin within a second, are one: from the earliest
+        begin to the latest end, safe from when the first log says so.
+    """
+    doubled = _overlapping(sessions)
+    own = events.join(doubled, on=_RUN, how="semi", nulls_equal=True)
+    if own.is_empty():
+        return events
+    key = [*_RUN, "kind", "step"]
+    ordered = own.sort(*key, "ts", "ended_at", nulls_last=True)
+    reached = pl.max_horizontal(pl.col("ended_at"), pl.col("ts") + pl.duration(milliseconds=_SAME_MS))
+    again = (pl.col("ts") < reached.cum_max().shift(1).over(key)).fill_null(value=False)
+    facts = pl.all().exclude(*key, "ts", "ended_at", "durable_at", "_event")
+    once = (
+        ordered.with_columns(_event=(~again).cum_sum())
+        .group_by(*key, "_event", maintain_order=True)
+        .agg(pl.col("ts").min(), pl.col("ended_at").max(), pl.col("durable_at").min(), facts.drop_nulls().first())
+        .select(events.columns)
+    )
+    rest = events.join(doubled, on=_RUN, how="anti", nulls_equal=True, maintain_order="left")
+    return pl.concat([rest, once])
+
+
+_SAME_MS = 1_000
+"""Two logs of one process stamp an event apart by less."""
+
+
 def _overlapping(sessions: pl.DataFrame) -> pl.DataFrame:
     """Runs and jobs of which one session begins within another one of another file."""
     reached = pl.col("ended_at").cum_max().shift(1).over(_RUN)

@@ -9,7 +9,7 @@ import polars as pl
 
 from app.results.constants import computed_constants
 from metrics import frames
-from metrics.runs.second_logs import one_log_per_process
+from metrics.runs.second_logs import one_event_per_process, one_log_per_process
 from metrics.runs.steps import Rules as StepRules
 from metrics.runs.steps import executions_of_steps, explicit_runs, match_sessions, with_runs
 
@@ -49,7 +49,9 @@ def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_ske
     """Read a cluster's logs and find their attempts. Rank 0 stands for all, and one log for two of one process."""
     everyone = source.query("run_sessions", cluster=cluster)
     steps = frames.conform(source.query("steps", cluster=cluster), frames.STEPS)
-    sessions, steps = one_log_per_process(everyone.filter(pl.col("rank") == 0), steps)
+    every = everyone.filter(pl.col("rank") == 0)
+    sessions, steps = one_log_per_process(every, steps)
+    events = frames.conform(source.query("run_events", cluster=cluster), frames.RUN_EVENTS)
     of_rank_0 = frames.conform(sessions, frames.SESSIONS)
     matched = match_sessions(of_rank_0, attempts, clock_skew_s=clock_skew_s)
     key = list(frames.ATTEMPT_KEY)
@@ -57,7 +59,7 @@ def read_logs(source: Source, cluster: str, attempts: pl.DataFrame, *, clock_ske
     return Logs(
         matched.join(held, on=key, how="left", maintain_order="left"),
         steps,
-        frames.conform(source.query("run_events", cluster=cluster), frames.RUN_EVENTS),
+        one_event_per_process(every, events),
     )
 
 
