@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 LOOKBACK: Final = timedelta(days=7)
 """Days before a window from which the past of its GPUs is learnt."""
 
+MOST_RUNS: Final = 3
+"""Runs that are named; more are counted."""
+
 _HOUR: Final = timedelta(hours=1)
 
 
@@ -158,6 +161,7 @@ _NODES: Final[frames.Schema] = {
     "until": frames.TIME,
     "incidents": frames.TEXT,
     "n_attempts": frames.COUNT,
+    "runs": frames.TEXT,
     "n_tested": frames.COUNT,
     "q_value": frames.NUMBER,
 }
@@ -172,7 +176,7 @@ def node_anomalies(source: Source, window: Window, found: Anomalies) -> pl.DataF
         found: in it.
 
     Returns:
-        `_NODES`: `what` is in words; times, incidents and attempts are of what is anomalous.
+        `_NODES`: `what` is in words; times, incidents, attempts and runs are of what is anomalous.
     """
     flagged = pl.col("anomalous").fill_null(value=False)
     nodes = (
@@ -198,8 +202,20 @@ def _meanwhile(source: Source, window: Window, nodes: pl.DataFrame, held: pl.Dat
     spans = nodes.select("node", "since", "until")
     incidents = source.query("incidents_in", **window.parameters).select("node", "started_at", "ended_at", "kinds")
     happened = _within(spans, incidents).group_by("node").agg(incidents=pl.col("kinds").unique().sort().str.join("; "))
-    attempts = _within(spans, held).group_by("node").agg(n_attempts=pl.len())
+    key = list(frames.ATTEMPT_KEY)
+    joined = source.query("run_attempts", cluster=window.cluster).select(*key, "run_id")
+    held_then = _within(spans, held).join(joined, on=key, how="left")
+    attempts = held_then.group_by("node").agg(n_attempts=pl.len(), runs=listed(pl.col("run_id").unique().sort()))
     return spans.select("node").join(happened, on="node", how="left").join(attempts, on="node", how="left")
+
+
+def listed(names: pl.Expr) -> pl.Expr:
+    """The first names, and how many more there are."""
+    known = names.drop_nulls()
+    more = (
+        pl.when(known.len() > MOST_RUNS).then(pl.format(" and {} more", known.len() - MOST_RUNS)).otherwise(pl.lit(""))
+    )
+    return pl.when(known.len() > 0).then(known.head(MOST_RUNS).str.join(" ") + more)
 
 
 def _within(spans: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

@@ -169,6 +169,8 @@ def test_the_node_is_named_with_gpu_incident_and_since_when(reader: Reader) -> N
     assert by_node["n1"]["since"] == DROP
     assert by_node["n1"]["incidents"] == "ecc sbe, pcie link_generation; throttle hw_slowdown"
     assert by_node["n1"]["n_attempts"] == 1
+    assert by_node["n1"]["runs"] == f"1-{BEGIN:%Y%m%dT%H%M%SZ}"
+    assert by_node["n3"]["runs"] is None  # nothing deviates there
     assert "InfiniBand throughput of mlx5_1 -" in by_node["n2"]["what"]
     assert by_node["n2"]["since"] == DROP
     assert by_node["n2"]["incidents"] is None
@@ -264,3 +266,12 @@ def test_telemetry_confirms_a_node_with_slow_ranks(warehouse: Path, reader: Read
     assert row["telemetry_since"] == DROP
     table = trackside("show", "stragglers", "--warehouse", str(warehouse)).stdout
     assert "n1 (confirmed by telemetry)" in table
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [([], None), ([None], None), (["b", None, "a", "b"], "a b"), (list("edcba"), "a b c and 2 more")],
+)
+def test_runs_of_a_node_are_named_or_counted(names: list[str | None], text: str | None) -> None:
+    rows = pl.DataFrame({"run_id": names}, schema={"run_id": pl.String})
+    assert rows.select(results.listed(pl.col("run_id").unique().sort())).item() == text
