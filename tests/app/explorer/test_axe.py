@@ -1,0 +1,77 @@
+"""Each page under axe-core in a real browser, light, dark and on a phone: nothing serious that keeps anybody out."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from app.explorer.page import pages
+
+if TYPE_CHECKING:
+    from tests.app.explorer.conftest import Site
+    from tests.lab.browser import Browser
+
+pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
+
+GRAVE = ("serious", "critical")
+
+MODES = {"light": (1280, 900, False), "dark": (1280, 900, True), "phone": (390, 844, False)}
+
+
+def axe() -> str:
+    """The script, which axe-playwright-python ships; its driver is not installed."""
+    spec = importlib.util.find_spec("axe_playwright_python")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return (Path(spec.submodule_search_locations[0]) / "axe.min.js").read_text("utf-8")
+
+
+def findings(chromium: Browser) -> list[dict[str, Any]]:
+    """Serious findings of the open page: rule, and the elements."""
+    chromium.driver.execute_script(axe())
+    result = chromium.driver.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document, {resultTypes: ['violations']}).then((r) => done(JSON.stringify(r.violations)));"
+    )
+    return [
+        {"rule": each["id"], "elements": [node["html"][:200] for node in each["nodes"]][:5], "n": len(each["nodes"]),
+         "why": each["nodes"][0]["failureSummary"][:300]}
+        for each in json.loads(result)
+        if each["impact"] in GRAVE
+    ]  # fmt: skip
+
+
+def address(path: str) -> str:
+    """A page with something on it."""
+    return {"/run": "/run?id=1", "/node": "/node?node=n1", "/jobs": "/jobs?user=user0",
+            "/compare": "/compare?a=1&b=2"}.get(path, path)  # fmt: skip
+
+
+def open_whole(chromium: Browser, url: str) -> None:
+    """Open a page and wait until all its sections are there."""
+    chromium.open(url, until="#content h1, #content h2")
+    chromium.until(lambda _: not chromium.all(".loading"), "a section never came", seconds=60)
+
+
+@pytest.mark.parametrize("path", sorted(pages()))
+def test_page_has_no_serious_finding(path: str, site: Site, chromium: Browser) -> None:
+    open_whole(chromium, site.url + address(path))
+    found = {}
+    for mode, (width, height, dark) in MODES.items():
+        chromium.resize(width, height)
+        chromium.prefer(dark=dark)
+        scheme = "dark" if dark else "light"
+        chromium.wait(f"html[data-mantine-color-scheme={scheme}]")
+        chromium.run("document.getAnimations().forEach((each) => each.finish())")
+        found[mode] = findings(chromium)
+    assert {mode: each for mode, each in found.items() if each} == {}
+
+
+def test_axe_finds_what_is_wrong(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/definitions", until="#content h1")
+    chromium.run("document.querySelector('#content').insertAdjacentHTML('beforeend', '<button></button>')")
+    assert [each["rule"] for each in findings(chromium)] == ["button-name"]
