@@ -13,7 +13,7 @@ from grafanalib.core import Template  # type: ignore[import-untyped]  # grafanal
 
 from dashboards import grafana, parts
 from dashboards.grafana import fixed, override, sql
-from dashboards.numbers import SMALL
+from dashboards.numbers import BY_BOUNDS, BY_INTERVAL, SMALL
 from dashboards.parts import CANNOT_TELL, PLAIN
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ UNTIL: Final = "CAST('${__to:date:iso}' AS TIMESTAMPTZ)"
 TODAY: Final = "As known today: a corrected record changes it, the past included."
 
 NOTHING: Final = "none in this range"
+
+OF_A_MEAN: Final = ("mfu",)
+"""Metrics that have a 95 % interval in place of bounds."""
 
 EVERY_ROW: Final[dict[str, Any]] = {"reduceOptions": {"calcs": [], "fields": "", "values": True}}
 """Options of a stat that shows each row of a table, with its text as the name."""
@@ -92,13 +95,15 @@ def counted(title: str, description: str, query: str, *, width: int, **look: Any
 
 
 def bounded(title: str, description: str, metric: str, thresholds: list[Json]) -> list[Any]:
-    """A ratio of the chosen window, and its bounds in small print beside it."""
+    """A ratio of the chosen window, and its ends in small print beside it: bounds, or the interval of a mean."""
+    ends = BY_INTERVAL if metric in OF_A_MEAN else BY_BOUNDS
     look: dict[str, Any] = {"unit": "percentunit", "decimals": 1, "max": 1}
+    low, high = ("m.bound_low", "m.bound_high") if ends == BY_BOUNDS else ("m.ci_low", "m.ci_high")
     colour: dict[str, Any] = {"thresholds": thresholds} if thresholds else {"color": fixed(PLAIN)}
     return [
         stat(
             title,
-            f"{description} {TODAY} Its bounds are beside it.",
+            f"{description} {TODAY} Its ends are beside it.",
             [sql(of_window(metric, "m.value"))],
             size=(4, 4),
             no_value=CANNOT_TELL,
@@ -106,9 +111,9 @@ def bounded(title: str, description: str, metric: str, thresholds: list[Json]) -
             **colour,
         ),
         stat(
-            "at least, at most",
-            f"The bounds of {title}. Far apart means that evidence is missing.",
-            [sql(of_window(metric, 'm.bound_low AS "at least", m.bound_high AS "at most"'))],
+            f"{ends[0]}, {ends[1]}",
+            f"The ends of {title}. Far apart means that evidence is missing.",
+            [sql(of_window(metric, f'{low} AS "{ends[0]}", {high} AS "{ends[1]}"'))],
             size=(2, 4),
             no_value="no limit",
             color=fixed(PLAIN),

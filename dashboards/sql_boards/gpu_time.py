@@ -126,9 +126,9 @@ def _days() -> list[Any]:
             width=6,
         ),
         counted(
-            "Productive, at least",
-            "Share of the held GPU-time that is known to have become kept steps: what is unattributed counts as not "
-            "productive. The other end is beside it; a best value has the chosen window, above.",
+            "Goodput of the range",
+            "Productive of held GPU-time, as Goodput (of allocated) is defined, over whole days and the chosen "
+            "partitions. Its upper end is beside it; both bounds are those of the chosen window, above.",
             _share("category = 'productive'"),
             width=6,
             unit="percentunit",
@@ -136,7 +136,7 @@ def _days() -> list[Any]:
             max=1,
         ),
         counted(
-            "Productive, at most",
+            "Goodput of the range, at most",
             "The same share with all that is unattributed counted as productive.",
             _share("category IN ('productive', 'unattributed')"),
             width=6,
@@ -148,11 +148,11 @@ def _days() -> list[Any]:
 
 
 def _share(condition: str) -> str:
-    """Share of the held GPU-time, without work that is no training."""
+    """Share of the held GPU-time."""
     made = f"SUM(CASE WHEN {condition} THEN gpu_seconds ELSE 0 END)"
     return (
         f'SELECT cluster, {made} / NULLIF(SUM(gpu_seconds), 0) AS "share"\nFROM gpu_time\n{_CHOSEN}\n'
-        "  AND category <> 'other_work'\nGROUP BY 1\nORDER BY 1"
+        "GROUP BY 1\nORDER BY 1"
     )
 
 
@@ -161,14 +161,14 @@ def _owners() -> list[Any]:
         productive = "SUM(CASE WHEN category = 'productive' THEN gpu_seconds ELSE 0 END)"
         return (
             f'SELECT cluster, "{owner}", {_HOURS} AS "GPU-hours", {productive} / NULLIF(SUM(gpu_seconds), 0) AS '
-            f'"productive, at least"\nFROM gpu_time\n{_CHOSEN}\nGROUP BY 1, 2\nORDER BY 3 DESC\nLIMIT 50'
+            f'"productive"\nFROM gpu_time\n{_CHOSEN}\nGROUP BY 1, 2\nORDER BY 3 DESC\nLIMIT 50'
         )
 
-    share = override("productive, at least", unit="percentunit", decimals=1, max=1)
+    share = override("productive", unit="percentunit", decimals=1, max=1)
     return [
         table(
             f"GPU-hours by {owner}",
-            f"GPU-hours held and the share that is known to have become kept steps, of the 50 largest: by {owner}.",
+            f"GPU-hours held and the share that became kept steps, of the 50 largest: by {owner}.",
             by(owner),
             size=(8, 9),
             overrides=[share],

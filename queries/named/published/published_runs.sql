@@ -1,7 +1,7 @@
 -- One row is a run, with its GPU-time and ETTR over the whole time that its cluster has data of; unknown where it has none.
 SELECT
-    r.cluster,
-    r.run_id AS run,
+    cluster,
+    run_id AS run,
     COALESCE(r.name, '') AS name,
     COALESCE(r."user", 'unknown') AS "user",
     COALESCE(r.account, 'unknown') AS account,
@@ -18,7 +18,5 @@ SELECT
     m.ettr_low,
     m.ettr_high
 FROM runs AS r
-LEFT JOIN computes AS c ON r.cluster = c.cluster
-LEFT JOIN run_results AS m
-    ON r.cluster = m.cluster AND r.run_id = m.run_id AND c.since = m.window_from AND c.until = m.window_until
+LEFT JOIN run_results AS m USING (cluster, run_id)
 ORDER BY ALL;

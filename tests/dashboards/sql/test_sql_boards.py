@@ -120,6 +120,8 @@ def test_every_statement_returns_rows_of_plain_types(name: str, server: duckdb.D
         if panel["type"] == "timeseries":
             assert list(kinds)[0::2] == ["time", "Value"], panel["title"]
             assert rows == sorted(rows), panel["title"]
+        elif panel["type"] == "stat":
+            assert all(value is not None for value in rows[0]), panel["title"]
             assert all(row[1] for row in rows), panel["title"]
 
 
@@ -173,8 +175,12 @@ def test_numbers_are_those_of_the_warehouse(tmp_path: Path) -> None:
         values = {"cluster": ["demo"], "window": ["all"]}
         ((cluster, value),) = connection.execute(filled(panel["targets"][0]["rawSql"], values)).fetchall()
         ((total,),) = connection.execute("SELECT SUM(gpu_seconds) FROM gpu_time").fetchall()
+        panel = next(panel for panel in lint.panels(BOARDS["gpu_time"]) if panel["title"] == "Goodput of the range")
+        values = chosen(BOARDS["gpu_time"], connection)
+        ((_, of_range),) = connection.execute(filled(panel["targets"][0]["rawSql"], values)).fetchall()
     assert (cluster, value) == ("demo", whole)
     assert total == pytest.approx(days)
+    assert of_range == pytest.approx(whole), "one number: the range is all of the data"
 
 
 def test_a_new_version_is_seen_by_whoever_has_the_old_one_open(tmp_path: Path) -> None:
