@@ -6,7 +6,6 @@ it before it is shown.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from typing import TYPE_CHECKING, Final
@@ -123,7 +122,11 @@ def _behind(prefix: str, value: str) -> str:
 
 
 def _quoted(pattern: str) -> str:
-    return f"'{pattern}'" if "'" not in pattern else json.dumps(pattern)
+    """A pattern as TOML has it."""
+    if "'" not in pattern:
+        return f"'{pattern}'"
+    escaped = pattern.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _reads(entry: str, line: str) -> bool:
