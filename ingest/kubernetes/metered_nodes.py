@@ -54,10 +54,9 @@ def metered_inventory(metered: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFram
 
     Args:
         metered: rows of `metered_nodes`.
-        nodes: rows of `nodes`.
+        nodes: rows of `nodes` that others made.
     """
     own = metered.rename({"created_at": "valid_from"}).with_columns(evidence=pl.lit("accounting"))
-    others = nodes.join(own, on=["cluster", "node", "valid_from"], how="anti")
-    made = own.join(others, on=["cluster", "node"], how="anti")
+    made = own.join(nodes, on=["cluster", "node"], how="anti")
     missing = [pl.lit(None).alias(name) for name in NODES if name not in made.columns]
     return made.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in NODES.items())

@@ -154,11 +154,19 @@ def derive(writer: Writer, cluster: str) -> None:
     writer.append("health_events", events_of(_by_slurm_names(conditions, names)))
     writer.delete("node_states", own_rows)
     if lists.filter(pl.col("kind") == "Node").is_empty():  # of nodes there are metrics only
-        writer.replace("nodes", metered_inventory(metered_nodes, nodes), keys=NODE_KEY)
-        known = metered_conditions.join(names, left_on=["cluster", "node"], right_on=["cluster", "name"], how="anti")
-        writer.append("node_states", metered_states(known))
+        _write_metered_nodes(writer, cluster, metered_conditions, metered_nodes)
     else:
         writer.append("node_states", states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists))
+
+
+def _write_metered_nodes(writer: Writer, cluster: str, conditions: pl.DataFrame, metered: pl.DataFrame) -> None:
+    """Nodes of kube-state-metrics. Slurm has an inventory and states of its own, of the same hosts by other names."""
+    made = metered.select("cluster", "node", valid_from="created_at")
+    writer.delete("nodes", made)
+    if writer.query("coverage", cluster=cluster, source="slurm.accounting").is_empty():
+        others = writer.matching("nodes", made.select("cluster", "node").unique(), keys=["cluster", "node"])
+        writer.append("nodes", metered_inventory(metered, others))
+        writer.append("node_states", metered_states(conditions))
 
 
 def _write_attempts(writer: Writer, cluster: str, attempts: pl.DataFrame, placements: pl.DataFrame) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from queries.warehouse import open_reader
+from tests.ingest.kubernetes.test_bridge import HEAD, job
 from tests.ingest.kubernetes.test_nodes import node
 from tests.ingest.prometheus.node.test_kubernetes_pods import load
+from tests.support.command import trackside
 from tests.support.kubernetes.objects import BEGIN, as_list, moment
 
 if TYPE_CHECKING:
@@ -76,6 +78,22 @@ def test_parts_of_metrics_of_nodes_may_come_in_any_order(tmp_path: Path, order: 
 def test_state_that_was_read_last_goes_on(tmp_path: Path) -> None:
     load(tmp_path / "w", metrics(range(1, 13)))
     assert read(tmp_path / "w") == [("h1", "down", moment(10), None)]
+
+
+@pytest.mark.parametrize("first", ["metrics", "slurm"])
+def test_nodes_of_slurm_are_not_counted_by_metrics_too(tmp_path: Path, first: str) -> None:
+    """The hosts have other names in Kubernetes, and Slurm knows how its nodes are."""
+    file = tmp_path / "sacct"
+    file.write_bytes(HEAD.encode() + job(1, "worker-1", 12).encode())
+    slurm = ("ingest", "slurm", str(file), "--cluster", "c", "--timezone", "UTC", "--warehouse", str(tmp_path / "w"))
+    if first == "slurm":
+        trackside(*slurm)
+    load(tmp_path / "w", metrics(range(1, 13)))
+    assert trackside(*slurm).returncode == 0
+    assert trackside("compute", "--warehouse", str(tmp_path / "w")).returncode == 0
+    assert read(tmp_path / "w", "SELECT node FROM nodes") == []
+    assert read(tmp_path / "w", "SELECT DISTINCT node FROM capacity") == [("worker-1",)]
+    assert read(tmp_path / "w") == []
 
 
 def test_objects_of_nodes_are_believed_before_metrics(tmp_path: Path) -> None:
