@@ -86,8 +86,8 @@ class Guard:
         if person is None:
             return self._stranger()
         g.person = person
-        if person.role == Role.NOBODY:
-            return self._refused(403, "no role", f"{person.name} has no role here. Ask whoever runs this Trackside.")
+        if lacking := _lacking(person, request.path.rstrip("/")):
+            return self._refused(403, "no role", lacking)
         wait = self._people.wait_s(person.name)
         return self._too_often(wait) if wait else None
 
@@ -153,6 +153,13 @@ class Guard:
     def _refused(self, status: int, reason: str, text: str) -> Answer:
         self.audit.write("refused", g.person, g.address, path=request.path, status=status, reason=reason)
         return plain_page("Refused", text, status=status)
+
+
+def _lacking(person: Person, path: str) -> str:
+    """Why a role does not suffice for a path; empty where it does."""
+    if person.role == Role.NOBODY:
+        return f"{person.name} has no role here. Ask whoever runs this Trackside."
+    return "The metrics name users: they are for operators." if path == METRICS and not person.sees_all else ""
 
 
 def saw(action: str, **about: str) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+import requests
 
 from app.access.audit import AuditLog
 from app.access.guard import LONGEST_BODY, LONGEST_QUERY
 from app.access.people import LOCAL
 from app.config.access import Access
 from app.errors import UsageError
+from app.service import connections
 from tests.app.access.conftest import application, audited, headers_believed
 
 if TYPE_CHECKING:
@@ -124,8 +129,26 @@ def test_metrics_take_a_token_or_an_operator(tmp_path: Path) -> None:
     assert ask(tmp_path, access, "/metrics").status_code == 401
     assert ask(tmp_path, access, "/metrics", Authorization="Bearer s3cret").status_code == 200
     assert ask(tmp_path, access, "/metrics", Authorization="Bearer s3cre").status_code == 401
+    assert ask(tmp_path, access, "/metrics", X_Forwarded_User="eve").status_code == 403
+    operators = headers_believed(operators=("user:ada",))
+    assert ask(tmp_path, operators, "/metrics", X_Forwarded_User="ada").status_code == 200
     assert ask(tmp_path, access, "/page", Authorization="Bearer s3cret").status_code == 401
     assert ask(tmp_path, headers_believed(), "/metrics", Authorization="Bearer ").status_code == 401
+
+
+def test_header_with_an_underscore_never_arrives(tmp_path: Path) -> None:
+    made = application(headers_believed(), tmp_path)
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        server = connections.make_server(made.wsgi_app, listening)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}/page"
+            assert requests.get(url, headers={"X_Forwarded_User": "ada"}, timeout=30).status_code == 401
+            assert requests.get(url, headers={"X-Forwarded-User": "ada"}, timeout=30).status_code == 200
+        finally:
+            server.close()
+            thread.join(30)
 
 
 def test_health_needs_no_login(tmp_path: Path) -> None:
