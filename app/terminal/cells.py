@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells, set_cell_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 _UNITS: Final = re.compile(r"(?<=\d) (?=%|GPU-h|[a-zµ]{1,3}\b)")
@@ -35,6 +38,24 @@ def fit(text: str, columns: int, *, right: bool = False) -> str:
     if cells > columns:
         return set_cell_size(text, columns - 1) + "…"
     return " " * (columns - cells) + text if right else text + " " * (columns - cells)
+
+
+def widths(texts: Iterable[str]) -> list[int]:
+    """Columns of each of several texts; see `width`.
+
+    >>> widths(["gpu", "東京"])
+    [3, 4]
+    """
+    return [width(text) for text in texts]
+
+
+def fit_each(texts: Sequence[str], columns: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """The cells of one line, each of exactly its columns; see `fit`.
+
+    >>> fit_each(["gpu", "7"], [4, 3], [False, True])
+    ['gpu ', '  7']
+    """
+    return [fit(text, size, right=to_right) for text, size, to_right in zip(texts, columns, right, strict=True)]
 
 
 def wrap(text: str, columns: int | None, *, indent: str = "", first: str | None = None) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from app.terminal.cells import fit, width, wrap
+from app.terminal.cells import fit_each, width, widths, wrap
 from app.terminal.colour import paint
 from app.terminal.columns import full, neat, safe
 from app.terminal.rows import USUAL, USUAL_ROWS, Headings, RowOptions, columns, sort_rows
@@ -94,12 +94,12 @@ class _Column:
     @property
     def natural(self) -> int:
         """Columns of the terminal that its cells need."""
-        return max(map(width, self.cells), default=0)
+        return max(widths(self.cells), default=0)
 
     @property
     def word(self) -> int:
         """Columns that the longest word of its heading needs."""
-        return max(map(width, self.heading.split()), default=0)
+        return max(widths(self.heading.split()), default=0)
 
 
 def table_lines(table: Table, terminal: Terminal, options: RowOptions = USUAL) -> list[str]:
@@ -255,49 +255,45 @@ def _needed(column: _Column, most: int) -> int:
 def _grid(shown: list[_Column], terminal: Terminal, *, limited: bool = True) -> list[str]:
     """Heading and rows."""
     most = terminal.width if limited else None
-    widths = _widths(shown, most)
+    sizes = _widths(shown, most)
     headings = [
-        wrap(column.heading, size) if most else [column.heading] for column, size in zip(shown, widths, strict=True)
+        wrap(column.heading, size) if most else [column.heading] for column, size in zip(shown, sizes, strict=True)
     ]
     deepest = max(map(len, headings), default=1)
     made = [
         paint(
-            _line([[""] * (deepest - len(h)) + h for h in headings], n, shown, widths),
+            _line([[""] * (deepest - len(h)) + h for h in headings], n, shown, sizes),
             "heading",
             colours=terminal.colours,
         )
         for n in range(deepest)
     ]
     for number in range(len(shown[0].cells) if shown else 0):
-        made += _row([column.cells[number] for column in shown], shown, widths, terminal)
+        made += _row([column.cells[number] for column in shown], shown, sizes, terminal)
     return made
 
 
-def _row(cells: list[str], shown: list[_Column], widths: list[int], terminal: Terminal) -> list[str]:
+def _row(cells: list[str], shown: list[_Column], sizes: list[int], terminal: Terminal) -> list[str]:
     """A row, in several lines where texts are wider than their column; what needs more than `MOST_LINES` is cut."""
-    folded = [_folded(cell, size) for cell, size in zip(cells, widths, strict=True)]
+    needed = widths(cells)
+    folded = [
+        [cell] if own <= size else _folded(cell, size) for cell, own, size in zip(cells, needed, sizes, strict=True)
+    ]
+    right = [not column.left for column in shown]
     made = []
     for number in range(max(map(len, folded), default=1)):
-        line = (parts[number] if number < len(parts) else "" for parts in folded)
-        fitted = (
-            fit(part, size, right=not column.left) for part, column, size in zip(line, shown, widths, strict=True)
-        )
-        made.append(_painted(list(fitted), terminal))
+        line = [parts[number] if number < len(parts) else "" for parts in folded]
+        made.append(_painted(fit_each(line, sizes, right), terminal))
     return made
 
 
 def _folded(cell: str, columns: int) -> list[str]:
-    if width(cell) <= columns:
-        return [cell]
     parts = wrap(cell, columns)
     return parts if len(parts) <= MOST_LINES else [*parts[: MOST_LINES - 1], " ".join(parts[MOST_LINES - 1 :])]
 
 
-def _line(headings: list[list[str]], number: int, shown: list[_Column], widths: list[int]) -> str:
-    cells = (
-        fit(lines_[number], size, right=not column.left)
-        for lines_, column, size in zip(headings, shown, widths, strict=True)
-    )
+def _line(headings: list[list[str]], number: int, shown: list[_Column], sizes: list[int]) -> str:
+    cells = fit_each([lines[number] for lines in headings], sizes, [not column.left for column in shown])
     return (" " * GAP).join(cells).rstrip()
 
 
@@ -305,24 +301,24 @@ def _widths(shown: list[_Column], most: int | None) -> list[int]:
     """Columns of the terminal for each: what it needs, as long as all fit; texts become narrower, the longest first."""
     if most is None:
         return [max(column.natural, width(column.heading)) for column in shown]
-    widths = [max(column.natural, column.word) for column in shown]
-    _widen(shown, widths, most - GAP * (len(widths) - 1))
-    while sum(widths) + GAP * (len(widths) - 1) > most:
-        texts = [n for n, column in enumerate(shown) if column.unit == "text" and widths[n] > max(column.word, 4)]
-        widest = max(texts or range(len(widths)), key=lambda n: widths[n] - (FIRST if n == 0 else 0))
-        if widths[widest] <= 1:
+    sizes = [max(column.natural, column.word) for column in shown]
+    _widen(shown, sizes, most - GAP * (len(sizes) - 1))
+    while sum(sizes) + GAP * (len(sizes) - 1) > most:
+        texts = [n for n, column in enumerate(shown) if column.unit == "text" and sizes[n] > max(column.word, 4)]
+        widest = max(texts or range(len(sizes)), key=lambda n: sizes[n] - (FIRST if n == 0 else 0))
+        if sizes[widest] <= 1:
             break
-        widths[widest] -= 1
-    return widths
+        sizes[widest] -= 1
+    return sizes
 
 
-def _widen(shown: list[_Column], widths: list[int], most: int) -> None:
+def _widen(shown: list[_Column], sizes: list[int], most: int) -> None:
     """Use what is left of the line for headings that need more than one line of their own, the deepest first."""
-    while sum(widths) < most:
-        depths = [len(wrap(column.heading, size)) for column, size in zip(shown, widths, strict=True)]
+    while sum(sizes) < most:
+        depths = [len(wrap(column.heading, size)) for column, size in zip(shown, sizes, strict=True)]
         if max(depths, default=1) == 1:
             return
-        widths[depths.index(max(depths))] += 1
+        sizes[depths.index(max(depths))] += 1
 
 
 def _painted(cells: list[str], terminal: Terminal) -> str:
