@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 CANNOT_TELL = "cannot tell"
 """The text for an unknown number: never a zero, never a blank."""
@@ -33,6 +36,15 @@ def measured(value: float | None, unit: str, *, digits: int = 1, null: str = CAN
         return null
     kind = _DISPLAYED.get(unit, "number")
     return display(value, "ratio_2" if kind == "ratio" and digits == 2 else kind) + (" d" if unit == "d" else "")
+
+
+def displayed(values: Iterable[Any], unit: str) -> list[str]:
+    """The cells of a column; see `display`.
+
+    >>> displayed([0.923, None], "ratio")
+    ['92.3 %', '-']
+    """
+    return [display(value, unit) for value in values]
 
 
 def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, one line per unit

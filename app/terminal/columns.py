@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from app.formatting import display, duration
+from app.formatting import display, displayed, duration
 from app.visible import escapes
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 
 def full(values: Sequence[Any], unit: str) -> list[str]:
     """Cells of pipes and files: each as exact as it is displayed anywhere."""
-    return [safe(display(value, unit)) for value in values]
+    return [safe(cell) for cell in displayed(values, unit)]
 
 
 def neat(values: Sequence[Any], unit: str) -> list[str]:
@@ -42,7 +42,7 @@ def neat(values: Sequence[Any], unit: str) -> list[str]:
         return [display(value, unit) if value is None else duration(float(value)) for value in values]
     if unit == "time":
         return _moments(values)
-    return [safe(display(value, unit), None) for value in values]
+    return [safe(cell, None) for cell in displayed(values, unit)]
 
 
 def safe(text: str, longest: int | None = LONGEST) -> str:
