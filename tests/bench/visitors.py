@@ -65,7 +65,7 @@ class Visit:
 
 def open_page(url: str, path: str, search: str, visit: Visit) -> None:
     """Ask for a page and for all its sections, one after the other, as `visit` counts them."""
-    frame = _post(url, _frame(path, search), visit)
+    frame = _post(url, _frame(url, path, search), visit)
     content = frame.get("response", {}).get("content", {}).get("children")
     for name, asked in _sections(content):
         section = {"type": "section", "name": name}
@@ -111,7 +111,7 @@ def scenario(warehouse: Path, *, runs: int = 20, users: int = 10) -> list[tuple[
     return [*((page, "") for page in PAGES), *of_runs, *of_users]
 
 
-def _frame(path: str, search: str) -> dict[str, Any]:
+def _frame(url: str, path: str, search: str) -> dict[str, Any]:
     names = [f"{name}.{what}" for name, what in _FRAME]
     return {
         "output": f"..{'...'.join(names)}..",
@@ -122,7 +122,7 @@ def _frame(path: str, search: str) -> dict[str, Any]:
             {"id": "refresh", "property": "n_clicks", "value": None},
         ],
         "changedPropIds": ["url.pathname", "url.search"],
-        "state": [],
+        "state": [{"id": "url", "property": "href", "value": f"{url}{path}{search}"}],
     }
 
 
