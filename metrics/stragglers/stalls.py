@@ -62,6 +62,13 @@ STALLS: frames.Schema = {
 unknown; `last_rank` and `last_node` are of the rank that the others waited for, where that is known."""
 
 _KEY: Final = ("cluster", "run_id", "job_id", "began_at")
+_OF_RANKS: Final = ("rank_kind", "rank_reason", "last_rank", "last_node")
+
+FEW: Final = 0.25
+"""Of the ranks: more than so many that stopped early are no single place."""
+
+LINES_BEHIND: Final = 2
+"""A rank that is killed loses the line that it was about to write, so one line less says nothing."""
 
 
 def stalls(gaps: pl.DataFrame, events: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
@@ -78,7 +85,12 @@ def stalls(gaps: pl.DataFrame, events: pl.DataFrame, ranks: pl.DataFrame) -> pl.
     gaps = frames.conform(gaps, STEP_GAPS)
     seconds = (pl.col("resumed_at") - pl.col("began_at")).dt.total_microseconds() / 1e6
     late = gaps.with_columns(times=seconds / pl.col("usual_s"), seconds=seconds - pl.col("usual_s"))
-    explained = _by_events(late, events).join(_by_ranks(late, ranks), on=_KEY, how="left", nulls_equal=True)
+    explained = (
+        _by_events(late, events)
+        .join(_by_ranks(late, ranks), on=_KEY, how="left", nulls_equal=True)
+        .join(_by_last_steps(late, ranks), on=_KEY, how="left", nulls_equal=True)
+        .with_columns(pl.coalesce(name, f"step_{name}").alias(name) for name in _OF_RANKS)
+    )
     kind = pl.coalesce("event_kind", "rank_kind", pl.lit("unknown"))
     answer = explained.filter(pl.col("event_kind").ne_missing("planned")).with_columns(
         kind=kind,
@@ -160,4 +172,39 @@ def _by_ranks(late: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("cannot tell: ranks did not wait for each other, and the log has no event of that time")),
         last_rank=pl.when(one).then("last_rank"),
         last_node=pl.when(one).then("last_node"),
+    )
+
+
+def _by_last_steps(late: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+    """Where no line spans a stall, as when a run never went on: ranks whose last line is of earlier steps than others'.
+
+    Returns:
+        `_OF_RANKS` with `step_` before their names, of stalls where few ranks stopped, two lines or more behind.
+    """
+    lines = frames.conform(ranks, RANK_LINES)
+    pairs = late.select(*_KEY, "resumed_at").join(lines, on=["cluster", "run_id", "job_id"], nulls_equal=True)
+    before = pairs.filter(pl.col("started_at") < pl.col("resumed_at")).filter(
+        (pl.col("ended_at") <= pl.col("began_at")).all().over(_KEY)
+    )
+    last = before.group_by(*_KEY, "rank").agg(
+        pl.col("node").sort_by("started_at").last(),
+        pl.col("steps").max(),
+        reached=(pl.col("first_step") + pl.col("steps") - 1).max(),
+    )
+    middle = pl.col("reached").median().over(_KEY)
+    behind = pl.col("reached") + LINES_BEHIND * pl.col("steps") <= middle
+    stopped = last.with_columns(middle=middle, ranks=pl.len().over(_KEY), behind=behind).filter("behind")
+    first = stopped.sort(*_KEY, "reached", "rank").group_by(_KEY, maintain_order=True)
+    named = first.agg(pl.col("rank", "node", "reached", "middle", "ranks").first(), n=pl.len()).filter(
+        (pl.col("ranks") >= LEAST_RANKS) & (pl.col("n") <= FEW * pl.col("ranks"))
+    )
+    more = pl.when(pl.col("n") > 1).then(pl.format(" (and {} more)", pl.col("n") - 1)).otherwise(pl.lit(""))
+    text = "rank {} on {}{} recorded no step after {}; the middle rank reached {}"
+    reason = pl.format(text, "rank", "node", more, "reached", pl.col("middle").cast(pl.Int64))
+    return named.select(
+        *_KEY,
+        step_rank_kind=pl.lit("collective"),
+        step_rank_reason=reason,
+        step_last_rank="rank",
+        step_last_node="node",
     )

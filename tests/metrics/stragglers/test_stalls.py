@@ -124,3 +124,25 @@ def test_the_costliest_comes_first_and_nothing_makes_nothing() -> None:
     two = pl.concat([gap(), gap(began_at=at(5000), resumed_at=at(9000))])
     assert stalls(two, events(), lines({}))["seconds"].to_list() == [3990.0, 600.0]
     assert stalls(gap().clear(), events(), lines({})).is_empty()
+
+
+def stopped(last: dict[int, int]) -> pl.DataFrame:
+    """Lines of ten steps of 100 s up to each rank's last one."""
+    rows = [
+        {**OF_RUN, "rank": rank, "node": f"n{rank // 8}", "first_step": 10 * line, "steps": 10, "compute_s": 90.0,
+         "wait_s": 1.0, "started_at": at(100 * line), "ended_at": at(100 * line + 100)}
+        for rank, lines_of_rank in last.items() for line in range(lines_of_rank)
+    ]  # fmt: skip
+    return frames.conform(pl.DataFrame(rows), RANK_LINES)
+
+
+def test_rank_that_stopped_before_the_others_is_named() -> None:
+    row = only(gap(), ranks=stopped({**dict.fromkeys(range(16), 10), 13: 6}))
+    assert (row["kind"], row["last_rank"], row["last_node"]) == ("collective", 13, "n1")
+    assert row["reason"] == "rank 13 on n1 recorded no step after 59; the middle rank reached 99"
+
+
+@pytest.mark.parametrize("last", [{13: 9}, dict.fromkeys(range(8), 5), {}], ids=["a line", "half of them", "none"])
+def test_ranks_that_stopped_about_together_name_none(last: dict[int, int]) -> None:
+    row = only(gap(), ranks=stopped({**dict.fromkeys(range(16), 10), **last}))
+    assert (row["kind"], row["last_rank"]) == ("unknown", None)
