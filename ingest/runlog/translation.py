@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -54,7 +55,26 @@ class LogRequest:
     def run_facts(self, **recorded: object) -> dict[str, Any]:
         """Facts of a `run` line: ids that the log records go before its file's name, and those stated before both."""
         ids = {name: value for name, value in recorded.items() if value is not None}
-        return {"run_id": PurePath(self.file).name.partition(".")[0], **ids, **self.facts}
+        return {"run_id": _run_id(self.file), **ids, **self.facts}
+
+
+_UNNAMED: Final = re.compile(r"attempt_\d+|\d+|\.\.|/")
+"""Folders whose names are of no run: torchrun's of attempts and ranks."""
+
+
+def _run_id(file: str) -> str:
+    """The name of a log without its endings; of the folder that has a name where the log has none of its own.
+
+    >>> _run_id("logs/llama-8b.out.gz"), _run_id("logs/llama-8b/attempt_0/3/stdout.log"), _run_id("stdout.log")
+    ('llama-8b', 'llama-8b', 'stdout')
+    """
+    path = PurePath(file)
+    own = path.name.partition(".")[0]
+    if own not in {"stdout", "stderr"}:
+        return own
+    return next(
+        (name for name in reversed(path.parent.parts) if name not in {"/", ".."} and not _UNNAMED.fullmatch(name)), own
+    )
 
 
 @dataclass
