@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from queries import sql_files
+from queries import published, sql_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,14 +45,19 @@ def test_the_baseline_declares_each_table_once() -> None:
 def code() -> str:
     """All that may use a query."""
     return "".join(
-        path.read_text() for folder in ("app", "ingest", "metrics") for path in (ROOT / folder).rglob("*.py")
+        path.read_text()
+        for folder in ("app", "dashboards", "ingest", "metrics")
+        for path in (ROOT / folder).rglob("*.py")
     )
 
 
 @pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
 def test_every_named_query_is_described_and_used(query: sql_files.Named, code: str) -> None:
     assert re.match(r"(One row|Writes) ", query.description)
-    assert f'"{query.name}"' in code
+    if query.name.startswith(published.PREFIX):
+        assert re.search(rf"(FROM|JOIN) {query.name.removeprefix(published.PREFIX)}\b", code), "no board reads it"
+    else:
+        assert f'"{query.name}"' in code
 
 
 @pytest.mark.parametrize("view", sql_files.views(), ids=lambda view: view.name)

@@ -71,7 +71,7 @@ def test_an_odd_address_of_the_page_is_no_way_back(page_url: str) -> None:
     assert "explorer_url" not in target
 
 
-def test_pages_without_a_board_and_explorers_without_grafana_have_no_link() -> None:
+def test_without_a_board_or_without_grafana_there_is_no_link() -> None:
     shown = resolve(SITUATION, {})
     assert grafana.address(URL, "/scaling", shown) is None
     assert grafana.link(None, "/", shown) is None
@@ -100,7 +100,7 @@ def test_a_cluster_in_the_address_goes_before_those_of_a_board() -> None:
     assert resolve(SITUATION, {"clusters": "beta", "cluster": "alpha"}).window.cluster == "alpha"
 
 
-def test_the_address_of_grafana_is_checked_and_its_slash_taken_off() -> None:
+def test_the_address_of_grafana_is_checked_and_loses_its_slash() -> None:
     assert Grafana(url=f"{URL}/").url == URL
     for wrong in ("grafana:3000", "https://me:pw@grafana", "https://grafana/?orgId=1", "javascript:alert(1)"):
         with pytest.raises(ConfigError, match="without a password") as error:
