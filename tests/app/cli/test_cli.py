@@ -273,7 +273,6 @@ def test_options_that_mean_nothing_here_are_refused(arguments: list[str], wareho
         (("simulate", "--dir", "d"), "--config"),
         (("recorder",), "--warehouse"),
         (("recorder",), "--config"),
-        (("dashboards", "check"), "--warehouse"),
     ],
 )
 def test_an_option_that_a_verb_would_not_obey_is_not_offered(
