@@ -49,9 +49,10 @@ _START: Final = "Most of it is the start of Python, polars and DuckDB: it costs 
 
 REASONS: Final = {
     "compute after a new day": (
-        "The ledger is made of the changed days only, and standard windows of changed inputs only. Runs, interruptions "
-        "and the whole period's numbers are still made of all attempts (rows that stay the same are not written "
-        "again), so this grows with the past."
+        "The ledger is made of the changed days only, and standard windows of changed inputs only. Numbers of "
+        "runs are made of changed runs only. Runs and interruptions are still made of all attempts, and the whole "
+        "period's numbers of the rows of all runs (rows that stay the same are not written again), so "
+        "this grows with the past."
     ),
     "compute --full": _IN_TEXTS,
     "compute, all but a day": _IN_TEXTS,
