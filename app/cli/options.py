@@ -149,7 +149,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows, at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows, at least 1")
     return int(text)
 
 

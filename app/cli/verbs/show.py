@@ -53,7 +53,7 @@ def _gpus(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e7:
-        raise ArgumentTypeError(f"{text!r} is no number of GPUs above 0")
+        raise ArgumentTypeError(f"{text!r} is not a number of GPUs above 0")
     return value
 
 
