@@ -96,7 +96,7 @@ def test_nodes_of_slurm_are_not_counted_by_metrics_too(tmp_path: Path, first: st
     assert read(tmp_path / "w") == []
 
 
-def test_objects_of_nodes_are_believed_before_metrics(tmp_path: Path) -> None:
+def test_objects_of_nodes_count_before_metrics(tmp_path: Path) -> None:
     inputs: list[str | bytes] = [metrics(range(1, 13)), as_list(node("h1", seen=12), node("h0", seen=12))]
     for number, order in enumerate(permutations(inputs)):
         load(tmp_path / f"w{number}", *order)
