@@ -63,7 +63,7 @@ def _facts(page: RunPage) -> dict[str, str]:
     """What is compared, as text; unknown is said so."""
     row, ettr = page.run, page.ettr or {}
     restarts = page.attempts["time_to_job_restart_s"].drop_nulls()
-    mfu = page.mfu.filter(page.mfu["value"].is_not_null()).head(1).to_dicts() if page.mfu.height else []
+    mfu = run.headline_mfu(page.mfu, page.convention) if page.mfu.height else None
     steps = page.steps["duration_s"].drop_nulls() if page.steps.height else None
     causes = page.interruptions["cause"].drop_nulls().value_counts(sort=True).head(3).rows()
     return {
@@ -76,7 +76,7 @@ def _facts(page: RunPage) -> dict[str, str]:
         "ETTR": formatting.measured(ettr.get("ettr"), "ratio"),
         "ETTR at least": formatting.measured(ettr.get("ettr_low"), "ratio"),
         "ETTR at most": formatting.measured(ettr.get("ettr_high"), "ratio"),
-        "MFU": f"{formatting.measured(mfu[0]['value'], 'ratio')} ({mfu[0]['convention']})" if mfu else "cannot tell",
+        "MFU": f"{formatting.measured(mfu['value'], 'ratio')} ({mfu['convention']})" if mfu else "cannot tell",
         "Median step": formatting.measured(None if steps is None else steps.median(), "s"),  # type: ignore[arg-type]  # polars types median() broadly
         "Steps": f"{page.steps.height:,}" if page.steps.height else "no run log",
         "Interruptions": f"{page.interruptions.height:,}",

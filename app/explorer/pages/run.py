@@ -260,14 +260,14 @@ def _ettr(row: dict[str, Any] | None) -> Component:
     )
 
 
-def _headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
+def headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
     """MFU by the convention of the headline; by another if the log allows only that."""
     measured = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
     return measured.row(0, named=True) if measured.height else None
 
 
 def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
-    row = _headline_mfu(mfu, convention)
+    row = headline_mfu(mfu, convention)
     if row is None:
         notes = (
             [str(note) for note in mfu["note"].drop_nulls()[:1]]

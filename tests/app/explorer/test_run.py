@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -83,3 +84,9 @@ def test_what_is_outside_the_period_is_labelled_so(explorer: Explorer) -> None:
     output = words(page(explorer, "/run", f"?id=llama&{FIRST}")[2])
     assert "16.00 GPU-hours over all its attempts, within this period or not." in output
     assert "600 steps over all its attempts" in output
+
+
+def test_two_runs_have_the_mfu_of_their_own_pages(explorer: Explorer) -> None:
+    value, convention = re.fullmatch(r"MFU (.+ %) (\w+), .*", card(explorer, "", "MFU")).groups()  # type: ignore[union-attr]
+    compared = words(page(explorer, "/compare", "?a=llama&b=llama")[2])
+    assert f"MFU {value} ({convention}) {value} ({convention})" in compared
