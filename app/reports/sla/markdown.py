@@ -32,7 +32,7 @@ def escaped(value: object) -> str:
     r"""A text whose characters mean themselves, in one line.
 
     >>> escaped("a|b *c* <i>\n# d")
-    'a\\|b \\*c\\* \\<i\\>  \\# d'
+    'a\\|b \\*c\\* \\<i\\> \\# d'
     """
     if isinstance(value, _AsIs):
         return value
