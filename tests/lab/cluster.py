@@ -12,6 +12,7 @@ directory, no systemd and no container. Needs root and the packages of tests/lab
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -377,6 +378,14 @@ class SlurmLab:
         daemon.process.wait()
         kill_stepds(log)  # any that began meanwhile
         return killed_at
+
+    def pause_slurmd(self, node: str) -> None:
+        """Stop a node's slurmd where it is (SIGSTOP): it registers no more until `go_on_slurmd`."""
+        kill([self._daemons[f"slurmd.{node}"].process.pid], signal.SIGSTOP)
+
+    def go_on_slurmd(self, node: str) -> None:
+        """Go on after a pause."""
+        kill([self._daemons[f"slurmd.{node}"].process.pid], signal.SIGCONT)
 
     def start_slurmd(self, node: str) -> None:
         """Start a node's slurmd and wait until slurmctld takes jobs for it."""

@@ -130,7 +130,10 @@ def _play(lab: SlurmLab, folder: Path) -> Scenario:
     hosts.ready["n3"] = True, did["ready again"]
     lab.wait_for(job, "COMPLETED")
     did["drained"] = float((lab.base / "out" / f"{job}.out").read_text().split()[-1])
+    lab.pause_slurmd("n6")  # it could register within the second, and Slurm keeps no outage without a length
     slurm("down", "nodename=n6", "state=down", "reason=bad dimm")
+    time.sleep(2)
+    lab.go_on_slurmd("n6")
     lab.wait_until(lambda: lab.node_state("n6") == "idle", 60, "n6 to register again", seldom=0.1)
     did["back"] = now()
     time.sleep(2)
