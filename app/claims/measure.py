@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import polars as pl
 
 from app.claims.measure_scaling import scaling_efficiency, time_to_train
-from app.claims.scope import EmptyScopeError, Scoped
+from app.claims.scope import EmptyScopeError, Scoped, scoped_to
 from app.results.ettr import ettr_rows, ettr_run_rows, long_enough
 from app.results.failures.failure_rates import failure_history, failure_rates_of
 from app.results.failures.interruptions import restart_rows
@@ -75,7 +75,7 @@ def _method(name: str) -> Callable[[_Method], _Method]:
 def measure(source: Source, window: Window, claim: Claim) -> Measurement:
     """The measurement of a claim in a window."""
     try:
-        scoped = Scoped(source, window, claim) if claim.scope.words() or claim.exclusions else None
+        scoped = scoped_to(source, window, claim)
     except EmptyScopeError as error:
         return Measurement(needed=str(error))
     measurement = METHODS[CLAIMABLE[claim.metric].method](source, window, claim, scoped)

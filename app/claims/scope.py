@@ -42,6 +42,11 @@ class Interval:
     without: frozenset[str] | None = frozenset()
 
 
+def scoped_to(source: Source, window: Window, claim: Claim) -> Scoped | None:
+    """The source limited to the scope of a claim; None for a claim on all of the cluster without exclusions."""
+    return Scoped(source, window, claim) if claim.scope.words() or claim.exclusions else None
+
+
 class Scoped:
     """A source limited to the scope of a claim: `app.results` works on it as on any other.
 

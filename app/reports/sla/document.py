@@ -99,7 +99,7 @@ def document(  # noqa: PLR0917 - all are needed, in their natural order
     window = coverage.window
     judged = verify_claims.verify(source, period, claims)
     shown = {each.metric: each for each in headlines.headlines(source, window)}
-    trends = terms.trends(source, contract, window.cluster, period_text, judged)
+    trends = terms.trends(source, contract, window.cluster, period_text)
     outcomes = [terms.outcome_of(contract, each) for each in judged]
     return {
         "report": "sla",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from app.reports.sla import page
+from app.reports.sla.formats import harmless
 from app.reports.sla.words import words_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def render(document: Document) -> bytes:
     """The Markdown of a report."""
-    document = page.harmless(document)
+    document = harmless(document)
     text = _environment().get_template("sla.md").render(r=document, w=words_of(document))
     return (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode()
 

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from app.json_text import as_json
-from app.reports.sla import page
+from app.reports.sla.formats import harmless
 from app.reports.sla.words import words_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def render(document: Document) -> bytes:
     """The PDF of a report."""
     import typst  # noqa: PLC0415 - the compiler is large, and only this form needs it
 
-    document = page.harmless(document)
+    document = harmless(document)
     template = (resources.files("app.reports.sla") / "templates" / "sla.typ").read_bytes()
     inputs = {"report": as_json(document), "words": as_json(words_of(document))}
     until = datetime.fromisoformat(document["period"]["until"])

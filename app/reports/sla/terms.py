@@ -10,7 +10,7 @@ import polars as pl
 
 from app.claims import verify as verify_claims
 from app.claims.contract import Terms
-from app.claims.scope import EmptyScopeError, Scoped
+from app.claims.scope import EmptyScopeError, scoped_to
 from app.errors import UsageError
 from app.results.goodput import goodput_rows
 from app.times import iso, parse_period, periods_before
@@ -158,7 +158,7 @@ def _own_window(window: Window, judged: Judged) -> Window:
 def _spent_by_day(source: Reader, window: Window, claim: Claim) -> list[dict[str, Any]]:
     """What was lost by the end of each day (UTC), in GPU-seconds: at least, by the value, at most."""
     try:
-        rows_of = Scoped(source, window, claim) if claim.scope.words() or claim.exclusions else source
+        rows_of = scoped_to(source, window, claim) or source
     except EmptyScopeError:
         return []
     rows = goodput_rows(rows_of, window, "day").filter(pl.col("metric") == claim.metric).sort("subject")
@@ -177,19 +177,17 @@ def _spent_by_day(source: Reader, window: Window, claim: Claim) -> list[dict[str
 # Periods before --------------------------------------------------------------------------------------------------
 
 
-def trends(
-    source: Reader, contract: Contract, cluster: str, period_text: str, judged: Sequence[Judged]
-) -> dict[str, list[dict[str, Any]]]:
+def trends(source: Reader, contract: Contract, cluster: str, period_text: str) -> dict[str, list[dict[str, Any]]]:
     """The same objectives in the periods of the same kind before, the last one last; by id of the objective.
 
     An objective with a window of its own has none. A period without data has no verdict.
     """
-    claims = [each.claim for each in judged if each.claim.window is None]
-    asked = {claim.id: claim for claim in contract.claims}
-    whole = [asked.get(claim.id, claim) for claim in claims]
-    found: dict[str, list[dict[str, Any]]] = {claim.id: [] for claim in whole}
+    claims = [claim for claim in contract.claims if claim.window is None]
+    found: dict[str, list[dict[str, Any]]] = {claim.id: [] for claim in claims}
     for text in periods_before(period_text, PERIODS_SHOWN):
-        for claim, row in _in_period(source, contract, Window(cluster, *parse_period(text, contract.time_zone)), whole):
+        for claim, row in _in_period(
+            source, contract, Window(cluster, *parse_period(text, contract.time_zone)), claims
+        ):
             found[claim.id].append({"period": text, **row})
     return found
 

@@ -1,4 +1,4 @@
-"""The numbers of the SLA report as texts, for the forms that are not HTML: PDF and Markdown."""
+"""The numbers of the SLA report as texts, as PDF and Markdown print them, and HTML in part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from app.formatting import display, measured
-from app.reports.sla import charts, page
+from app.reports.sla import charts
+from app.reports.sla.formats import covered_percent, days_of, exact_seconds, known_trend, moment, parts_of, period_title
 from dashboards.palette import ORDER, swatch
 from metrics.catalog import METRICS
 
@@ -50,10 +51,10 @@ def words_of(r: Document) -> dict[str, Any]:
         Texts, lists of texts, and shares from 0 to 1 for what is drawn.
     """
     until = datetime.fromisoformat(r["period"]["until"]).date()
-    days = page.days_of(r)
+    days = days_of(r)
     return {
-        "title": f"{r['cluster']}, {page.period_title(r['period']['asked'])}",
-        "period": page.period_title(r["period"]["asked"]),
+        "title": f"{r['cluster']}, {period_title(r['period']['asked'])}",
+        "period": period_title(r["period"]["asked"]),
         "until": [until.year, until.month, until.day],
         "interval": _interval(r),
         "facts": _facts(r),
@@ -76,12 +77,8 @@ def words_of(r: Document) -> dict[str, Any]:
     }
 
 
-def _moment(text: str) -> str:
-    return page.moment(text)
-
-
 def _interval(r: Document) -> str:
-    since, until = (_moment(r["period"][end]) for end in ("since", "until"))
+    since, until = (moment(r["period"][end]) for end in ("since", "until"))
     zone = r["contract"]["zone"]
     local = "" if zone == "UTC" else f"; the period begins and ends at midnight of {zone}"
     return f"{since} to {until}, the end not included. All times are UTC{local}."
@@ -95,11 +92,11 @@ def _facts(r: Document) -> list[tuple[str, str]]:
     return [
         ("Cluster", r["cluster"]),
         *([("Contract", named)] if named else []),
-        ("Share of the period with data", page.covered_percent(r["covered"]["share"])),
+        ("Share of the period with data", covered_percent(r["covered"]["share"])),
         ("Capacity in that time", f"{capacity} GPU-hours"),
         ("State of this report", status_in_words(r["status"])),
         ("Objectives from", _origin(r["claims"])),
-        ("Numbers computed", _moment(r["data"]["computed_at"])),
+        ("Numbers computed", moment(r["data"]["computed_at"])),
         ("Data version, Trackside", f"{r['data']['version']}, {r['trackside']}"),
         ("This report", f"sha256 {r['sha256']}"),
     ]
@@ -108,9 +105,9 @@ def _facts(r: Document) -> list[tuple[str, str]]:
 def status_in_words(status: Document) -> str:
     """Whether the report is final, or until when and why it is not."""
     if status["final"]:
-        return f"final: computed after the cut-off of {_moment(status['cutoff'])}"
+        return f"final: computed after the cut-off of {moment(status['cutoff'])}"
     days = f"{status['cutoff_days']} days after the period"
-    return f"provisional until {_moment(status['cutoff'])} ({days}): {'; '.join(status['reasons'])}"
+    return f"provisional until {moment(status['cutoff'])} ({days}): {'; '.join(status['reasons'])}"
 
 
 def _origin(claims: Document) -> str:
@@ -122,7 +119,7 @@ def _origin(claims: Document) -> str:
 def _notices(r: Document) -> list[str]:
     covered, notices = r["covered"], []
     if covered["share"] < 1:
-        missing, share = display(covered["missing_s"], "seconds"), page.covered_percent(covered["share"])
+        missing, share = display(covered["missing_s"], "seconds"), covered_percent(covered["share"])
         notices.append(
             f"Only {share} of the period is covered by data; {missing} are missing and "
             "in no number below. Objectives about the whole period (kind: delivered) therefore stay undetermined."
@@ -181,7 +178,7 @@ def _objective(o: Document, r: Document) -> dict[str, Any]:
                 "range": range_in_words(each, unit),
                 "verdict": each["verdict"],
             }
-            for each in [*page.known_trend(o), {"period": r["period"]["asked"], **o}]
+            for each in [*known_trend(o), {"period": r["period"]["asked"], **o}]
         ],
         "needed": None if o["needed"] is None else f"{o['needed']}.",
         "small": " ".join(f"{each}." for each in small if each),
@@ -206,7 +203,7 @@ def range_in_words(o: Document, unit: str) -> str:
 
 
 def _objective_facts(o: Document, *, agreed: bool) -> list[tuple[str, str]]:
-    above, below = page.parts_of(o)
+    above, below = parts_of(o)
     outcome, budget, before = o["outcome"], o["budget"], o["before"]
     facts = [
         ("Kind", o["kind"]),
@@ -217,14 +214,15 @@ def _objective_facts(o: Document, *, agreed: bool) -> list[tuple[str, str]]:
     facts += [("Events, runs or days", display(o["n"], "count"))] if o["n"] is not None else []
     facts += [("Numerator", above), ("Denominator", below)] if above != "-" else []
     facts += [("Contract", f"{outcome['result']}: {RULES[outcome['rule']]}")] if agreed else []
-    facts += [("Credit", _credit(o))] if outcome["credits"] else []
+    facts += [("Credit", credit_in_words(o))] if outcome["credits"] else []
     facts += [("Error budget", budget_in_words(budget))] if budget else []
     facts += [("Period before", _before(o))] if before else []
     shares = ", ".join(f"{kind} {display(share, 'ratio')}" for kind, share in o["evidence"].items())
     return facts + ([("Evidence", shares)] if shares else [])
 
 
-def _credit(o: Document) -> str:
+def credit_in_words(o: Document) -> str:
+    """What is due for an objective, in percent of the fee, with the table that says so."""
     outcome, side = o["outcome"], "below" if o["direction"] == "at_least" else "above"
     percents = _ends(_number(outcome["credit_least_percent"]), _number(outcome["credit_most_percent"]))
     steps = "; ".join(
@@ -301,7 +299,7 @@ def _shares(r: Document) -> str:
 def _sums(r: Document) -> str:
     g = r["gpu_time"]
     says = "yes, exactly" if g["sums_to_capacity"] else "NO: do not use this report"
-    capacity = page.exact_seconds(g["capacity_gpu_seconds"])
+    capacity = exact_seconds(g["capacity_gpu_seconds"])
     note = f" {g['capacity_note']}" if g["capacity_note"] else ""
     return f"Capacity of the inventory: {capacity} GPU-seconds. Sums to capacity: {says}.{note}"
 
@@ -335,7 +333,7 @@ def _incident(e: Document) -> list[str]:
     where = f" on {e['node']}" if e["node"] else ""
     detail = f"{e['detail']} " if e["detail"] else ""
     return [
-        _moment(e["ended_at"]),
+        moment(e["ended_at"]),
         f"{e['run_id']}, {e['attempt_no']}",
         display(e["n_gpus"], "count"),
         f"{e['cause']}{where}: {detail}({e['evidence']})",
@@ -349,7 +347,7 @@ def _exclusions(r: Document) -> list[str]:
         said.setdefault(each["says"], []).append(each["claim"])
     lines = [f"Left out of {', '.join(claims)}: {says}" for says, claims in said.items()]
     lines += [
-        f"Correction {a['id']} by {a['author']} at {_moment(a['made_at'])}: {a['says']} ({a['reason']})"
+        f"Correction {a['id']} by {a['author']} at {moment(a['made_at'])}: {a['says']} ({a['reason']})"
         for a in r["adjudications"]
     ]
     lines += corrections_in_words(r)
@@ -381,12 +379,12 @@ def _source(s: Document) -> list[str]:
     share = s["share_of_period"]
     counts = ("loads", "rows_read", "rows_loaded", "rows_rejected")
     return [s["source"], *(display(s[name], "count") for name in counts),
-            "-" if share is None else page.covered_percent(share)]  # fmt: skip
+            "-" if share is None else covered_percent(share)]  # fmt: skip
 
 
 def _quality(q: Document) -> list[str]:
     lines = [
-        f"No data of {s['source']}: {_moment(gap['since'])} to {_moment(gap['until'])}"
+        f"No data of {s['source']}: {moment(gap['since'])} to {moment(gap['until'])}"
         for s in q["sources"]
         for gap in s["gaps"]
         if gap["covered_by"] is None
