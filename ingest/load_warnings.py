@@ -21,6 +21,7 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count} rows: which text holds the delimiter cannot be decided; what may be part of it is left out "
         "({detail}). Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
     ),
+    "operations_repeated": "{count} operations are in the trace more than once: each counts once",
     "other_clusters": "rows name other clusters than {detail}",
     "header_only": "{count} rows: header only; {detail}",
     "empty_list": "{count} rows: an empty list; {detail}",

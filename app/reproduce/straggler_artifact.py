@@ -16,12 +16,12 @@ from app.errors import UsageError
 from app.formatting import measured
 from app.reproduce.publication import Comparison, TracePublication
 from metrics.stragglers.compute_sums import estimated_slowdown
-from metrics.stragglers.operations import COMPUTE
+from metrics.stragglers.operations import COMPUTE, KINDS, SENDS_AND_RECEIVES
 from metrics.stragglers.verdict import verdict
 from metrics.stragglers.what_if import what_if
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from metrics.stragglers.what_if import WhatIf
@@ -37,7 +37,13 @@ COLUMNS: Final = {
     "mc": "chunk",
     "gmc": "place",
 }
-"""The published columns that are needed, and ours."""
+"""The published columns, and ours."""
+
+OPTIONAL: Final = ("seq_id", "mc", "gmc")
+"""Without these, operations are numbered as they begin, and each stage has one model chunk."""
+
+LONGEST_S: Final = 3600.0
+"""A step that takes longer is rather one whose times are no seconds."""
 
 UNREADABLE: Final = (OSError, ValueError, pl.exceptions.PolarsError)
 
@@ -63,10 +69,14 @@ def compare(path: Path) -> tuple[list[Comparison], list[str]]:
 
 
 def _of_trace(file: Path) -> list[Comparison]:
-    operations = read_operations(file)
+    every = read_operations(file)
+    operations = every.filter(pl.col("kind").is_in(KINDS)).unique()
     result = what_if(operations)
     name = file.stem.removeprefix("trace-")
-    return [Comparison(f"{name}: {row.quantity}", *row[1:]) for row in _rows(result, operations, file, name)]
+    return [
+        Comparison(f"{name}: {row.quantity}", *row[1:])
+        for row in _rows(result, operations, file, name, _notes(every, result))
+    ]
 
 
 def read_operations(file: Path) -> pl.DataFrame:
@@ -77,21 +87,39 @@ def read_operations(file: Path) -> pl.DataFrame:
         OSError, PolarsError: it cannot be read.
     """
     lazy = pl.scan_parquet(file)
-    missing = sorted(set(COLUMNS) - set(lazy.collect_schema().names()))
+    there = lazy.collect_schema().names()
+    missing = [name for name in COLUMNS if name not in {*there, *OPTIONAL}]
     if missing:
         raise ValueError(f"its columns lack {', '.join(missing)}")
-    renamed = lazy.select(*COLUMNS).rename(COLUMNS).with_columns(pl.col("kind").cast(pl.String))
+    absent = [pl.lit(None, dtype=pl.Int64).alias(name) for name in OPTIONAL if name not in there]
+    renamed = lazy.with_columns(absent).select(*COLUMNS).rename(COLUMNS).with_columns(pl.col("kind").cast(pl.String))
     return renamed.with_columns(pl.col("started_s", "duration_s").cast(pl.Float64)).collect()
 
 
-def _rows(result: WhatIf, operations: pl.DataFrame, file: Path, name: str) -> Iterator[Comparison]:
-    of_stage, of_workers = (_published(file.with_name(f"{kind}-{name}.json")) for kind in ("ms", "mw"))
-    steps = f"mean of {result.steps} steps, {result.measured_s:.3f} s as traced"
+def _notes(every: pl.DataFrame, result: WhatIf) -> Iterator[str]:
+    """What a reader of S has to know of the trace: what was left out of it, and what it lacks."""
+    yield f"mean of {result.steps} steps, {result.measured_s:.3f} s as traced"
+    if result.measured_s > LONGEST_S:
+        yield "start_ts and duration do not seem to be in seconds"
     if result.incomplete_steps:
-        steps += f"; {result.incomplete_steps} incomplete steps left out"
+        yield f"{result.incomplete_steps} incomplete steps left out"
     if result.incomplete_ranks:
         ranks = ", ".join(map(str, result.incomplete_ranks))
-        steps += f"; data-parallel ranks left out, since a stage of them is missing: {ranks}"
+        yield f"data-parallel ranks left out, since a stage of them is missing: {ranks}"
+    unknown = every.filter(~pl.col("kind").is_in(KINDS))["kind"].unique().drop_nulls().sort()
+    if len(unknown):
+        yield f"operations of unknown kinds left out: {', '.join(unknown)}"
+    if repeated := every.height - every.unique().height:
+        yield f"{repeated:,} operations were in it more than once, and count once"
+    if len(result.stages) > 1 and not result.kinds.keys() & set(SENDS_AND_RECEIVES):
+        yield "no sends and receives, so stages count as if none waited for another"
+
+
+def _rows(
+    result: WhatIf, operations: pl.DataFrame, file: Path, name: str, notes: Iterable[str]
+) -> Iterator[Comparison]:
+    of_stage, of_workers = (_published(file.with_name(f"{kind}-{name}.json")) for kind in ("ms", "mw"))
+    steps = "; ".join(notes)
     published = of_stage or of_workers
     slowdown = published["tori"] / published["tideal"] if published else None
     yield Comparison("slowdown S", "x", slowdown, result.slowdown, steps)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ingest.errors import InputError
+from ingest.load_warnings import LoadWarning
 from ingest.plausible import EARLIEST_S
 from ingest.ranks.parse import ROWS
 from ingest.tables import REJECTS, TIME, Parsed, conform
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 MAGIC: Final = b"PAR1"
 NEEDED: Final = ("dp_rank", "stage", "step", "optype", "start_ts", "duration")
 COMPUTATION: Final = ("forward-compute", "backward-compute")
+
+LONGEST_S: Final = 60.0
+"""A forward or backward pass of a micro-batch takes milliseconds to seconds. If most take longer than this, the times
+are in another unit."""
 
 _WORKER: Final = ("step", "dp_rank", "stage")
 
@@ -52,7 +57,8 @@ def parse_operations(data: bytes, *, origin: str, cluster: str, stated: Stated) 
     """
     if not cluster:
         raise InputError(f"{origin}: which cluster is it of? Several have accounting: --cluster NAME")
-    rows = _read(data, origin)
+    every = _read(data, origin)
+    rows = every.unique(maintain_order=True)
     usable = pl.all_horizontal(
         pl.col("dp_rank", "stage", "step").is_between(0, 2**53),
         pl.col("optype").is_not_null(),
@@ -60,6 +66,7 @@ def parse_operations(data: bytes, *, origin: str, cluster: str, stated: Stated) 
         pl.col("duration") >= 0,
     ).fill_null(value=False)
     refused = rows.filter(~usable)
+    repeated = every.height - rows.height
     lines = _rank_steps(rows.filter(usable), origin, cluster, stated)
     return Parsed(
         "ranks.steps",
@@ -71,6 +78,7 @@ def parse_operations(data: bytes, *, origin: str, cluster: str, stated: Stated) 
         rows_rejected=refused.height,
         covers_from=lines["started_at"].min(),  # type: ignore[arg-type]  # polars types min() broadly
         covers_until=lines["ended_at"].max(),  # type: ignore[arg-type]
+        warnings=[LoadWarning("operations_repeated", repeated)] if repeated else [],
     )
 
 
@@ -97,8 +105,12 @@ def _rank_steps(rows: pl.DataFrame, origin: str, cluster: str, stated: Stated) -
     Raises:
         InputError: nothing computes, or the time of day is unknown.
     """
-    if not rows["optype"].is_in(COMPUTATION).any():
+    computation = rows.filter(pl.col("optype").is_in(COMPUTATION))
+    if computation.is_empty():
         raise InputError(f"{origin}: the trace has no computation (optype {' or '.join(COMPUTATION)})")
+    usual = float(computation["duration"].median() or 0.0)  # type: ignore[arg-type]  # polars types median() broadly
+    if usual > LONGEST_S:
+        raise InputError(f"{origin}: a computation takes {usual:,.0f} s; start_ts and duration have to be in seconds")
     number = pl.col("dp_rank") * (pl.col("stage").max() + 1) + pl.col("stage")
     run_id = stated.run_id or PurePath(origin).name.partition(".")[0]
     named = pl.format("{}/dp{}-stage{}", pl.lit(run_id), "dp_rank", "stage")

@@ -54,6 +54,8 @@ def _shape(n_slow: pl.Expr) -> pl.Expr:
         .then(pl.format("ranks on {} of {} nodes are slow", n_slow, pl.col("all_nodes")))
         .when(pl.col("roaming").is_not_null())
         .then(pl.format("rank {} is slow on whichever node it runs: its work is more", "roaming"))
+        .when(pl.col("loaded").is_not_null())
+        .then(pl.format("rank {} of each stage is slow, on several nodes: its data are more work", "loaded"))
         .otherwise(pl.lit("the slowest rank is another one from interval to interval"))
     )
 

@@ -3,8 +3,8 @@
 All ranks wait for the slowest in each step, so a session lasts as long as its slowest ranks compute. That is compared
 with the middle rank: what lies between is GPU time that other ranks spent waiting. A node is suspected where few nodes
 have slow ranks, and those explain most of it; it is confirmed where another run was slow on the same node. Many slow
-nodes, a stage with more work, a rank that is slow wherever it runs, or a slowest rank that changes from one interval to
-the next, are the shape of the job (stages, lengths of sequences).
+nodes, a stage with more work, a rank that is slow wherever it runs, one that is slow on all of its stages, or a slowest
+rank that changes from one interval to the next, are the shape of the job (stages, lengths of sequences).
 """
 
 from __future__ import annotations
@@ -116,13 +116,16 @@ def _slowest_stage(beside: pl.DataFrame) -> pl.DataFrame:
 def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
     """Nodes with slow ranks, how many there are in all, and how slow the slowest of them is.
 
-    Blocks are left out, and ranks that are slow on whichever node they run.
+    Blocks are left out, and so are ranks that are slow on whichever node they run, or whose data are more work.
     """
     slow = pl.col("slow").fill_null(value=False)
     by_node = (
         ranks.with_columns(slow=slow)
         .with_columns(roams=_roams())
-        .with_columns(slow=pl.col("slow") & ~pl.col("roams"))
+        .sort(*_SESSION, "stage", "rank", "node")
+        .with_columns(place=pl.int_range(pl.len()).over(*_SESSION, "stage"))
+        .with_columns(loaded=_slow_on_all_stages())
+        .with_columns(slow=pl.col("slow") & ~pl.col("roams") & ~pl.col("loaded"))
         .sort(*_SESSION, "rank", "node")
         .with_columns(in_block=_in_block())
         .group_by(*_SESSION, "node")
@@ -135,6 +138,7 @@ def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
             tested=pl.col("p_value").is_not_null().any(),
             detectable=pl.col("detectable").median(),
             roaming=pl.col("rank").filter("roams").min(),
+            loaded=pl.col("place").filter("loaded").min(),
         )
     )
     of_node, runs = ["cluster", "node"], pl.col("run_id")
@@ -154,6 +158,7 @@ def _suspects(ranks: pl.DataFrame) -> pl.DataFrame:
             detectable=pl.col("detectable").median(),
             block=pl.col("in_block").any(),
             roaming=pl.col("roaming").min(),
+            loaded=pl.col("loaded").min(),
         )
     )
 
@@ -171,6 +176,17 @@ def _roams() -> pl.Expr:
 def _on_any_node(*of_rank: str) -> pl.Expr:
     nodes = pl.col("node").filter("slow").n_unique().over(of_rank)
     return (nodes > 1) & (pl.col("slow").sum().over(of_rank) >= MAJORITY * pl.len().over(of_rank))
+
+
+def _slow_on_all_stages() -> pl.Expr:
+    """Whether the ranks at a place of all pipeline stages are slow, on several nodes: these share their data.
+
+    Of each stage the ranks in the same place, by number, are of one data-parallel rank.
+    """
+    of_place = (*_SESSION, "place")
+    stages = pl.col("stage").n_unique().over(_SESSION)
+    everywhere = pl.col("slow").sum().over(of_place) == stages
+    return (stages > 1) & everywhere & (pl.col("node").n_unique().over(of_place) > 1)
 
 
 def _in_block() -> pl.Expr:
@@ -193,7 +209,8 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     few = n_slow <= pl.max_horizontal(pl.lit(1), (FEW * pl.col("all_nodes")).floor())
     explained = ((pl.col("slow_ratio") - 1) / (pl.col("slowdown") - 1)).clip(0, 1)
     straggling = pl.col("slowdown") >= STRAGGLING
-    shaped = (n_slow > 0) | pl.col("roaming").is_not_null() | (share_explained("stage_ratio") >= MAJORITY)
+    heavier = pl.col("roaming").is_not_null() | pl.col("loaded").is_not_null()
+    shaped = (n_slow > 0) | heavier | (share_explained("stage_ratio") >= MAJORITY)
     cause = (
         pl.when((n_slow == 0) & pl.col("block"))
         .then(pl.lit("unknown"))

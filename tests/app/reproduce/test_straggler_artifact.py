@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from app.reproduce.straggler_artifact import COLUMNS
@@ -42,6 +43,23 @@ def test_a_planted_node_is_named_beside_the_published_numbers(tmp_path: Path) ->
     assert (rows["one: slowdown S"]["published"], rows["one: M_S"]["published"]) == (1.5, 0.25)
     assert rows["one: M_W"]["published"] is None
     assert sum(row["computed"] for name, row in rows.items() if "share of" in name) == pytest.approx(1)
+
+
+def test_what_a_trace_lacks_or_has_besides_is_said(tmp_path: Path) -> None:
+    expected = rows_of(write(tmp_path, "whole"))["whole: slowdown S"]["computed"]
+    rows = pl.read_parquet(tmp_path / "trace-whole.parquet").drop("seq_id", "mc", "gmc")
+    other = rows.head(3).with_columns(optype=pl.lit("checkpoint-save"))
+    (tmp_path / "trace-whole.parquet").unlink()
+    pl.concat([rows, rows.head(2), other]).write_parquet(tmp_path / "trace-odd.parquet")
+    computing = rows.filter(pl.col("optype").str.ends_with("-compute"))
+    computing.with_columns(pl.col("start_ts", "duration") * 1e6).write_parquet(tmp_path / "trace-us.parquet")
+    found = rows_of(tmp_path)
+    odd, us = found["odd: slowdown S"], found["us: slowdown S"]
+    assert odd["computed"] == pytest.approx(expected)
+    assert "2 operations were in it more than once" in odd["explanation"]
+    assert "of unknown kinds left out: checkpoint-save" in odd["explanation"]
+    assert "do not seem to be in seconds" in us["explanation"]
+    assert "no sends and receives" in us["explanation"]
 
 
 def test_damaged_traces_are_named_and_the_rest_is_read(tmp_path: Path) -> None:

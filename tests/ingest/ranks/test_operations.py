@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from ingest.errors import InputError
+from ingest.load_warnings import LoadWarning
 from ingest.ranks.operations import is_parquet, parse_operations
 from ingest.ranks.stated import Stated
 from metrics import frames
@@ -103,6 +104,19 @@ def test_operations_that_cannot_be_are_rejected() -> None:
     )
     done = parsed(pl.concat([rows, wrong], how="vertical_relaxed"))
     assert (done.rows_rejected, done.rows_loaded) == (4, 480)
+
+
+def test_operations_that_are_there_twice_count_once() -> None:
+    rows = operations((3, 1))
+    twice = parsed(pl.concat([rows, rows.tail(100)]))
+    assert twice.frames["rank_steps"].equals(parsed(rows).frames["rank_steps"])
+    assert list(twice.warnings) == [LoadWarning("operations_repeated", 100)]
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6])
+def test_times_in_another_unit_are_refused(factor: float) -> None:
+    with pytest.raises(InputError, match="have to be in seconds"):
+        parsed(operations().with_columns(pl.col("start_ts", "duration") * factor))
 
 
 @pytest.mark.parametrize("column", ["dp_rank", "optype", "duration"])

@@ -77,6 +77,16 @@ def test_a_stage_with_more_work_is_named_as_that() -> None:
     assert causes(session(both, stage=stage)) == [("node", ["n1"])]
 
 
+def test_a_rank_slow_on_all_its_stages_has_more_data() -> None:
+    """Two nodes to a stage, and rank 13 of each is slow; with a stage on each GPU of a node it may be the node."""
+    (row,) = session_stragglers([session(slow(13, 29, 45, 61), stage=RANK // 16)]).to_dicts()
+    assert (row["cause"], row["nodes"]) == ("job_shape", [])
+    assert row["reason"] == "rank 13 of each stage is slow, on several nodes: its data are more work"
+    assert causes(session(slow(*range(24, 32)), stage=RANK % 8)) == [("node", ["n3"])]
+    three = session(slow(13, 29, 45), stage=RANK // 16)
+    assert causes(three) == [("job_shape", [])]
+
+
 def test_a_node_that_became_slow_on_the_way_is_no_stage() -> None:
     hot = RANK // GPUS == 2
     assert causes(session(np.where(hot, 1.3, 1.0))) == [("unknown", [])]
