@@ -3,6 +3,7 @@
 app/docs/README.md             the list of pages, from the pages
 app/docs/reference/*           metrics, exported metrics, command line, exit statuses, dictionary; the tables of
                                configuration.md
+app/reports/sla/*.schema.json  the schema of the report's JSON form
 dashboards/generated           the Grafana boards
 """
 
@@ -21,6 +22,7 @@ from app.cli.main import build_parser, commands
 from app.config.settings import Config
 from app.errors import EXIT_STATUS
 from app.json_text import as_json
+from app.reports.sla.model import schema as report_schema
 from app.results import references
 from dashboards import build
 from dashboards.exported_metrics import FAMILIES, HISTORY
@@ -282,6 +284,7 @@ def pages() -> dict[Path, str]:
         reference / "exported-metrics.md": exporter_page(),
         reference / "exit-codes.md": status_page(),
         reference / "cli.md": command_page(),
+        ROOT / "app" / "reports" / "sla" / "report.schema.json": as_json(report_schema(), indent=2) + "\n",
         ROOT / "app" / "wheel" / "trackside" / "warehouse.pyi": api_stub.stub(),
         settings: _between(settings.read_text(encoding="utf-8"), "settings", settings_tables()),
     }

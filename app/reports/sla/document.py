@@ -29,7 +29,7 @@ from app.results.constants import constants_of
 from app.results.coverage import coverage_of, covered, gaps_in, share_without
 from app.results.ettr import ettr_rows
 from app.results.failures.failure_rates import failure_rate_rows
-from app.results.failures.interruptions import restart_rows
+from app.results.failures.interruptions import interruption_costs, restart_rows
 from app.results.goodput import goodput_rows, lost_rows
 from app.results.mfu import mfu_rows
 from app.results.nodes.capacity import nodes_by_accounting
@@ -414,9 +414,13 @@ def _incidents(source: Reader, window: Window) -> Document:
     everything = source.query("interruptions", **period)
     which = ["run_id", "attempt_no"]
     restarted = restart_rows(source, window).select(*which, "restarted_at", "time_to_job_restart_s")
+    costs = interruption_costs(source, window, "infrastructure").select(*which, "cost_gpu_s")
+    people = source.query("runs", **period).select("run_id", "user", "account")
     interrupted = (
         everything.filter(pl.col("class") == "infrastructure")
         .join(restarted, on=which, how="left")
+        .join(costs, on=which, how="left")
+        .join(people, on="run_id", how="left")
         .sort("n_gpus", "ended_at", "job_id", "submitted_at", descending=[True, False, False, False], nulls_last=True)
     )
     classes = Counter(everything["class"])
@@ -424,6 +428,8 @@ def _incidents(source: Reader, window: Window) -> Document:
     return {
         "n": interrupted.height,
         "n_incidents": interrupted["incident"].n_unique() if interrupted.height else 0,
+        "cost_gpu_hours": math.fsum(interrupted["cost_gpu_s"].drop_nulls()) / 3600,
+        "n_without_cost": interrupted["cost_gpu_s"].null_count(),
         "shown": [_incident(row) for row in interrupted.head(INCIDENTS_SHOWN).iter_rows(named=True)],
         "not_shown": {"n": rest.height, "gpus": float(rest["n_gpus"].sum() or 0)},
         "by_cause": dict(sorted(Counter(interrupted["cause"]).items(), key=lambda each: (-each[1], each[0]))),
@@ -436,6 +442,8 @@ def _incident(row: dict[str, Any]) -> Document:
         "ended_at": iso(row["ended_at"]),
         "run_id": row["run_id"],
         "attempt_no": row["attempt_no"],
+        "user": row["user"],
+        "account": row["account"],
         "state": row["state"],
         "cause": row["cause"],
         "node": row["node"],
@@ -446,6 +454,7 @@ def _incident(row: dict[str, Any]) -> Document:
         "detail": row["detail"],
         "restarted_at": None if row["restarted_at"] is None else iso(row["restarted_at"]),
         "time_to_job_restart_s": row["time_to_job_restart_s"],
+        "cost_gpu_hours": None if row["cost_gpu_s"] is None else row["cost_gpu_s"] / 3600,
     }
 
 
