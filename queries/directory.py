@@ -29,7 +29,8 @@ DATABASE: Final = "warehouse.duckdb"
 WAL: Final = "warehouse.duckdb.wal"
 SET_ASIDE: Final = "set-aside"
 SCANNED: Final = "scanned.json"
-OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"{SCANNED}.unfinished"})
+REPORTS: Final = "reports.jsonl"
+OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"{SCANNED}.unfinished", REPORTS})
 """The folders of a warehouse directory next to its database."""
 
 
