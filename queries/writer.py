@@ -46,13 +46,16 @@ class Writer(Connection):
         self._changed_samples: set[str] = set()
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Self]:
-        """All or nothing: commits at the end with a new data version, rolls back on any error."""
+    def transaction(self, *, version: int | None = None) -> Iterator[Self]:
+        """All or nothing: commits at the end with a new data version, rolls back on any error.
+
+        `version`: the data version it shall have; by default the next. A copy has that of what it is copied from.
+        """
         with duckdb_errors(self.root):
             self._connection.execute("BEGIN TRANSACTION")
             try:
                 yield self
-                version = self._next_version
+                version = self._next_version if version is None else version
                 self._put_meta("data_version", str(version))
                 self._refresh_sample_views()
                 self._note(committed=version)
@@ -299,6 +302,10 @@ class Writer(Connection):
         with self._partitions(file.table) as files:
             return files.forget(file.cluster, file.day, file.path)
 
+    def renew_sample_views(self) -> None:
+        """Have all views of samples be made anew when the open transaction commits."""
+        self._changed_samples.update(sql_files.sample_tables())
+
     def _refresh_sample_views(self) -> None:
         """Point the views of changed sample tables at the files of the manifest: people open them with their DuckDB.
 
@@ -338,7 +345,7 @@ class Writer(Connection):
         if ours and self.meta("root") == str(self.root) and self.meta("warehouse"):
             return
         with self.transaction():
-            self._changed_samples.update(sql_files.sample_tables())
+            self.renew_sample_views()
             if not self.meta("warehouse"):
                 self._put_meta("warehouse", uuid.uuid4().hex)
             if ours:  # the directory was moved, and its data are what they were
