@@ -306,6 +306,11 @@ class Connection:
             return self.checks()
         return stored
 
+    @property
+    def path(self) -> Path:
+        """The open file."""
+        return self._path
+
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()

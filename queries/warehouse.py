@@ -14,11 +14,13 @@ transaction, publishes it, and removes files that nothing refers to.
 from __future__ import annotations
 
 import contextlib
+import shlex
 from typing import TYPE_CHECKING
 
 import duckdb
 
-from queries import directory, integrity, permissions, recovery, sql_files, upgrade
+from queries import copying, directory, integrity, permissions, recovery, sql_files, upgrade
+from queries.copying import COPYING, Copied
 from queries.errors import CorruptWarehouseError, NoWarehouseError
 from queries.opening import connect, corrupt, disk_errors, duckdb_errors, first_line
 from queries.reader import MADE, CheckResult, Reader
@@ -26,18 +28,29 @@ from queries.sample_views import view_whole
 from queries.writer import ROW_GROUP, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
     from pathlib import Path
 
     from queries.memo import Memo
 
-__all__ = ["MADE", "ROW_GROUP", "CheckResult", "Reader", "Writer", "open_reader", "open_writer"]
+__all__ = [
+    "MADE",
+    "ROW_GROUP",
+    "CheckResult",
+    "Copied",
+    "Reader",
+    "Writer",
+    "copy",
+    "open_reader",
+    "open_writer",
+    "would_copy",
+]
 
 
 @contextlib.contextmanager
 def open_writer(
-    root: Path, *, verb: str, now: datetime, group: str | None = None, repair: bool = False
+    root: Path, *, verb: str, now: datetime, group: str | None = None, repair: bool = False, half_copied: bool = False
 ) -> Iterator[Writer]:
     """Open a warehouse for writing, making, restoring or upgrading it as needed; publish when the caller is done.
 
@@ -47,6 +60,7 @@ def open_writer(
         now: the time, for the same purpose.
         group: whose members may read the warehouse; without one only its owner may.
         repair: repair a damaged or mixed-up directory, which only a person may request (see `queries.recovery`).
+        half_copied: go on with half a copy of a warehouse (see `queries.copying`), which nobody else may write to.
 
     Raises:
         LockedWarehouseError: another process is writing; the message names it.
@@ -63,10 +77,41 @@ def open_writer(
         try:
             with duckdb_errors(root):
                 writer.begin(checkpoint=left_open)
+            if not half_copied:
+                _refuse_half_copied(writer)
             yield writer
             writer.publish()
         finally:
             writer.close()
+
+
+def _refuse_half_copied(writer: Writer) -> None:
+    source = writer.meta(COPYING)
+    if source is not None:
+        raise NoWarehouseError(
+            f"{writer.root}: a copy of {source} that was stopped half-way.\n"
+            f"Finish it:  trackside warehouse copy {shlex.quote(source)} {shlex.quote(str(writer.root))}"
+        )
+
+
+def copy(source: Path, target: Writer, *, report: Callable[[str, int, int], None]) -> Copied:
+    """Have an open warehouse, opened with `half_copied`, be what is published of another: see `queries.copying`."""
+    with open_reader(source) as reader:  # what is wrong with it is reported here
+        path = reader.path
+    return copying.copy(target, source.absolute(), path, report=report)
+
+
+def would_copy(source: Path, target: Path, *, report: Callable[[str, int, int], None]) -> Copied:
+    """What a copy would take; the target need not exist, and nothing is changed."""
+    with open_reader(source) as reader:
+        path = reader.path
+    here = directory.current_copy(target)
+    connection = duckdb.connect() if here is None else connect(here, target, read_only=True)
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        return copying.compare(connection, source.absolute(), path, report=report)
+    finally:
+        connection.close()
 
 
 @contextlib.contextmanager
