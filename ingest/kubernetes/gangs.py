@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 POD_GROUP: Final = "PodGroup"
 LEADER_WORKER_SET: Final = "LeaderWorkerSet"
+JOB_SET: Final = "JobSet"
 TASK: Final = "Task"
 """Of Determined: what it runs; each of its allocations is an execution."""
 
@@ -27,6 +28,9 @@ GROUPS: Final = (
     "pod-group-name",
 )
 """Labels and annotations that name a group: Kueue's, scheduler-plugins', Volcano's, KAI's."""
+
+JOB_SET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+"""Label of a JobSet's pods. It deletes its Jobs at a restart and makes new ones; a later list lacks the old ones."""
 
 PLACE: Final = "kueue.x-k8s.io/pod-group-pod-index"
 """Which pod of its group it is."""
@@ -69,5 +73,7 @@ def gang_of(meta: Metadata) -> Gang | None:
     task, _, number = labels.get(ALLOCATION, "").rpartition(".")
     if task and number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER:
         return Gang(TASK, task, number=int(number))
+    if name := labels.get(JOB_SET_NAME):
+        return Gang(JOB_SET, name)
     group = meta.label(*GROUPS)
     return Gang(POD_GROUP, group, labels.get(PLACE)) if group and not group.endswith(meta.uid) else None

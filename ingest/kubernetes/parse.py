@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -58,6 +59,9 @@ COUNTED: Final = ("pods", "workloads", "nodes", "kueue_workloads", "resource_cla
 """Tables of which a row is an object."""
 
 
+REMEMBERED: Final = timedelta(days=30)
+"""Pods and workloads that ended longer ago have been removed: what is left says nothing of the time before."""
+
 _AS_LISTED: Final = object()
 """In place of the time of the observation, which is known at the end of the input."""
 
@@ -73,6 +77,7 @@ class ObjectsRead:
         now: objects of later are refused.
         latest: time of the observation: the latest that one of them reports.
         removed_at: when removals are observed; None: not known better than the objects report.
+        began: when the work that it shows began: pods that hold GPUs, or may, and what Kueue holds back.
     """
 
     cluster: str
@@ -92,8 +97,8 @@ class ObjectsRead:
     rows_read: int = 0
     skipped: int = 0
     latest: datetime | None = None
-    earliest: datetime | None = None
     removed_at: datetime | None = None
+    began: list[datetime] = field(default_factory=list)
 
     def add(self, found: Found | str) -> None:
         """Take in an object, or the reason why there is none."""
@@ -126,6 +131,8 @@ class ObjectsRead:
             row["alive_at"] = _AS_LISTED if found.listed else max(times)
         deleted = self.removed_at or pod.metadata.deletionTimestamp or row["ended_at"]
         self.pods.append({**row, "deleted_at": deleted if found.removed else None})
+        if row["role"] != pods.SLURM_NODE and row["n_gpus"] != 0:
+            self.began.append(row["created_at"])
         self.pod_claims += claims.pod_claim_rows(pod, cluster=self.cluster)
         self.container_ends += pods.container_end_rows(pod, cluster=self.cluster)
         if found.removed and deleted is not None:
@@ -144,6 +151,7 @@ class ObjectsRead:
         row = kueue.workload_row(workload, cluster=self.cluster)
         self.observe(kueue.times_of(workload))
         self.kueue_workloads.append(row)
+        self.began.append(row["created_at"])
         self.kueue_conditions += kueue.condition_rows(workload, cluster=self.cluster)
         if found.listed:
             self.listed.add(("Workload", workload.metadata.namespace))
@@ -175,7 +183,16 @@ class ObjectsRead:
             if time > latest(self.now):
                 continue  # a clock that is wrong: its object is refused, and does not date the others
             self.latest = time if self.latest is None else max(self.latest, time)
-            self.earliest = time if self.earliest is None else min(self.earliest, time)
+
+    def covers_from(self) -> datetime | None:
+        """Since when the work is known: since the earliest that is shown, `REMEMBERED` before the observation at most.
+
+        Nodes, and servers that run for months, are there long after pods that ended beside them were removed.
+        """
+        if self.latest is None:
+            return None
+        oldest = self.latest - REMEMBERED
+        return min((time for time in self.began if oldest <= time <= self.latest), default=self.latest)
 
     def table(self, name: str) -> pl.DataFrame:
         """The rows of one of the tables, each object once, as it was last seen."""
@@ -212,7 +229,7 @@ class ObjectsRead:
             rows_duplicate=sum(len(getattr(self, name)) for name in COUNTED) - loaded,
             rows_skipped=self.skipped,
             rows_rejected=len(self.rejects),
-            covers_from=self.earliest,
+            covers_from=self.covers_from(),
             covers_until=self.latest,
         )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ingest.kubernetes.gangs import TASK
+from ingest.kubernetes.gangs import JOB_SET, TASK
 from ingest.kubernetes.objects import JobState, identity
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS))).select(
         "cluster", "owner_uid", "owner_kind", "owner_name", root_uid="uid"
     )
+    rows = _climbed(rows, above)
+    if "gang" in pods.columns:
+        rows = _climbed(_with_job_sets(rows, workloads), above)
+    return rows.drop("owner_uid", "owner_kind", "owner_name")
+
+
+def _climbed(rows: pl.DataFrame, above: pl.DataFrame) -> pl.DataFrame:
+    """Pods with the outermost root that is known, from the one they have on."""
     for _ in range(DEEPEST):
         rows = rows.drop("owner_uid", "owner_kind", "owner_name").join(above, on=["cluster", "root_uid"], how="left")
         rows = rows.with_columns(
@@ -84,7 +92,52 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
             root_kind=pl.coalesce("owner_kind", "root_kind"),
             root_name=pl.coalesce("owner_name", "root_name"),
         )
-    return rows.drop("owner_uid", "owner_kind", "owner_name")
+    return rows
+
+
+def _with_job_sets(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Pods of a Job of which nothing is known, under the JobSet that their label names.
+
+    A JobSet deletes its Jobs at a restart and makes new ones, so that no list has the old ones any more. Of several
+    JobSets of one name it is the latest that was there before the pod; one that is not known has no uid.
+    """
+    orphan = (pl.col("root_kind") == "Job") & pl.col("gang").str.starts_with(f"{JOB_SET}/").fill_null(value=False)
+    if not rows.select(orphan.any()).item():
+        return rows
+    name = pl.when(orphan).then(pl.col("gang").str.strip_prefix(f"{JOB_SET}/"))
+    found = (
+        rows.with_columns(set_name=name)
+        .sort("created_at")
+        .join_asof(
+            _job_sets(workloads),
+            left_on="created_at",
+            right_on="since",
+            by=["cluster", "namespace", "set_name"],
+            check_sortedness=False,
+        )
+    )
+    of_set = pl.col("set_name").is_not_null()
+    return found.with_columns(
+        root_kind=pl.when(of_set).then(pl.lit(JOB_SET)).otherwise("root_kind"),
+        root_name=pl.coalesce("set_name", "root_name"),
+        root_uid=pl.when(of_set).then("set_uid").otherwise("root_uid"),
+    ).select(rows.columns)
+
+
+def _job_sets(workloads: pl.DataFrame) -> pl.DataFrame:
+    """JobSets with when each was made; of one that only its Jobs name that is unknown, and the earliest there is."""
+    names = ["cluster", "namespace", "set_name", "set_uid"]
+    known = workloads.filter(pl.col("kind") == JOB_SET).select(
+        "cluster", "namespace", set_name="name", set_uid="uid", since="created_at"
+    )
+    of_jobs = workloads.filter(pl.col("owner_kind") == JOB_SET).sort("created_at")
+    named = of_jobs.select("cluster", "namespace", set_name="owner_name", set_uid="owner_uid").unique(
+        names, maintain_order=True
+    )
+    never = pl.lit(0).cast(workloads.schema["created_at"]).alias("since")
+    return pl.concat([named.join(known, on=names, how="anti").with_columns(never), known]).sort(
+        "since", maintain_order=True
+    )
 
 
 def _with_groups(rows: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:

@@ -3,9 +3,12 @@ CREATE OR REPLACE VIEW accounted_gpus AS
 WITH first_recorded AS (
     SELECT cluster, MIN(COALESCE(started_at, submitted_at)) AS ts
     FROM stored.attempts
-    WHERE n_gpus > 0
-       OR (n_gpus = 0 AND node_list IS NOT NULL)
-       OR (req_gpus > 0 AND contains(req_tres, 'gres/gpu'))
+    WHERE scheduler = 'slurm' -- what others record says nothing of Slurm's accounting
+      AND (
+          n_gpus > 0
+          OR (n_gpus = 0 AND node_list IS NOT NULL)
+          OR (req_gpus > 0 AND contains(req_tres, 'gres/gpu'))
+      )
     GROUP BY cluster
 ),
 -- Attempts that held or requested GPUs by another source, while their TRES name none: not recorded yet at that time.

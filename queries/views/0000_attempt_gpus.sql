@@ -18,5 +18,5 @@ SELECT
         ELSE COALESCE(e.gpus_from, 'unknown')
     END AS gpus_from -- the source of n_gpus: accounting, slurmctld (its detail of the job), steps, exclusive nodes (all GPUs of its nodes), nodes without GPUs, request (submit line, tres_per_*); unknown: no source recorded it and n_gpus is null
 FROM stored.attempts AS a
-LEFT JOIN accounted_gpus AS t USING (cluster)
+LEFT JOIN (SELECT cluster, 'slurm' AS scheduler, since FROM accounted_gpus) AS t USING (cluster, scheduler)
 LEFT JOIN attempt_estimated_gpus AS e USING (cluster, scheduler, job_id, submitted_at);

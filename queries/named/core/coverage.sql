@@ -2,10 +2,13 @@
 -- where it was not passed (--until), they are taken to reach as far as the accounting does. The sources 'accounting' and
 -- 'node_states' are Slurm's, or in a cluster without Slurm's accounting Kubernetes' objects; with them, 'accounting' is
 -- kube-state-metrics' pods, too, and without both Determined's allocations. Without lists of nodes, 'node_states' are
--- kube-state-metrics'.
+-- kube-state-metrics'. Between two readings of objects the time counts as observed.
 SELECT
     cluster,
-    covers_from AS started_at,
+    CASE source
+        WHEN 'kubernetes.objects' THEN LEAST(covers_from, LAG(covers_until) OVER (PARTITION BY source ORDER BY covers_until))
+        ELSE covers_from
+    END AS started_at,
     CASE source
         WHEN 'slurm.events' THEN COALESCE(covers_until, MAX(covers_until) FILTER (source = 'slurm.accounting') OVER ())
         ELSE covers_until

@@ -103,5 +103,5 @@ def _headline(rows: pl.DataFrame, by: str) -> str:
     productive = bounded(None, first["productive_share"], first["productive_share_high"])
     return (
         f"{counted(rows.height, by)} held {gpu_hours(float(rows['gpu_s'].sum()))}; the most {first['subject']}: "
-        f"{percent(first['share'])} of it, {productive} productive."
+        f"{percent(first['share'])} of all that was held, {productive} of its own productive."
     )
