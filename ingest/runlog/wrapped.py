@@ -2,7 +2,7 @@ r"""Lines of a log that a container runtime or a collector has put into JSON obj
 
 Docker's `json-file`, journald (`-o json`), Cloud Logging, Loki (`logcli -o jsonl`), Fluent Bit and programs that log
 JSON all write an object a line that has a text and a time. The time goes before the text, where every reader of text
-finds it; a line that is no such object stays as it is.
+finds it; a line that is no such object stays as it is. Documents that hold many of them: `ingest.runlog.exported`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,21 @@ TEXTS: Final = ("log", "textPayload", "MESSAGE", "line", "message", "msg")
 TIMES: Final = ("time", "timestamp", "__REALTIME_TIMESTAMP", "@timestamp", "asctime", "date", "ts")
 """Keys of the time: ISO 8601, or a number since 1970 in seconds or something finer."""
 
+PAYLOADS: Final = ("jsonPayload", "_source")
+"""Keys of an object within, which has the text and maybe the time: of Cloud Logging, of Elasticsearch."""
+
 _FINER: Final = 1e11
 """A larger number counts milliseconds, or something a thousand times finer, and so on."""
 
 _Value = str | int | float | None
+_FIELDS: Final = {
+    f"{kind}_{n}": key
+    for kind, keys in (("text", TEXTS), ("time", TIMES), ("payload", PAYLOADS))
+    for n, key in enumerate(keys)
+}
 _Object = msgspec.defstruct(
     "_Object",
-    [
-        *((f"text_{n}", msgspec.Raw, msgspec.field(name=key, default=msgspec.Raw())) for n, key in enumerate(TEXTS)),
-        *((f"time_{n}", msgspec.Raw, msgspec.field(name=key, default=msgspec.Raw())) for n, key in enumerate(TIMES)),
-    ],
+    [(field, msgspec.Raw, msgspec.field(name=key, default=msgspec.Raw())) for field, key in _FIELDS.items()],
 )
 
 
@@ -64,22 +69,50 @@ def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _line(line: bytes) -> bytes | None:
     """The text in an object with its time; None where it has none of both."""
-    if not line.startswith(b"{"):
-        return None
-    try:
-        found = _DECODER.decode(line)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    texts = (_value(getattr(found, f"text_{n}")) for n in range(len(TEXTS)))
-    text = next((each for each in texts if isinstance(each, str)), None)
-    times = (_time(_value(getattr(found, f"time_{n}"))) for n in range(len(TIMES)))
-    time = next((each for each in times if each is not None), None)
-    if text is None or time is None:
-        return None
+    found = text_and_time(line) if line.startswith(b"{") else None
+    return None if found is None else stamped(*found)
+
+
+def stamped(text: str, time: str) -> bytes:
+    r"""A text behind its time, as one line.
+
+    >>> stamped("a\nb\n", "2026-10-01T08:00:00Z")
+    b'2026-10-01T08:00:00Z a\rb'
+    """
     return f"{time} {text.rstrip()}".replace("\n", "\r").encode(errors="replace")
 
 
+def text_and_time(entry: bytes | msgspec.Raw) -> tuple[str, str] | None:
+    """The text and the time of an object, or of the object within it; None where it has none of both."""
+    try:
+        text, time = _parts(entry)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return None if text is None or time is None else (text, time)
+
+
+def _parts(entry: bytes | msgspec.Raw) -> tuple[str | None, str | None]:
+    found = _DECODER.decode(entry)
+    texts = (_text(getattr(found, f"text_{n}")) for n in range(len(TEXTS)))
+    text = next((each for each in texts if each is not None), None)
+    times = (_time(_value(getattr(found, f"time_{n}"))) for n in range(len(TIMES)))
+    time = next((each for each in times if each is not None), None)
+    payload = next((raw for n in range(len(PAYLOADS)) if (raw := getattr(found, f"payload_{n}"))), None)
+    if payload is None or (text is not None and time is not None):
+        return text, time
+    inner_text, inner_time = _parts(payload)
+    return text if text is not None else inner_text, time if time is not None else inner_time
+
+
 _DECODER: Final = msgspec.json.Decoder(_Object)
+
+
+def _text(raw: msgspec.Raw) -> str | None:
+    """A text; journald writes one with colours in it as the numbers of its bytes."""
+    value = msgspec.json.decode(raw) if raw else None
+    if isinstance(value, list) and value and all(isinstance(each, int) and 0 <= each <= 255 for each in value):
+        return bytes(value).decode(errors="replace")
+    return value if isinstance(value, str) else None
 
 
 def _value(raw: msgspec.Raw) -> _Value:

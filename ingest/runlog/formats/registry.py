@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import ingest.runlog.formats as package
 from ingest.errors import InputError
+from ingest.runlog.exported import lines_of_export
 from ingest.runlog.translation import HEAD, Account, LogRequest
 from ingest.runlog.wrapped import unwrapping
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from ingest.runlog.translation import LogFormat
+from ingest.runlog.translation import LogFormat
 
 _RUN_LOG: Final = re.compile(rb'"type"\s*:\s*"(run|step|ckpt|event)"|"run_id"')
 """What a run log has in its beginning."""
@@ -63,7 +64,8 @@ def chunks_of_run_log(
     """
     head, rest = _beginning(chunks)
     form = recognised(head[:HEAD])
-    unwrapped = unwrapping(head[:HEAD]) if form is None or form.has_lines else None
+    may_hold_lines = form is None or form.has_lines
+    unwrapped = unwrapping(head[:HEAD]) or lines_of_export(head[:HEAD]) if may_hold_lines else None
     if unwrapped is not None:
         head, rest = _beginning(unwrapped(_chained(head, rest)))
         form = recognised(head[:HEAD])

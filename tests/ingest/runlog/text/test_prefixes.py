@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest.errors import InputError
+from ingest.runlog.exported import lines_of_export
 from ingest.runlog.wrapped import unwrapped
 from tests.ingest.runlog.text.test_mutations import BEGUN, LINES
 from tests.support.logs.foreign_logs import DAY, events, read, starts, steps
@@ -117,6 +119,75 @@ def test_lines_in_json_are_read_with_their_times(collector: Callable[[int, str],
         parsed = read(text, timezone=None, facts=FACTS)
         assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
         assert read(text[: len(text) * 2 // 3], timezone=None, facts=FACTS).frames["steps"].height >= 5, name
+
+
+def gcloud(entries: list[tuple[int, str]]) -> str:
+    newest_first = [json.loads(cloud_logging(n, line)) for n, line in reversed(entries)]
+    return json.dumps(newest_first, indent=2)
+
+
+def gcloud_of_json(entries: list[tuple[int, str]]) -> str:
+    plain = (json.loads(cloud_logging(n, line)) for n, line in entries)
+    return json.dumps({"entries": [{**each, "jsonPayload": {"message": each.pop("textPayload")}} for each in plain]})
+
+
+def cloudwatch(entries: list[tuple[int, str]]) -> str:
+    events = [{"timestamp": int(at(n).timestamp() * 1e3), "message": line, "ingestionTime": 1} for n, line in entries]
+    return json.dumps({"events": events, "nextForwardToken": "f/1"}, indent=1)
+
+
+def elasticsearch(entries: list[tuple[int, str]]) -> str:
+    hits = [
+        {"_id": "x", "_source": {"@timestamp": f"{at(n):%Y-%m-%dT%H:%M:%S}Z", "message": line}} for n, line in entries
+    ]
+    return json.dumps({"took": 1, "hits": {"total": {"value": 9}, "hits": hits}})
+
+
+def loki_query(entries: list[tuple[int, str]]) -> str:
+    pairs = [[f"{at(n).timestamp() * 1e9:.0f}", line] for n, line in entries]
+    halves = [{"stream": {"pod": str(n)}, "values": pairs[n::2]} for n in (1, 0)]
+    return json.dumps({"status": "success", "data": {"resultType": "streams", "result": halves}})
+
+
+EXPORTS = (gcloud, gcloud_of_json, cloudwatch, elasticsearch, loki_query)
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_one_document_is_read_as_its_lines(export: Callable[[list[tuple[int, str]]], str]) -> None:
+    for name in FEW:
+        lines = lines_of(name)
+        parsed = read(export(list(enumerate(lines, 1))), timezone=None, facts=FACTS)
+        assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
+        assert len(starts(parsed)) == 1, name
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_a_cut_document_is_refused(export: Callable[[list[tuple[int, str]]], str]) -> None:
+    text = export(list(enumerate(lines_of(FEW[0]), 1)))
+    with pytest.raises(InputError, match="cut or damaged"):
+        read(text[: len(text) // 2], timezone=None, facts=FACTS)
+
+
+def test_entries_without_text_stay_behind_the_lines() -> None:
+    entries = [
+        {"x": 1},
+        {"message": "b", "ts": "2026-10-01T08:00:00.5Z"},
+        {"message": "a", "ts": "2026-10-01T08:00:00Z"},
+    ]
+    text = json.dumps(entries).encode()
+    reader = lines_of_export(text)
+    assert reader is not None
+    assert list(reader([text[:9], text[9:]])) == [
+        b"2026-10-01T08:00:00Z a\n",
+        b"2026-10-01T08:00:00.5Z b\n",
+        b'{"x": 1}\n',
+    ]
+
+
+def test_journald_writes_a_coloured_line_as_bytes() -> None:
+    entry = {"MESSAGE": list(b"\x1b[31mstep 1\x1b[0m"), "__REALTIME_TIMESTAMP": "1790841600500000"}
+    line = b"2026-10-01T08:00:00.500000Z \x1b[31mstep 1\x1b[0m\n"
+    assert list(unwrapped([json.dumps(entry).encode() + b"\n"])) == [line]
 
 
 def test_damaged_objects_stay_as_they_are() -> None:
