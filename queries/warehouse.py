@@ -128,7 +128,7 @@ def open_reader(root: Path, memo: Memo | None = None) -> Iterator[Reader]:
     """
     root = root.absolute()
     directory.refuse_other_bytes(root)
-    path = _published(root)
+    path = published(root)
     reader = Reader(root, connect(path, root, read_only=True), path, memo)
     try:
         with duckdb_errors(root, path):
@@ -154,14 +154,20 @@ def _refuse_other_schemas(reader: Reader) -> None:
     try:
         applied = upgrade.applied_steps(reader._connection)  # noqa: SLF001 - our own class
     except duckdb.Error as error:
-        raise CorruptWarehouseError(corrupt(_published(reader.root), reader.root, first_line(error))) from error
+        raise CorruptWarehouseError(corrupt(published(reader.root), reader.root, first_line(error))) from error
     if not applied:
-        raise CorruptWarehouseError(corrupt(_published(reader.root), reader.root, "it has no tables of a warehouse"))
+        raise CorruptWarehouseError(corrupt(published(reader.root), reader.root, "it has no tables of a warehouse"))
     upgrade.refuse_other_schemas(reader.root, applied)
     upgrade.refuse_missing_steps(reader.root, applied)
 
 
-def _published(root: Path) -> Path:
+def published(root: Path) -> Path:
+    """The published copy that readers open.
+
+    Raises:
+        NoWarehouseError: nothing has been published in it yet.
+        CorruptWarehouseError: the newest copy is missing.
+    """
     permissions.refuse_unreadable(root)
     current = directory.current_copy(root)
     lost = directory.lost_copy(root)

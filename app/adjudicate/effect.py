@@ -1,4 +1,4 @@
-"""The effect of a correction: verdicts that changed, GPU-time that changed its category, interruptions, runs."""
+"""The effect of a correction: verdicts and headline numbers that changed, moved GPU-time, interruptions, runs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from app.adjudicate.resolve import computed_window
 from app.claims import verify as verify_claims
 from app.formatting import CANNOT_TELL, NOTHING
 from app.results.goodput import lost_rows
+from app.results.headline_text import headline_text
+from app.results.headlines import headlines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from app.results.headlines import Headline
     from app.window import Source
     from metrics.claims.verdict import Claim, Judged
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a correction can change: verdicts, GPU-hours by category, interruptions by class, runs."""
+    """What a correction can change: verdicts, headline numbers, GPU-hours by category, interruptions by class, runs."""
 
     judged: tuple[Judged, ...]
+    headlines: tuple[Headline, ...]
     gpu_hours: dict[str, float]
     interrupted: dict[str, int]
     runs: int
@@ -40,6 +44,7 @@ def read_figures(source: Source, cluster: str, claims: Sequence[Claim]) -> Figur
     ends = source.query("interruptions", cluster=cluster, since=window.since, until=window.until)["class"]
     return Figures(
         tuple(verify_claims.verify(source, window, claims)),
+        headlines(source, window),
         dict(lost.iter_rows()),
         dict(ends.value_counts().iter_rows()),
         source.query("run_attempts", cluster=cluster)["run_id"].n_unique(),
@@ -56,6 +61,7 @@ def differences(before: Figures, after: Figures) -> list[str]:
             lines.append(f"verdict {each.claim.id}: {old.verdict} -> {each.verdict} ({_span(old)} -> {_span(each)})")
         elif _numbers(old) != _numbers(each):
             lines.append(f"verdict {each.claim.id}: still {each.verdict} ({_span(old)} -> {_span(each)})")
+    lines += _headlines(before.headlines, after.headlines)
     lines += [
         f"{category}: {old:,.1f} -> {new:,.1f} GPU-hours"
         for category, old, new in _changed(before.gpu_hours, after.gpu_hours)
@@ -68,6 +74,13 @@ def differences(before: Figures, after: Figures) -> list[str]:
     if before.runs != after.runs:
         lines.append(f"runs: {before.runs:,} -> {after.runs:,}")
     return lines
+
+
+def _headlines(before: Sequence[Headline], after: Sequence[Headline]) -> list[str]:
+    """Headline numbers that read otherwise: title, before, after."""
+    was = {each.metric: headline_text(each) for each in before}
+    reads = [(each.title, was.get(each.metric, NOTHING), headline_text(each)) for each in after]
+    return [f"{title}: {old} -> {new}" for title, old, new in reads if old != new]
 
 
 _LEAST_GPU_HOURS = 1e-6

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from app.adjudicate.requests import CauseRequest, NodeStateRequest, RunJoinRequest, Signature
+    from app.adjudicate.requests import Request, Signature
     from app.config.settings import Config
     from app.window import Source
     from queries.warehouse import Writer
@@ -60,7 +60,7 @@ class Done:
 def adjudicate(
     writer: Writer,
     settings: Config,
-    request: CauseRequest | NodeStateRequest | RunJoinRequest | WithdrawRequest,
+    request: Request,
     signature: Signature,
     *,
     now: datetime,

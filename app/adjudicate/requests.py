@@ -66,3 +66,7 @@ class WithdrawRequest:
     """The correction to withdraw."""
 
     id: str
+
+
+Request = CauseRequest | NodeStateRequest | RunJoinRequest | WithdrawRequest
+"""Any of them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app.explorer import components
+from app.explorer import components, correcting
 from app.explorer.pages import manual
 from app.explorer.questions import ask, command
 from app.formatting import display
@@ -62,6 +62,7 @@ def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column:
     clicked = None if row is None or not 0 <= row < shown.answer.rows.height else shown.answer.rows.row(row, named=True)
     content = [
         *(() if clicked is None else _number(shown, clicked, column)),
+        None if clicked is None else correcting.of_row(view, clicked),
         *[_metric(BY_NAME[name]) for name in _metrics(shown, clicked)],
         html.H3("The same on the command line"),
         components.code(f"{command(asked, shown.by, view)} --explain"),

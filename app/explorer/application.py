@@ -12,9 +12,22 @@ from app import panics
 from app.access import people
 from app.access.guard import saw
 from app.access.protect import protect
+from app.adjudicate.trial import Corrector
 from app.claims.watched import WatchedClaims
 from app.errors import UsageError
-from app.explorer import components, drawer, explaining, gate, grafana, loading, narrowing, sections, security, shell
+from app.explorer import (
+    components,
+    correcting,
+    drawer,
+    explaining,
+    gate,
+    grafana,
+    loading,
+    narrowing,
+    sections,
+    security,
+    shell,
+)
 from app.explorer import filters as view
 from app.explorer.filters import NothingYetError
 from app.explorer.page import pages
@@ -60,7 +73,7 @@ def create_app(
     claims: WatchedClaims | None = None,
     answers: AnswerCache | None = None,
     *,
-    sql: bool = False,
+    trusted: bool = False,
 ) -> Dash:
     """The explorer on a warehouse directory, as a Dash application whose `server` any WSGI server serves.
 
@@ -69,7 +82,7 @@ def create_app(
         settings: which claims to judge.
         claims: the same, where the exporter judges them too; read from their file if None.
         answers: the cache of that directory, where the exporter uses it too; a new one if None.
-        sql: whether its visitors may run their own SELECTs.
+        trusted: whether its visitors are known, or on this machine: operators may then run SELECTs and correct.
 
     Raises:
         ClaimsError: the claims file cannot be used.
@@ -94,7 +107,8 @@ def create_app(
     explorer = Explorer(
         AnswerCache(root) if answers is None else answers,
         claims or WatchedClaims(settings.claims),
-        sql=sql,
+        sql=trusted,
+        corrector=Corrector(root, settings) if trusted else None,
         grafana=settings.grafana.url,
     )
     _pages(made, explorer)
@@ -102,6 +116,7 @@ def create_app(
     loading.register(made, explorer)
     explaining.register(made, explorer)
     sql_page.register(made, explorer)
+    correcting.register(made, explorer)
     security.protect(made, encrypted=settings.access.url.startswith("https://"))
     protect(made.server, settings.access, root)
     return made
@@ -114,15 +129,23 @@ class Explorer:
         answers: the published warehouse.
         claims: the claims to judge.
         sql: whether its visitors may run their own SELECTs.
+        corrector: what makes their corrections; None where they may make none.
         grafana: the address of Grafana, if pages link to its boards.
     """
 
     def __init__(
-        self, answers: AnswerCache, claims: WatchedClaims, *, sql: bool = False, grafana: str | None = None
+        self,
+        answers: AnswerCache,
+        claims: WatchedClaims,
+        *,
+        sql: bool = False,
+        corrector: Corrector | None = None,
+        grafana: str | None = None,
     ) -> None:
         self._answers = answers
         self.claims = claims
         self._sql = sql
+        self._corrector = corrector
         self.grafana = grafana
 
     @property
@@ -134,6 +157,11 @@ class Explorer:
     def allows_sql(self) -> bool:
         """Whether whoever asks now may run their own SELECTs."""
         return self._sql and people.current().sees_all
+
+    @property
+    def corrector(self) -> Corrector | None:
+        """What makes corrections, if whoever asks now may make them."""
+        return self._corrector if people.current().role >= people.Role.OPERATOR else None
 
     @panics.as_errors()
     def view(self, search: str | None) -> View:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dash.development.base_component import Component
 
+    from app.adjudicate.trial import Corrector
     from app.claims.watched import WatchedClaims
     from app.explorer.filters import View
     from app.results.serving.cache import AnswerCache
@@ -31,6 +32,10 @@ class Data(Protocol):
     @property
     def allows_sql(self) -> bool:
         """Whether whoever asks now may run their own SELECTs."""
+
+    @property
+    def corrector(self) -> Corrector | None:
+        """What makes corrections, if whoever asks now may make them."""
 
 
 class Addresses(Data, Protocol):

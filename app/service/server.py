@@ -95,9 +95,9 @@ def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker
 
 def _serve(listening: socket.socket, root: Path, settings: Config, host: str, worker: Worker | None) -> None:
     names = {*settings.serve.names, *filter(None, [settings.access.host])}
-    # A proxy passes on requests of other machines: where nobody logs in, anyone would run their SELECTs here.
-    sql = settings.access.asks_who or (is_loopback(host) and not names)
-    application = make_application(root, settings, worker, sql=sql)
+    # A proxy passes on requests of other machines: where nobody logs in, anyone would run SELECTs and correct here.
+    trusted = settings.access.asks_who or (is_loopback(host) and not names)
+    application = make_application(root, settings, worker, trusted=trusted)
     guarded = only_own_names(application, host, names) if names or is_loopback(host) else application.wsgi_app
     server = connections.make_server(guarded, listening)
     try:
@@ -115,15 +115,15 @@ def _serve(listening: socket.socket, root: Path, settings: Config, host: str, wo
             worker.stop()
 
 
-def make_application(root: Path, settings: Config, worker: Worker | None = None, *, sql: bool = False) -> Flask:
-    """The explorer's server with `/metrics` and `/healthz` on it; `sql`: with the page for SELECTs.
+def make_application(root: Path, settings: Config, worker: Worker | None = None, *, trusted: bool = False) -> Flask:
+    """The explorer's server with `/metrics` and `/healthz` on it; `trusted`: see `create_app`.
 
     Raises:
         ClaimsError: the claims file cannot be used.
     """
     claims = WatchedClaims(settings.claims)
     answers = AnswerCache(root)
-    application: Flask = create_app(root, settings, claims, answers, sql=sql).server
+    application: Flask = create_app(root, settings, claims, answers, trusted=trusted).server
     last = exporter.LastScrape()
 
     @application.get("/metrics")

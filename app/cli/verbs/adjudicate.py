@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from app.adjudicate.make import Done
     from app.adjudicate.requests import CauseRequest, NodeStateRequest, RunJoinRequest, WithdrawRequest
     from app.cli.options import Subparsers
+    from app.config.settings import Config
 
 
 EPILOG = """\
@@ -132,30 +133,50 @@ def _add_signature(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="claims whose verdicts are compared (default: those of the configuration)",
     )
-    parser.add_argument(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--no-compute", dest="compute", action="store_false", help="only store it; the next compute applies it"
+    )
+    either.add_argument(
+        "--dry-run", action="store_true", help="only print what it would change; nothing is stored, nothing is locked"
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Write a person's correction and what it changed, or list the corrections."""
-    from app import clock
-    from app.adjudicate import make
-    from app.adjudicate.requests import Signature
-    from app.cli.run_context import progress, require_warehouse, settings_and_root
-    from queries.warehouse import open_writer
+    from app import console
+    from app.cli.run_context import require_warehouse, settings_and_root
 
     settings, root = settings_and_root(options)
     require_warehouse(root)
     if options.action == "list":
         return _list(options, root)
+    done = _done(options, settings, root)
+    _print_changes(done, quiet=options.quiet or options.dry_run)
+    if options.dry_run:
+        console.echo("Nothing was stored (--dry-run).")
+    return 0
+
+
+def _done(options: argparse.Namespace, settings: Config, root: Path) -> Done:
+    """The correction made, or with --dry-run tried on a copy."""
+    from app import clock
+    from app.adjudicate import make
+    from app.adjudicate.requests import Signature
+    from app.cli.run_context import progress
+    from queries.trial import open_trial
+    from queries.warehouse import open_writer
+
     now = clock.now()
     signature = Signature(author=options.author, reason=options.reason)
-    with (
-        progress(quiet=options.quiet) as report,
-        open_writer(root, verb="trackside adjudicate", now=now, group=settings.warehouse_group) as writer,
-    ):
-        done = make.adjudicate(
+    group = settings.warehouse_group
+    opened = (
+        open_trial(root, now=now)
+        if options.dry_run
+        else open_writer(root, verb="trackside adjudicate", now=now, group=group)
+    )
+    with progress(quiet=options.quiet) as report, opened as writer:
+        return make.adjudicate(
             writer,
             settings,
             _request(options),
@@ -165,8 +186,6 @@ def run(options: argparse.Namespace) -> int:
             claims_path=options.claims,
             progress=lambda what: report(what, 0, 1),
         )
-    _print_changes(done, quiet=options.quiet)
-    return 0
 
 
 def _print_changes(done: Done, *, quiet: bool) -> None:

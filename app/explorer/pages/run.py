@@ -10,7 +10,7 @@ from dash import html
 
 from app import formatting
 from app.errors import UsageError
-from app.explorer import components, figures, filters
+from app.explorer import components, correcting, figures, filters
 from app.explorer.page import Data, Page
 from app.explorer.questions import Asked, section
 from app.results import headline_text
@@ -178,7 +178,7 @@ def layout(data: RunPage, view: View) -> Component:
             _steps(data),
             _mfu(data.mfu),
             _attempts(data.attempts, view),
-            _blame(data),
+            _blame(data, view),
         ],
         className="page",
     )
@@ -453,7 +453,7 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
     )
 
 
-def _blame(data: RunPage) -> Component:
+def _blame(data: RunPage, view: View) -> Component:
     rows = data.interruptions.sort("ended_at").to_dicts()
     if not rows:
         return components.panel(
@@ -482,6 +482,7 @@ def _blame(data: RunPage) -> Component:
                         ),
                         html.Div(row["detail"], className="detail") if row["detail"] else None,
                         html.Div(f"evidence: {row['evidence']}, state {row['state']}", className="small"),
+                        correcting.of_row(view, row),
                     ]
                 )
                 for row in rows[:MOST_BLAMED]

@@ -8,12 +8,12 @@ import polars as pl
 from dash import html
 
 from app import formatting
+from app.corrections.describe import describe_after, describe_before, describe_subject
 from app.corrections.records import TITLES, read_corrections
-from app.explorer import components
+from app.explorer import components, correcting
 from app.explorer.page import Page, Section
 from app.explorer.pages import manual, overview
 from app.explorer.questions import heading
-from app.json_text import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,26 +73,54 @@ def _corrections(made: Sequence[Correction], _: View) -> Component:
     rows = pl.DataFrame(
         {
             "made_at": [each.made_at for each in made],
+            "id": [each.id for each in made],
             "kind": [TITLES[each.kind] for each in made],
-            "subject": [as_json(each.subject, sort_keys=True) for each in made],
-            "before": [as_json(each.before, sort_keys=True) for each in made],
-            "after": [as_json(each.after, sort_keys=True) for each in made],
+            "subject": [describe_subject(each) for each in made],
+            "before": [describe_before(each) for each in made],
+            "after": [describe_after(each) for each in made],
             "author": [each.author for each in made],
             "reason": [each.reason for each in made],
-            "state": ["in force" if each.counts else f"withdrawn by {each.withdrawn_by}" for each in made],
+            "state": [_state(each) for each in made],
         },
         schema_overrides={"made_at": pl.Datetime("us", "UTC")},
     )
-    texts = {"kind": "Corrected", "subject": "Of", "before": "Derived", "after": "Corrected to", "author": "By",
-             "reason": "Because", "state": "State"}  # fmt: skip
+    texts = {"id": "Correction", "kind": "Corrected", "subject": "Of", "before": "Derived", "after": "Corrected to",
+             "author": "By", "reason": "Because", "state": "State"}  # fmt: skip
     columns = [components.column("made_at", "Made (UTC)", "time", width=140, minWidth=140)]
     columns += [components.column(name, title, flex=2, minWidth=120) for name, title in texts.items()]
     return components.panel(
         "Corrections by people",
         components.grid(rows, columns, name="corrections", empty="Nobody corrected anything."),
-        components.code("trackside adjudicate --help"),
         note="Each keeps the derived value beside the corrected one; a computation applies those in force.",
         right=components.export_button("corrections") if made else None,
+    )
+
+
+def _state(each: Correction) -> str:
+    if each.counts:
+        return "in force"
+    return f"withdrawn by {each.withdrawn_by}: {each.withdrawn_reason}"
+
+
+def _correct(data: Data, view: View) -> list[str] | None:
+    """Ids of the corrections in force; None where whoever asks now can make none."""
+    if data.corrector is None:
+        return None
+    return [each.id for each in data.answers.ask(corrections, view.window.cluster) if each.counts]
+
+
+def _forms(ids: list[str] | None, view: View) -> Component:
+    if ids is None:
+        return components.panel(
+            "Make a correction",
+            html.P(correcting.OFF, className="note"),
+            components.code("trackside adjudicate --help"),
+        )
+    return components.panel(
+        "Make a correction",
+        correcting.forms(ids, view),
+        note="It overrules what was derived, with your name and a reason, and can be withdrawn.",
+        right=components.link("Manual", manual.address("how-to/corrections")),
     )
 
 
@@ -114,5 +142,6 @@ PAGE = Page(
             lambda data, view: data.answers.ask(corrections, view.window.cluster),
             _corrections,
         ),
+        Section("correct", "Make a correction", _correct, _forms, height=360),
     ),
 )

@@ -411,10 +411,10 @@ MARK = "trackside_verdict{"
 def test_explorer_and_exporter_judge_the_same_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[WatchedClaims | None] = []
 
-    def explorer(root: Path, settings: Config, claims: WatchedClaims, answers: AnswerCache, *, sql: bool) -> object:
-        assert not sql  # only where this machine alone reaches it
+    def explorer(root: Path, settings: Config, claims: WatchedClaims, answers: AnswerCache, *, trusted: bool) -> object:
+        assert not trusted  # only where this machine alone reaches it
         judged.append(claims)
-        return create_app(root, settings, claims, answers, sql=sql)
+        return create_app(root, settings, claims, answers, trusted=trusted)
 
     def metrics(*_: object, claims: WatchedClaims, **__: object) -> tuple[bytes, str]:
         judged.append(claims)
