@@ -218,7 +218,7 @@ def test_unusable_forms_are_refused_in_their_words(
     assert why in refused
 
 
-def test_where_visitors_are_unknown_nobody_corrects(root: Path) -> None:
+def test_corrections_are_off_for_unknown_visitors(root: Path) -> None:
     open_to_all = Explorer(AnswerCache(root), WatchedClaims(None))
     shown = loading.show(open_to_all, {"path": "/verdicts", "search": "", "ticket": "t"}, "correct")
     assert correcting.OFF in text_of(shown)
