@@ -231,7 +231,11 @@ def test_form_is_filled_in_by_the_address(explorer: Explorer, root: Path) -> Non
     view = explorer.view("")
     link = correcting.of_row(view, row)
     assert link is not None
-    asked = {"path": "/verdicts", "search": "?" + link.href.partition("?")[2].partition("#")[0], "ticket": "t"}
+    asked = {
+        "path": "/verdicts",
+        "search": "?" + str(vars(link)["href"]).partition("?")[2].partition("#")[0],
+        "ticket": "t",
+    }
     shown = text_of(loading.show(explorer, asked, "correct"))
     assert f'"value": {json.dumps(row["run_id"])}' in shown
 
