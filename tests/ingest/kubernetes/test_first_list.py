@@ -90,7 +90,7 @@ def test_time_between_two_lists_is_observed(tmp_path: Path) -> None:
     assert rows == [(moment(0), moment(100), timedelta(minutes=100).total_seconds() * 8)]
 
 
-def test_gpus_of_pods_tell_nothing_of_slurms_accounting(tmp_path: Path) -> None:
+def test_gpus_of_pods_show_nothing_of_slurms_accounting(tmp_path: Path) -> None:
     untracked = job(1, "host-2", 55).replace("cpu=8,gres/gpu=8", "cpu=8")
     (tmp_path / "jobs").write_text(HEAD + untracked)
     shared = pod("shared", node="host-1", ended=50, resource="nvidia.com/gpu.shared")
