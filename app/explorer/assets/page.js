@@ -33,6 +33,25 @@ setInterval(() => {
   }
 }, 500);
 
+// A login that has ended: the page is loaded again, which leads to the login and back here.
+const ask = window.fetch;
+window.fetch = async (...asked) => {
+  const answer = await ask(...asked);
+  if (answer.status === 401) window.location.reload();
+  return answer;
+};
+
+// A table whose columns go on beyond its edge says so: a phone draws no scroll bar.
+setInterval(() => {
+  for (const each of document.querySelectorAll(".grid")) {
+    const seen = each.querySelector(".ag-center-cols-viewport");
+    const more = Boolean(seen) && seen.scrollWidth > seen.clientWidth + 4;
+    if (more !== ("scrolls" in each.dataset)) {
+      if (more) each.dataset.scrolls = ""; else delete each.dataset.scrolls;
+    }
+  }
+}, 500);
+
 // On paper every row is there, not only those that fit the table's height.
 const tables = () => [...document.querySelectorAll(".grid")].map((each) => {
   const api = each.id && window.dash_ag_grid && window.dash_ag_grid.getApi(JSON.parse(each.id));

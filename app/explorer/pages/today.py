@@ -161,7 +161,7 @@ def _changed(rows: pl.DataFrame, view: View) -> Component:
         for row in rows.to_dicts()
     ]
     columns = [
-        components.column("what", "What", flex=2, minWidth=150),
+        components.column("what", "What", flex=2, minWidth=200),
         components.column("now", "Last 24 h", flex=1, minWidth=90, type="rightAligned"),
         components.column("before", "24 h before", flex=1, minWidth=90, type="rightAligned"),
         components.column("change", "Change", flex=1, minWidth=90, type="rightAligned"),
@@ -185,7 +185,9 @@ def _change(row: dict[str, Any]) -> str:
     if row["now"] is None or row["before"] is None:
         return formatting.CANNOT_TELL
     change = row["now"] - row["before"]
-    return f"{100 * change:+.1f} points" if row["unit"] == "share" else f"{change:+,.0f}"
+    shown = f"{100 * change:+.1f}" if row["unit"] == "share" else f"{change:+,.0f}"
+    shown = shown.replace("-", "").replace("+", "") if float(shown.replace(",", "")) == 0 else shown
+    return f"{shown} points" if row["unit"] == "share" else shown
 
 
 def _interruptions(data: Data, view: View) -> tuple[pl.DataFrame, int]:
