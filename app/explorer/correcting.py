@@ -109,7 +109,8 @@ def way_there(view: View, kind: str, text: str, **values: str) -> Component | No
     """A link to the form of a kind of correction, filled in; None for whoever may not correct."""
     if people.current().role < Role.OPERATOR:
         return None
-    return components.link(text, view.link("/verdicts", fix=kind, **values) + "#correct")
+    named = {f"fix-{name}": value for name, value in values.items()}  # `since` and `until` are the page's own
+    return components.link(text, view.link("/verdicts", fix=kind, **named) + "#correct")
 
 
 def of_row(view: View, row: Mapping[str, Any]) -> Component | None:
@@ -129,7 +130,7 @@ def forms(ids: Sequence[str], view: View) -> Component:
 
     Args:
         ids: corrections in force: those that can be withdrawn.
-        view: the current view; `fix` and names of inputs in its address fill a form in.
+        view: the current view; `fix` and `fix-` with names of inputs in its address fill a form in.
     """
     chosen = view.get("fix", "cause")
     tabs = [kind for kind in FORMS if kind != "withdraw" or ids]
@@ -147,7 +148,10 @@ def _form(kind: str, ids: Sequence[str], view: View, *, filled: bool) -> Compone
     form = FORMS[kind]
     inputs = [
         _input(
-            kind, name, field._replace(choices=tuple(ids)) if name == "id" else field, view.get(name) if filled else ""
+            kind,
+            name,
+            field._replace(choices=tuple(ids)) if name == "id" else field,
+            view.get(f"fix-{name}") if filled else "",
         )
         for name, field in form.fields.items()
     ]

@@ -22,6 +22,7 @@ from app.corrections.records import read_corrections
 from app.explorer import correcting, loading
 from app.explorer.application import Explorer, page
 from app.results.serving.cache import AnswerCache
+from app.times import iso
 from queries import directory
 from queries.trial import open_trial
 from queries.warehouse import open_reader, open_writer
@@ -238,6 +239,17 @@ def test_form_is_filled_in_by_the_address(explorer: Explorer, root: Path) -> Non
     }
     shown = text_of(loading.show(explorer, asked, "correct"))
     assert f'"value": {json.dumps(row["run_id"])}' in shown
+
+
+def test_way_to_the_form_keeps_the_period_of_the_page(explorer: Explorer) -> None:
+    view = explorer.view("")
+    out = {"node": "n1", "state": "down", "started_at": view.window.since, "ended_at": view.window.until}
+    link = correcting.of_row(view, out)
+    assert link is not None
+    search = "?" + str(vars(link)["href"]).partition("?")[2].partition("#")[0]
+    assert explorer.view(search).params.keys().isdisjoint({"since", "until"})
+    asked = {"path": "/verdicts", "search": search, "ticket": "t"}
+    assert f'"value": "{iso(view.window.since)}"' in text_of(loading.show(explorer, asked, "correct"))
 
 
 def test_trial_leaves_the_warehouse_as_it_is(root: Path) -> None:
