@@ -25,9 +25,11 @@ def counted(rows: pl.DataFrame) -> pl.DataFrame:
 
 def test_none_is_made_once_for_the_same_columns_and_names() -> None:
     calls.clear()
-    first = both(EMPTY, RIGHT)
-    assert both(right=RIGHT.head(1), left=EMPTY).equals(first)
-    assert both(EMPTY, RIGHT.head(0)).schema == first.schema == both.__wrapped__(EMPTY, RIGHT).schema  # type: ignore[attr-defined]
+    plain = both.__wrapped__  # type: ignore[attr-defined]
+    remembering = none_of("left")(plain)
+    first = remembering(EMPTY, RIGHT)
+    assert remembering(right=RIGHT.head(1), left=EMPTY).equals(first)
+    assert remembering(EMPTY, RIGHT.head(0)).schema == first.schema == plain(EMPTY, RIGHT).schema
     assert calls.count("both") == 3  # by place, by name, and the function itself
 
 
