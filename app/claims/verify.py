@@ -62,7 +62,7 @@ def _with_own_maintenance(source: Source, requested: Window, claim: Claim) -> Cl
     if not any(each.calendar for each in claim.exclusions):
         return claim
     try:
-        period = requested if claim.window is None else _own_period(source, requested.cluster, claim.window)
+        period = requested if claim.window is None else own_period(source, requested.cluster, claim.window)
     except UsageError:
         return claim
     return replace(claim, exclusions=tuple(each for each in claim.exclusions if _is_of(each, period)))
@@ -78,7 +78,7 @@ def _is_of(exclusion: Exclusion, period: Window) -> bool:
 def _judged(source: Source, requested: Window, claim: Claim, cache: dict[str | None, tuple[Covered, int]]) -> Judged:
     if claim.window not in cache:
         try:
-            period = _own_period(source, requested.cluster, claim.window or "")
+            period = own_period(source, requested.cluster, claim.window or "")
             cache[claim.window] = covered(source, period), len(adjudications.counting_in(source, period))
         except UsageError as error:  # others are judged all the same
             return judge(claim, Measurement(needed=f"data of its window: {error}"))
@@ -88,7 +88,7 @@ def _judged(source: Source, requested: Window, claim: Claim, cache: dict[str | N
     return _of_whole_period(judged, coverage.share)
 
 
-def _own_period(source: Source, cluster: str, window: str) -> Window:
+def own_period(source: Source, cluster: str, window: str) -> Window:
     """The period of a claim that has one: of the calendar, or a number of days before the end of the data."""
     days = rolling_days(window)
     if days is None:

@@ -9,11 +9,25 @@ from app.reports.forms import FORMS
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from app.cli.options import Subparsers
+    from app.reports.bundle.check import Checked
 
 
 MANUAL = "how-to/reports"
+
+BUNDLE = """\
+The bundle holds the rows that the verdicts are computed from, with pseudonyms in place of users, accounts, nodes,
+names of jobs and partitions. Before it is written, the report is made of them once more: if one number were another,
+or if a name were left, nothing is written.
+An encrypted key is refused: sign the folder's MANIFEST.json with ssh-keygen -Y sign -n trackside-evidence."""
+
+CHECK = """\
+It needs no warehouse and no configuration. Files that were changed, that are missing or surplus are named; then the
+ledger is computed anew from the inputs, and every verdict and number is compared.
+
+exit status: 0 if all of it holds, 3 if a file, the signature or a number does not (errors use neither)"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -27,6 +41,8 @@ def add_parser(subparsers: Subparsers) -> None:
     reports = parser.add_subparsers(dest="what", metavar="REPORT", title="reports", required=True)
     _add_sla(reports)
     _add_schema(reports)
+    _add_bundle(reports)
+    _add_check(reports)
 
 
 def _add(
@@ -68,9 +84,50 @@ def _add_schema(reports: Subparsers) -> None:
     parser.add_argument("--output", "-o", type=shared.path_of, metavar="FILE", help="write there (default: print it)")
 
 
+def _add_bundle(reports: Subparsers) -> None:
+    parser = _add(reports, "bundle", "the evidence for the other party: inputs without names, signed", epilog=BUNDLE)
+    parser.add_argument("period", metavar="PERIOD", help="2026-10 (a month), or as of --period of `report sla`")
+    _add_cluster(parser)
+    shared.add_claims(parser)
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=shared.path_of,
+        metavar="PATH",
+        help="a folder, or a file that ends in .tar.gz (default: evidence-CLUSTER-PERIOD.tar.gz)",
+    )
+    parser.add_argument(
+        "--pseudonyms",
+        type=shared.path_of,
+        metavar="FILE",
+        help="your file of the secret and the names, made if missing (default: PATH.names.json); never pass it on",
+    )
+    parser.add_argument(
+        "--sign",
+        type=shared.path_of,
+        metavar="KEY",
+        help="sign with this SSH key (ed25519); ssh-keygen verifies it, too",
+    )
+
+
+def _add_check(reports: Subparsers) -> None:
+    parser = _add(
+        reports, "check", "is a bundle as it was signed, and are its verdicts right?", warehouse=False, epilog=CHECK
+    )
+    parser.add_argument("bundle", type=shared.path_of, metavar="BUNDLE", help="a folder, or a .tar.gz")
+    parser.add_argument(
+        "--signer",
+        type=shared.path_of,
+        metavar="FILE",
+        help="allowed signers, as of ssh-keygen: one of them must have signed",
+    )
+    shared.add_format(parser)
+    shared.add_table(parser)
+
+
 def run(options: argparse.Namespace) -> int:
     """Write a report, or what belongs to one."""
-    return {"sla": _sla, "schema": _schema}[options.what](options)
+    return {"sla": _sla, "schema": _schema, "bundle": _bundle, "check": _check}[options.what](options)
 
 
 def _sla(options: argparse.Namespace) -> int:
@@ -120,3 +177,90 @@ def _schema(options: argparse.Namespace) -> int:
     else:
         write_file(options.output, (text + "\n").encode())
     return 0
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    """Write the evidence for the report of a period of one cluster."""
+    from pathlib import Path
+
+    from app import clock
+    from app.claims.file import read_contract
+    from app.cli.run_context import settings_and_root
+    from app.clusters import clusters, select_cluster
+    from app.reports import records
+    from app.reports.bundle.write import write_bundle
+    from app.reports.sla.write import file_name
+    from app.times import parse_period
+    from app.window import Window
+    from queries.warehouse import open_reader
+
+    settings, root = settings_and_root(options)
+    claims = options.claims or settings.claims
+    period = parse_period(options.period, read_contract(claims).time_zone)
+    say = _say(quiet=options.quiet)
+    with open_reader(root) as reader:
+        window = Window(select_cluster("a bundle", clusters(reader), options.cluster), *period)
+        usual = file_name(window.cluster, options.period, "tar.gz").replace("sla-", "evidence-", 1)
+        target = options.output or Path(usual)
+        made = write_bundle(
+            reader,
+            window,
+            options.period,
+            claims_path=claims,
+            target=target,
+            names_path=options.pseudonyms or target.with_name(f"{target.name}.names.json"),
+            key_path=options.sign,
+            progress=say,
+        )
+    records.keep(root, records.of_document(made.document, target, "bundle", clock.now(), "bundle"))
+    signed = f"signed by {made.fingerprint}" if made.fingerprint else "not signed (--sign KEY)"
+    say(f"{target}: {made.files} files, {made.rows:,} rows, {signed}; every verdict was reproduced from it")
+    if made.whole:
+        say("it holds all time of the cluster: the period alone does not give the same numbers")
+    if made.unsure:
+        say(f"not looked for, because the report itself has these words: {', '.join(made.unsure)}")
+    return 0
+
+
+def _say(*, quiet: bool) -> Callable[[str], None]:
+    """What prints a line on standard error, or not."""
+    from app import console
+
+    def say(text: str) -> None:
+        if not quiet:
+            console.echo(text, error=True)
+
+    return say
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Check a bundle; 3 if something in it does not hold."""
+    from app import console
+    from app.cli.rows import RowFormat, row_options
+    from app.errors import REFUTED
+    from app.reports.bundle.check import check
+
+    say = _say(quiet=options.quiet)
+    found = check(options.bundle, options.signer, say)
+    for text in _findings(found):
+        console.echo(text, error=True)
+    if found.rows is not None:
+        title = f"{found.cluster} {found.period}: the report and what its inputs give"
+        RowFormat.of(options).put(found.rows, row_options(options), title=title)
+    return 0 if found.holds else REFUTED
+
+
+def _findings(found: Checked) -> list[str]:
+    """What was found, a line each."""
+    lines = [f"files: {each}" for each in found.altered] or ["files: all as the manifest lists them"]
+    if found.unsigned:
+        lines.append(f"signature: {found.unsigned}")
+    elif found.signer is None:
+        lines.append("signature: none; who made it cannot be told")
+    else:
+        who = found.signer.principal or "whose key that is was not checked (--signer FILE)"
+        lines.append(f"signature: good, by {found.signer.fingerprint}: {who}")
+    if found.altered or found.unsigned:
+        return [*lines, "nothing was computed of it"]
+    lines += [f"number: {each}" for each in found.differences]
+    return [*lines, f"evidence for the report with sha256 {found.report_sha256[:16]}"]

@@ -1,0 +1,185 @@
+"""The evidence bundle: it reproduces every verdict, names nobody, and every change to it is found and named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.errors import UsageError
+from app.reports.bundle import archive, sshsig
+from app.reports.bundle.check import check
+from ingest.errors import InputError
+from queries.warehouse import open_reader
+from tests.app.reports.test_forms import CALENDAR, CONTRACT
+from tests.support.command import trackside
+from tests.support.warehouses import from_accounting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+SCOPED = """
+[[claim]]
+id = "some-nodes"
+metric = "goodput_allocated"
+quoted = "nodes of user1"
+read_as = "r"
+kind = "delivered"
+target = 0.5
+direction = "at_least"
+scope = { nodes = "n[1-3]", user = "user1" }
+exclusions = [{ from = "2026-10-08T08:00", until = "2026-10-08T12:00", nodes = "n2", reason = "n2 mended" }]
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warehouse, a key, and a bundle as folder and as file."""
+    place = tmp_path_factory.mktemp("bundle")
+    warehouse = from_accounting(place, jobs=300)
+    (place / "m.ics").write_text(CALENDAR.format("1007").replace("SUMMARY:patch", "SUMMARY:patch\nLOCATION:nodes: n1"))
+    (place / "sla.toml").write_text(CONTRACT + SCOPED)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / "key"], check=True)
+    for target in ("e.tar.gz", "e"):
+        done = trackside("report", "bundle", "2026-10-06..2026-10-10", "--warehouse", str(warehouse), "--claims",
+                         str(place / "sla.toml"), "--sign", str(place / "key"), "-o", str(place / target),
+                         "--pseudonyms", str(place / "names.json"))  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    public = (place / "key.pub").read_text().split()
+    (place / "signers").write_text(f'me@x namespaces="trackside-evidence" {public[0]} {public[1]}\n')
+    return place
+
+
+def test_bundle_reproduces_every_verdict_elsewhere(made: Path) -> None:
+    for bundle in ("e", "e.tar.gz"):
+        done = trackside("report", "check", str(made / bundle), "--signer", str(made / "signers"), "--format", "json")
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)
+        assert {row["reproduced"] for row in rows} == {"yes"}
+        assert len(rows) == 3
+        assert "me@x" in done.stderr
+
+
+def test_bundle_has_no_name_of_the_cluster(made: Path) -> None:
+    with open_reader(next(each for each in made.iterdir() if (each / "published").exists())) as reader:
+        attempts = reader.table("attempts")
+    names = {name for column in ("user", "account", "name") for name in attempts[column].drop_nulls()}
+    names |= {"n1", "n2", "n8"}
+    report = (made / "e" / "report.json").read_text()
+    texts = [path.read_text() for path in (made / "e").glob("*") if path.suffix in {".toml", ".ics", ".txt"}]
+    words = {word for text in [*texts, report] for word in archive_words(text)}
+    assert words & (names - {"train"}) == set()
+    held = json.loads((made / "names.json").read_text())["names"]
+    assert "user1" in held["user"]
+    assert (made / "names.json").stat().st_mode & 0o077 == 0
+    import polars as pl
+
+    for path in (made / "e" / "inputs").iterdir():
+        rows = pl.read_parquet(path)
+        cells = {str(cell) for column in rows.select(pl.col(pl.String)) for cell in column.drop_nulls()}
+        assert cells & names == set(), path
+
+
+def archive_words(text: str) -> set[str]:
+    from app.reports.bundle.names import TOKEN
+
+    return set(TOKEN.findall(text))
+
+
+def test_same_data_and_secret_same_bytes(made: Path, tmp_path: Path) -> None:
+    archive.unpack(made / "e.tar.gz", tmp_path)
+    folder = {path.relative_to(made / "e"): path.read_bytes() for path in (made / "e").rglob("*") if path.is_file()}
+    packed = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert folder == packed
+
+
+@pytest.mark.parametrize("name", ["report.json", "inputs/attempts.parquet", "claims.toml", "MANIFEST.json"])
+def test_changed_byte_is_found_and_named(made: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(made / "e", tmp_path / "e")
+    content = bytearray((tmp_path / "e" / name).read_bytes())
+    at = content.index(b"sha256") if name == "MANIFEST.json" else len(content) // 2
+    content[at + (12 if name == "MANIFEST.json" else 0)] ^= 1
+    (tmp_path / "e" / name).write_bytes(content)
+    found = check(tmp_path / "e")
+    assert not found.holds
+    assert found.rows is None
+    if name == "MANIFEST.json":
+        assert "not a signature" in str(found.unsigned)
+    else:
+        assert [each.partition(":")[0] for each in found.altered] == [name]
+
+
+def test_missing_and_surplus_files_are_named(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "e", tmp_path / "e")
+    (tmp_path / "e" / "method.json").rename(tmp_path / "e" / "other.json")
+    assert [each.partition(",")[0] for each in check(tmp_path / "e").altered] == [
+        "method.json: missing",
+        "other.json: surplus",
+    ]
+
+
+def test_ssh_keygen_accepts_the_signature(made: Path) -> None:
+    command: list[str | Path] = ["ssh-keygen", "-Y", "verify", "-n", sshsig.NAMESPACE, "-I", "me@x"]
+    command += ["-f", made / "signers", "-s", made / "e" / "MANIFEST.json.sig"]
+    done = subprocess.run(command, input=(made / "e" / "MANIFEST.json").read_bytes(), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_stranger_and_unsigned_do_not_hold(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "signers").write_text(
+        "other@x ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n"
+    )
+    assert "is not in" in str(check(made / "e", tmp_path / "signers").unsigned)
+    shutil.copytree(made / "e", tmp_path / "e")
+    (tmp_path / "e" / "MANIFEST.json.sig").unlink()
+    assert check(tmp_path / "e", made / "signers").unsigned == "it is not signed"
+
+
+def test_encrypted_key_is_refused_plainly(tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", tmp_path / "key"], check=True)
+    with pytest.raises(UsageError, match="is encrypted"):
+        sshsig.read_key(tmp_path / "key")
+
+
+def hostile(name: str, kind: bytes = tarfile.REGTYPE, size: int | None = None) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.type, member.size, member.linkname = kind, 1 if size is None else size, "/etc/passwd"
+    return gzip.compress(member.tobuf(tarfile.USTAR_FORMAT) + b"x" + bytes(511))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        hostile("../evil"),
+        hostile("/etc/evil"),
+        hostile("inputs/../../evil"),
+        hostile("claims.toml", tarfile.SYMTYPE),
+        hostile("claims.toml", tarfile.LNKTYPE),
+        hostile("dev", tarfile.CHRTYPE),
+        hostile("x", tarfile.XHDTYPE, 1 << 32),
+        hostile("big", size=(4 << 30) + 1),
+        hostile("cut", size=4096),
+        b"no gzip",
+        gzip.compress(b"no tar" * 200),
+    ],
+)
+def test_hostile_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "b.tar.gz").write_bytes(content)
+    with pytest.raises(InputError):
+        check(tmp_path / "b.tar.gz")
+    assert not (tmp_path.parent / "evil").exists()
+
+
+def test_link_in_a_folder_is_refused(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "e", tmp_path / "e")
+    (tmp_path / "e" / "claims.toml").unlink()
+    (tmp_path / "e" / "claims.toml").symlink_to("/etc/passwd")
+    with pytest.raises(InputError, match="no plain file"):
+        check(tmp_path / "e")
