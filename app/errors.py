@@ -29,6 +29,14 @@ class ClaimsError(ValueError):
     """The claims file cannot be used; the message lists every mistake."""
 
 
+class OutboxError(OSError):
+    """The outbox of scheduled reports cannot be read or written."""
+
+
+class DeliveryError(RuntimeError):
+    """A report was not made, or not delivered to every target; the message lists which."""
+
+
 REFUTED = 3
 UNDETERMINED = 4
 INTERNAL = 70
@@ -56,6 +64,8 @@ EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
     queries.CheckError: (45, "a data check stopped the work; nothing was changed"),
     queries.WarehouseError: (46, "the warehouse cannot be used for another reason"),
     NothingToComputeError: (47, "nothing was computed: no accounting is loaded, or none of the period"),
+    OutboxError: (48, "the outbox of scheduled reports beside the warehouse cannot be used"),
+    DeliveryError: (49, "a report was not made, or not delivered to every target"),
     queries.QueryError: (50, "a query was refused or failed"),
 }
 

@@ -130,11 +130,26 @@ def _before(text: str) -> str:
         since, until = parse_period(text)
         return f"{iso(since - (until - since))}..{iso(since)}"
     day = _calendar(text)[0] - timedelta(days=1)
-    if _MONTH.fullmatch(text):
-        return f"{day:%Y-%m}"
-    if _QUARTER.fullmatch(text):
-        return f"{day:%Y}-Q{(day.month + 2) // 3}"
-    return f"{day:%G-W%V}" if _WEEK.fullmatch(text) else day.isoformat()
+    kinds = {"month": _MONTH, "quarter": _QUARTER, "week": _WEEK}
+    return period_of(next((kind for kind, form in kinds.items() if form.fullmatch(text)), "day"), day)
+
+
+def period_of(kind: str, day: date) -> str:
+    """The period of the calendar that a day is in.
+
+    Args:
+        kind: month, quarter, week or day.
+        day: the day.
+
+    >>> [period_of(kind, date(2027, 1, 1)) for kind in ("month", "quarter", "week", "day")]
+    ['2027-01', '2027-Q1', '2026-W53', '2027-01-01']
+    """
+    if kind == "month":
+        return f"{day.year:04}-{day.month:02}"
+    if kind == "quarter":
+        return f"{day.year:04}-Q{(day.month + 2) // 3}"
+    year, week, _ = day.isocalendar()
+    return f"{year:04}-W{week:02}" if kind == "week" else day.isoformat()
 
 
 def _calendar(text: str) -> tuple[date, date]:

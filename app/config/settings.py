@@ -9,7 +9,6 @@ import re
 import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from zoneinfo import ZoneInfo
 
 import polars as pl
 from polars.exceptions import ComputeError
@@ -23,8 +22,11 @@ from app.config import mistakes as config_mistakes
 from app.config import place, toml_file
 from app.config.access import Access
 from app.config.cost import Cost
+from app.config.deliver import Deliver
 from app.config.grafana import Grafana
+from app.config.reports import ScheduledReport, cross_mistakes
 from app.config.scaling import Scaling
+from app.config.zone import Zone
 from app.errors import ConfigError
 from app.near_names import near_names
 from ingest.context import PLANNED_REASONS
@@ -137,22 +139,12 @@ def _host(name: str) -> str:
     return small
 
 
-def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        message = f"no time zone is called {name!r}; use a name such as UTC or Europe/Berlin"
-        raise ValueError(message) from error
-    return name
-
-
 PythonRegex = Annotated[str, AfterValidator(_python_regex)]
 Regex = Annotated[str, AfterValidator(_polars_regex)]
 Host = Annotated[str, AfterValidator(_host)]
-Zone = Annotated[str, AfterValidator(_zone)]
 
 
-_SECRETIVE = ("prometheus.", "slurm.rest_", "access.client_", "access.issuer", "access.url")
+_SECRETIVE = ("prometheus.", "slurm.rest_", "access.client_", "access.issuer", "access.url", "deliver.")
 """Settings whose wrong values are not shown."""
 
 _CREDENTIALS = re.compile(r"://[^/\s]*@")
@@ -234,6 +226,9 @@ class Config(Section):
     cluster: str | None = Field(default=None, description="cluster of inputs that do not name one")
     timezone: Zone | None = Field(default=None, description="zone of times that carry none")
     claims: Path | None = Field(default=None, description="claims file for `trackside verify`")
+    reports: tuple[ScheduledReport, ...] = Field(
+        default=(), description="reports on a schedule: a table [[reports]] for each; its settings are below"
+    )
     slurm: Slurm = Slurm()
     prometheus: Prometheus = Prometheus()
     kubernetes: Kubernetes = Kubernetes()
@@ -247,6 +242,7 @@ class Config(Section):
     cost: Cost = Cost()
     scaling: Scaling = Scaling()
     sql: Sql = Sql()
+    deliver: Deliver = Deliver()
 
 
 def load(path: Path | None = None) -> Config:
@@ -272,11 +268,15 @@ def parse(values: dict[str, Any], *, origin: str) -> Config:
     Raises:
         ConfigError: listing every mistake.
     """
+    mistakes = cross_mistakes(values)
     try:
-        return Config.model_validate(values)
+        config = Config.model_validate(values)
     except ValidationError as error:
-        mistakes = "\n".join(f"  {_describe(mistake)}" for mistake in error.errors())
-        raise ConfigError(f"{origin} has {error.error_count()} mistake(s):\n{mistakes}") from None
+        mistakes = [*map(_describe, error.errors()), *mistakes]
+    if mistakes:
+        listed = "\n".join(f"  {each}" for each in mistakes)
+        raise ConfigError(f"{origin} has {len(mistakes)} mistake(s):\n{listed}")
+    return config
 
 
 def _resolve_paths(config: Config, folder: Path) -> Config:
@@ -297,6 +297,8 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         "serve": serve,
         "access": config.access.beside(folder),
         "kubernetes": kubernetes,
+        "deliver": config.deliver.beside(folder),
+        "reports": tuple(report.beside(folder) for report in config.reports),
     }
     return config.model_copy(update=update)
 

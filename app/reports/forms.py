@@ -1,4 +1,10 @@
 """The forms of a report."""
 
-FORMS = ("html", "json", "pdf", "md", "csv")
+from __future__ import annotations
+
+from typing import get_args
+
+from app.config.forms import Form
+
+FORMS: tuple[Form, ...] = get_args(Form)
 """What a report can be written as: a page, its value, a tagged PDF, Markdown, the objectives as rows."""

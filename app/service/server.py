@@ -27,6 +27,7 @@ from app.explorer import create_app
 from app.json_text import as_json
 from app.results.serving.cache import AnswerCache
 from app.service import connections, exporter, log
+from app.service.reporter import Reporter
 from app.service.worker import Worker
 from app.times import iso
 from queries.errors import WarehouseError
@@ -69,10 +70,19 @@ def serve(
         raise UsageError(f"--every {every:g}: minutes between two cycles, 0 or more (0 only serves)")
     host, port = address(settings, host=host, port=port, without_login=without_login)
     worker = Worker(root, settings, every=timedelta(minutes=every)) if every else None
-    return serve_explorer(root, settings, host=host, port=port, worker=worker)
+    reporter = Reporter(root, settings) if every and settings.reports else None
+    return serve_explorer(root, settings, host=host, port=port, worker=worker, reporter=reporter)
 
 
-def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker: Worker | None = None) -> int:
+def serve_explorer(
+    root: Path,
+    settings: Config,
+    *,
+    host: str,
+    port: int,
+    worker: Worker | None = None,
+    reporter: Reporter | None = None,
+) -> int:
     """Serve until a signal stops it (Ctrl-C or SIGTERM).
 
     Args:
@@ -81,6 +91,7 @@ def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker
         host: address to listen on.
         port: port; 0 takes a free one.
         worker: keeps the warehouse up to date; None: only serve.
+        reporter: makes and delivers reports on their schedule; None: nobody does.
 
     Returns:
         0: stopping it is how it ends.
@@ -89,33 +100,48 @@ def serve_explorer(root: Path, settings: Config, *, host: str, port: int, worker
         UsageError: the address cannot be listened on.
     """
     with contextlib.closing(_bound(host, port)) as listening, log.to_stderr():
-        _serve(listening, root, settings, host, worker)
+        _serve(listening, root, settings, host, worker, reporter)
     return 0
 
 
-def _serve(listening: socket.socket, root: Path, settings: Config, host: str, worker: Worker | None) -> None:
+def _serve(  # noqa: PLR0917 - all are needed, in their natural order
+    listening: socket.socket,
+    root: Path,
+    settings: Config,
+    host: str,
+    worker: Worker | None,
+    reporter: Reporter | None,
+) -> None:
     names = {*settings.serve.names, *filter(None, [settings.access.host])}
     # A proxy passes on requests of other machines: where nobody logs in, anyone would run SELECTs and correct here.
     trusted = settings.access.asks_who or (is_loopback(host) and not names)
-    application = make_application(root, settings, worker, trusted=trusted)
+    application = make_application(root, settings, worker, reporter, trusted=trusted)
     guarded = only_own_names(application, host, names) if names or is_loopback(host) else application.wsgi_app
     server = connections.make_server(guarded, listening)
+    threads = [each for each in (worker, reporter) if each is not None]
     try:
         url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
         console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
         if reason := exposed(settings, host):
             console.echo(f"warning: {reason}", error=True)
-        if worker is not None:
-            worker.start()
+        for each in threads:
+            each.start()
         with _stopped_by_signals():
             server.run()
     finally:
         server.close()
-        if worker is not None:
-            worker.stop()
+        for each in threads:
+            each.stop()
 
 
-def make_application(root: Path, settings: Config, worker: Worker | None = None, *, trusted: bool = False) -> Flask:
+def make_application(
+    root: Path,
+    settings: Config,
+    worker: Worker | None = None,
+    reporter: Reporter | None = None,
+    *,
+    trusted: bool = False,
+) -> Flask:
     """The explorer's server with `/metrics` and `/healthz` on it; `trusted`: see `create_app`.
 
     Raises:
@@ -133,7 +159,7 @@ def make_application(root: Path, settings: Config, worker: Worker | None = None,
 
     @application.get("/healthz")
     def health() -> Response:
-        body, status = health_of(answers, worker, now=clock.now(), claims=claims, scrape=last)
+        body, status = health_of(answers, worker, now=clock.now(), claims=claims, scrape=last, reporter=reporter)
         if people.current().role < Role.OPERATOR:  # the reasons name sources, paths and claims
             body = {"status": body["status"]}
         return Response(as_json(body, indent=2) + "\n", status=status, mimetype="application/json")
@@ -152,6 +178,7 @@ def health_of(
     now: datetime,
     claims: WatchedClaims | None = None,
     scrape: exporter.LastScrape | None = None,
+    reporter: Reporter | None = None,
 ) -> tuple[dict[str, Any], int]:
     """The document of `/healthz` and its HTTP status: 200 if nothing failed, else 503 with the failures.
 
@@ -161,6 +188,7 @@ def health_of(
         now: the time of the request.
         claims: the claims to judge; None if there are none.
         scrape: what the last scrape of `/metrics` lacked; None if there is no `/metrics`.
+        reporter: makes and delivers reports; None if nothing does.
     """
     version, data_end, unreadable = answers.version(), None, None
     if version:
@@ -170,6 +198,7 @@ def health_of(
             unreadable = str(error).splitlines()[0]
     failures = [] if unreadable is None else [f"warehouse: {unreadable}"]
     failures += [] if worker is None else worker.failures(now)
+    failures += [] if reporter is None else reporter.failures()
     mistakes = None if claims is None else claims.mistakes()
     if mistakes is not None:
         text = " ".join(line.strip() for line in mistakes.splitlines())
@@ -184,6 +213,7 @@ def health_of(
         "last_success": None if worker is None or worker.last_success is None else iso(worker.last_success),
         "next_cycle": None if worker is None or worker.next_cycle is None else iso(worker.next_cycle),
         "sources": {} if worker is None else {name: each.document() for name, each in sorted(worker.sources.items())},
+        "reports": {} if reporter is None else dict(sorted(reporter.outcomes.items())),
         "metrics": {
             "scraped_at": None if scrape is None or scrape.at is None else iso(scrape.at),
             "missing": [dataclasses.asdict(each) for each in missing],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from app.cli import deliveries
 from app.cli import options as shared
 
 if TYPE_CHECKING:
@@ -23,12 +25,13 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = shared.add_verb(
         subparsers,
         "reports",
-        "list the reports that were written, or compare two of them",
+        "reports that were written: list them, compare two, run the schedule, deliver again",
         epilog=EPILOG,
         manual=MANUAL,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     _add_list(actions)
+    deliveries.add_actions(partial(_add_action, actions))
 
 
 def _add_action(
@@ -49,7 +52,13 @@ def _add_list(actions: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do one of the actions."""
-    return {"list": _list}[options.action](options)
+    actions = {
+        "list": _list,
+        "run": deliveries.run,
+        "deliveries": deliveries.deliveries,
+        "resend": deliveries.resend,
+    }
+    return actions[options.action](options)
 
 
 def _list(options: argparse.Namespace) -> int:

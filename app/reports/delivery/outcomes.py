@@ -1,0 +1,15 @@
+"""What a target may say of a delivery."""
+
+from __future__ import annotations
+
+
+class RefusedError(Exception):
+    """A delivery failed, and would fail again; the message has no secret in it."""
+
+
+class UnreachableError(Exception):
+    """A delivery failed for a reason that may pass; the message has no secret in it."""
+
+
+class StoppedError(Exception):
+    """The service stops in the pause between two tries: the delivery stays pending."""
