@@ -8,7 +8,7 @@ packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
     slurm-wlm-basic-plugins slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin
     munge mariadb-server jq
-    prometheus prometheus-alertmanager victoria-metrics etcd-server openssl chromium chromium-driver fonts-dejavu-core python3 zsh fish
+    prometheus prometheus-alertmanager victoria-metrics etcd-server openssl openssh-client chromium chromium-driver fonts-dejavu-core python3 zsh fish
 )
 
 fail() {
