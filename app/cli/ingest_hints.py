@@ -77,7 +77,10 @@ _LOCAL: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?![\d.Z+-])")
 def _local_times(file: str) -> bool:
     """Whether the beginning of a file has times without an offset; of standard input, read already, it is unknown."""
     try:
-        return file != STDIN and _LOCAL.search(Input(file).head) is not None
+        if file == STDIN:
+            return False
+        with Input(file) as source:
+            return _LOCAL.search(source.head) is not None
     except (InputError, OSError):
         return False
 

@@ -59,7 +59,10 @@ def _plain(name: str) -> list[Member]:
 def _is_archive(name: str) -> bool:
     """Whether a file is a tar archive, packed or not; a pipe is not looked into."""
     try:
-        return Path(name).is_file() and Input(name).head[_MAGIC] == b"ustar"
+        if not Path(name).is_file():
+            return False
+        with Input(name) as source:
+            return source.head[_MAGIC] == b"ustar"
     except (InputError, OSError, ValueError):
         return False
 
@@ -90,8 +93,8 @@ def _files(name: str) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:
     Raises:
         InputError: it is cut, damaged or too large.
     """
-    source, total = Input(name), 0
-    with tarfile.open(fileobj=_Stream(source), mode="r|") as archive:  # type: ignore[call-overload]  # it only reads
+    total = 0
+    with Input(name) as source, tarfile.open(fileobj=_Stream(source), mode="r|") as archive:  # type: ignore[call-overload]  # it only reads
         for number, member in enumerate(archive):
             total += member.size
             if number >= MOST or total > LARGEST:

@@ -9,7 +9,7 @@ import os
 import sys
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.safe_open import open_input
@@ -49,7 +49,7 @@ def as_text(name: str) -> str:
 
 
 class Input:
-    """An input that can be examined, and then read once.
+    """An input that can be examined, and then read once; a context of its own closes it, however far it was read.
 
     Attributes:
         name: File name as text (or the one that is passed to be shown), or `-` for standard input.
@@ -120,6 +120,7 @@ class Input:
             at = chunk.rfind(mark)
             since = since + len(chunk) if at < 0 else len(chunk) - at - 1
             if since > LONGEST_LINE:
+                self._close()
                 message = f"{self.name}: a {what} in it is longer than {LONGEST_LINE:,} bytes; is the file damaged?"
                 raise InputError(message)
             yield chunk
@@ -151,6 +152,13 @@ class Input:
     def digest(self) -> str:
         """SHA-256 of the bytes that were passed on."""
         return self._sha256.hexdigest()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it, also where whoever read it broke off in the middle."""
+        self._close()
 
     def _close(self) -> None:
         if self.name != STDIN:

@@ -49,7 +49,8 @@ def ingest_files(
 
         report_progress("")
         try:
-            parsed = _load(writer, settings, target, Input(name), now, report_progress)
+            with Input(name) as source:
+                parsed = _load(writer, settings, target, source, now, report_progress)
         except FAULTS as error:
             reports.append(Report(name, error=fault_of(name, error)))
         else:

@@ -64,8 +64,8 @@ def ingest_files(
 
 
 def _load(writer: Writer, name: str, cluster: str, *, of_jobs: str, stated: Stated, now: datetime) -> Parsed:
-    source = Input(name)
-    parsed = without_future(_parsed(source, cluster, of_jobs, stated), origin=source.name, now=now)
+    with Input(name) as source:
+        parsed = without_future(_parsed(source, cluster, of_jobs, stated), origin=source.name, now=now)
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():
         repetition = Repetition(writer, _SOURCES[parsed.source], request=request, digest=digest)

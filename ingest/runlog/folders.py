@@ -61,9 +61,9 @@ def is_log(path: str, name: str) -> bool:
     if name.endswith(RUN_LOGS):
         return True
     try:
-        source = Input(path)
-        is_text = b"\0" not in source.head and not _OF_WANDB.search(name)
-        return recognised(source.head) is not None or (is_text and _has_steps(source))
+        with Input(path) as source:
+            is_text = b"\0" not in source.head and not _OF_WANDB.search(name)
+            return recognised(source.head) is not None or (is_text and _has_steps(source))
     except (InputError, OSError):
         return False
 

@@ -82,7 +82,10 @@ def ingest_files(
             raise member.error
         if is_live(name):
             return load_live(name, of_others)
-        source = Input(member.path, shown=name)
+        with Input(member.path, shown=name) as source:
+            return load_input(source, of_others)
+
+    def load_input(source: Input, of_others: str) -> Parsed:
         binary = is_binary(source.head)
         text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
         content = text.passed_on(source if binary else source.with_short_lines())

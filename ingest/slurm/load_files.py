@@ -87,9 +87,11 @@ def ingest_files(
         try:
             context = _context(source, kind, config, options, loaded, now)
             if kind == "slurm.accounting" and not is_json(source.head):
-                parsed = load_accounting(writer, source, context, now=now, progress=progress)
+                with source:
+                    parsed = load_accounting(writer, source, context, now=now, progress=progress)
             else:
-                data = b"".join(source.in_lines())
+                with source:
+                    data = b"".join(source.in_lines())
                 parsed = _parse(data, kind, context, loaded, writer)
                 request = from_file(source.name, options.since, options.until)
                 parsed = write_input(writer, parsed, request=request, data=data, now=now, cluster=context.cluster)

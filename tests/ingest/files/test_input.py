@@ -95,6 +95,21 @@ def test_a_name_that_is_no_text_is_one_where_it_is_kept(tmp_path: Path) -> None:
     assert source.name == f"{tmp_path}/\\xff.txt"
 
 
+def opened(path: Path) -> bool:
+    """Whether this process has a file open."""
+    return str(path) in {os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()}
+
+
+def test_an_input_that_is_broken_off_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.write_bytes(b"line\n" * CHUNK)
+    with Input(str(path)) as source:
+        chunks = iter(source)
+        next(chunks)
+        assert opened(path)
+    assert not opened(path)
+
+
 # --- lines without an end
 
 
@@ -115,6 +130,7 @@ def test_text_without_ends_is_refused_before_it_is_read(tmp_path: Path, begin: b
     with pytest.raises(InputError, match="is longer than 1,048,576 bytes; is the file damaged"):
         read.extend(len(piece) for piece in source.in_lines())
     assert sum(read) <= CHUNK
+    assert not opened(tmp_path / "both.gz")
 
 
 def test_text_whose_lines_end_is_read_whole(tmp_path: Path) -> None:
