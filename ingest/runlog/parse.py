@@ -61,48 +61,30 @@ cut line; it is refused as that, and a whole line glued to it is saved.
 
 from __future__ import annotations
 
-import itertools
-import json
 import math
 import re
-from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 import polars as pl
 
 from ingest.delimited.reader import damaged
 from ingest.errors import InputError, UnrecognisedInputError, shorten
 from ingest.files.prefetch import prefetch_one
 from ingest.future import latest
-from ingest.plausible import EARLIEST_S, LATEST_S, RUN_LOG
 from ingest.runlog.columns import are_plain, blocks, lines_of
 from ingest.runlog.lines import (
-    CUT,
-    STRICT,
     US,
-    Ckpt,
-    Line,
-    RefusedLineError,
-    Rejected,
-    Run,
-    Step,
-    convert,
-    event_row,
-    is_of_run,
-    microseconds,
-    save_row,
-    text_or_none,
 )
-from ingest.runlog.log_warnings import Implausible, warnings_of
+from ingest.runlog.log import Log
+from ingest.runlog.log_warnings import warnings_of
 from ingest.runlog.merge import merge_events, merge_sessions
-from ingest.runlog.session import Session, moment, names_of, session_of, session_row
-from ingest.runlog.steps import StepDays
-from ingest.tables import RAW_LIMIT, REJECTS, RUN_EVENTS, RUN_SESSIONS, Parsed, conform
+from ingest.runlog.session import moment, session_row
+from ingest.runlog.step_table import keep_columns, keep_steps
+from ingest.tables import REJECTS, RUN_EVENTS, RUN_SESSIONS, Parsed, conform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import date, datetime
 
     from ingest.load_warnings import LoadWarning
@@ -112,182 +94,15 @@ _IN_US: Final = RUN_EVENTS | {name: pl.Int64() for name in ("ts", "ended_at", "d
 
 BLOCK: Final = 1 << 23
 """Bytes that are read at a time."""
-
-MAX_TAILS: Final = 20
-"""Places in a damaged line at which a whole line is searched."""
-
 _LINE_OF: Final = re.compile(r'"line":(\d+)')
 """Number of the line of another framework's log that a line of a run log was made of."""
-
-
-@dataclass
-class _Log:
-    """What has been read so far. `steps` and `step_lines` are those of the block that is being read."""
-
-    origin: str
-    cluster: str | None
-    cluster_of_jobs: str | None
-    latest_us: float = math.inf
-    sessions: list[Session] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    step_lines: list[int] = field(default_factory=list)
-    days: StepDays = field(default_factory=StepDays)
-    implausible: dict[str, Implausible] = field(default_factory=dict)
-    events: list[dict[str, Any]] = field(default_factory=list)
-    refused: list[tuple[int, str, str, str | None]] = field(default_factory=list)
-    warnings: list[LoadWarning] = field(default_factory=list)
-    first_line: str = ""
-    open: bool = False
-    lost_at: int | None = None
-    n_read: int = 0
-    n_skipped: int = 0
-    n_losses: int = 0
-    n_damaged: int = 0
-
-    def take_block(self, first: int, lines: list[bytes]) -> None:
-        """Read the lines of a block, the first of which has this number; nearly all are plainly right, and quick."""
-        try:
-            parsed = list(map(STRICT.decode, lines))
-        except (msgspec.DecodeError, RecursionError):
-            for number, line in enumerate(lines, first):
-                self.take(number, line)
-        else:
-            self._add_all(first, parsed, lines)
-
-    def _add_all(self, first: int, parsed: list[Line], lines: list[bytes]) -> None:
-        """Book lines that are plainly right: runs of steps at once, other lines one by one."""
-        self.n_read += len(parsed)
-        begin = 0
-        for place in [*(place for place, kind in enumerate(map(type, parsed)) if kind is not Step), len(parsed)]:
-            alone = range(begin, place)
-            if self.open:
-                self.steps.extend(parsed[begin:place])  # type: ignore[arg-type]  # they are steps
-                self.step_lines.extend(range(first + begin, first + place))
-                alone = range(0)
-            for each in (*alone, *([place] if place < len(parsed) else [])):
-                self._try_to_add(first + each, parsed[each], lines[each])
-            begin = place + 1
-
-    def _try_to_add(self, number: int, line: Line, raw: bytes) -> None:
-        try:
-            self.add(number, line)
-        except RefusedLineError as error:
-            self.refuse(number, str(error), raw)
-
-    def take(self, number: int, line: bytes) -> None:
-        """Read one line of a block in which not all are plainly right."""
-        try:
-            parsed = STRICT.decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            if line.strip():
-                self._take_with_care(number, line)
-            return
-        self.n_read += 1
-        self._try_to_add(number, parsed, line)
-
-    def _take_with_care(self, number: int, line: bytes) -> None:
-        self.n_read += 1
-        try:
-            self.add(number, self._understood(number, line))
-        except RefusedLineError as error:
-            self.refuse(number, str(error), line)
-            if is_of_run(line):
-                self.open, self.lost_at = False, number
-
-    def add(self, number: int, line: Line) -> None:
-        """Book one line that was understood."""
-        if isinstance(line, Rejected):
-            self.refuse(number, line.reason, line.raw.encode())
-            return
-        if isinstance(line, Run):
-            self.open, self.lost_at = False, number
-            cluster = self.cluster if text_or_none(line.job_id) is None else self.cluster_of_jobs
-            session = session_of(line, cluster, self.origin, len(self.steps), self.warnings)
-            self._is_past(session.began)
-            self.sessions.append(session)
-            self.open = True
-            return
-        if not self.open:
-            raise RefusedLineError(
-                "it comes before any `run` line, so it belongs to no run"
-                if self.lost_at is None
-                else f"the `run` line that it belongs to was refused (line {self.lost_at})"
-            )
-        if isinstance(line, Step):
-            self.steps.append(line)
-            self.step_lines.append(number)
-            return
-        session = self.sessions[-1]
-        event = save_row(line) if isinstance(line, Ckpt) else event_row(line)
-        moments = [event[name] for name in ("ts", "ended_at", "durable_at") if event[name] is not None]
-        self._is_past(*moments)
-        session.ended = max(session.ended, *moments)
-        if session.rank:
-            self.n_skipped += 1
-        else:
-            self.events.append(names_of(session) | event)
-
-    def _is_past(self, *moments: int) -> None:
-        if max(moments) > self.latest_us:
-            raise RefusedLineError(_ahead(max(moments)))
-
-    def refuse(self, number: int, reason: str, line: bytes, session: int = -1) -> None:
-        """Keep a line that cannot be used, under the cluster of its session."""
-        cluster = self.sessions[session].row["cluster"] if self.sessions else self.cluster
-        self.refused.append((number, reason, line.decode(errors="replace")[:RAW_LIMIT], cluster))
-
-    def _understood(self, number: int, line: bytes) -> Line:
-        """A line that was not plainly right: numbers as text, no `type`, NaN, cut, or nonsense."""
-        try:
-            parsed = msgspec.json.decode(line)
-        except RecursionError:
-            raise RefusedLineError("objects within objects without end") from None
-        except msgspec.DecodeError as error:
-            if b"NaN" in line or b"Infinity" in line or "range" in str(error):
-                return self._with_nan(line, error)
-            return self._after_a_cut(number, line, error)
-        return convert(parsed)
-
-    def _with_nan(self, line: bytes, error: Exception) -> Line:
-        """Python's json module writes NaN, which is not JSON. A loss may be one; nothing else may."""
-        try:
-            parsed = json.loads(line)
-            msgspec.json.encode(parsed)  # fails on halves of characters, which Python's json lets through
-        except (ValueError, RecursionError):
-            raise RefusedLineError(f"not JSON: {error}") from None
-        if isinstance(parsed, dict) and isinstance(parsed.get("loss"), float) and not math.isfinite(parsed["loss"]):
-            parsed["loss"] = None
-            self.n_losses += 1
-        return convert(parsed)
-
-    def _after_a_cut(self, number: int, line: bytes, error: Exception) -> Line:
-        """A killed process leaves no line end: the next one's first line may stand right behind the cut one."""
-        at = 0
-        for _ in range(MAX_TAILS):
-            at = line.find(b'{"', at + 1)
-            if at < 0:
-                break
-            try:
-                parsed = convert(msgspec.json.decode(line[at:]))
-            except (msgspec.DecodeError, RecursionError, RefusedLineError):
-                continue
-            self.refuse(number, CUT, line[:at])
-            self.n_read += 1
-            if is_of_run(line[:at]):
-                self.open, self.lost_at = False, number
-            return parsed
-        raise RefusedLineError(CUT if "truncated" in str(error) else f"not JSON: {error}")
-
-
-def _ahead(us: float) -> str:
-    return f"it lies in the future: {moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @dataclass(frozen=True)
 class RunLog:
     """A run log that was read; its steps are rows only when a day of them is asked for."""
 
-    _log: _Log
+    _log: Log
     sessions: pl.DataFrame
     events: pl.DataFrame
     rejects: pl.DataFrame
@@ -359,7 +174,7 @@ def read_runlog(
     """
     latest_us = math.inf if now is None else latest(now).timestamp() * US
     of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
-    log = _read(blocks(chunks, origin, block), _Log(origin, cluster, of_jobs, latest_us))
+    log = _read(blocks(chunks, origin, block), Log(origin, cluster, of_jobs, latest_us))
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
@@ -370,21 +185,21 @@ def read_runlog(
     return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, account), account)
 
 
-def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: _Log) -> _Log:
+def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: Log) -> Log:
     """Read all blocks of lines, and the steps that come as columns between them."""
     first = 1
     for block, n_damaged in prefetch_one(blocks):
         log.n_damaged += n_damaged
         if not isinstance(block, bytes):
             if log.open and are_plain(block):
-                _keep_columns(log, block)
+                keep_columns(log, block)
                 continue
             block = lines_of(block)  # noqa: PLW2901 - each is looked at
         lines = block.removesuffix(b"\n").split(b"\n")
         log.first_line = log.first_line or _first_text(block)
         base = len(log.sessions) - 1
         log.take_block(first, lines)
-        _keep_steps(log, max(base, 0), base + 1, first, lines)
+        keep_steps(log, max(base, 0), base + 1, first, lines)
         first += len(lines)
     return log
 
@@ -394,7 +209,7 @@ def _first_text(block: bytes) -> str:
     return next((line for line in block.decode(errors="replace").split("\n") if line.strip()), "")
 
 
-def _no_session(log: _Log) -> str:
+def _no_session(log: Log) -> str:
     why = f"\nline {log.refused[0][0]}: {log.refused[0][1]}" if log.refused else ""
     return (
         f"{log.origin}: not a run log: there is no usable `run` line in it; it begins with\n"
@@ -403,129 +218,7 @@ def _no_session(log: _Log) -> str:
     )
 
 
-def _keep_steps(log: _Log, session: int, new: int, first: int, lines: list[bytes]) -> None:
-    """Move the steps of a block to `days`.
-
-    Args:
-        log: the log, with the steps of the block.
-        session: the number of the session that its first steps belong to.
-        new: the number of the first session that began in it.
-        first: the number of its first line.
-        lines: its lines.
-    """
-    steps, log.steps = log.steps, []
-    numbers, log.step_lines = log.step_lines, []
-    if not steps:
-        return
-    starts = [0, *(each.first_step for each in log.sessions[new:]), len(steps)]
-    owners = pl.concat(
-        pl.repeat(number, after - before, dtype=pl.Int32, eager=True)
-        for number, (before, after) in zip(
-            [session, *range(new, len(log.sessions))], itertools.pairwise(starts), strict=True
-        )
-    )
-    bad: dict[int, str] = {}
-    table = pl.DataFrame(
-        {
-            "step": _values(steps, "step", pl.Int64),
-            "t": _moments(steps, bad),
-            "duration_s": _values(steps, "duration_s", pl.Float64),
-            "tokens": _values(steps, "tokens", pl.Float64),
-            "loss": _values(steps, "loss", pl.Float64),
-            "session": owners,
-        }
-    )
-    _keep(log, _placed(log, table, numbers, bad, lambda at: lines[numbers[at] - first]))
-
-
-def _keep_columns(log: _Log, steps: pl.DataFrame) -> None:
-    """Move steps that come as columns to `days`."""
-    log.n_read += steps.height
-    table = steps.with_columns(session=pl.lit(len(log.sessions) - 1, dtype=pl.Int32))
-    numbers = steps["line"].to_list()
-    _keep(log, _placed(log, table, numbers, {}, lambda at: lines_of(steps[at : at + 1]).strip()))
-
-
-def _keep(log: _Log, table: pl.DataFrame) -> None:
-    """Move the steps of rank 0 that have a time to `days`. Sessions record how far they reach."""
-    whole = table.filter(pl.col("ts").is_not_null())
-    for number, end in whole.group_by("session").agg(pl.col("end").max()).iter_rows():
-        log.sessions[number].ended = max(log.sessions[number].ended, end)
-    others = [number for number in whole["session"].unique() if log.sessions[number].rank]
-    mine = whole.filter(~pl.col("session").is_in(others)) if others else whole
-    log.n_skipped += whole.height - mine.height
-    log.days.add(mine.select("session", "step", "ts", "duration_s", "tokens", "loss"))
-
-
-def _placed(
-    log: _Log, table: pl.DataFrame, numbers: list[int], bad: dict[int, str], raw: Callable[[int], bytes]
-) -> pl.DataFrame:
-    """The steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused.
-
-    Args:
-        log: the log.
-        table: the steps.
-        numbers: of their lines.
-        bad: those that are refused already, with the reason.
-        raw: the line of a step.
-    """
-    moments, lengths, owners = table["t"], table["duration_s"], table["session"]
-    end = pl.col("t") + pl.col("duration_s").fill_null(0)
-    bound = RUN_LOG["duration_s"]
-    too_long = table.select((pl.col("duration_s") > bound.most).arg_true()).to_series()
-    bad |= {at: f"duration_s is {lengths[at]:g}, which cannot be: {bound.why}" for at in too_long}
-    ahead = table.select((end * US > log.latest_us).fill_null(value=False).arg_true()).to_series()
-    bad |= {at: _ahead(moments[at] * US + (lengths[at] or 0) * US) for at in ahead if at not in bad}
-    table = table.with_columns(_if_plausible(table, name, log, numbers) for name in ("tokens", "loss"))
-    for at, reason in bad.items():
-        log.refuse(numbers[at], reason, raw(at), owners[at])
-    fine = pl.lit(value=True) if not bad else ~pl.int_range(pl.len()).is_in(list(bad))
-    return table.with_columns(
-        ts=pl.when(fine).then((pl.col("t") * US).round().cast(pl.Int64, strict=False)),
-        end=pl.when(fine).then((end * US).round().cast(pl.Int64, strict=False)),
-    )
-
-
-def _values(steps: list[Step], name: str, kind: type[pl.DataType]) -> pl.Series:
-    return pl.Series(list(map(attrgetter(name), steps)), dtype=kind)
-
-
-def _moments(steps: list[Step], bad: dict[int, str]) -> pl.Series:
-    """The beginnings of the steps in seconds; NaN for those that are no time, whose reasons are added to `bad`."""
-    times = list(map(attrgetter("t"), steps))
-    try:
-        plain = pl.Series(times, dtype=pl.Float64)
-    except TypeError:  # some are text
-        pass
-    else:
-        if plain.is_between(EARLIEST_S, LATEST_S).all():
-            return plain
-    moments = []
-    for at, each in enumerate(times):
-        try:
-            moments.append(microseconds("t", each) / US if not _is_moment(each) else each)
-        except RefusedLineError as error:
-            bad[at] = str(error)
-            moments.append(math.nan)
-    return pl.Series(moments, dtype=pl.Float64)
-
-
-def _is_moment(moment: float | str) -> bool:
-    return type(moment) is float and EARLIEST_S <= moment <= LATEST_S
-
-
-def _if_plausible(table: pl.DataFrame, name: str, log: _Log, numbers: list[int]) -> pl.Series:
-    """A column of the steps without the values that cannot be, which are counted for a warning."""
-    wrong = table.select((pl.col(name).abs() > RUN_LOG[name].most).fill_null(value=False)).to_series()
-    if not wrong.any():
-        return table[name]
-    at = int(wrong.arg_true()[0])
-    counted = log.implausible.setdefault(name, Implausible(0, numbers[at], table[name][at]))
-    counted.count += int(wrong.sum())
-    return table[name].set(wrong, None)
-
-
-def _warnings(log: _Log) -> list[LoadWarning]:
+def _warnings(log: Log) -> list[LoadWarning]:
     ranks = {session.rank for session in log.sessions}
     without_rank_0 = not log.days.height and log.n_skipped and 0 not in ranks
     return warnings_of(
@@ -536,7 +229,7 @@ def _warnings(log: _Log) -> list[LoadWarning]:
     )
 
 
-def _rejects(log: _Log, account: Account | None) -> pl.DataFrame:
+def _rejects(log: Log, account: Account | None) -> pl.DataFrame:
     anyone = next(session.row["cluster"] for session in log.sessions)
     refused = log.refused
     if account is not None:
