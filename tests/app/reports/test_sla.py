@@ -17,8 +17,10 @@ import pytest
 
 from app.claims.file import read_contract
 from app.config.settings import Config
-from app.reports.sla import charts, page
+from app.reports.sla import charts, data_quality, page
 from app.reports.sla import document as sla
+from app.reports.sla.commands import ledger_sql
+from app.reports.sla.incidents import INCIDENTS_SHOWN
 from app.reports.sla.write import file_name, write_sla
 from app.times import parse_period
 from app.window import Window
@@ -256,7 +258,7 @@ def test_samples_are_silent_only_where_their_hours_are_too() -> None:
 
     counts = ("loads", "rows_read", "rows_loaded", "rows_duplicate", "rows_skipped", "rows_rejected")
     row = {"source": "prometheus.gpu", "covers_from": moment(3), "covers_until": moment(4), "last_warnings": []}
-    reported = sla._source(  # noqa: SLF001 - the report has many more parts
+    reported = data_quality._source(  # noqa: SLF001 - the report has many more parts
         Loads(),  # type: ignore[arg-type]  # all that is asked of it
         row | dict.fromkeys(counts, 1),
         Window("c", moment(1), moment(6)),
@@ -342,7 +344,7 @@ def test_incidents_are_the_interruptions_by_infrastructure(warehouse: Path) -> N
         result = reader.query("interruptions", cluster="tiny", since=since, until=until)
     failed = result.filter(pl.col("class") == "infrastructure")
     assert reported["n"] == failed.height == len(reported["shown"]) + reported["not_shown"]["n"]
-    assert len(reported["shown"]) == min(failed.height, sla.INCIDENTS_SHOWN)
+    assert len(reported["shown"]) == min(failed.height, INCIDENTS_SHOWN)
     sizes = [each["n_gpus"] for each in reported["shown"]]
     assert sizes == sorted(sizes, reverse=True)
     gpus = sum(sizes) + reported["not_shown"]["gpus"]
@@ -353,7 +355,7 @@ def test_incidents_are_the_interruptions_by_infrastructure(warehouse: Path) -> N
 def test_the_sql_it_prints_gives_its_numbers(warehouse: Path) -> None:
     period = "2026-10-02T03:04:05..2026-10-09T10:11:12.5"
     since, until = parse_period(period)
-    rows, more = user_sql(warehouse, sla.ledger_sql(Window("tiny", since, until)), Limits())
+    rows, more = user_sql(warehouse, ledger_sql(Window("tiny", since, until)), Limits())
     assert not more
     reported = {each["category"]: each["gpu_seconds"] for each in made(warehouse, period)["gpu_time"]["categories"]}
     for category, seconds in rows.select("category", "gpu_seconds").iter_rows():
