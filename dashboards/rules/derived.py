@@ -41,8 +41,8 @@ def _beside(of_node: str) -> str:
 
 
 def _at_most(series: str, limit: str) -> str:
-    """A node's series, or another one of it where that is lower."""
-    return f"({series} <= {limit}) or ({limit} < {series})"
+    """A node's series, or another one of it where that is lower; under no name, which would make it two over time."""
+    return f"1 * (({series} <= {limit}) or ({limit} < {series}))"
 
 
 DERIVED: Final = (

@@ -37,6 +37,30 @@ def test_recorded_expression_parses(each: Recorded) -> None:
     promql_parser.parse(each.expr)
 
 
+def kept_names(expr: promql_parser.Expr) -> set[str]:
+    """Names of the series in whose place a result stands: over a time range each is a series of its own."""
+    match expr:
+        case promql_parser.VectorSelector():
+            return {str(expr.name)}
+        case promql_parser.ParenExpr():
+            return kept_names(expr.expr)
+        case promql_parser.BinaryExpr(op=op) if str(op) == "or":
+            return kept_names(expr.lhs) | kept_names(expr.rhs)
+        case promql_parser.BinaryExpr(op=op) if str(op) in {"and", "unless", "<", "<=", ">", ">=", "==", "!="}:
+            return kept_names(expr.lhs)
+    return set()
+
+
+def test_kept_names_are_those_of_filters_and_unions() -> None:
+    assert kept_names(promql_parser.parse("(a <= b) or (b < a) or sum by (x) (c) or d * 1")) == {"a", "b"}
+
+
+@pytest.mark.parametrize("each", [*recorded(), *DERIVED, *KUBERNETES], ids=lambda each: each.name)
+def test_recorded_series_stays_one_over_time(each: Recorded) -> None:
+    """promtool, which makes history of rules, refuses one of two names: its samples are not in order of time."""
+    assert len(kept_names(promql_parser.parse(each.expr))) <= 1
+
+
 def test_promtool_accepts_the_rule_file(tmp_path: Path) -> None:
     need_prometheus()
     (tmp_path / "rules.yaml").write_text(rules_text())
