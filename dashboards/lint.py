@@ -347,7 +347,7 @@ def targets(board: Json) -> Problems:
                 yield _title(each), f"query {target.get('refId')} makes a table of every moment: ask for an instant"
 
 
-_VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(?:[.:][^}]*)?\}|\[\[(\w+)(?::\w+)?\]\]")
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)|\$\{(\w+)(?:[.:][^}]*)?\}|\[\[(\w+)(?::\w+)?\]\]")
 
 
 def variables(board: Json) -> Problems:
@@ -443,7 +443,7 @@ def exported_values(board: Json) -> Problems:
 def _unknown(expr: str, shown: Iterable[str]) -> Iterator[str]:
     """What an expression names that is not exported; `shown` are labels that are read from its result."""
     read = names(interpolated(expr))
-    allowed = set(SERVER_LABELS)
+    allowed = set(SERVER_LABELS) | read.made
     for metric, labels in read.matched:
         family = BY_NAME.get(metric)
         own = family.labels if family else RECORDED.get(metric)
@@ -457,13 +457,15 @@ def _unknown(expr: str, shown: Iterable[str]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Names:
-    """What an expression names: metrics with the labels matched on them, and labels of groupings and joins."""
+    """What an expression names: metrics with the labels matched on them, labels of groupings and joins, new ones."""
 
     matched: tuple[tuple[str, frozenset[str]], ...]
     grouped: frozenset[str]
+    made: frozenset[str] = frozenset()
 
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|`[^`]*`|\[[^\]]*\]|[A-Za-z_:][\w:]*|[0-9][\w.]*|[^\s]')
+_LABELLING = frozenset(("label_replace", "label_join", "count_values"))
 _GROUPING = frozenset(("by", "without", "on", "ignoring", "group_left", "group_right"))
 _KEYWORDS = frozenset(("and", "or", "unless", "bool", "offset", "inf", "nan", "atan2", "start", "end")) | _GROUPING
 
@@ -472,7 +474,7 @@ def names(expr: str) -> Names:
     """The metrics and labels that an expression names, by its words alone: no grammar is needed for that.
 
     >>> names('sum by (state) (trackside_gpus{cluster="a"}) / 3600')
-    Names(matched=(('trackside_gpus', frozenset({'cluster'})),), grouped=frozenset({'state'}))
+    Names(matched=(('trackside_gpus', frozenset({'cluster'})),), grouped=frozenset({'state'}), made=frozenset())
     """
     tokens = [*_TOKEN.findall(expr), ""]
     matched: list[tuple[str, frozenset[str]]] = []
@@ -494,7 +496,18 @@ def names(expr: str) -> Names:
         elif _is_name(word) and word not in _KEYWORDS and following != "(" and not _aggregates(word, following):
             matched.append((word, frozenset()))
         at += 1
-    return Names(tuple(matched), frozenset(grouped))
+    return Names(tuple(matched), frozenset(grouped), frozenset(_made(tokens)))
+
+
+def _made(tokens: list[str]) -> Iterator[str]:
+    """Labels that functions make: of each, the first text between its own brackets."""
+    for start, word in enumerate(tokens):
+        depth = 0
+        for each in tokens[start + 1 :] if word in _LABELLING else ():
+            depth += {"(": 1, ")": -1}.get(each, 0)
+            if depth == 1 and each[:1] in set("\"'`"):
+                yield each[1:-1]
+                break
 
 
 def _is_name(token: str) -> bool:

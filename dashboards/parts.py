@@ -193,6 +193,18 @@ def exported(name: str, *, but: str = "", **equal: str) -> str:
     return f"max by ({by}) (trackside_{name}{{{', '.join(where)}}})"
 
 
+def largest_causes(lost: str, most: int) -> Any:  # noqa: ANN401 - as above
+    """The categories and causes with most GPU-hours, largest first.
+
+    Args:
+        lost: expression of GPU-seconds by category and cause; a category that has no causes has cause `none`.
+        most: how many.
+    """
+    named = f'label_join(sum by (category, cause) ({lost}) / 3600, "what", ": ", "category", "cause")'
+    named = f'label_replace({named}, "what", "$1", "what", "(.*): none")'
+    return grafana.instant(f"sort_desc(topk({most}, {named}))", "{{what}}")
+
+
 def explorer_link(page: str) -> Any:  # noqa: ANN401
     """The link to a page of the explorer."""
     return DashboardLink(

@@ -24,6 +24,7 @@ from dashboards.parts import (
     board,
     chosen,
     exported,
+    largest_causes,
     window,
 )
 from metrics.categories import COSTLY
@@ -287,14 +288,9 @@ def _costs() -> list[Any]:
             "GPU-hours that could have trained and did not, by cause",
             f"GPU-time over the chosen clusters, the largest cause first, of the categories {', '.join(COSTLY)}. "
             f"{NOT_COSTLY} All categories by node, user and run: trackside show lost --by node.",
-            [
-                instant(
-                    f"sort_desc(topk(12, sum by (category, cause) ({exported('gpu_lost_seconds')})) / 3600)",
-                    "{{category}}: {{cause}}",
-                )
-            ],
+            [largest_causes(exported("gpu_lost_seconds"), 12)],
             size=(12, 9),
-            no_value="nothing that anybody saw",
+            no_value="nothing observed",
             color=fixed(_LOST),
             **hours,
         ),

@@ -9,7 +9,7 @@ from dashboards.boards.fleet import stack
 from dashboards.exported_metrics import MAX_RUNS, NOT_COSTLY, RUN_DAYS
 from dashboards.grafana import fixed, instant, override, ranged, rows
 from dashboards.numbers import at_least, bounded
-from dashboards.parts import CANNOT_TELL, HISTORY, RUN_LINKS, board, chosen, exported, window
+from dashboards.parts import CANNOT_TELL, HISTORY, RUN_LINKS, board, chosen, exported, largest_causes, window
 from metrics.categories import COSTLY
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _time() -> list[Any]:
             "Lost GPU-hours by cause",
             f"GPU-time that could have trained and did not, of the categories {', '.join(COSTLY)}, the largest cause "
             f"first. {NOT_COSTLY} What to do about each: trackside show lost.",
-            [instant(f"sort_desc(topk(12, sum by (category, cause) ({lost}))) / 3600", "{{category}}: {{cause}}")],
+            [largest_causes(lost, 12)],
             size=(12, 9),
             color=fixed(_LOST),
             **_HOURS,

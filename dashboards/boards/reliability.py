@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 from dashboards import grafana, palette
 from dashboards.boards.fleet import mttf, restart
 from dashboards.exported_metrics import EVENT_DAYS, MAX_EVENTS, MTTF_GPUS
-from dashboards.grafana import fixed, instant, override, ranged, rows
+from dashboards.grafana import fixed, override, ranged, rows
 from dashboards.numbers import course, stat
-from dashboards.parts import CANNOT_TELL, HISTORY, NODE_LINKS, PLAIN, RUN_LINKS, UNSEEN, board, chosen, exported, window
+from dashboards.parts import (
+    CANNOT_TELL,
+    HISTORY,
+    NODE_LINKS,
+    PLAIN,
+    RUN_LINKS,
+    UNSEEN,
+    board,
+    chosen,
+    exported,
+    largest_causes,
+    window,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +132,6 @@ def _restarts(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
 
 
 def _where() -> list[Any]:
-    lost = "sum by (category, cause) ({}) / 3600".format(exported("gpu_lost_seconds"))
     started = "max by (cluster, run) ({})".format(exported("run_attempts"))
     return [
         grafana.table(
@@ -154,7 +165,7 @@ def _where() -> list[Any]:
         grafana.bar_gauge(
             "GPU-hours that could have trained and did not, by cause",
             "GPU-time that could have trained and did not, the largest cause first.",
-            [instant(f"sort_desc(topk(10, {lost}))", "{{category}}: {{cause}}")],
+            [largest_causes(exported("gpu_lost_seconds"), 10)],
             size=(8, 9),
             unit="short",
             decimals=1,

@@ -104,10 +104,11 @@ def _days() -> list[Any]:
             overrides=colours,
         ),
         table(
-            "Lost GPU-hours by cause",
-            "Allocated GPU-hours that made no kept training steps, by category and cause: the ledger's rows. Look into "
-            "the largest with trackside show lost.",
-            f'SELECT cluster, category, cause, {_HOURS} AS "GPU-hours"\nFROM gpu_time\n{_CHOSEN}\n'
+            "GPU-hours without kept steps, by cause",
+            "Allocated GPU-hours that made no kept training steps, by category and, where it has any, cause: the "
+            "ledger's rows. Look into the largest with trackside show lost.",
+            f"SELECT cluster, category, NULLIF(cause, 'none') AS cause, {_HOURS} AS \"GPU-hours\"\n"
+            f"FROM gpu_time\n{_CHOSEN}\n"
             "  AND category NOT IN ('productive', 'other_work')\nGROUP BY 1, 2, 3\nORDER BY 4 DESC\nLIMIT 50",
             size=(8, 9),
             overrides=[override("GPU-hours", decimals=1)],
@@ -189,7 +190,8 @@ SELECT f.cluster, w."window", f.size AS "GPUs", f.n_failures AS "failures", f.ex
 FROM failure_rates AS f
 JOIN windows AS w ON f.cluster = w.cluster AND f.window_from = w.window_from AND f.window_until = w.window_until
 WHERE f.cluster IN (${cluster:sqlstring}) AND w."window" IN (${window:sqlstring})
-  AND f.class = 'infrastructure' AND f.counted = 'attempts' AND f.size <> 'pooled'
+  AND f.class = 'infrastructure' AND f.counted = 'attempts'
+  AND f.size NOT IN ('pooled', 'over 128') AND f.exposure_gpu_days > 0
 ORDER BY f.cluster, w."window", f.gpus_low""",
         size=(12, 10),
         no_value=CANNOT_TELL,

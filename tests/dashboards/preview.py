@@ -13,7 +13,7 @@ import math
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -26,9 +26,7 @@ from dashboards.build import boards
 from tests.dashboards import demo_history, filled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.dashboards.server import Prometheus
+    from collections.abc import Callable, Mapping
 
 Json = dict[str, Any]
 
@@ -67,15 +65,17 @@ class Drawing:
 
     Attributes:
         server: with the numbers.
+        said: where the numbers come from.
         hours: of the time axis, up to the end of the history.
         step_s: seconds between two points.
-        said: where the numbers come from.
+        drawn: how each type of panel is drawn; by default from what Prometheus answers.
     """
 
-    server: Prometheus
-    hours: float
-    step_s: int
+    server: Any
     said: str
+    hours: float = 0.0
+    step_s: int = 1
+    drawn: Mapping[str, Callable[[Json, Drawing, dict[str, str]], str]] = field(default_factory=lambda: DRAWN)
 
 
 def page(board: Json, drawing: Drawing, clusters: list[str], window: str) -> str:
@@ -119,11 +119,11 @@ def _panel(panel: Json, drawing: Drawing, values: dict[str, str], shift: int) ->
         mark = "&gt;" if panel["collapsed"] else "v"
         count = f" ({len(panel['panels'])} panels)" if panel["collapsed"] else ""
         return f'<div class="row" style="{style}">{mark} {title}{count}</div>'
-    body = DRAWN[panel["type"]](panel, drawing, values)
+    body = drawing.drawn[panel["type"]](panel, drawing, values)
     return f'<section style="{style}"><h3>{title}</h3>{body}</section>'
 
 
-def _settings(panel: Json, name: str) -> Json:
+def setting_of(panel: Json, name: str) -> Json:
     """Settings of a field: the defaults, and what overrides them."""
     result = dict(panel["fieldConfig"]["defaults"])
     for each in panel["fieldConfig"]["overrides"]:
@@ -132,7 +132,7 @@ def _settings(panel: Json, name: str) -> Json:
     return result
 
 
-def _shown(value: float, settings: Json) -> str:
+def shown_in(value: float, settings: Json) -> str:
     """A value in its unit, as Grafana would write it."""
     for mapping in settings.get("mappings", ()):
         if (key := f"{value:g}") in mapping["options"]:
@@ -157,7 +157,7 @@ def _shown(value: float, settings: Json) -> str:
     return f"{value:.{digits}f}" + (" s" if unit == "s" else "")
 
 
-def _color(value: float, settings: Json) -> str:
+def value_color(value: float, settings: Json) -> str:
     for mapping in settings.get("mappings", ()):
         if (key := f"{value:g}") in mapping["options"]:
             return COLORS[mapping["options"][key]["color"]]
@@ -191,9 +191,9 @@ def _stat(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
     )
     parts = []
     for name, value in told.items():
-        settings = _settings(panel, name)
-        color = _color(value, settings)
-        shown = f'<b style="color:{color};{size}">{_shown(value, settings)}</b>'
+        settings = setting_of(panel, name)
+        color = value_color(value, settings)
+        shown = f'<b style="color:{color};{size}">{shown_in(value, settings)}</b>'
         line = _spark(series[name], color) if name in series else ""
         called = html.escape(name) if len(told) > 1 or text else ""
         parts.append(f"<div>{shown}{called}{line}</div>")
@@ -236,7 +236,7 @@ def _bars(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
     width = panel["gridPos"]["w"] * WIDTH / 24 - 330
     return "".join(
         f'<div class="bar"><span>{html.escape(name)}</span><i style="width:{width * value / most:.0f}px;'
-        f'background:{_color(value, defaults)}"></i><b>{_shown(value, defaults)}</b></div>'
+        f'background:{value_color(value, defaults)}"></i><b>{shown_in(value, defaults)}</b></div>'
         for name, value in result
     )
 
@@ -264,7 +264,8 @@ def _table(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
         joined = sorted(joined, key=partial(_cell, name=by), reverse=each["desc"])
     head = "".join(f"<th>{html.escape(name)}</th>" for name in shown.values())
     lines = "".join(
-        f"<tr>{''.join(_td(panel, row.get(n), reported) for n, reported in shown.items())}</tr>" for row in joined
+        f"<tr>{''.join(table_cell(panel, row.get(n), reported) for n, reported in shown.items())}</tr>"
+        for row in joined
     )
     return f"<table><tr>{head}</tr>{lines}</table>"
 
@@ -275,17 +276,17 @@ def _cell(row: Json, *, name: str) -> tuple[float, str]:
     return (value, "") if isinstance(value, float) else (float("-inf"), value)
 
 
-def _td(panel: Json, value: object, name: str) -> str:
-    settings = _settings(panel, name)
+def table_cell(panel: Json, value: object, name: str) -> str:
+    settings = setting_of(panel, name)
     if not isinstance(value, float):
         text = html.escape(str(value if value is not None else ""))
         return f"<td>{f'<u>{text}</u>' if settings.get('links') else text}</td>"
     kind = settings.get("custom.cellOptions", {}).get("type")
     if kind == "gauge":
-        look = f"display:inline-block;height:11px;width:{120 * value:.0f}px;background:{_color(value, settings)}"
-        return f"<td><i style='{look}'></i> {_shown(value, settings)}</td>"
-    color = f" style='color:{_color(value, settings)};font-weight:600'" if kind else ""
-    return f"<td{color}>{_shown(value, settings)}</td>"
+        look = f"display:inline-block;height:11px;width:{120 * value:.0f}px;background:{value_color(value, settings)}"
+        return f"<td><i style='{look}'></i> {shown_in(value, settings)}</td>"
+    color = f" style='color:{value_color(value, settings)};font-weight:600'" if kind else ""
+    return f"<td{color}>{shown_in(value, settings)}</td>"
 
 
 @dataclass(frozen=True)
@@ -321,13 +322,17 @@ class _Plot:
         values = [self.low + (self.high - self.low) * quarter / 4 for quarter in range(5)]
         return "".join(
             f"<line x1=48 x2={self.width:.0f} y1={self.y(value):.0f} y2={self.y(value):.0f} stroke=#eee />"
-            f"<text x=0 y={self.y(value) + 4:.0f}>{_shown(value, settings)}</text>"
+            f"<text x=0 y={self.y(value) + 4:.0f}>{shown_in(value, settings)}</text>"
             for value in values
         )
 
 
 def _lines(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
-    series = _series(panel, drawing, values)
+    return curves(panel, _series(panel, drawing, values), partial(_marks, drawing, values))
+
+
+def curves(panel: Json, series: Points, marked: Callable[[_Plot], str] = lambda _: "") -> str:
+    """Lines or areas of series over their axis, with what is marked on it."""
     if not series:
         return f"<p>{panel['fieldConfig']['defaults']['noValue']}</p>"
     width, height = panel["gridPos"]["w"] * WIDTH / 24 - 24, panel["gridPos"]["h"] * CELL - 96
@@ -339,8 +344,7 @@ def _lines(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
         f"<i style='background:{_line_color(panel, name, number)}'></i>{html.escape(name)}"
         for number, name in enumerate(series)
     )
-    events = _marks(drawing, values, plot)
-    picture = f"<svg width={width:.0f} height={height + 14}>{plot.ticks(axis)}{drawn}{events}</svg>"
+    picture = f"<svg width={width:.0f} height={height + 14}>{plot.ticks(axis)}{drawn}{marked(plot)}</svg>"
     return f"{picture}<div class=legend>{legend}</div>"
 
 
@@ -384,7 +388,7 @@ def _overlaid(panel: Json, series: Points, width: float, height: float) -> tuple
     plot = _Plot(width, height, low, max([custom.get("axisSoftMax", 0.0), *every, low + 1e-9]))
     drawn = ""
     for number, (name, points) in enumerate(series.items()):
-        settings, color = _settings(panel, name), _line_color(panel, name, number)
+        settings, color = setting_of(panel, name), _line_color(panel, name, number)
         lower = series.get(str(settings.get("custom.fillBelowTo")))
         drawn += plot.area(lower, points, color, 0.2) if lower else ""
         drawn += plot.line(points, color, settings.get("custom.lineWidth", 1))
@@ -392,7 +396,7 @@ def _overlaid(panel: Json, series: Points, width: float, height: float) -> tuple
 
 
 def _line_color(panel: Json, name: str, number: int) -> str:
-    color = _settings(panel, name)["color"]
+    color = setting_of(panel, name)["color"]
     return str(color["fixedColor"]) if color["mode"] == "fixed" else PALETTE[number % len(PALETTE)]
 
 
@@ -426,13 +430,13 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as place:
         if made.keys() - NOT_OF_THE_DEMO:
             with demo_history.serving(Path(warehouse), Path(place)) as (server, cluster):
-                drawing = Drawing(server, 48.0, 3600, "numbers of the demo, a simulated cluster")
+                drawing = Drawing(server, "numbers of the demo, a simulated cluster", 48.0, 3600)
                 for name in sorted(made.keys() - NOT_OF_THE_DEMO):
                     picture(made[name], drawing, [cluster], Path(folder) / f"{name}.png")
         if made.keys() & NOT_OF_THE_DEMO:
             (Path(place) / "exporters").mkdir()
             with filled.filled(Path(place) / "exporters") as server:
-                drawing = Drawing(server, 0.3, 60, "the demo has none of this: exporters of the tests")
+                drawing = Drawing(server, "the demo has none of this: exporters of the tests", 0.3, 60)
                 for name in sorted(made.keys() & NOT_OF_THE_DEMO):
                     picture(made[name], drawing, [NOT_OF_THE_DEMO[name]], Path(folder) / f"{name}.png")
 

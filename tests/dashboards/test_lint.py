@@ -185,6 +185,17 @@ def test_grafanas_own_variables_are_no_variables_of_the_board() -> None:
     assert lint.lint([board], parse=promql_parser.parse) == []
 
 
+def test_labels_that_functions_make_are_known() -> None:
+    board = copy.deepcopy(GOOD)
+    joined = "label_join(sum by (state) (trackside_gpus), 'what', ': ', 'state')"
+    _expr(f'topk(3, label_replace(({joined}), "short", \'$1\', "what", "(.*): none"))')(board)
+    _of_target(legendFormat="{{what}} {{short}}")(board)
+    assert lint.lint([board], parse=promql_parser.parse) == []
+    _of_target(legendFormat="{{state}} {{(.*)}} {{none}}")(board)
+    (finding,) = lint.lint([board])
+    assert "none of its metrics has the label 'none'" in str(finding)
+
+
 @pytest.mark.parametrize(
     ("expr", "matched", "grouped"),
     [

@@ -20,6 +20,7 @@ from dashboards.boards.fleet import TARGETS
 from dashboards.build import boards, duckdb_source, sql_boards
 from queries import published
 from queries.warehouse import open_reader
+from tests.dashboards.sql.asked import asked, chosen, filled
 from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ GRAFANA_READS: Final = {"VARCHAR", "DOUBLE", "BIGINT", "TIMESTAMP WITH TIME ZONE
 """Types of columns that the plugin hands over; it has no way for HUGEINT, and FLOAT and UINTEGER fail where empty."""
 
 TWIN: Final = "twin"
-RANGE: Final = {"__from": "2026-09-01T00:00:00.000Z", "__to": "2026-11-01T00:00:00.000Z"}
 
 
 @pytest.fixture(scope="module")
@@ -59,38 +59,6 @@ def server(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     connection.execute((folder / published.VIEWS).read_text())
     yield connection
     connection.close()
-
-
-def filled(statement: str, values: dict[str, list[str]]) -> str:
-    """A statement as Grafana sends it: texts quoted and escaped, times as they are."""
-
-    def text(match: re.Match[str]) -> str:
-        name = match[1]
-        return (
-            RANGE[name]
-            if name in RANGE
-            else ", ".join(f"'{each.replace(chr(39), chr(39) * 2)}'" for each in values[name])
-        )
-
-    return re.sub(r"\$\{(\w+):[\w:]+\}", text, statement)
-
-
-def chosen(board: Json, server: duckdb.DuckDBPyConnection, **given: list[str]) -> dict[str, list[str]]:
-    """Values of a board's variables, in their order: what is given, else all that their queries return."""
-    values: dict[str, list[str]] = {}
-    for each in board["templating"]["list"]:
-        if each["type"] == "query":
-            told = [row[0] for row in server.execute(filled(each["query"], values)).fetchall()]
-            assert told, each["name"]
-            assert all(told), "Grafana offers no empty value"
-            values[each["name"]] = given.get(each["name"]) or told
-    return values | {"window": ["all"]}
-
-
-def asked(board: Json) -> Iterator[tuple[Json, str]]:
-    for panel in lint.panels(board):
-        for target in panel["targets"]:
-            yield panel, target["rawSql"]
 
 
 def test_sql_boards_and_all_others_have_no_mistakes() -> None:
