@@ -31,7 +31,8 @@ from app.claims.printed import verdict_lines
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.demo import apart
-from app.demo.planted import compared_agreement, compared_anomalies, compared_stragglers
+from app.demo.planted import compared_agreement, compared_anomalies, compared_stragglers, compared_work
+from app.demo.prices import EXAMPLE_PRICES, PRICES
 from app.demo.simulate import (
     KUBERNETES_FILES,
     MANIFEST,
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("trackside-demo")
 MARKER = ".trackside-demo"
-OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana")
+OURS = ("sources", "truth", "truth.json", MANIFEST, "warehouse", "grafana", PRICES)
 """What a demo puts into its folder, and may delete there."""
 
 NEEDS = "The demo needs about two minutes on two free cores, 2.5 GB of memory and 0.5 GB of disk."
@@ -125,6 +126,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         deviating = anomalies(reader, window).rows
         disagreeing = reader.query("sync_intervals_in", **window.parameters)
         straggling = session_stragglers(rank_times(reader, window))
+        attempts, evictions, outlived = map(reader.table, ("attempts", "evictions", "outlived_jobs"))
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
@@ -137,6 +139,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
         *compared_anomalies(deviating, truth["anomalies"]),
         compared_stragglers(straggling, truth["stragglers_of_runs"]),
         compared_agreement(disagreeing, truth["disagreements"]),
+        *compared_work(attempts, evictions, outlived, truth["kubernetes"]),
     ):
         output.echo(line)
     output.echo()
@@ -322,6 +325,7 @@ def _covered(reader: Reader) -> Window:
 def _boards(folder: Path) -> str:
     from dashboards.build import build  # noqa: PLC0415 - heavy, and needed only once
 
+    write_file(folder / PRICES, EXAMPLE_PRICES.encode())
     return f"{len(build(folder / 'grafana'))} files"
 
 
@@ -467,6 +471,8 @@ def _places(folder: Path) -> Iterator[str]:
     yield f"             {_command()} show anomalies --warehouse {warehouse}"
     yield f"             {_command()} show lifecycle --warehouse {warehouse}"
     yield f"             {_command()} show agreement --warehouse {warehouse}"
+    yield f"             {_command()} show evictions --warehouse {warehouse}"
+    yield f"             {_command()} show cost --config {folder / PRICES} --warehouse {warehouse}"
     yield f"             {_command()} run {STRAGGLING} --warehouse {warehouse}"
 
 

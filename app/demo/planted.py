@@ -27,6 +27,43 @@ def compared_agreement(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> str:
     return f"Planted disagreements of Slurm and Kubernetes: {len(same)} of {len(truth)} found, to the second"
 
 
+def compared_work(
+    attempts: pl.DataFrame, evictions: pl.DataFrame, outlived: pl.DataFrame, truth: dict[str, Any]
+) -> Iterator[str]:
+    """How much of the work of Kubernetes was found as it was, and what was named besides.
+
+    Args:
+        attempts: the view `attempts`.
+        evictions: the table of that name.
+        outlived: the table `outlived_jobs`.
+        truth: `app.demo.simulate.kubernetes_work.truth`.
+    """
+    own = attempts.filter(pl.col("scheduler") != "slurm")
+    since, until, at = (pl.col(name).dt.epoch("s") for name in ("started_at", "ended_at", "evicted_at"))
+    found = own.select("name", "state", since, until, pl.col("n_gpus").cast(pl.Int64), "node_list").rows()
+    ordered = evictions.select("name", "reason", "preemptor", at, "gone_s", "held_gpu_s").rows()
+    ran = [
+        (*(each[name] for name in ("name", "state", "since", "until", "gpus")), ",".join(each["nodes"]))
+        for each in truth["attempts"]
+    ]
+    names = ("job", "reason", "preemptor", "at", "gone_s", "held_gpu_s")
+    evicted = [tuple(each[name] for name in names) for each in truth["evictions"]]
+    if ran:
+        yield (
+            f"Planted work of Kubernetes: {_of(ran, found)} attempts and {_of(evicted, ordered)} evictions found, to "
+            f"the second; {len(set(found) - set(ran))} attempts named besides"
+        )
+        lived_on = outlived["job_id"].to_list()
+        yield (
+            f"Pods of slurm-bridge: {len(truth['placeholders'])}, each of them once, as Slurm's job; "
+            f"{_of(truth['outlived'], lived_on)} that outlived theirs found"
+        )
+
+
+def _of(planted: list[Any], found: list[Any]) -> str:
+    return f"{sum(each in found for each in planted)} of {len(planted)}"
+
+
 def compared_anomalies(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> Iterator[str]:
     """What was planted into telemetry, whether it was found, and what was named besides.
 

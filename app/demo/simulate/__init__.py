@@ -5,6 +5,7 @@ work       what people want from them
 trace      what goes on inside one execution of a job
 scheduler  the cluster at work, event by event: its history
 world      the truth: every GPU-second of the history in one category
+kubernetes_work   what Kubernetes runs besides, on nodes that Slurm leaves empty
 slurm_text, slurm_admin, kubernetes, telemetry, node_telemetry, health, run_logs, rank_times   likewise
 truth      the truth in numbers
 files      which files of a folder are a simulation's
@@ -61,6 +62,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
         telemetry,
         truth,
     )
+    from app.demo.simulate.kubernetes_work import with_work  # noqa: PLC0415 - as above
     from app.demo.simulate.plan import plan  # noqa: PLC0415 - as above
     from app.demo.simulate.scheduler import play  # noqa: PLC0415 - as above
     from app.demo.simulate.world import World  # noqa: PLC0415 - as above
@@ -69,7 +71,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     clear(folder)
     sources.mkdir(parents=True, exist_ok=True)
     report(f"running {settings.gpus:,} GPUs for {settings.days} days")
-    world = World(play(settings, plan(settings)))
+    world = World(with_work(play(settings, plan(settings))))
     logs = [*(f"runs/{name}" for name in run_logs.names(world)), *(f"ranks/{name}" for name in rank_times.names(world))]
     named = (*SLURM_FILES, *SNAPSHOT_FILES, *KUBERNETES_FILES, *TELEMETRY_FILES, *logs)
     note(folder, (*(f"sources/{name}" for name in named), *TRUTH_FILES))

@@ -7,10 +7,12 @@ end, and did not.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from app.demo.simulate import kubernetes_work
+from app.demo.simulate.kubernetes_work import host
 from app.demo.simulate.plan import BEGIN, DAY_S, GPUS_PER_NODE, HOUR_S
+from app.demo.simulate.times import spelled
 from app.json_text import as_json
 
 if TYPE_CHECKING:
@@ -56,7 +58,8 @@ def texts(world: World) -> list[str]:
         as_json({"kind": "List", "items": [_host_at(world, node, at, odd) for node in nodes]})
         for at in (last_with, last_with + LISTED_S)
     ]
-    stream = "\n".join(as_json(each) for each in (*watched, *(_pod(world, node, odd) for node in nodes)))
+    daemons = (_pod(world, node, odd) for node in nodes)
+    stream = "\n".join(as_json(each) for each in (*watched, *daemons, *kubernetes_work.objects(world)))
     return [stream, *lists]
 
 
@@ -130,28 +133,20 @@ def _quiet(world: World, low: int, high: int) -> list[int]:
     return [node for node in range(world.settings.n_nodes) if node not in busy]
 
 
-def _at(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _name(world: World, node: int) -> str:
-    return world.settings.name(node).replace("gpu-", "host-")
-
-
 def _host(world: World, node: int, turn: tuple[int, bool], seen: int, cordoned: int | None = None) -> dict[str, Any]:
     since, ready = turn
-    taints = [] if cordoned is None else [{"key": "node.kubernetes.io/unschedulable", "timeAdded": _at(cordoned)}]
-    name = _name(world, node)
+    taints = [] if cordoned is None else [{"key": "node.kubernetes.io/unschedulable", "timeAdded": spelled(cordoned)}]
+    name = host(world, node)
     condition = {
         "type": "Ready",
         "status": "True" if ready else "Unknown",
         "reason": "KubeletReady" if ready else "NodeStatusUnknown",
-        "lastTransitionTime": _at(since),
-        "lastHeartbeatTime": _at(seen),
+        "lastTransitionTime": spelled(since),
+        "lastHeartbeatTime": spelled(seen),
     }
     return {
         "kind": "Node",
-        "metadata": {"name": name, "uid": name, "creationTimestamp": _at(BEGIN)},
+        "metadata": {"name": name, "uid": name, "creationTimestamp": spelled(BEGIN)},
         "spec": {"unschedulable": bool(taints), "taints": taints},
         "status": {"capacity": {"nvidia.com/gpu": str(GPUS_PER_NODE)}, "conditions": [condition]},
     }
@@ -165,14 +160,14 @@ def _host_at(world: World, node: int, at: int, odd: _Odd) -> dict[str, Any]:
 
 def _pod(world: World, node: int, odd: _Odd) -> dict[str, Any]:
     """The pod that slurmd runs in."""
-    name, began = world.settings.name(node), _at(BEGIN)
-    going = {"deletionTimestamp": _at(odd.terminating_at + 60), "deletionGracePeriodSeconds": 60}
+    name, began = world.settings.name(node), spelled(BEGIN)
+    going = {"deletionTimestamp": spelled(odd.terminating_at + 60), "deletionGracePeriodSeconds": 60}
     return {
         "kind": "Pod",
         "metadata": {"name": name, "uid": f"pod-{name}", "namespace": "slurm", "creationTimestamp": began,
                      "ownerReferences": [{"kind": "NodeSet", "name": "h100", "uid": "nodeset", "controller": True}],
                      **(going if node == odd.terminating else {})},
-        "spec": {"nodeName": _name(world, node), "containers": [{"name": "slurmd"}]},
+        "spec": {"nodeName": host(world, node), "containers": [{"name": "slurmd"}]},
         "status": {"phase": "Running",
                    "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": began}]},
     }  # fmt: skip

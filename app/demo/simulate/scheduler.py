@@ -15,7 +15,7 @@ import numpy as np
 
 from app.demo.simulate.plan import BEGIN, GPUS_PER_NODE, REQUEUE_HOLD_S, Failure, Maintenance, Plan, Settings
 from app.demo.simulate.trace import Item, unfold
-from app.demo.simulate.work import Job, jobs
+from app.demo.simulate.work import OF_KUBERNETES, Job, jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +117,11 @@ class History:
     attempts: list[Attempt]
     states: list[NodeState]
     struck: list[tuple[Failure, list[Attempt]]]
+
+    @property
+    def of_slurm(self) -> list[Attempt]:
+        """The attempts that Slurm knows."""
+        return [attempt for attempt in self.attempts if attempt.job.partition != OF_KUBERNETES]
 
 
 def play(settings: Settings, ahead: Plan) -> History:

@@ -99,7 +99,7 @@ def qos(_: World) -> str:
 def transactions(world: World) -> str:
     """`SLURM_TIME_FORMAT=%s sacctmgr -P show transactions`: who got access when, and lost it."""
     firsts: dict[str, int] = {}
-    for attempt in world.attempts:
+    for attempt in world.of_slurm:
         firsts[attempt.job.user] = min(attempt.submitted, firsts.get(attempt.job.user, attempt.submitted))
     first = BEGIN - DAY_S
     changes = [(first, "Add Users", "root", OPERATOR, "admin_level=2"), _made(first, "root", OPERATOR, "root", 3)]
@@ -127,8 +127,8 @@ def _made(when: int, actor: str, user: str, account: str, number: int) -> tuple[
 
 def sdiag(world: World) -> str:
     """`TZ=UTC sdiag` at the end of the simulated time, the lines that matter."""
-    day = [attempt for attempt in world.attempts if attempt.submitted >= world.settings.end - DAY_S]
-    ended = [attempt.state for attempt in world.attempts if (attempt.ended or 0) >= world.settings.end - DAY_S]
+    day = [attempt for attempt in world.of_slurm if attempt.submitted >= world.settings.end - DAY_S]
+    ended = [attempt.state for attempt in world.of_slurm if (attempt.ended or 0) >= world.settings.end - DAY_S]
     return f"""*******************************************************
 sdiag output at {_spelled(world.settings.end)}
 Data since      {_spelled(world.settings.end - DAY_S)}

@@ -28,7 +28,7 @@ VERSION = "24.05.4"
 
 def sacct(world: World) -> str:
     """`SLURM_TIME_FORMAT=%s sacct -a -D -P --noconvert -o ...` at the end of the simulated time."""
-    rows = (row for attempt in world.attempts for row in _attempt_rows(attempt, world.settings))
+    rows = (row for attempt in world.of_slurm for row in _attempt_rows(attempt, world.settings))
     return "\n".join([SACCT, *rows]) + "\n"
 
 
@@ -154,7 +154,7 @@ def nodes(world: World, *, at_end: bool) -> str:
     settings = world.settings
     out = {state.node: state for state in world.history.states if state.ended is None} if at_end else {}
     busy: dict[int, int] = {}
-    for attempt in world.attempts:
+    for attempt in world.of_slurm:
         if at_end and attempt.started is not None and attempt.ended is None:
             for node, gpus in attempt.places:
                 busy[node] = busy.get(node, 0) + len(gpus)

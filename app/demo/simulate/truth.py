@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from app.demo.simulate import kubernetes, rank_times
+from app.demo.simulate import kubernetes, kubernetes_work, rank_times
 from app.demo.simulate.exporters import silent_nodes
 from app.demo.simulate.health import event_rows
 from app.demo.simulate.plan import BEGIN, CLUSTER, DAY_S
@@ -229,6 +229,7 @@ def summary(world: World, attempts: pl.DataFrame) -> dict[str, Any]:
         "anomalies": _dimmed_rows(world),
         "stragglers_of_runs": rank_times.planted_rows(world),
         "disagreements": [each._asdict() for each in kubernetes.disagreements(world)],
+        "kubernetes": kubernetes_work.truth(world),
         "outages": _outages(world),
         "health_events": dict(event_rows(world).filter("observed")["why"].value_counts().sort("why").iter_rows()),
         "without_exporter": [settings.name(node) for node in silent_nodes(world)],

@@ -39,6 +39,9 @@ IDLE_PEOPLE = {"kenji": ("research", 12), "lea": ("vision", 50), "noor": ("speec
 REMOVED = {"noor": 33}
 """... and the day on which their access was taken away."""
 
+OF_KUBERNETES = "kubernetes"
+"""In place of a partition: jobs that Kubernetes runs, and of which Slurm does not know."""
+
 OPERATOR = "mika"
 """The administrator who adds users, an operator of Slurm."""
 

@@ -56,8 +56,13 @@ class World:
 
     @property
     def attempts(self) -> list[Attempt]:
-        """All attempts, in the order in which Slurm made their rows."""
+        """All attempts, in the order in which Slurm made their rows; behind them those of Kubernetes."""
         return self.history.attempts
+
+    @cached_property
+    def of_slurm(self) -> list[Attempt]:
+        """Those that Slurm knows."""
+        return self.history.of_slurm
 
     def until(self, attempt: Attempt) -> int:
         """End of an attempt, or of the simulated time."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from app.demo.planted import compared_agreement, compared_stragglers
+from app.demo.planted import compared_agreement, compared_stragglers, compared_work
 from app.demo.simulate import KUBERNETES_FILES, SLURM_FILES, Settings, simulate
 from app.demo.simulate.plan import BEGIN, CLUSTER
 from app.results.nodes.lifecycle import lifecycle
@@ -28,8 +28,17 @@ SETTINGS = Settings(gpus=256, days=21, failures_per_1000_node_days=25)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("planted")
-    simulate(SETTINGS, made)
+    return loaded(tmp_path_factory.mktemp("planted"), SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster that is large enough for Slurm to leave nodes empty, on which Kubernetes has work."""
+    return loaded(tmp_path_factory.mktemp("beside"), Settings(gpus=512, days=7))
+
+
+def loaded(made: Path, settings: Settings) -> Path:
+    simulate(settings, made)
     where = ("--warehouse", str(made / "w"))
     sources = made / "sources"
     slurm, objects = ([str(sources / name) for name in names] for names in (SLURM_FILES, KUBERNETES_FILES))
@@ -98,3 +107,37 @@ def test_objects_of_hosts_change_no_number_of_the_ledger(folder: Path, tmp_path:
     with open_reader(folder / "w") as reader, open_reader(tmp_path / "w") as alone:
         assert reader.frame(sums).equals(alone.frame(sums))
         assert reader.table("nodes").height == alone.table("nodes").height
+
+
+def test_work_of_kubernetes_is_found_as_it_was_planted(beside: Path) -> None:
+    planted = truth(beside)["kubernetes"]
+    with open_reader(beside / "w") as reader:
+        tables = [reader.table(name) for name in ("attempts", "evictions", "outlived_jobs")]
+        whole = reader.frame(
+            "SELECT (SELECT sum(gpu_seconds) FROM gpu_time) a, (SELECT sum(gpu_seconds) FROM capacity) b"
+        )
+        twice = reader.frame("SELECT count(*) n FROM attempts WHERE name LIKE 'bridged-%'").item()
+    attempts, evictions, outlived = tables
+    lines = list(compared_work(attempts, evictions, outlived, planted))
+    n_attempts, n_evictions = len(planted["attempts"]), len(planted["evictions"])
+    assert f"{n_attempts} of {n_attempts} attempts and {n_evictions} of {n_evictions} evictions found" in lines[0]
+    assert lines[0].endswith("; 0 attempts named besides")
+    assert lines[1] == "Pods of slurm-bridge: 3, each of them once, as Slurm's job; 1 of 1 that outlived theirs found"
+    assert twice == len(planted["outlived"]), "of the placeholders' pods only one that lived on is an attempt"
+    assert whole["a"].item() == whole["b"].item()
+
+
+def test_work_that_was_not_found_is_not_counted(beside: Path) -> None:
+    planted = truth(beside)["kubernetes"]
+    with open_reader(beside / "w") as reader:
+        attempts, evictions, outlived = map(reader.table, ("attempts", "evictions", "outlived_jobs"))
+    lines = list(
+        compared_work(attempts.filter(pl.col("name") != "server"), evictions.clear(), outlived.clear(), planted)
+    )
+    assert "7 of 8 attempts and 0 of 2 evictions found" in lines[0]
+    assert "0 of 1 that outlived theirs found" in lines[1]
+
+
+def test_small_cluster_has_no_work_of_kubernetes(folder: Path) -> None:
+    planted = truth(folder)["kubernetes"]
+    assert planted == {"attempts": [], "evictions": [], "placeholders": [], "outlived": []}
