@@ -1,12 +1,14 @@
 """Runs verbs in processes that are killed: `python -m tests.support.killing` forks one for each line of its input.
 
-The modules are imported once and before the fork, so that a moment of a kill lies in the work and not in the imports.
+The modules are imported once and before the fork, so that a moment of a kill lies in the work and not in the imports;
+pandas is blocked as in the command line's own process, else DuckDB imports it in each.
 Each process is `trackside` itself, with a clock that stands still and Slurm's commands answered from a small cluster.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -25,6 +27,7 @@ from app.cli.sources import slurm as slurm_source
 from app.service import server as service
 from app.service import worker
 from ingest.slurm.commands.runner import Completed
+from queries.pandas_block import block_pandas
 from tests.support.command import ROOT
 from tests.support.slurm.dumps import HEADER, tiny
 
@@ -39,6 +42,15 @@ DUMP = tiny(40)
 
 CHANGES = frozenset({"os.rename", "os.remove", "os.link", "os.symlink", "os.mkdir", "os.rmdir", "os.truncate"})
 """Audit events of changes to a folder; opening a file for writing is one, too."""
+
+IMPORTED_LATER = (
+    *("pyarrow.parquet", "scipy.special", "plotly.offline"),
+    *("ingest.registry", "ingest.prometheus.load_files", "ingest.runlog.tensorboard", "queries.parquet_days"),
+    *("app.cli.ingest_report", "app.cli.retention_report", "app.cli.run_context", "app.cli.source_files"),
+    *("app.cli.verbs.adjudicate", "app.cli.verbs.compute", "app.cli.verbs.ingest", "app.cli.verbs.retention"),
+    *("app.cli.verbs.serve", "app.results.usage", "app.results.people", "app.progress"),
+)
+"""Modules that verbs import when they need them."""
 
 LONGEST_S = 300.0
 """A process that is to end by itself and has not by then hangs."""
@@ -123,6 +135,9 @@ def killer() -> Iterator[Killer]:
 
 def main() -> None:
     """One process for each line of the input; how it ended is a line of the output."""
+    block_pandas()
+    for name in IMPORTED_LATER:
+        importlib.import_module(name)
     for line in sys.stdin:
         wanted = json.loads(line)
         counted, counts = os.pipe()

@@ -7,6 +7,7 @@ moment; TRACKSIDE_TEST_KILLS=all takes all.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
@@ -25,7 +26,7 @@ from tests.support.killing import DUMP, Kill, killer
 from tests.support.slurm.dumps import START, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.killing import Killer
@@ -122,14 +123,32 @@ def run(killing: Killer, folder: Path, verb: tuple[str, ...], later_s: float = L
 
 
 @pytest.fixture(scope="module")
+def after(
+    inputs: Path, killing: Killer, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[tuple[tuple[str, ...], ...]], Path]:
+    """A folder in which these verbs were run one after the other: scenarios begin with the same ones."""
+
+    @functools.cache
+    def made(verbs: tuple[tuple[str, ...], ...]) -> Path:
+        if not verbs:
+            return inputs
+        folder = shutil.copytree(made(verbs[:-1]), tmp_path_factory.mktemp("before") / "base")
+        run(killing, folder, verbs[-1], later_s=0.0)
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="module")
 def prepared(
-    request: pytest.FixtureRequest, inputs: Path, killing: Killer, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    after: Callable[[tuple[tuple[str, ...], ...]], Path],
+    killing: Killer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Prepared:
     scenario = SCENARIOS[request.param]
     folder = tmp_path_factory.mktemp("kills")
-    base = shutil.copytree(inputs, folder / "base")
-    for verb in scenario.before:
-        run(killing, base, verb, later_s=0.0)
+    base = shutil.copytree(after(scenario.before), folder / "base")
     reference = shutil.copytree(base, folder / "reference")
     run(killing, reference, scenario.verb)
     timed = shutil.copytree(base, folder / "timed")  # once more: the first run warms the disk's cache
