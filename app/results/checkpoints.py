@@ -72,4 +72,6 @@ def checkpoint_rows(
 
 def stored_checkpoint_advice(source: Source, window: Window, *, rates: pl.DataFrame | None = None) -> pl.DataFrame:
     """Rows of the table `checkpoint_advice`: runs whose steps were logged."""
+    if computed_logs(source, window.cluster)[1].is_empty():
+        return pl.DataFrame(schema=CHECKPOINT_ADVICE)  # without reading runs: most clusters have no log
     return checkpoint_rows(source, window, rates=rates, only_logged=True).select(CHECKPOINT_ADVICE)

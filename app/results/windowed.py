@@ -25,6 +25,8 @@ T = TypeVar("T")
 _KIND: Final = ("state", "category", "cause", "evidence")
 _SUMS: Final = ("gpu_seconds", "straggling_gpu_seconds")
 _DAY: Final = timedelta(days=1)
+_MONTH: Final = 31
+"""Days: of so many at least, the latest, sums are read at once. The last windows ask for them one after the other."""
 
 
 def _happened(column: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
@@ -133,6 +135,7 @@ class WindowedSource:
         if dimension == "cluster":
             return self._kept.get(("day_sums",), lambda: self._of_whole("day_sums_of_cluster"))
         if self._of_runs is None or first < self._of_runs[0]:
+            first = min(first, _day(self._whole.until) - _MONTH)
             since = max(_begin(first), self._whole.since)
             rows = self._source.query(
                 "ledger_sums_by_day", cluster=self._whole.cluster, since=since, until=self._whole.until

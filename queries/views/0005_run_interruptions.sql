@@ -1,5 +1,11 @@
 -- One row is an attempt of a run that ended otherwise than by completing: the components of a heterogeneous job are interrupted once, together, with their GPUs and nodes added up.
 CREATE OR REPLACE VIEW run_interruptions AS
+WITH several AS (
+    -- By digests, since a group for each of millions of attempts is long; equal keys have equal digests.
+    SELECT hash(cluster, run_id, attempt_no) AS digest FROM interruptions GROUP BY digest HAVING COUNT(*) > 1
+)
+SELECT * FROM interruptions WHERE hash(cluster, run_id, attempt_no) NOT IN (SELECT digest FROM several)
+UNION ALL
 -- The component that stands for all, as metrics.restarts.restarts.once chooses it.
 SELECT * REPLACE (
     CASE
@@ -8,6 +14,7 @@ SELECT * REPLACE (
     CAST(SUM(n_nodes) OVER whole AS BIGINT) AS n_nodes
 )
 FROM interruptions
+WHERE hash(cluster, run_id, attempt_no) IN (SELECT digest FROM several)
 WINDOW whole AS (PARTITION BY cluster, run_id, attempt_no)
 QUALIFY ROW_NUMBER() OVER (
     PARTITION BY cluster, run_id, attempt_no

@@ -1,5 +1,5 @@
 -- One row is an attempt of a cluster on a node, as metrics read it. How long a runaway held its GPUs is assumed, and so is
--- an end that accounting has not recorded.
+-- an end that accounting has not recorded. In no particular order: there are millions.
 SELECT
     n.cluster,
     n.scheduler,
@@ -13,5 +13,4 @@ SELECT
     CASE WHEN r.job_id IS NULL AND n.end_guessed IS NULL THEN n.evidence ELSE 'assumed' END AS evidence
 FROM attempt_node_times AS n
 LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
-WHERE n.cluster = $cluster AND n.started_at IS NOT NULL
-ORDER BY n.job_id, n.submitted_at, n.node;
+WHERE n.cluster = $cluster AND n.started_at IS NOT NULL;
