@@ -106,7 +106,7 @@ def compute(
     empty: list[str] = []
     days: list[Days] = []
     with writer.transaction(), writer.views_computed_once():
-        clusters = writer.query("clusters")["cluster"].to_list()
+        clusters = writer.query("clusters_to_compute")["cluster"].to_list()
         with_objects = _derive_attempts(writer)
         stages = _Stages(progress, len(clusters))
         for cluster in clusters:

@@ -225,6 +225,13 @@ def another_cluster_is_read(cluster: Cluster) -> None:
     assert first_error(reports) is None
 
 
+def the_other_cluster_is_removed(cluster: Cluster) -> None:
+    gone = pl.DataFrame({"cluster": ["tiny"]})
+    with cluster.writer.transaction():
+        for table in ("stored.attempts", "resubmissions", "nodes", "node_states", "loads"):
+            cluster.writer.delete(table, gone)
+
+
 STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
     hours_pass,
     a_late_job_arrives,
@@ -233,6 +240,7 @@ STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
     rules_change,
     first_days_leave_or_return,
     another_cluster_is_read,
+    the_other_cluster_is_removed,
 )
 
 
@@ -257,6 +265,23 @@ def test_results_equal_a_full_computation_whatever_changed(
             step(cluster)
             cluster.compute()
             assert_same_as_full(cluster)
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_cluster_whose_data_are_removed(sources: Path, tmp_path: Path) -> None:
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        cluster = Cluster(writer, sources, tmp_path)
+        cluster.load()
+        cluster.compute()
+        alone = cluster.results()
+        another_cluster_is_read(cluster)
+        cluster.compute()
+        assert cluster.results()["gpu_time"].height > alone["gpu_time"].height
+        the_other_cluster_is_removed(cluster)
+        cluster.compute()
+        for name, rows in cluster.results().items():
+            assert_frame_equal(alone[name], rows, check_exact=True)
+        assert_same_as_full(cluster)
 
 
 @pytest.mark.slow
