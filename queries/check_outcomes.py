@@ -32,9 +32,9 @@ def as_text(outcomes: Iterable[CheckOutcome]) -> str:
 
 
 def from_text(text: str) -> list[CheckOutcome] | None:
-    """The failed checks; None if they are of another set of checks."""
-    stored = json.loads(text)
-    if stored["checks"] != _digest():
+    """The failed checks; None if they are of another set of checks, or of none (empty text)."""
+    stored = json.loads(text or "{}")
+    if stored.get("checks") != _digest():
         return None
     checks = {check.name: check for check in sql_files.checks()}
     return [

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import re
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
@@ -21,15 +22,20 @@ from queries.opening import KINDS, duckdb_errors, explained, first_line
 from queries.sample_views import sample_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import date, datetime
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from datetime import date
     from pathlib import Path
 
     import polars as pl
 
+    from queries.sql_files import Check
+
 Params = dict[str, Any]
 
 T = TypeVar("T")
+
+ALL_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
+"""As the beginning of a time: all of it."""
 
 MADE = 12
 """How many values derived from a published copy are cached in memory."""
@@ -267,15 +273,20 @@ class Connection:
     def _has_none(self, rows: str) -> bool:
         return self._connection.execute(f"SELECT 1 {rows} LIMIT 1").fetchone() is None
 
-    def checks(self) -> list[CheckResult]:
+    def checks(self, *, passed: Collection[str] = (), since: datetime = ALL_TIME) -> list[CheckResult]:
         """Run every data check and return those that failed.
 
         A warning that needs damaged samples reports that it could not be checked; the other checks still run.
+
+        Args:
+            passed: names of checks that found nothing in the time before `since`, and would find nothing there now.
+                Those that can look at the time after it only; one that finds something there is run whole.
+            since: midnight of the first day of the ledger that has changed since then.
         """
         with self.views_computed_once():
-            return self._failed_checks()
+            return self._failed_checks(passed, since)
 
-    def _failed_checks(self) -> list[CheckResult]:
+    def _failed_checks(self, passed: Collection[str], since: datetime) -> list[CheckResult]:
         import polars as pl  # noqa: PLC0415 - the process that runs a person's SQL imports this module and no polars
 
         failed = []
@@ -284,7 +295,7 @@ class Connection:
                 continue
             was_run = True
             try:
-                rows = self.frame(check.sql)
+                rows = self._offending(check, since if check.name in passed else ALL_TIME)
             except CorruptWarehouseError as error:
                 if check.severity == "stop":
                     raise
@@ -294,6 +305,13 @@ class Connection:
             if rows.height:
                 failed.append(CheckResult(check, rows.height, rows.head(5), was_run))
         return failed
+
+    def _offending(self, check: Check, since: datetime) -> pl.DataFrame:
+        """The rows that a check finds in all of the time, if it finds any since a moment."""
+        if not check.of_part:
+            return self.frame(check.sql)
+        rows = self.frame(check.sql, {"since": since})
+        return rows if rows.is_empty() or since == ALL_TIME else self.frame(check.sql, {"since": ALL_TIME})
 
     def failed_checks(self) -> Sequence[CheckOutcome]:
         """The data checks that failed: those stored with this data version if no sample file is gone, else run now.

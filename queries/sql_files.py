@@ -89,6 +89,7 @@ class Check:
 
     Attributes:
         of: the rows that may be offending, as `FROM ...`: without any it need not be planned. Empty: it always is.
+        sql: with `$since` it can look at a part of the ledger, and of the attempts that are in that part.
     """
 
     name: str
@@ -96,6 +97,11 @@ class Check:
     description: str
     sql: str
     of: str = ""
+
+    @property
+    def of_part(self) -> bool:
+        """Whether it can look at the time since a moment only."""
+        return "$since" in self.sql
 
 
 def _files(folder: str) -> Iterator[tuple[str, str]]:

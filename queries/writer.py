@@ -234,15 +234,19 @@ class Writer(Connection):
                 stack.enter_context(self._handed_over(rows, key, once=once))
             self._connection.execute(named.sql, {key: params[key] for key in named.parameters})
 
-    def stop_on_failed_checks(self) -> list[CheckResult]:
+    def stop_on_failed_checks(self, *, since: datetime | None = None) -> list[CheckResult]:
         """Run all checks: raise on those that stop, return those that warn.
 
         The outcome is stored with the data version of the open transaction: nothing may be changed in it afterwards.
 
+        Args:
+            since: midnight of the first day of the ledger that has changed since the checks were run last, if that is
+                known. Checks that passed then look at the time after it only, where they can.
+
         Raises:
             CheckError: a `stop` check failed. Within a transaction nothing is committed then.
         """
-        failed = self.checks()
+        failed = self.checks() if since is None else self.checks(passed=self._passed_checks(), since=since)
         stops = [result for result in failed if result.check.severity == "stop"]
         if stops:
             details = "\n".join(f"{r.check.name}: {r.check.description} ({r.count} rows)\n{r.sample}" for r in stops)
@@ -250,9 +254,17 @@ class Writer(Connection):
                 f"{self.root}: a data check failed, so nothing was changed.\n{details}\n"
                 "This is a fault of Trackside or of a hand-edited warehouse, not of your data: please report it."
             )
-        if all(result.was_run for result in failed):
-            self.put_fact_of_version(check_outcomes.FACT, check_outcomes.as_text(failed))
+        known = all(result.was_run for result in failed)
+        self.put_fact_of_version(check_outcomes.FACT, check_outcomes.as_text(failed) if known else "")
         return failed
+
+    def _passed_checks(self) -> frozenset[str]:
+        """Names of the checks that passed when they were run last, at any data version; none if that is not known."""
+        _, _, text = (self.meta(check_outcomes.FACT) or "").partition(" ")
+        failed = check_outcomes.from_text(text)
+        if failed is None:
+            return frozenset()
+        return frozenset(check.name for check in sql_files.checks()) - {each.check.name for each in failed}
 
     # Samples ---------------------------------------------------------------------------------------------------
 

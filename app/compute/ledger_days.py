@@ -7,7 +7,8 @@ Late data change the inputs of the days that they cover, and so do rules, correc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import date
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -19,7 +20,7 @@ from metrics.units import DAY_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from datetime import date, datetime
+    from datetime import datetime
 
     from app.compute.outcome import Progress
     from metrics.ledger.demand import Waiting
@@ -78,7 +79,12 @@ def write_days(
         for number, digest in sorted(prints.items())
     ]
     writer.append("ledger_days", pl.DataFrame(account, schema=columns_of("ledger_days"), orient="row"))
-    return Days(len(changed), len(prints))
+    gone = {day.toordinal() - _EPOCH for day in before} - prints.keys()
+    touched = sorted(changed | gone)
+    return Days(len(changed), len(prints), day_of(touched[0]) if touched else None)
+
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 def _stored_days(writer: Writer, cluster: str) -> dict[date, tuple[str, datetime]]:

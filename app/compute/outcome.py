@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from typing import TypeAlias
 
     from app.window import Window
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Days:
-    """How many days the ledger has, and how many of them were computed now."""
+    """How many days the ledger has, and how many of them were computed now.
+
+    `since`: midnight (UTC) of the first one that was computed now, or is no more; None if there is none.
+    """
 
     changed: int
     known: int
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)

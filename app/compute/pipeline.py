@@ -39,7 +39,7 @@ from metrics.runs.runs import run_attempts, runs
 from metrics.runs.steps import Rules as StepRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from app.compute.outcome import Days, Progress
@@ -135,11 +135,16 @@ def compute(
                 "nothing was computed and nothing changed: no accounting between --since and --until is loaded"
             )
         stages.report("checking that every GPU-second is accounted for once", 0.0)
-        warnings = writer.stop_on_failed_checks()
+        warnings = writer.stop_on_failed_checks(since=None if full else _first_changed(days, now))
         writer.put_fact_of_version(RESULTS, "stored")
         if inputs is not None:
             writer.put_fact_of_version(FACT, inputs)
     return Computed(done, empty, warnings, days)
+
+
+def _first_changed(days: Sequence[Days], now: datetime) -> datetime:
+    """Midnight of the first day of any ledger that was computed now; the time now if none was."""
+    return min((each.since for each in days if each.since is not None), default=now)
 
 
 def _without_outlived(writer: Writer, cluster: str, attempts: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ WITH times AS (
         -- A part of a GPU is rounded to a thousandth: seven sevenths are 1.001, and that is no GPU too many.
         CAST(n_gpus * 1000 AS BIGINT) - CAST(n_gpus % 1 <> 0 AS BIGINT) AS milli
     FROM attempt_node_times
-    WHERE started_at IS NOT NULL
+    WHERE started_at IS NOT NULL AND (ended_at IS NULL OR ended_at >= $since)
     UNION ALL
     -- A runaway's time after the end that is assumed for it is taken out again: there are few, and a join of all is long.
     SELECT
@@ -19,10 +19,12 @@ WITH times AS (
         CAST(n.n_gpus % 1 <> 0 AS BIGINT) - CAST(n.n_gpus * 1000 AS BIGINT) AS milli
     FROM attempt_node_times AS n
     JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
-    WHERE n.started_at IS NOT NULL
+    WHERE n.started_at IS NOT NULL AND (n.ended_at IS NULL OR n.ended_at >= $since)
 ),
 existed AS (
-    SELECT cluster, node, epoch_us(started_at) AS low, epoch_us(ended_at) AS high FROM inventory
+    SELECT cluster, node, epoch_us(GREATEST(started_at, $since)) AS low, epoch_us(ended_at) AS high
+    FROM inventory
+    WHERE ended_at > $since
 ),
 held AS (
     SELECT
@@ -36,7 +38,10 @@ held AS (
     GROUP BY ALL
 ),
 counted AS (
-    SELECT cluster, node, SUM(gpu_seconds) AS gpu_seconds FROM gpu_time WHERE state = 'allocated' GROUP BY ALL
+    -- GPUs beside attempts that held an unknown number of them are nobody's.
+    SELECT cluster, node, SUM(gpu_seconds) AS gpu_seconds FROM gpu_time
+    WHERE state = 'allocated' AND job_id IS NOT NULL AND started_at >= $since
+    GROUP BY ALL
 )
 SELECT cluster, node, held.gpu_seconds AS allocated, COALESCE(counted.gpu_seconds, 0) AS in_ledger
 FROM held

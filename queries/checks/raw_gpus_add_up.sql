@@ -1,9 +1,13 @@
 -- stop: the GPUs on the nodes of a cluster's attempts do not add up to the attempts' own
 WITH own AS (
-    SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_gpus WHERE node_list IS NOT NULL GROUP BY cluster
+    SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_gpus
+    WHERE node_list IS NOT NULL AND (ended_at IS NULL OR ended_at >= $since)
+    GROUP BY cluster
 ),
 on_nodes AS (
-    SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_nodes GROUP BY cluster
+    SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_node_times
+    WHERE ended_at IS NULL OR ended_at >= $since
+    GROUP BY cluster
 )
 SELECT own.cluster, own.gpus, on_nodes.gpus AS on_nodes
 FROM own LEFT JOIN on_nodes USING (cluster)

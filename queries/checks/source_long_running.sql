@@ -10,11 +10,13 @@ WITH unended AS (
 given_away AS (
     SELECT DISTINCT u.cluster, u.scheduler, u.job_id, u.submitted_at
     FROM unended AS u
-    JOIN attempt_nodes AS n USING (cluster, scheduler, job_id, submitted_at)
+    JOIN attempt_node_times AS n USING (cluster, scheduler, job_id, submitted_at)
     JOIN attempt_node_times AS m ON n.cluster = m.cluster AND n.node = m.node
     JOIN (SELECT cluster, node, MAX(n_gpus) AS n_gpus FROM nodes GROUP BY cluster, node) AS i
         ON n.cluster = i.cluster AND n.node = i.node
     WHERE m.started_at > u.started_at
+      AND (m.ended_at IS NULL OR m.ended_at >= $since)
+      AND n.ended_at IS NULL
       AND n.evidence = 'accounting'
       AND m.evidence = 'accounting'
       AND n.n_gpus + m.n_gpus > i.n_gpus

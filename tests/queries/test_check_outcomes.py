@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,6 +16,7 @@ from queries.warehouse import open_reader, open_writer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from queries.warehouse import Writer
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -79,6 +80,40 @@ def test_checks_run_again_after_a_change(tmp_path: Path, runs: list[Reader]) -> 
     after = outcome(tmp_path / "w")
     assert len(runs) == 1
     assert after != before
+
+
+def ledger_row(day: datetime) -> pl.DataFrame:
+    """A row of the ledger that is ill formed: it is of no GPUs."""
+    row = {"cluster": "c", "node": "n", "started_at": day, "ended_at": day + timedelta(hours=1), "state": "idle"}
+    return pl.DataFrame([row | {"category": "no_demand", "evidence": "assumed", "gpus": 0, "gpu_seconds": 0}])
+
+
+def ill_formed(writer: Writer, passed: set[str], since: datetime) -> int:
+    """How many rows of the ledger the check of its rows finds."""
+    found = {each.check.name: each.count for each in writer.checks(passed=passed, since=since)}
+    return found.get("ledger_rows_well_formed", 0)
+
+
+def test_a_check_that_passed_looks_at_what_changed_since(tmp_path: Path) -> None:
+    passed, later = {"ledger_rows_well_formed"}, NOW + timedelta(days=1)
+    with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
+        with writer.transaction():
+            writer.append("gpu_time", ledger_row(NOW))
+        assert ill_formed(writer, set(), later) == 1, "it did not pass before"
+        assert ill_formed(writer, passed, later) == 0
+        with writer.transaction():
+            writer.append("gpu_time", ledger_row(later))
+        assert ill_formed(writer, passed, later) == 2, "what it finds makes it look at everything"
+
+
+def test_an_outcome_that_is_not_known_counts_as_no_pass(tmp_path: Path) -> None:
+    assert from_text("") is None
+    put(tmp_path / "w", "a", checked=True)
+    with open_writer(tmp_path / "w", verb="t", now=NOW) as writer:
+        assert "ledger_rows_well_formed" in writer._passed_checks()  # noqa: SLF001 - what the next run may skip
+        with writer.transaction():
+            writer.put_fact_of_version(check_outcomes.FACT, "")
+        assert writer._passed_checks() == frozenset()  # noqa: SLF001 - as above
 
 
 def test_outcome_of_other_checks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

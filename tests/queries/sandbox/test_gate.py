@@ -278,7 +278,7 @@ def test_common_questions_are_admitted(engine: duckdb.DuckDBPyConnection, sql: s
 def test_all_our_own_queries_would_pass(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     selects = [view.sql.partition(" AS\n")[2] for view in sql_files.views()]
-    selects += [check.sql for check in sql_files.checks()]
+    selects += [check.sql.replace("$since", "TIMESTAMPTZ '2026-11-01'") for check in sql_files.checks()]
     assert len(list(filter(None, selects))) > 20
     with open_reader(tmp_path / "w") as reader:
         for sql in filter(None, selects):
