@@ -9,6 +9,7 @@ import polars as pl
 from ingest.registry import SOURCES
 
 if TYPE_CHECKING:
+    from ingest.source import Source
     from queries.warehouse import Reader
 
 
@@ -21,10 +22,17 @@ def row_counts(reader: Reader) -> pl.DataFrame:
     tables = dict.fromkeys(name for source in SOURCES for name in source.counted or source.feeds)
     counts = reader.row_counts(tables)
     parts = [
-        counts.filter(
-            pl.col("fed") == name, pl.col("source").eq_missing(source.name) | pl.col("source").is_null()
-        ).select("cluster", pl.lit(source.name).alias("source"), "fed", "n")
+        counts.filter(pl.col("fed") == name, *_of(source)).select(
+            "cluster", pl.lit(source.name).alias("source"), "fed", "n"
+        )
         for source in SOURCES
         for name in source.counted or source.feeds
     ]
-    return pl.concat(parts).sort("cluster", "source", "fed")
+    return pl.concat(parts).group_by("cluster", "source", "fed").agg(pl.col("n").sum()).sort("cluster", "source", "fed")
+
+
+def _of(source: Source) -> tuple[pl.Expr, ...]:
+    """Which rows are a source's, of tables that name a source or a scheduler."""
+    named = pl.col("source").is_null() | (pl.col("source") == source.name)
+    scheduled = pl.col("scheduler").is_null() | pl.col("scheduler").is_in(source.schedulers)
+    return (named, scheduled) if source.schedulers else (named,)

@@ -26,6 +26,7 @@ class Source(NamedTuple):
         names_cluster: its text names the cluster; else the caller has to.
         snapshot: it reports how things were at one moment.
         dated: its text has its own time; else the caller has to give it.
+        schedulers: of tables with a column `scheduler`, `trackside status` counts the rows of these; empty: of all.
         prints_times: the command that prints times in SLURM_TIME_FORMAT, where one does.
     """
 
@@ -40,6 +41,7 @@ class Source(NamedTuple):
     names_cluster: bool = True
     snapshot: bool = False
     dated: bool = True
+    schedulers: tuple[str, ...] = ()
     prints_times: str | None = None
 
 

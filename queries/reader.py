@@ -197,7 +197,7 @@ class Connection:
         return self.frame(f'SELECT * FROM "{name}"')  # noqa: S608 - a name from our own list
 
     def row_counts(self, tables: Iterable[str]) -> pl.DataFrame:
-        """Rows of each table (`fed`) by `cluster`, and by `source` where it has one (else null): `n`.
+        """Rows of each table (`fed`) by `cluster`, and by `source` and `scheduler` where it has them (else null): `n`.
 
         Rows in Parquet files are counted by the manifest, in which they were counted when they were written.
         """
@@ -338,10 +338,12 @@ def _row_count(table: sql_files.Table) -> str:
     """SQL that counts the rows of a table."""
     of_table = f"SELECT {sql_files.literal(table.shown)} AS fed, cluster"
     if table.shown in sql_files.sample_tables():
-        rows = f"{of_table}, NULL::VARCHAR AS source, CAST(SUM(rows) AS BIGINT) AS n FROM partitions"
+        unknown = "NULL::VARCHAR AS source, NULL::VARCHAR AS scheduler"
+        rows = f"{of_table}, {unknown}, CAST(SUM(rows) AS BIGINT) AS n FROM partitions"
         return f"{rows} WHERE removed_version IS NULL AND table_name = {sql_files.literal(table.shown)} GROUP BY ALL"
-    source = "source" if "source" in {column.name for column in table.columns} else "NULL::VARCHAR AS source"
-    return f"{of_table}, {source}, COUNT(*) AS n FROM {table.name} GROUP BY ALL"
+    names = {column.name for column in table.columns}
+    by = ", ".join(name if name in names else f"NULL::VARCHAR AS {name}" for name in ("source", "scheduler"))
+    return f"{of_table}, {by}, COUNT(*) AS n FROM {table.name} GROUP BY ALL"
 
 
 class Reader(Connection):

@@ -11,9 +11,9 @@ from typing import Final
 
 import polars as pl
 
+from ingest.determined.sources import SCHEDULER
 from ingest.tables import ATTEMPTS
 
-SCHEDULER: Final = "determined"
 OF_PODS: Final = "Task/"
 """Beginning of the column `gang` of its pods; the name of the task follows."""
 

@@ -7,13 +7,15 @@ from typing import Final
 from ingest.source import Source, SourceFolder
 
 ALLOCATIONS: Final = "determined.allocations"
+SCHEDULER: Final = "determined"
 
 SOURCES: Final = (
     Source(
         name=ALLOCATIONS,
         title="Determined's allocations",
         feeds=("determined_allocations", "attempts"),
-        counted=("determined_allocations",),
+        counted=("determined_allocations", "attempts"),
+        schedulers=(SCHEDULER,),
         files="CSV of det resources allocations, or of the master's /resources/allocation/allocations-csv; gzip",
         command="",
         gives="Which task held how many slots, and when. It has no nodes, no reasons and no states.",

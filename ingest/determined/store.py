@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.determined.attempts import SCHEDULER, attempts_of
+from ingest.determined.attempts import attempts_of
 from ingest.determined.parse import KEY, latest, parse_allocations
-from ingest.determined.sources import SOURCES
+from ingest.determined.sources import SCHEDULER, SOURCES
 from ingest.files.input import Input
 from ingest.future import without_future
 from ingest.store.clusters import only_cluster

@@ -8,6 +8,9 @@ from ingest.source import Source, SourceFolder
 
 OBJECTS: Final = "kubernetes.objects"
 
+SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
+"""Values of `attempts.scheduler` of what Kubernetes runs."""
+
 SOURCES: Final = (
     Source(
         name=OBJECTS,
@@ -25,7 +28,8 @@ SOURCES: Final = (
             "resource_slices",
             "health_events",
         ),
-        counted=("pods", "workloads", "kueue_workloads", "resource_claims", "resource_slices"),
+        counted=("pods", "workloads", "attempts", "kueue_workloads", "resource_claims", "resource_slices"),
+        schedulers=SCHEDULERS,
         files="kubectl get ... -o json or -o yaml, and with --watch --output-watch-events",
         command="",
         gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts, how they ended; one owner tree is one run.",

@@ -18,7 +18,7 @@ from ingest.kubernetes.nodes import events_of, states_of
 from ingest.kubernetes.parse import ENDED_KEY, LISTS, NODE_KEY, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
 from ingest.kubernetes.shares import nodes_by_slices, with_shares
-from ingest.kubernetes.sources import OBJECTS, SOURCES
+from ingest.kubernetes.sources import OBJECTS, SCHEDULERS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
 from ingest.kubernetes.workloads import with_roots
 from ingest.store.clusters import only_cluster
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 UNNAMED: Final = "Kubernetes objects name"
 """Begins what is said where it is not known whose objects these are."""
-
-SCHEDULERS: Final = ("kubernetes", "kubeflow", "argo", "vm")
-"""Values of `attempts.scheduler` of what is made here."""
 
 TABLES: Final = (
     *("pods", "workloads", "object_lists", "node_conditions", "kueue_workloads", "kueue_conditions"),

@@ -21,6 +21,7 @@ SOURCES: Final = (
         gives="Every execution of every job: who, when, on which nodes with how many GPUs, and how it ended.",
         when_empty="did the window hold any jobs?",
         counted=("attempts",),
+        schedulers=("slurm",),
         prints_times="sacct ...",
     ),
     Source(

@@ -1,4 +1,4 @@
--- warn: an attempt has no end though it began more than 30 days ago, or its GPUs were given to others since: a lost end message (see sacctmgr show runawayjobs)?
+-- warn: an attempt has no end though it began more than 30 days ago, or its GPUs were given to others since. Of Slurm: was its end lost (sacctmgr show runawayjobs)? Of pods: do they still run (kubectl get pods -A)? Load that list. Of Determined: load a later export
 -- of: FROM stored.attempts WHERE ended_at IS NULL AND started_at IS NOT NULL
 WITH unended AS (
     SELECT a.cluster, a.scheduler, a.job_id, a.submitted_at, a.started_at, c.until
@@ -21,7 +21,7 @@ given_away AS (
       AND m.evidence = 'accounting'
       AND n.n_gpus + m.n_gpus > i.n_gpus
 )
-SELECT u.cluster, u.job_id, u.submitted_at, u.started_at, u.until, g.job_id IS NOT NULL AS given_to_others
+SELECT u.cluster, u.scheduler, u.job_id, u.submitted_at, u.started_at, u.until, g.job_id IS NOT NULL AS given_to_others
 FROM unended AS u
 LEFT JOIN given_away AS g USING (cluster, scheduler, job_id, submitted_at)
 WHERE u.started_at < u.until - INTERVAL 30 DAY OR g.job_id IS NOT NULL;

@@ -15,6 +15,8 @@ from app.cli.verbs import status as status_verb
 from app.config.settings import Config
 from ingest.slurm.load_files import Options, ingest_files
 from queries.warehouse import open_reader, open_writer
+from tests.support.command import trackside
+from tests.support.kubernetes.objects import as_list, pod
 from tests.support.slurm.dumps import START, rows_of, tiny, with_rows
 from tests.support.slurm.parsing import DATA
 
@@ -117,6 +119,20 @@ def test_each_kind_counts_its_own_table(tmp_path: Path) -> None:
     for each in state(tmp_path / "w")["sources"]:
         assert each["rows"] == first[each["source"]]["rows"]
         assert each["last_load"]["new"] == 0
+
+
+def test_attempts_count_for_what_ran_them(tmp_path: Path) -> None:
+    ingest(tmp_path / "w", SACCT)
+    before = source(tmp_path / "w")["rows"]
+    allocations = "allocation_id,task_type,username,workspace_name,experiment_id,slots,start_time,end_time,seconds\n"
+    objects, table = tmp_path / "pods.json", tmp_path / "allocations.csv"
+    objects.write_bytes(as_list(pod("a", ended=50), pod("b", ended=60)))
+    table.write_text(f"{allocations}t.1,NTSC,ann,lab,,4,2026-10-01T00:00:00Z,2026-10-01T01:00:00Z,3600\n")
+    for verb, file in (("kubernetes", objects), ("determined", table)):
+        done = trackside("ingest", verb, str(file), "--cluster", "east", "--warehouse", str(tmp_path / "w"))
+        assert done.returncode == 0, done.stderr
+    found = {each["source"]: each["rows"].get("attempts") for each in state(tmp_path / "w")["sources"]}
+    assert found == {"slurm.accounting": before["attempts"], "kubernetes.objects": 2, "determined.allocations": 1}
 
 
 def test_rows_of_an_input_of_two_clusters_count_for_the_first(tmp_path: Path) -> None:

@@ -192,3 +192,4 @@ def test_question_without_kubernetes_says_what_to_load(tmp_path: Path) -> None:
     printed = trackside("show", "agreement", "--warehouse", str(tmp_path / "w"))
     assert printed.returncode == 0, printed.stderr
     assert "trackside ingest kubernetes" in printed.stdout
+    assert "GPU-hours" not in printed.stdout, "nothing was compared, so nothing is to be known of the comparison"

@@ -381,7 +381,9 @@ def test_its_time_counts_in_the_bounds(tmp_path: Path) -> None:
 def test_unlisted_job_whose_gpus_were_reused_is_warned_about(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), job("2", 20, 30))
     (warning,) = (result for result in made.warnings if result.check.name == "source_long_running")
-    assert warning.sample.select("job_id", "given_to_others").rows() == [("1", True)]
+    assert warning.sample.select("scheduler", "job_id", "given_to_others").rows() == [("slurm", "1", True)]
+    for where_to_look in ("sacctmgr show runawayjobs", "kubectl get pods"):
+        assert where_to_look in warning.check.description
     assert "ledger_allocation_above_inventory" in made.warned()
 
 

@@ -41,7 +41,7 @@ def agreement(source: Reader, window: Window, question: Question) -> Answer:
     """Disagreements of the two control planes by kind, side or node, each of them, or the lags of the one."""
     rows = source.query("sync_intervals_in", **window.parameters)
     answer = _answer(rows, question.dimension)
-    return replace(answer, when_empty=_nothing(source, window)) if rows.is_empty() else answer
+    return replace(answer, when_empty=_nothing(source, window), notes=()) if rows.is_empty() else answer
 
 
 def _nothing(source: Reader, window: Window) -> str:
