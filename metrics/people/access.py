@@ -105,7 +105,8 @@ def access(
         )
         .filter((pl.col("added_at") < until).fill_null(value=True))
     )
-    taken = (pl.col("gone_at") > pl.col("remade_at")).fill_null(value=pl.col("gone_at").is_not_null())
+    listed_since = (pl.col("last_seen_at") > pl.col("gone_at")).fill_null(value=False)
+    taken = pl.col("gone_at").is_not_null() & ~listed_since
     missing = pl.col("last_seen_at") < pl.col("listed_at")
     there = (
         pl.when(taken)
@@ -254,7 +255,10 @@ def _added(changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _removed(changes: pl.DataFrame) -> pl.DataFrame:
-    """When each was last removed, and by whom: the association by its number, or its user or account by name."""
+    """Who has no association left, since when, and by whom: removed by its number, or its user or account by name.
+
+    A user may have several in one account, one for each partition: access ends with the last of them.
+    """
     made = _numbered(changes)
     gone = changes.select(
         "cluster", "action", gone_at="ts", gone_by="actor",
@@ -270,9 +274,15 @@ def _removed(changes: pl.DataFrame) -> pl.DataFrame:
         removed = gone.filter(pl.col("action") == action).select(
             "cluster", "gone_at", "gone_by", pl.col(source).alias(of)
         )
-        whom = made.select("cluster", of, *(name for name in ("user", "account") if name != of)).unique()
-        parts.append(removed.explode(of).join(whom, on=["cluster", of]).select(*_WHO, "gone_at", "gone_by"))
-    return pl.concat(parts).sort("gone_at", "gone_by").group_by(_WHO).last()
+        whom = made.select("cluster", *dict.fromkeys((of, "user", "account", "id"))).unique()
+        joined = removed.explode(of).join(whom, on=["cluster", of], maintain_order="left")
+        parts.append(joined.select(*_WHO, "id", "gone_at", "gone_by"))
+    ends = pl.concat(parts).sort("gone_at", "gone_by").group_by(*_WHO, "id").last()
+    lasting = made.group_by(*_WHO, "id").agg(pl.col("ts").max())
+    each = lasting.join(ends, on=[*_WHO, "id"], how="left", nulls_equal=True)
+    is_gone = (pl.col("gone_at") > pl.col("ts")).fill_null(value=False)
+    latest = each.sort("gone_at", "gone_by", nulls_last=False).group_by(_WHO, maintain_order=True)
+    return latest.agg(is_gone.all().alias("is_gone"), pl.col("gone_at", "gone_by").last()).filter("is_gone")
 
 
 def _names() -> pl.Expr:
