@@ -158,6 +158,7 @@ _OF_FILES: Final = {
     "steps": "trackside ingest runlog FILE ...    (the run logs of those days)",
     "rank_steps": "trackside ingest ranks FILE ...    (the rank times of those days)",
     "gpu_busy_hours": "trackside compute    (it makes them of the samples)",
+    "anomaly_sums": "trackside compute    (it makes them of the samples)",
 }
 """How tables that come from files, or are computed, are loaded again."""
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from app.compute.agreement import TABLES as AGREEMENT
 from app.compute.agreement import write_agreement
+from app.compute.anomalies import write_anomalies
 from app.compute.busy_hours import write_busy_hours
 from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.incidents import write_incidents
@@ -65,9 +66,9 @@ BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", "run
 """Tables of which it replaces the rows that changed."""
 
 BY_DAY = ("gpu_time", "ledger_days", "day_sums")
-"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`. `gpu_busy_hours` is another, in
-files (`app.compute.busy_hours`). Those of which it replaces the
-windows that changed are in `app.compute.stored_results`."""
+"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`. `gpu_busy_hours` and `anomaly_sums`
+are others, in files (`app.compute.busy_hours`, `app.compute.anomalies`). Those of which it replaces the windows that
+changed are in `app.compute.stored_results`."""
 
 
 def compute(
@@ -252,6 +253,7 @@ def _compute_cluster(
     write_agreement(writer, cluster, rules, facts, has_objects=has_objects)
     in_hours = _within(progress, f"{cluster}: telemetry", 0.64, 0.65)
     write_busy_hours(writer, cluster, rules, now=now, full=full, progress=in_hours)
+    write_anomalies(writer, window, rules, now=now, full=full, progress=in_hours)
     progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed", 0.65)
     writer.append("computes", _account(writer, window, rules, now))
     in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)

@@ -50,7 +50,7 @@ def known(source: Source, cluster: str, *, observed: bool = True) -> Known:
         observed: whether anything was observed that somebody may have held; else no attempt is read.
     """
     computed = source.query("computed", cluster=cluster).row(0, named=True)
-    rules = _rules(computed)
+    rules = rules_of(computed)
     attempts, on_nodes = frames.empty(frames.ATTEMPTS), frames.empty(frames.ATTEMPT_NODES)
     if observed:
         attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
@@ -71,10 +71,11 @@ def known(source: Source, cluster: str, *, observed: bool = True) -> Known:
 
 def computed_rules(source: Source, cluster: str) -> Rules:
     """The rules of a cluster's last computation."""
-    return _rules(source.query("computed", cluster=cluster).row(0, named=True))
+    return rules_of(source.query("computed", cluster=cluster).row(0, named=True))
 
 
-def _rules(computed: dict[str, Any]) -> Rules:
+def rules_of(computed: dict[str, Any]) -> Rules:
+    """The rules of a computation: a row of the named query `computed`."""
     constants = constants_of(computed["constants"])
     return Rules.model_validate({name: constants[name] for name in Rules.model_fields if name in constants})
 

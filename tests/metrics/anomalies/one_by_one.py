@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
-from metrics.anomalies.scan import BIAS, CAP, MIN_OF_ATTEMPT, MIN_PAST_DAYS, MIN_SUBJECTS, PAST_DAYS, SPREAD
+from metrics.anomalies.day_sums import BIAS, CAP, MIN_OF_ATTEMPT, MIN_PAST_DAYS, MIN_SUBJECTS, PAST_DAYS, SPREAD
 from metrics.anomalies.signals import BY_NAME
 
 if TYPE_CHECKING:
@@ -45,9 +45,13 @@ def alikeness(values: list[float]) -> float | None:
 def scan(days: list[pl.DataFrame]) -> dict[tuple[Subject, str, int], Test]:
     """Every test of all days (`DEVIATIONS` each), by subject, `peers` or `past`, and sign."""
     tests: dict[tuple[Subject, str, int], Test] = defaultdict(Test)
-    past: dict[Subject, list[float]] = defaultdict(list)
-    apart: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    medians: dict[Subject, dict[int, float]] = defaultdict(dict)
+    apart: dict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     for day in days:
+        if day.is_empty():
+            continue
+        today = int(day["hour"].min()) // 24  # type: ignore[arg-type]  # a number
+        past = {s: [m for on, m in of.items() if on >= today - PAST_DAYS] for s, of in medians.items()}
         attempts = {row[:4]: row[5] for row in day.sort("hour").rows()}
         hours: dict[Subject, dict[int, float]] = defaultdict(dict)
         for signal, level, node, device, hour, _, deviation in day.rows():
@@ -55,9 +59,12 @@ def scan(days: list[pl.DataFrame]) -> dict[tuple[Subject, str, int], Test]:
         for group in {subject[:2] for subject in hours}:
             mine = {subject: of for subject, of in hours.items() if subject[:2] == group}
             for against in ("peers", "past"):
-                _test_group(mine, against, tests, past, apart[*group, against], attempts)
+                of_days = apart[*group, against]
+                recent = [value for on, value in of_days.items() if on > today - PAST_DAYS]
+                if _test_group(mine, against, tests, past, recent, attempts):
+                    of_days[today] = recent[-1]
         for subject, of in hours.items():
-            past[subject] = [*past[subject], median(of.values())][-PAST_DAYS:]
+            medians[subject][today] = median(of.values())
     return tests
 
 
@@ -68,15 +75,15 @@ def _test_group(  # noqa: PLR0917 - plain on purpose
     past: dict[Subject, list[float]],
     recent: list[float],
     attempts: dict[Subject, int],
-) -> None:
-    """One signal and level on one day."""
+) -> bool:
+    """One signal and level on one day; whether it was tested. How subjects differ on it is added to `recent`."""
     offset = {s: 0.0 if against == "peers" else median(past[s]) for s in mine
-              if against == "peers" or len(past[s]) >= MIN_PAST_DAYS}  # fmt: skip
+              if against == "peers" or len(past.get(s, [])) >= MIN_PAST_DAYS}  # fmt: skip
     if len(offset) < MIN_SUBJECTS:
-        return
+        return False
     signal = BY_NAME[next(iter(mine))[0]]
     level = {s: median(mine[s].values()) - offset[s] for s in offset}
-    recent[:] = [*recent, middle_of_scatter(list(level.values()))][-PAST_DAYS:]
+    recent.append(middle_of_scatter(list(level.values())))
     scatter = median(middle_of_scatter(list(mine[s].values())) for s in offset)
     known = [r for s in offset if (r := alikeness([mine[s][h] for h in sorted(mine[s])])) is not None]
     alike = min(0.9, max(0.0, median(known))) if known else 0.0
@@ -92,6 +99,7 @@ def _test_group(  # noqa: PLR0917 - plain on purpose
                 beyond = rate * (sign * (mine[subject][hour] - shift) - immaterial)
                 test = _next(test, hour, max(-CAP, min(CAP, beyond)) - math.exp(-CAP))
             tests[subject, against, sign] = test
+    return True
 
 
 def _next(test: Test, hour: int, added: float) -> Test:

@@ -106,7 +106,7 @@ def test_the_scan_agrees_with_plain_python() -> None:
     for day in days:
         scan.add(day)
     expected = one_by_one(days)
-    rows = scan._tests  # noqa: SLF001 - every test, also those that a result leaves out
+    rows = scan._window.tests  # noqa: SLF001 - every test, also those that a result leaves out
     assert rows.height == len(expected)
     for row in rows.iter_rows(named=True):
         subject = (row["signal"], row["level"], row["node"], row["device"])
@@ -154,7 +154,7 @@ def test_the_state_does_not_grow_with_time() -> None:
     scan, heights = Scan(), []
     for hours in Fleet(nodes=8, nodes_per_attempt=8, days=20).days_of_hours():
         scan.add(gpu_deviations(hours))
-        heights.append((scan._tests.height, scan._past["medians"].list.len().max()))  # noqa: SLF001
+        heights.append((scan._window.tests.height, len(scan._past)))  # noqa: SLF001
     assert heights[-1] == heights[14] == (heights[-1][0], 14)
 
 

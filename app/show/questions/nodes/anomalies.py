@@ -14,9 +14,10 @@ from app.show.registry import question
 from app.show.selection import runs_meant
 from app.show.sentences import counted, percent
 from app.show.telemetry import none_left
+from metrics.anomalies.day_sums import PAST_DAYS
 from metrics.anomalies.deviations import MIN_PEERS
 from metrics.anomalies.evidence import effect_text
-from metrics.anomalies.scan import LEVEL, MIN_HOURS, PAST_DAYS
+from metrics.anomalies.scan import LEVEL, MIN_HOURS
 from metrics.anomalies.signals import BY_NAME
 
 if TYPE_CHECKING:
