@@ -64,6 +64,9 @@ ACTIVE, NEW, NEVER_USED, DORMANT, REMOVED, NO_ASSOCIATION, UNKNOWN = (
 
 _WHO = ["cluster", "user", "account"]
 
+_AT_ONCE_S: Final = 1e-6
+"""Stands for no time at all in the curve, which begins after 0."""
+
 
 def access(
     listed: pl.DataFrame,
@@ -336,7 +339,7 @@ def median_to_first_job(rows: pl.DataFrame) -> tuple[float | None, float | None,
 
 def _median(times: list[tuple[float | None, ...]]) -> tuple[float | None, float | None, float | None]:
     spells = [(1, used) if used is not None else (CENSORED, wait) for used, wait in times]
-    known = [(cause, max(length, 1e-6)) for cause, length in spells if length is not None]
+    known = [(cause, max(length, _AT_ONCE_S)) for cause, length in spells if length is not None]
     if not known:
         return None, None, None
     spell = Spells(
@@ -344,7 +347,10 @@ def _median(times: list[tuple[float | None, ...]]) -> tuple[float | None, float 
         np.array([length for _, length in known], dtype=np.float64),
         np.array([cause for cause, _ in known], dtype=np.int64),
     )
-    return median(kaplan_meier(spell, [1]))
+    middle, low, high = (
+        0.0 if each is not None and each <= _AT_ONCE_S else each for each in median(kaplan_meier(spell, [1]))
+    )
+    return middle, low, high
 
 
 # What is published --------------------------------------------------------------------------------------------------

@@ -210,6 +210,13 @@ def test_median_to_first_job_counts_who_still_waits(times: list[tuple[float, boo
     assert median_to_first_job(rows)[0] == (wanted if wanted is None else pytest.approx(wanted))
 
 
+def test_median_to_first_job_at_once_is_zero() -> None:
+    rows = pl.DataFrame(
+        {"to_first_job_s": [0.0, 0.0, 60.0], "waiting_s": [None] * 3}, schema_overrides={"waiting_s": pl.Float64}
+    )
+    assert median_to_first_job(rows)[:2] == (0, 0)
+
+
 def test_onboarding_counts_by_month_and_actor() -> None:
     rows = of(
         changes=[added(1, "ann", "a", 1), added(40, "bob", "a", 2, "sup"), added(41, "cid", "b", 3, "sup")],

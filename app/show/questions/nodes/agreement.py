@@ -67,7 +67,7 @@ def _answer(rows: pl.DataFrame, dimension: str) -> Answer:
         {
             "subject": (_HEADINGS[by], "text"),
             "n": ("n", "count"),
-            "n_open": ("still", "count"),
+            "n_open": ("still open", "count"),
             "n_slurm_wrong": ("Slurm wrong", "count"),
             "n_kubernetes_wrong": ("Kubernetes wrong", "count"),
             "median_s": ("median", "seconds"),
@@ -110,7 +110,7 @@ def _lags(rows: pl.DataFrame) -> Answer:
         {
             "lag": ("from ... to", "text"),
             "n": ("n", "count"),
-            "n_open": ("still", "count"),
+            "n_open": ("still open", "count"),
             "median_s": ("median", "seconds"),
             "median_low_s": ("95 % from", "seconds"),
             "median_high_s": ("to", "seconds"),
