@@ -195,6 +195,8 @@ class ApiServerLab:
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
+            "--feature-gates=DynamicResourceAllocation=true",
+            "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true",
         )
 
 
