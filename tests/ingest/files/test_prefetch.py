@@ -28,8 +28,8 @@ def test_prefetch_ends_and_releases_when_the_caller_stops() -> None:
     for number in prefetch_one(numbers()):
         if number == 2:
             break
-    assert ended.wait(5)
-    wait_until(lambda: threading.active_count() <= before, 5, "the thread to end")
+    assert ended.wait(60)
+    wait_until(lambda: threading.active_count() <= before, 60, "the thread to end")
 
 
 WAITING = """
@@ -59,7 +59,7 @@ def test_waiting_caller_can_be_interrupted_on_a_stalled_source() -> None:
 
 def test_started_work_is_awaited_and_its_error_raised() -> None:
     go = threading.Event()
-    one = started(lambda: go.wait(5) and 1)
+    one = started(lambda: go.wait(60) and 1)
     other = started(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         other()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from app.results.serving.cache import AnswerCache
 from app.results.serving.pool import ReadPool
 from queries.errors import StoppedError
+from tests.lab.processes import wait_until
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
@@ -53,11 +53,10 @@ def test_a_slow_question_is_stopped_by_its_ticket(root: Path) -> None:
             answers.ask(slow)
 
     thread, raised = started(ask)
-    time.sleep(0.3)
     assert not answers.pool.stop("another's")
     assert thread.is_alive()
-    assert answers.pool.stop("mine")
-    thread.join(10)
+    wait_until(lambda: answers.pool.stop("mine"), 60, "the question to be asked")
+    thread.join(60)
     assert [str(each) for each in raised] == ["This question was stopped."]
     assert not answers.pool.stop("mine")
 
@@ -73,17 +72,25 @@ def test_a_question_that_takes_too_long_is_stopped(root: Path) -> None:
 
 def test_one_too_many_waits_and_monitoring_does_not(root: Path) -> None:
     answers = AnswerCache(root)
-    answers.pool = ReadPool(root, at_once=1, longest_s=1.5)
+    answers.pool = ReadPool(root, at_once=1, longest_s=60)
+    asked = threading.Event()
+
+    def first(reader: Reader) -> int:
+        asked.set()
+        return slow(reader)
 
     def ask() -> None:
         with answers.pool.on_behalf("first"):
-            answers.ask(slow, 1)
+            answers.ask(first)
 
     thread, _ = started(ask)
-    time.sleep(0.2)
+    assert asked.wait(60)
     assert answers.ask(lambda reader: reader.data_version) > 0
     assert thread.is_alive()
+    stopped = threading.Timer(0.5, answers.pool.stop, ["first"])
+    stopped.start()
     with answers.pool.on_behalf("second"):
         assert answers.ask(lambda reader: reader.data_version + 1) > 1
-    thread.join(10)
+    stopped.join()
+    thread.join(60)
     assert not thread.is_alive()

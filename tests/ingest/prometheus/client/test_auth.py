@@ -31,7 +31,7 @@ NAMES = told(["up"])
 
 
 def server(url: str, login: Login) -> Server:
-    return Server(url, login=login, retries=0, timeout_s=5, sleep=lambda _: pytest.fail("nobody waits"))
+    return Server(url, login=login, retries=0, timeout_s=60, sleep=lambda _: pytest.fail("nobody waits"))
 
 
 def names(url: str, login: Login) -> list[str]:

@@ -10,7 +10,7 @@ import re
 import time
 from dataclasses import replace
 from datetime import timedelta
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,7 +55,7 @@ THANOS_PART = (
 
 
 def server(url: str, **more: object) -> Server:
-    return Server(url, **{"retries": 0, "timeout_s": 5.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
+    return Server(url, **{"retries": 0, "timeout_s": 90.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
 
 
 def refusal(output: str, status: int = 422) -> Answer:
@@ -63,17 +63,26 @@ def refusal(output: str, status: int = 422) -> Answer:
 
 
 class Busy:
-    """A server that takes its time, and counts how many questions it has at once."""
+    """A server that takes its time, and counts how many questions it has at once.
 
-    def __init__(self, answer: Callable[[dict[str, str]], Answer]) -> None:
+    Args:
+        answer: what it answers.
+        until: the first questions are kept waiting until there are so many at once.
+    """
+
+    def __init__(self, answer: Callable[[dict[str, str]], Answer], until: int = 1) -> None:
         self._answer = answer
         self._now, self._lock = 0, Lock()
+        self._until, self._enough = until, Event()
         self.most = 0
 
     def __call__(self, _: str, params: dict[str, str]) -> Answer:
         with self._lock:
             self._now += 1
             self.most = max(self.most, self._now)
+        if self._now >= self._until:
+            self._enough.set()
+        self._enough.wait(60)
         time.sleep(0.03)
         with self._lock:
             self._now -= 1
@@ -88,7 +97,7 @@ def numbered(params: dict[str, str]) -> Answer:
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_queries_run_concurrently_within_the_limit_and_in_order(limit: int) -> None:
-    busy = Busy(numbered)
+    busy = Busy(numbered, until=limit)
     with web(busy) as there:
         requested = server(there.url, concurrency=limit)
         queries = [f"q{number}" for number in range(8)]

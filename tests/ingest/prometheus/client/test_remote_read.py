@@ -260,7 +260,7 @@ def test_means_are_those_of_each_series_by_itself() -> None:
 
 
 def server(url: str, **more: object) -> Server:
-    options = {"retries": 0, "timeout_s": 5.0, "sleep": lambda _: None} | more
+    options = {"retries": 0, "timeout_s": 60.0, "sleep": lambda _: None} | more
     return Server(url, **options)  # type: ignore[arg-type]  # options of Server
 
 

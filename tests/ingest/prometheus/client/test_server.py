@@ -48,7 +48,7 @@ def number(value: int) -> Answer:
     return told({"resultType": "vector", "result": [{"metric": {}, "value": [T, str(value)]}]})
 
 
-def server(url: str, *, retries: int = 2, waits: list[float] | None = None, timeout_s: float = 5.0) -> Server:
+def server(url: str, *, retries: int = 2, waits: list[float] | None = None, timeout_s: float = 60.0) -> Server:
     return Server(url, retries=retries, timeout_s=timeout_s, sleep=(waits if waits is not None else []).append)
 
 
@@ -570,13 +570,13 @@ def test_non_numeric_latest_reading_is_an_error_with_the_server(value: object) -
 
 @pytest.mark.parametrize("promised", [100_000, None])
 def test_server_that_drips_bytes_times_out(promised: int | None) -> None:
-    dripping = Answer(b'{"status"' + b" " * 60, promised=promised, drip_s=0.1)
+    dripping = Answer(b'{"status"' + b" " * 600, promised=promised, drip_s=0.1)  # a minute
     with web(lambda *_: dripping) as there:
         late = Server(there.url, retries=0, timeout_s=-1, sleep=never)
         began = time.monotonic()
         with pytest.raises(ServerDownError, match="does not answer in time"):
             late.names("", since=at(T), until=at(T + 60))
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 40
 
 
 def test_an_endless_response_is_split_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:

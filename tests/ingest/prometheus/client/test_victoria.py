@@ -145,7 +145,7 @@ def values(requests_seen: Server, seconds: int = 240) -> list[float] | None:
 
 
 def server(url: str, **more: object) -> Server:
-    return Server(url, **{"retries": 0, "timeout_s": 5.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
+    return Server(url, **{"retries": 0, "timeout_s": 60.0, "sleep": lambda _: None, **more})  # type: ignore[arg-type]  # options of Server
 
 
 ONE = Answer(line({"a": "1"}, [(15_000, "1"), (30_000, "2")]), kind=KIND)
