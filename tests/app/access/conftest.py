@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from app.access import people
 from app.access.guard import saw
 from app.access.protect import protect
 from app.config.access import Access
+from tests.lab.processes import claim_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +70,7 @@ def audited(folder: Path) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def provider(*people_there: dict[str, Any]) -> Iterator[str]:
     """A real provider in a process of its own, which knows these people by their claims; its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port, claimed = claim_ports(1)
     known = [part for each in people_there for part in ("--user-claims", json.dumps(each))]
     command = [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "--port", str(port), "-n", "true", *known]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -83,6 +81,7 @@ def provider(*people_there: dict[str, Any]) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+        claimed.close()
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
@@ -22,6 +21,7 @@ from app.times import parse_period
 from app.window import Window
 from queries.warehouse import open_reader
 from tests.ingest.prometheus.client.test_auth import Files, files  # noqa: F401, TC001 - the fixture
+from tests.lab.processes import claim_ports
 from tests.support.warehouses import from_accounting
 from tests.support.web import Answer, web
 
@@ -156,9 +156,7 @@ def test_a_mail_is_encrypted_and_has_words_and_the_pdf(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server, files.server_key)
     box = Mailbox()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port, claimed = claim_ports(1)
     controller = Controller(box, hostname="127.0.0.1", port=port, tls_context=context, require_starttls=True)
     controller.start()
     try:
@@ -170,6 +168,7 @@ def test_a_mail_is_encrypted_and_has_words_and_the_pdf(
         assert (outcome, tries, "TLS" in str(reason)) == ("dead", 1, True)
     finally:
         controller.stop()
+        claimed.close()
     [content] = box.mails
     message = message_from_bytes(content, policy=policy.default)
     assert message["X-Trackside-Key"] == trusted.made.key
