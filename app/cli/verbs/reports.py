@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from app.cli import options as shared
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from app.cli.options import Subparsers
 
@@ -31,6 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     _add_list(actions)
+    _add_diff(actions)
     deliveries.add_actions(partial(_add_action, actions))
 
 
@@ -50,10 +53,31 @@ def _add_list(actions: Subparsers) -> None:
     shared.add_table(parser)
 
 
+DIFF_EPILOG = """\
+A and B are files that `trackside report sla --format json` wrote, or the beginnings of digests that `trackside reports
+list` shows. Every number and word is compared: section, part (an objective, a category, an incident by run and
+attempt), field, what either report has, and the difference of two numbers. It ends with 0, whether they differ or not.
+
+examples:
+  trackside reports diff october.json october-again.json
+  trackside reports diff 3f9a12 c07b55 --section objectives --section incidents
+  trackside reports diff october.json november.json --format csv"""
+
+
+def _add_diff(actions: Subparsers) -> None:
+    parser = _add_action(actions, "diff", "what two SLA reports say otherwise, number by number", epilog=DIFF_EPILOG)
+    parser.add_argument("was", metavar="A", help="a report: a JSON file, or the beginning of its digest")
+    parser.add_argument("now", metavar="B", help="the report that is compared with it")
+    parser.add_argument("--section", action="append", metavar="NAME", help="only this section; may be repeated")
+    shared.add_format(parser)
+    shared.add_table(parser)
+
+
 def run(options: argparse.Namespace) -> int:
     """Do one of the actions."""
     actions = {
         "list": _list,
+        "diff": _diff,
         "run": deliveries.run,
         "deliveries": deliveries.deliveries,
         "resend": deliveries.resend,
@@ -69,3 +93,48 @@ def _list(options: argparse.Namespace) -> int:
     rows = listed(warehouse_root(options), cluster=options.cluster, period=options.period)
     RowFormat.of(options).put(rows, row_options(options), title="reports written")
     return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from app import console
+    from app.cli.rows import RowFormat, row_options
+    from app.errors import UsageError
+    from app.reports.differences import differences, reasons
+    from app.reports.sla.document import read_report
+
+    was, now = (read_report(_file_of(each, options)) for each in (options.was, options.now))
+    found = differences(was, now)
+    rest = reasons(found)
+    if options.section:
+        if unknown := sorted(set(options.section) - was.keys()):
+            raise UsageError(f"--section {unknown[0]}: a report has {', '.join(sorted(was.keys() - {'sha256'}))}")
+        found = found.filter(found["section"].is_in(options.section))
+    sections = found["section"].unique(maintain_order=True).to_list()
+    told = f"{found.height:,} differences in {', '.join(sections)}." if sections else "The reports say the same."
+    if rest:
+        told += f" What the numbers rest on is not the same in: {', '.join(rest)}."
+    console.echo(told, error=True)
+    RowFormat.of(options).put(found, row_options(options), title="what two reports say otherwise")
+    return 0
+
+
+def _file_of(given: str, options: argparse.Namespace) -> Path:
+    """A file; or that of the newest report whose digest begins so."""
+    from pathlib import Path
+
+    from app.cli.run_context import warehouse_root
+    from app.errors import UsageError
+    from app.reports.listing import listed
+
+    if Path(given).exists() or not _DIGEST.fullmatch(given):
+        return Path(given)
+    rows = listed(warehouse_root(options))
+    found = rows.filter(rows["sha256"].str.starts_with(given), rows["form"] == "json")
+    if found.is_empty():
+        raise UsageError(f"{given} is no file, and no report in JSON has such a digest: trackside reports list")
+    if found["sha256"].n_unique() > 1:
+        raise UsageError(f"{given}: the digests of {found['sha256'].n_unique()} reports begin so; give more of it")
+    return Path(found["path"][0])
+
+
+_DIGEST = re.compile("[0-9a-f]{4,64}")
