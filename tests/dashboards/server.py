@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from urllib.request import urlopen
 
 from tests.dashboards.seed import END_S
 from tests.lab.needed import need
+from tests.lab.processes import claim_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,9 +83,7 @@ def running(blocks: Path, folder: Path, *, remembers: str = "5m", end_s: float =
     """
     settings = folder / "prometheus.yml"
     settings.write_text("global: {}\n", encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port, claim = claim_ports(1)
     command = [
         "prometheus",
         f"--config.file={settings}",
@@ -96,7 +94,7 @@ def running(blocks: Path, folder: Path, *, remembers: str = "5m", end_s: float =
         "--log.level=warn",
     ]
     log = folder / "prometheus.log"
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as server:
+    with claim, log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as server:
         try:
             _wait(f"http://127.0.0.1:{port}", server, log)
             yield Prometheus(f"http://127.0.0.1:{port}", end_s)

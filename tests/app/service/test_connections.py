@@ -118,14 +118,14 @@ def test_a_request_that_trickles_in_is_closed_in_time(first: bytes) -> None:
 
 
 def test_a_connection_is_kept_between_two_requests() -> None:
-    with served(request_s=0.5) as (_, port), half_open(port, 1, b"") as (kept,):
+    with served(request_s=2) as (_, port), half_open(port, 1, b"") as (kept,):
         for _ in range(2):
             kept.sendall(b"GET /again HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = b""
             while not answer.endswith(b"/again"):  # the head may come by itself
                 answer += (part := kept.recv(4096))
                 assert part, answer
-            time.sleep(2)  # a scraper's next request comes later than a request may take
+            time.sleep(4)  # a scraper's next request comes later than a request may take
 
 
 def test_answer_that_is_not_fetched_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

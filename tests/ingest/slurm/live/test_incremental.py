@@ -439,7 +439,7 @@ def test_too_large_slurmrestd_answer_is_requested_in_parts(
         body = answer(NEWEST, jobs=[answers.job()])
         if length < 2:
             return Answer(body)
-        return Answer(body, after_s=3) if how == "slow" else Answer(body + b" " * 200_000)
+        return Answer(body, after_s=8) if how == "slow" else Answer(body + b" " * 200_000)
 
     with web(say) as server:
         reported = ingest(
@@ -449,7 +449,7 @@ def test_too_large_slurmrestd_answer_is_requested_in_parts(
             until=datetime(2026, 9, 22, tzinfo=UTC),
             transport="rest",
             rest_url=server.url,
-            timeout_s=1.5 if how == "slow" else 10,
+            timeout_s=4 if how == "slow" else 10,
         )
     assert not [report.error for report in reported.reports if "jobs" in str(report.error)]
     assert lengths == ({2: 1, 0.25: 8} if how == "slow" else {2: 1, 1: 2})
