@@ -60,7 +60,7 @@ def _summed(known: Lifecycle, window: Window, by: str) -> Answer:
         {
             "subject": (_HEADINGS[by], "text"),
             "outages": ("outages", "count"),
-            "n": ("began here", "count"),
+            "n": ("began in window", "count"),
             "n_open": ("still out", "count"),
             **_TIMES,
             "relapses": ("relapses", "count"),
@@ -114,7 +114,7 @@ def _by_stage(known: Lifecycle, window: Window) -> Answer:
         {
             "stage": ("stage", "text"),
             "outages": ("outages", "count"),
-            "n": ("began here", "count"),
+            "n": ("began in window", "count"),
             "n_open": ("still on", "count"),
             **_TIMES,
             "lost_gpu_s": ("lost GPU-h", "gpu_h"),
