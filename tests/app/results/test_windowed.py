@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from app.results import windowed as results
 from app.results.windowed import SLICES, WindowedSource
 from app.results.windows import ledger_sums
 from app.window import Window
@@ -89,13 +90,18 @@ def test_windowed_source_reads_the_ledger_once(source: Source, whole: Window) ->
     assert counted.names == ["day_sums_of_cluster", "ledger_sums_by_day"]
 
 
-def test_windowed_source_reads_as_many_days_of_runs_as_needed(source: Source, whole: Window) -> None:
+def test_windowed_source_reads_as_many_days_of_runs_as_needed(
+    source: Source, whole: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "_MONTH", 7)
     counted = Counted(source)
     windowed = WindowedSource(counted, whole)
     first = whole.since.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    for day in (20, 25, 9, 30):
+    for day in (30, 25, 20, 23, 9, 28):
         ledger_sums(windowed, Window("demo", first + timedelta(days=day), first + timedelta(days=day + 1)), "run")
-    assert counted.windows == [("demo", first + timedelta(days=day)) for day in (20, 9)]
+    last = whole.until.replace(hour=0, minute=0, second=0, microsecond=0)
+    read = (last - timedelta(days=7), first + timedelta(days=20), first + timedelta(days=9))
+    assert counted.windows == [("demo", since) for since in read]
 
 
 def test_windowed_source_leaves_what_is_outside_to_the_source(source: Source, whole: Window) -> None:

@@ -243,7 +243,7 @@ def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
         assert float(after.split()[-1]) - float(before.split()[-1]) == 3600
 
 
-def test_a_second_scrape_asks_the_warehouse_nothing(everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_scrape_reads_nothing_of_the_warehouse(everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = AnswerCache(everything)
     first = exporter.render(answers, now=NOW)
     monkeypatch.setattr(answers.pool, "reader", lambda *_: pytest.fail("it reads the warehouse again"))
