@@ -20,7 +20,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -35,6 +39,9 @@ PROGRAMS = ("chromium", "chromedriver")
 
 HARMLESS = ("WebGL",)
 """Console messages that speak of the machine, not of the page."""
+
+PATIENCE_S = 60.0
+"""How long a page may take; a busy machine is slow, and a page that never comes is as wrong a minute later."""
 
 _SWITCHES = (
     "--headless=new",
@@ -67,13 +74,13 @@ class Browser:
 
     driver: Any  # selenium's own types change from release to release
 
-    def open(self, url: str, *, until: str | None = None, seconds: float = 20.0) -> None:
+    def open(self, url: str, *, until: str | None = None, seconds: float = PATIENCE_S) -> None:
         """Go to an address; wait for an element (CSS selector) if one is named."""
         self.driver.get(url)
         if until is not None:
             self.wait(until, seconds=seconds)
 
-    def wait(self, selector: str, *, seconds: float = 20.0) -> Any:  # noqa: ANN401 - selenium's element
+    def wait(self, selector: str, *, seconds: float = PATIENCE_S) -> Any:  # noqa: ANN401 - selenium's element
         """The first visible element that a CSS selector finds, as soon as there is one."""
 
         def visible_element(driver: Any) -> Any:  # noqa: ANN401 - selenium's driver and element
@@ -81,11 +88,26 @@ class Browser:
 
         return self.until(visible_element, f"nothing visible matches {selector!r}", seconds=seconds)
 
-    def wait_text(self, text: str, *, seconds: float = 20.0) -> None:
+    def click(self, selector: str, *, text: str | None = None) -> None:
+        """Click the first visible element there (with this text), again if it moved, was covered or was drawn anew."""
+
+        def clicked(driver: Any) -> bool:  # noqa: ANN401 - selenium's driver
+            found = (each for each in driver.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed())
+            wanted = next((each for each in found if text is None or each.text == text), None)
+            if wanted is None:
+                return False
+            wanted.click()
+            return True
+
+        refused = (StaleElementReferenceException, ElementClickInterceptedException, ElementNotInteractableException)
+        waiting = WebDriverWait(self.driver, PATIENCE_S, ignored_exceptions=refused)
+        waiting.until(clicked, f"{selector!r} {text or ''} could not be clicked")
+
+    def wait_text(self, text: str, *, seconds: float = PATIENCE_S) -> None:
         """Wait until the page shows a text."""
         self.until(lambda _: text in self.text(), f"the page never showed {text!r}", seconds=seconds)
 
-    def until(self, condition: Callable[[Any], Any], what: str, *, seconds: float = 20.0) -> Any:  # noqa: ANN401 - whatever the condition finds
+    def until(self, condition: Callable[[Any], Any], what: str, *, seconds: float = PATIENCE_S) -> Any:  # noqa: ANN401 - whatever the condition finds
         """Wait for a condition on the driver and return what it found."""
         waiting = WebDriverWait(self.driver, seconds, ignored_exceptions=(StaleElementReferenceException,))
         return waiting.until(condition, what)

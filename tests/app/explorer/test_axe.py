@@ -54,7 +54,7 @@ def address(path: str) -> str:
 def open_whole(chromium: Browser, url: str) -> None:
     """Open a page and wait until all its sections are there."""
     chromium.open(url, until="#content h1, #content h2")
-    chromium.until(lambda _: not chromium.all(".loading"), "a section never came", seconds=60)
+    chromium.until(lambda _: not chromium.all(".loading"), "a section never came")
 
 
 @pytest.mark.parametrize("path", sorted(pages()))

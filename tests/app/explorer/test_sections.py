@@ -37,10 +37,10 @@ def test_a_slow_section_is_stopped_and_requested_again(
     chromium.open(f"{site.url}/?until=2026-10-09", until="#costs .ag-row")
     assert "Interruptions per day\nLoading tiny, 2026-10-01 to 2026-10-09" in chromium.text("#by-day")
     chromium.wait("#by-day .elapsed")
-    chromium.wait("#by-day button").click()
+    chromium.click("#by-day button")
     chromium.until(lambda _: "This question was stopped." in chromium.text("#by-day"), "it was never stopped")
     monkeypatch.setattr(overview, "interruption_counts", quick)
-    chromium.wait("#by-day button").click()
+    chromium.click("#by-day button")
     chromium.wait("#by-day .main-svg")
     assert chromium.console() == []
 
@@ -59,10 +59,8 @@ def test_no_old_number_stays_under_a_new_period(site: Site, chromium: Browser, m
     chromium.open(site.url, until="#by-day .main-svg")
     gate = threading.Event()
     monkeypatch.setattr(overview, "interruption_counts", held(gate))
-    chromium.wait(".pick-period input").click()
-    chromium.until(lambda _: [e for e in chromium.all("[role=option]") if e.text == "Last 7 days"], "no option")[
-        0
-    ].click()
+    chromium.click(".pick-period input")
+    chromium.click("[role=option]", text="Last 7 days")
     chromium.until(lambda _: "Loading tiny, 2026-10-08 to 2026-10-15" in chromium.text("#by-day"), "no word on loading")
     assert not chromium.all("#by-day .main-svg")
     gate.set()
