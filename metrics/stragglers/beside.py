@@ -5,7 +5,10 @@ transfers themselves take. What a rank neither computes nor waits is the host's:
 ranks have that part of it that the least delayed one has.
 
 How long either takes by nature depends on the model and the network; that it takes longer than in the fastest quarter
-of the same run on as many ranks is told here. What is slow from the first step to the last cannot be told so.
+of the same run on as many ranks is told here. What is slow from the first step to the last is told by other runs on as
+many ranks that compute as long a step (`against_other_runs`), or not at all.
+
+The rank that waits least is the one that the others wait for. If it does not compute longer, its host is what is late.
 """
 
 from __future__ import annotations
@@ -22,6 +25,12 @@ LONGER: Final = 1.5
 LEAST_SHARE: Final = 0.01
 """Of the time of a step: what takes less counts as taking that."""
 
+ALIKE: Final = 1.05
+"""Runs whose seconds of computation a step, sorted, are no further apart than this are of one group."""
+
+MIN_RUNS: Final = 3
+"""Of a group, before one is told to be slower than the others."""
+
 _SESSION: Final = ("cluster", "run_id", "session")
 _PARTS: Final = ("network", "launch")
 
@@ -33,26 +42,107 @@ def time_beside(times: pl.DataFrame) -> pl.DataFrame:
         times: rows of `slow_ranks.measured`.
 
     Returns:
-        A row a session of which waiting and wall time are known for five intervals: `wall_s`, `launch_share` (of the
-        wall time, the host's), and for each of `network` and `launch` its `_s` (seconds beyond the usual), `_times`
+        A row a session of which waiting and wall time are known for five intervals: `wall_s`, `measured_steps`,
+        `stages` (that are recorded), `launch_share` (of the wall time), `network_share` (of an interval's wall time,
+        the middle interval's), and for each of `network` and `launch` its `_s` (seconds beyond the usual), `_times`
         (how many times the usual, in the intervals that count), `_since` (the first such step) and `_share_of_lines`
-        (how many of the intervals from the first to the last of these count); null where fewer than three count.
+        (how many of the intervals from the first to the last of these count); null where fewer than three count. And
+        what `late_hosts` tells.
     """
-    seconds = pl.col("wall_s").median()
+    seconds, stages = pl.col("wall_s").median(), pl.col("stage").drop_nulls().n_unique()
+    known = times.filter(pl.col("wait_s").is_finite() & (pl.col("wall_s") > 0))
     intervals = (
-        times.filter(pl.col("wait_s").is_finite() & (pl.col("wall_s") > 0))
-        .with_columns(rest=(pl.col("wall_s") - pl.col("compute_s") - pl.col("wait_s")).clip(lower_bound=0.0))
+        known.with_columns(rest=(pl.col("wall_s") - pl.col("compute_s") - pl.col("wait_s")).clip(lower_bound=0.0))
         .group_by(*_SESSION, "first_step", "steps")
-        .agg(network=pl.col("wait_s").min(), launch=pl.col("rest").min(), wall_s=seconds, ranks=pl.len())
+        .agg(network=pl.col("wait_s").min(), launch=pl.col("rest").min(), wall_s=seconds, ranks=pl.len(), stages=stages)
         .with_columns(pl.col("ranks").max().over(_SESSION))
         .filter(pl.len().over(_SESSION) >= MIN_INTERVALS)
     )
     marked = intervals.with_columns(_beyond(part) for part in _PARTS)
-    return marked.group_by(_SESSION).agg(
+    sums = marked.group_by(_SESSION).agg(
         pl.col("wall_s").sum(),
+        pl.col("steps").sum().alias("measured_steps"),
+        pl.col("stages").max(),
         (pl.col("launch").sum() / pl.col("wall_s").sum()).alias("launch_share"),
+        (pl.col("network") / pl.col("wall_s")).median().alias("network_share"),
         *(each for part in _PARTS for each in _sums(part)),
     )
+    return sums.join(late_hosts(known), on=_SESSION, how="left")
+
+
+def late_hosts(known: pl.DataFrame) -> pl.DataFrame:
+    """Seconds that all ranks waited for one whose host was late, and which rank that was most of the time.
+
+    An interval's late rank is the one that waits least. It is late by what the middle rank waits longer, as far as
+    that is time in which it neither computed nor waited beyond the middle rank's; wall time is the same on all ranks,
+    so that of the middle one counts.
+
+    Args:
+        known: rows of `slow_ranks.measured` whose waiting and wall time are known.
+
+    Returns:
+        A row a session with such intervals, three at least: `late_s`, `late_rank` and `late_node` (the costliest), and
+        `late_rank_share` of `late_s`.
+    """
+    rest = (pl.col("wall_s").median() - pl.col("compute_s") - pl.col("wait_s")).clip(lower_bound=0.0)
+    wait, last = pl.col("wait_s"), pl.col("wait_s").arg_min()
+    by_wait = wait.median() - wait.min()
+    late = (
+        known.sort("rank", "node")
+        .group_by(*_SESSION, "first_step", maintain_order=True)
+        .agg(
+            late_s=pl.min_horizontal(by_wait, rest.get(last) - rest.median()),
+            late_rank=pl.col("rank").get(last),
+            late_node=pl.col("node").get(last),
+            wall_s=pl.col("wall_s").median(),
+        )
+        .filter(pl.col("late_s") > LEAST_SHARE * pl.col("wall_s"))
+    )
+    by_rank = late.group_by(*_SESSION, "late_rank", "late_node").agg(pl.col("late_s").sum(), n=pl.len())
+    total = pl.col("late_s").sum().over(_SESSION)
+    return (
+        by_rank.with_columns(n=pl.col("n").sum().over(_SESSION), late_rank_share=pl.col("late_s") / total)
+        .with_columns(late_s=total)
+        .filter(pl.col("n") >= MIN_STRETCH)
+        .sort("late_rank_share", "late_rank", "late_node", descending=[True, False, False])
+        .unique(_SESSION, keep="first", maintain_order=True)
+        .drop("n")
+    )
+
+
+def against_other_runs(sessions: pl.DataFrame) -> pl.DataFrame:
+    """Seconds of transfers beyond those of other runs on as many ranks whose ranks compute as long a step.
+
+    Args:
+        sessions: a row each, with what `time_beside` tells, `ranks`, `intervals` and `middle_s`.
+
+    Returns:
+        The same rows with `others_s` (null where there are fewer than three such runs or it is not longer than 1.5
+        times theirs), `others_times` and `others` (how many other runs).
+    """
+    of_size = ("cluster", "ranks")
+    apart = (pl.col("computing") > ALIKE * pl.col("computing").shift(1)).over(of_size).fill_null(value=False)
+    transfers, computing = pl.col("network_share") * pl.col("wall_s"), pl.col("middle_s") / pl.col("measured_steps")
+    known = sessions.filter((pl.col("measured_steps") > 0) & (pl.col("middle_s") > 0))
+    beside = (
+        known.select(*_SESSION, "ranks", "wall_s", "measured_steps", s=transfers, computing=computing)
+        .sort(*of_size, "computing", "run_id", "session")
+        .with_columns(group=apart.cum_sum().over(of_size))
+    )
+    of_group = (*of_size, "group")
+    usual = pl.max_horizontal(
+        (pl.col("s") / pl.col("measured_steps")).quantile(0.25).over(of_group) * pl.col("measured_steps"),
+        LEAST_SHARE * pl.col("wall_s"),
+    )
+    others = pl.col("run_id").n_unique().over(of_group) - 1
+    longer = (others >= MIN_RUNS - 1) & (pl.col("s") > LONGER * usual)
+    compared = beside.select(
+        *_SESSION,
+        others=pl.when(longer).then(others).cast(pl.Int64),
+        others_s=pl.when(longer).then(pl.col("s") - usual),
+        others_times=pl.when(longer).then(pl.col("s") / usual),
+    )
+    return sessions.join(compared, on=_SESSION, how="left")
 
 
 def _usual(part: str) -> pl.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from metrics.stragglers.verdict import MAJORITY
+from metrics.stragglers.verdict import MAJORITY, STRAGGLING
 
 
 def share_explained(ratio: str) -> pl.Expr:
@@ -19,8 +19,12 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         pl.when(cause == "node")
         .then(pl.format("its slowest rank computes {} % longer than the middle one", _percent("slow_ratio")))
         .when(cause == "network")
-        .then(_longer("transfers take", "network"))
-        .when(stops_now_and_then())
+        .then(_transfers())
+        .when(pl.col("beside") == "late host")
+        .then(_late_host())
+        .when(pl.col("beside") == "late hosts")
+        .then(pl.lit("the others wait for a rank whose host is late, another one from interval to interval"))
+        .when(pl.col("beside") == "now and then")
         .then(_longer("now and then (saving, loading data) what ranks neither compute nor wait takes", "launch"))
         .when((cause == "launch") & pl.col("launch_times").is_not_null())
         .then(_longer("what ranks neither compute nor wait takes", "launch"))
@@ -28,6 +32,16 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         .then(pl.format("ranks neither compute nor wait for {} % of the time", _whole_percent("launch_share")))
         .when(cause == "none")
         .then(pl.lit("no rank computes longer than its peers by what matters"))
+        .when((cause == "unknown") & (pl.col("network_share") >= MAJORITY / 2) & ~(pl.col("slowdown") >= STRAGGLING))
+        .then(
+            pl.format(
+                "{} {} % of the time from the first step to the last: a slow link would look the same",
+                pl.when(pl.col("stages") > 1)
+                .then(pl.lit("transfers and bubbles take"))
+                .otherwise(pl.lit("transfers take")),
+                _whole_percent("network_share"),
+            )
+        )
         .when((n_slow == 0) & pl.col("block"))
         .then(pl.lit("slow ranks are a block in a row: a pipeline stage that is not recorded, or their nodes"))
         .when(~pl.col("tested"))
@@ -40,9 +54,25 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
     )
 
 
-def stops_now_and_then() -> pl.Expr:
-    """Whether a session's cause is what its host does now and then."""
-    return pl.col("now_and_then").fill_null(value=False)
+def _transfers() -> pl.Expr:
+    """Against other runs where that shows more, against the run's own fastest quarter, or as a share of the time."""
+    others = "transfers take {} times as long as in {} other runs on as many ranks that compute as long a step"
+    by_others = pl.format(others, pl.col("others_times").round(1), "others")
+    own = pl.col("network_s").is_not_null() & ~(pl.col("others_s") > pl.col("network_s")).fill_null(value=False)
+    return (
+        pl.when(own)
+        .then(_longer("transfers take", "network"))
+        .when(pl.col("others_s").is_not_null())
+        .then(by_others)
+        .otherwise(pl.format("transfers take {} % of the time", _whole_percent("network_share")))
+    )
+
+
+def _late_host() -> pl.Expr:
+    """Which rank, on which node, and how much of the time the others wait for it."""
+    what = "the others wait {} % of the time for rank {} on {}, which computes no longer: its host is late"
+    of_time = (100 * pl.col("late_s") / pl.col("wall_s")).round(1)
+    return pl.format(what, of_time, "late_rank", pl.col("late_node").fill_null("an unknown node"))
 
 
 def _shape(n_slow: pl.Expr) -> pl.Expr:

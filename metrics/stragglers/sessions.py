@@ -15,15 +15,27 @@ import polars as pl
 
 from metrics import frames
 from metrics.stragglers.actions import ACTIONS
-from metrics.stragglers.beside import time_beside
-from metrics.stragglers.reasons import reason, share_explained, stops_now_and_then
+from metrics.stragglers.beside import against_other_runs, time_beside
+from metrics.stragglers.reasons import reason, share_explained
 from metrics.stragglers.slow_ranks import judged, measured, tested
 from metrics.stragglers.verdict import FEW, MAJORITY, STRAGGLING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+UNSURE_OF_NETWORK: Final = 0.25
+"""Share of the time that transfers take, from which on nothing is said of a network that no other run vouches for."""
+
 _SESSION: Final = ("cluster", "run_id", "session")
+
+_CAUSE_OF: Final = {
+    "network": "network",
+    "launch": "launch",
+    "now and then": "job_shape",
+    "late host": "launch",
+    "late hosts": "job_shape",
+}
+"""What takes the time beside computation, and the cause that this is."""
 
 SESSION_STRAGGLERS: frames.Schema = {
     "cluster": frames.TEXT,
@@ -69,7 +81,7 @@ def session_stragglers(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
         ranks.append(tested(times))
         sessions.append(_sessions(times))
     totals = pl.concat([_sessions(measured(frames.empty(frames.RANK_STEPS))), *sessions])
-    every = totals.join(_suspects(judged(ranks)), on=_SESSION, how="left")
+    every = against_other_runs(totals).join(_suspects(judged(ranks)), on=_SESSION, how="left")
     return frames.conform(_confirmed(_causes(every)), SESSION_STRAGGLERS).sort(
         "lost_gpu_s", "cluster", "run_id", "session", descending=[True, False, False, False]
     )
@@ -223,15 +235,12 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit("unknown"))
     )
     nobody = pl.col("cause").is_in(["none", "unknown"]) & (n_slow == 0) & ~pl.col("block").fill_null(value=False)
-    of_network, of_host = nobody & _is_long("network"), nobody & _is_long("launch")
-    beside = pl.when(of_network).then(pl.lit("network")).when(of_host & _comes_and_goes()).then(pl.lit("job_shape"))
     return (
         sessions.with_columns(explained=pl.when(n_slow > 0).then(explained))
         .with_columns(cause=cause)
-        .with_columns(
-            cause=beside.when(of_host).then(pl.lit("launch")).otherwise("cause"),
-            now_and_then=of_host & ~of_network & _comes_and_goes(),
-        )
+        .with_columns(beside=pl.when(nobody).then(_beside()))
+        .with_columns(cause=pl.coalesce(pl.col("beside").replace_strict(_CAUSE_OF, default=None), "cause"))
+        .with_columns(cause=pl.when(_unsure_of_network()).then(pl.lit("unknown")).otherwise("cause"))
         .with_columns(
             reason=reason(n_slow),
             lost_gpu_s=_lost(),
@@ -242,12 +251,38 @@ def _causes(sessions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _is_long(part: str) -> pl.Expr:
-    """Whether transfers, or the host, made a session straggle: beyond the usual, of the host also most of the time."""
-    other = "launch" if part == "network" else "network"
-    beyond, others = (pl.col(f"{name}_s").fill_null(0.0) for name in (part, other))
-    long = (beyond >= (STRAGGLING - 1) * pl.col("wall_s")) & (beyond >= others)
-    return (long | (pl.col("launch_share") >= MAJORITY)) if part == "launch" else long
+def _beside() -> pl.Expr:
+    """Which time beside computation made a session straggle, one of `_CAUSE_OF`, or null.
+
+    Transfers, the host of all ranks, and the host of the rank that the others wait for: the longest of the three. What
+    is long from the first step on is told by its share alone, or by other runs.
+    """
+    parts = {
+        "network": pl.max_horizontal("network_s", "others_s", _most("network")),
+        "launch": pl.max_horizontal("launch_s", _most("launch")),
+        "late": pl.col("late_s"),
+    }
+    seconds = {name: each.fill_null(0.0) for name, each in parts.items()}
+    longest = pl.max_horizontal(seconds.values())
+    same = pl.col("late_rank_share") >= MAJORITY
+    return (
+        pl.when((longest < (STRAGGLING - 1) * pl.col("wall_s")).fill_null(value=True))
+        .then(None)
+        .when(seconds["network"] == longest)
+        .then(pl.lit("network"))
+        .when(seconds["late"] == longest)
+        .then(pl.when(same).then(pl.lit("late host")).otherwise(pl.lit("late hosts")))
+        .when(_comes_and_goes())
+        .then(pl.lit("now and then"))
+        .otherwise(pl.lit("launch"))
+    )
+
+
+def _most(part: str) -> pl.Expr:
+    """Its seconds where they are most of the wall time; of a pipeline's waiting no one knows how much is transfers."""
+    share = pl.col(f"{part}_share")
+    told = (share >= MAJORITY) & ((pl.col("stages") <= 1) if part == "network" else True)
+    return pl.when(told).then(share * pl.col("wall_s"))
 
 
 def _comes_and_goes() -> pl.Expr:
@@ -255,12 +290,23 @@ def _comes_and_goes() -> pl.Expr:
     return (pl.col("launch_share_of_lines") < MAJORITY) & (pl.col("launch_share") < MAJORITY)
 
 
+def _unsure_of_network() -> pl.Expr:
+    """Whether transfers take so much of the time throughout that a link may be slow, and no other run tells."""
+    return (pl.col("cause") == "none") & (pl.col("network_share") >= UNSURE_OF_NETWORK)
+
+
 def _lost() -> pl.Expr:
-    """What all ranks waited for the slowest, or for transfers or the host beyond the usual."""
-    most = pl.when(pl.col("launch_share") >= MAJORITY).then(pl.col("launch_share") * pl.col("wall_s"))
-    host = pl.max_horizontal("launch_s", most)
-    of_host = (pl.col("cause") == "launch") | stops_now_and_then()
-    seconds = pl.when(pl.col("cause") == "network").then("network_s").when(of_host).then(host)
+    """What all ranks waited for the slowest, or for transfers or a host beyond the usual."""
+    network = pl.coalesce(pl.max_horizontal("network_s", "others_s"), _most("network"))
+    host = pl.max_horizontal("launch_s", _most("launch"))
+    seconds = (
+        pl.when(pl.col("beside") == "network")
+        .then(network)
+        .when(pl.col("beside").is_in(["launch", "now and then"]))
+        .then(host)
+        .when(pl.col("beside").is_not_null())
+        .then("late_s")
+    )
     return pl.coalesce(seconds * pl.col("ranks"), "lost_gpu_s")
 
 
