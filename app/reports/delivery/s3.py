@@ -31,7 +31,7 @@ def send(target: S3, parcel: Parcel, settings: Deliver) -> str | None:
     except ImportError:
         raise RefusedError(MISSING) from None
     keys = secret(target.access_key_env, None), secret(target.secret_key_env, target.secret_key_file)
-    refusals = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotFoundError)
+    refusals = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, FileNotFoundError)
     try:
         store = _store(target, keys, settings.timeout_s)
         for name, content, kind in _objects(parcel):
