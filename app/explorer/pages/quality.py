@@ -55,23 +55,27 @@ def _table(rows: pl.DataFrame, view: View, name: str, title: str, empty: str) ->
         rows = rows.filter(pl.col("cluster").is_null() | (pl.col("cluster") == view.window.cluster)).drop("cluster")
     rows = rows.select(column for column, dtype in rows.schema.items() if not isinstance(dtype, pl.List | pl.Struct))
     columns = [_column(rows[column]) for column in rows.columns]
-    table = components.grid(rows, columns, name=name, height=420, empty=empty)
+    table = components.grid(rows, columns, name=name, height=min(TALLEST, 70 + 34 * rows.height), empty=empty)
     return components.panel(title, table, right=components.export_button(name) if rows.height else None)
 
 
 def _column(values: pl.Series) -> dict[str, object]:
     name = values.name
-    words = name.replace("_", " ")
+    words = name.removeprefix("rows_").replace("_", " ")
     heading = words[:1].upper() + words[1:]
     if isinstance(values.dtype, pl.Datetime):
         return components.column(name, heading, "time", minWidth=140, width=140)
     if values.dtype.is_numeric():
-        return components.column(name, heading, "count", minWidth=width_of(heading, []), width=100)
+        width = width_of(heading, [f"{each:,}" for each in values.drop_nulls().top_k(1)], whole=True)
+        return components.column(name, heading, "count", minWidth=width, width=width)
     texts = [str(each) for each in values.drop_nulls().to_list()]
     wraps = max(map(len, texts), default=0) > LONG
     width = width_of(heading, texts, whole=True)
     return components.column(name, heading, flex=1, minWidth=width, wrapText=wraps, autoHeight=wraps)
 
+
+TALLEST = 720
+"""Pixels of a table; longer ones scroll."""
 
 LONG = 27
 """Characters of a text beyond which it is wrapped."""
