@@ -152,7 +152,7 @@ def _answer(whole: AnswerCache, person: Person, _: Callable[..., Any], args: tup
 
 def own_runs(source: Reader, cluster: str, user: str, accounts: tuple[str, ...]) -> frozenset[str]:
     """Ids of the runs of a user and of some accounts, whenever they were."""
-    nobody = dict.fromkeys(narrowing.OF_PEOPLE, "")
+    nobody = dict.fromkeys(narrowing.OF_RUNS, "")
     ever = {"cluster": cluster, "since": datetime(1970, 1, 1, tzinfo=UTC), "until": datetime(9999, 1, 1, tzinfo=UTC)}
     wanted = [{"user": user}, *({"account": each} for each in accounts)]
     found = (source.query("run_ids_of", **ever, **(nobody | each)) for each in wanted if all(each.values()))
@@ -213,7 +213,7 @@ def rows_of(rows: pl.DataFrame, by: str, viewer: Person, own: Set[str], *, of_ru
 def _others(source: Reader, window: Window, viewer: Person, own: Set[str]) -> frozenset[str]:
     """Users, accounts and runs of the window that a viewer is not to read of."""
     offered = narrowing.choices(source, window)
-    every = source.query("run_ids_of", **window.parameters, **dict.fromkeys(narrowing.OF_PEOPLE, ""))["run_id"]
+    every = source.query("run_ids_of", **window.parameters, **dict.fromkeys(narrowing.OF_RUNS, ""))["run_id"]
     return frozenset({*offered["user"], *offered["account"], *every} - {viewer.name, *viewer.accounts} - own)
 
 

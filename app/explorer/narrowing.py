@@ -21,6 +21,7 @@ COLUMNS: Final = {
     "run": "run_id",
     "node": "node",
     "gpu_model": "gpu_model",
+    "scheduler": "scheduler",
     "category": "category",
     "cause": "cause",
     "class": "class",
@@ -30,8 +31,11 @@ COLUMNS: Final = {
 LABELS: Final = {"gpu_model": "GPU model"}
 """What a filter is called where its name is not a word."""
 
-OF_PEOPLE: Final = ("user", "account", "partition")
-"""Filters that are facts of a run: they narrow whatever has runs, too."""
+OF_RUNS: Final = ("user", "account", "partition", "gpu_model", "scheduler")
+"""Filters that are facts of a run, or of one of its attempts: they narrow whatever has runs, too."""
+
+CHOSEN_BETWEEN: Final = ("gpu_model", "scheduler")
+"""Of these, what is offered only where there are two values or more."""
 
 
 def label(name: str) -> str:
@@ -40,9 +44,10 @@ def label(name: str) -> str:
 
 
 def choices(source: Reader, window: Window) -> dict[str, list[str]]:
-    """Users, accounts and partitions that have runs in a window."""
-    values = source.query("run_choices", **window.parameters)
-    return {name: sorted(values.filter(pl.col("name") == name)["value"].drop_nulls().to_list()) for name in OF_PEOPLE}
+    """Users, accounts and partitions that have runs in a window; GPU models and schedulers if there are several."""
+    rows = source.query("run_choices", **window.parameters)
+    values = {name: sorted(rows.filter(pl.col("name") == name)["value"].drop_nulls().to_list()) for name in OF_RUNS}
+    return {name: each for name, each in values.items() if len(each) > 1 or name not in CHOSEN_BETWEEN}
 
 
 def narrowed_by(view: View, names: tuple[str, ...]) -> Narrowed:
@@ -59,7 +64,7 @@ def narrow(
         column = _column(rows, dimension, name)
         if column is not None:
             rows = rows.filter(pl.col(column).cast(pl.String) == value)
-        elif name in OF_PEOPLE and (runs := _runs_in(rows, dimension)) is not None:
+        elif name in OF_RUNS and (runs := _runs_in(rows, dimension)) is not None:
             rows = rows.filter(pl.col(runs).is_in(runs_of(source, window, name, value).implode()))
         else:
             beside.append(name)
@@ -67,8 +72,8 @@ def narrow(
 
 
 def runs_of(source: Reader, window: Window, name: str, value: str) -> pl.Series:
-    """Ids of the runs of a user, account or partition that had time in the window."""
-    wanted = dict.fromkeys(OF_PEOPLE, "") | {name: value}
+    """Ids of the runs of a value of one of `OF_RUNS` that had time in the window."""
+    wanted = dict.fromkeys(OF_RUNS, "") | {name: value}
     return source.query("run_ids_of", **window.parameters, **wanted)["run_id"]
 
 

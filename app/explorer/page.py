@@ -88,7 +88,7 @@ class Page:
         sections: what it shows part by part, by its address; None: all of it comes from `layout`.
         group: heading of the navigation that it stands under.
         narrowed_by: parameters of the address that narrow its rows, besides those of a cluster and period.
-        pickers: whether users, accounts and partitions can be chosen above it.
+        pickers: whether users, accounts, partitions, GPU models and schedulers can be chosen above it.
         asked: its sections that are questions of `trackside show` (`questions.Asked`), by name: what drawers explain.
     """
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-FILTERS = ("user", "account", "partition", "node", "run", "gpu_model", "category", "cause", "class")
+FILTERS = ("user", "account", "partition", "node", "run", "gpu_model", "scheduler", "category", "cause", "class")
 """Filters that pages of questions take."""
 
 
