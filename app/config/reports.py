@@ -52,7 +52,11 @@ class ScheduledReport(Section):
     """A report for each period of the calendar, made once when it is due, and delivered."""
 
     name: ReportName = Field(description="its name: small letters, digits and hyphens")
-    what: Literal["sla"] = Field(default="sla", description="which report")
+    what: Literal["sla", "digest"] = Field(
+        default="sla", description="sla: the objectives and their verdicts; digest: what a user or a run held and lost"
+    )
+    user: str | None = Field(default=None, min_length=1, description="of a digest: the user that it is about ...")
+    run: str | None = Field(default=None, min_length=1, description="... or the run")
     period: PeriodKind = Field(default="month", description="the period of each: day, week (ISO), month or quarter")
     cluster: str | None = Field(default=None, description="the cluster; needed where there are several")
     claims: Path | None = Field(default=None, description="claims file; none: `claims` at the top")
@@ -94,6 +98,7 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
             for each in wanted
             if each not in names
         ]
+        found += _of_whom(label, report)
         forms = _texts(report.get("forms", ["pdf", "json"]))
         found += [
             f"{label} has no form {form!r}, which {each!r} attaches: add it to the report's forms"
@@ -103,6 +108,14 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
         ]
         found += [f"{label} is delivered to {each!r} twice" for each, count in Counter(wanted).items() if count > 1]
     return found
+
+
+def _of_whom(label: str, report: dict[str, Any]) -> list[str]:
+    """A digest is about one user or one run, another report about none."""
+    given = [name for name in ("user", "run") if report.get(name) is not None]
+    if report.get("what", "sla") == "digest":
+        return [] if len(given) == 1 else [f"{label} is a digest: it takes either user or run"]
+    return [f'{label} takes no {name}: that is for a digest (what = "digest")' for name in given]
 
 
 def _tables(value: object) -> list[dict[str, Any]]:

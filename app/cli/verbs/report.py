@@ -40,6 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     reports = parser.add_subparsers(dest="what", metavar="REPORT", title="reports", required=True)
     _add_sla(reports)
+    _add_digest(reports)
     _add_schema(reports)
     _add_bundle(reports)
     _add_check(reports)
@@ -72,6 +73,19 @@ def _add_sla(reports: Subparsers) -> None:
     parser.add_argument("--format", choices=FORMS, default=None, help="default: html, or what FILE ends in")
     parser.add_argument(
         "--output", "-o", type=shared.path_of, metavar="FILE", help="write there (default: sla-CLUSTER-PERIOD.html)"
+    )
+
+
+def _add_digest(reports: Subparsers) -> None:
+    parser = _add(reports, "digest", "what a user or a run held, what of it was lost and to what, what to change")
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--user", metavar="NAME", help="of this user's runs")
+    whose.add_argument("--run", dest="of_run", metavar="ID", help="of this run (`trackside show runs` lists them)")
+    parser.add_argument("--period", required=True, metavar="PERIOD", help="2026-W41 (an ISO week), or as of `sla`")
+    _add_cluster(parser)
+    parser.add_argument("--format", choices=FORMS, default=None, help="default: html, or what FILE ends in")
+    parser.add_argument(
+        "--output", "-o", type=shared.path_of, metavar="FILE", help="write there (default: digest-user-NAME-...html)"
     )
 
 
@@ -127,7 +141,9 @@ def _add_check(reports: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write a report, or what belongs to one."""
-    return {"sla": _sla, "schema": _schema, "bundle": _bundle, "check": _check}[options.what](options)
+    return {"sla": _sla, "digest": _digest, "schema": _schema, "bundle": _bundle, "check": _check}[options.what](
+        options
+    )
 
 
 def _sla(options: argparse.Namespace) -> int:
@@ -162,6 +178,41 @@ def _sla(options: argparse.Namespace) -> int:
         console.echo(f"{target}: {summary}; sha256 {document['sha256'][:16]}", error=True)
         if kept is not None:
             console.echo(f"not noted for `trackside reports list`: {kept}", error=True)
+    return 0
+
+
+def _digest(options: argparse.Namespace) -> int:
+    """Write the digest of a user or a run.
+
+    Raises:
+        UsageError: no such user, run, cluster or period, nothing known of it, or the file cannot be written.
+    """
+    from pathlib import Path
+
+    from app import console
+    from app.cli.run_context import settings_and_root
+    from app.clusters import clusters, select_cluster
+    from app.output_file import write_file
+    from app.reports.digest import document as digest
+    from app.reports.digest.render import file_name, rendered
+    from app.reports.digest.words import summary_of
+    from app.reports.sla.document import sealed
+    from app.reports.sla.write import form_of
+    from app.times import parse_period
+    from app.window import Window
+    from queries.warehouse import open_reader
+
+    settings, root = settings_and_root(options)
+    period, form = parse_period(options.period), form_of(options.format, options.output)
+    kind, name = ("user", options.user) if options.user is not None else ("run", options.of_run)
+    with open_reader(root) as reader:
+        window = Window(select_cluster("a digest", clusters(reader), options.cluster), *period)
+        subject = digest.Subject(kind, name)
+        document = sealed(digest.document(reader, window, options.period, subject, settings.cost))
+    target = options.output or Path(file_name(document, form))
+    write_file(target, rendered(document, form))
+    if not options.quiet:
+        console.echo(f"{target}: {summary_of(document)}; sha256 {document['sha256'][:16]}", error=True)
     return 0
 
 

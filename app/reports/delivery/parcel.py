@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from app.reports.digest import words as digest_words
+from app.reports.digest.document import FORM_VERSION as DIGEST_VERSION
 from app.reports.sla import document as sla
 from app.reports.sla.words import credits_in_words, status_in_words, words_of
 
@@ -23,6 +25,9 @@ MEDIA_TYPES: Final = {
     "md": "text/markdown; charset=utf-8",
     "csv": "text/csv; charset=utf-8",
 }
+
+FORMS: Final = {"sla": sla.FORM_VERSION, "digest": DIGEST_VERSION}
+"""Kinds of reports that are delivered, with the versions of their JSON forms."""
 
 KEPT: Final = "report.json"
 """Name of the JSON form that is kept of each report, whatever forms are delivered."""
@@ -85,11 +90,19 @@ class Parcel:
     @property
     def subject(self) -> str:
         """One line: which report, and its verdicts."""
+        if self._is_digest:
+            return f"{digest_words.title_of(self.document)}: {summary_of(self.document)}"
         return f"SLA report of {self.cluster}, {self.period}: {summary_of(self.document)}"
+
+    @property
+    def _is_digest(self) -> bool:
+        return bool(self.document["report"] == "digest")
 
     @cached_property
     def lines(self) -> list[str]:
-        """The report in words: its state, a line for each objective, credits, its digest."""
+        """The report in words: its state, a line for each objective, credits, its sha256; or the digest's lines."""
+        if self._is_digest:
+            return [*digest_words.lines_of(self.document), "", f"sha256 {self.document['sha256']}"]
         words = words_of(self.document)
         objectives = zip(self.document["objectives"], words["objectives"], strict=True)
         credits_ = credits_in_words(self.document)
@@ -126,11 +139,13 @@ def _objective(objective: dict[str, Any], words: dict[str, Any]) -> str:
 
 
 def summary_of(document: dict[str, Any]) -> str:
-    """The verdicts in a few words.
+    """The verdicts, or what a digest is about, in a few words.
 
-    >>> summary_of({"summary": {"supported": 3, "refuted": 1, "undetermined": 0}})
+    >>> summary_of({"report": "sla", "summary": {"supported": 3, "refuted": 1, "undetermined": 0}})
     '3 supported, 1 refuted'
     """
+    if document["report"] == "digest":
+        return digest_words.summary_of(document)
     return ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
 
 
@@ -147,5 +162,5 @@ def read_parcel(made: Made, folder: Path, forms: Sequence[str] | None = None) ->
         OSError: a file is gone.
     """
     names = [name for name in made.files if forms is None or name.rpartition(".")[2] in forms]
-    document = sla.read_report(folder / KEPT)
+    document = sla.read_report(folder / KEPT, FORMS)
     return Parcel(made.key, made.report, document, tuple(File(name, (folder / name).read_bytes()) for name in names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.claims.file import read_contract
 from app.clusters import clusters, select_cluster
@@ -11,6 +11,8 @@ from app.output_file import write_file
 from app.reports import records
 from app.reports.delivery.outbox import Made, key_of
 from app.reports.delivery.parcel import KEPT, summary_of
+from app.reports.digest import document as digest
+from app.reports.digest import render
 from app.reports.schedule.plan import Plan
 from app.reports.sla import document as sla
 from app.reports.sla.write import file_name, rendered
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from app.config.reports import ScheduledReport
     from app.config.settings import Config
     from app.reports.delivery.outbox import Outbox
+    from queries.warehouse import Reader
+
+
+DIGEST_CUTOFF_DAYS: Final = 1
+"""A digest is due a day after its period: it is news, and nobody's credits depend on it."""
 
 
 def plan_of(report: ScheduledReport, settings: Config) -> Plan:
@@ -34,13 +41,14 @@ def plan_of(report: ScheduledReport, settings: Config) -> Plan:
         ClaimsError: mistakes in the claims file.
     """
     contract = read_contract(report.claims or settings.claims)
+    days = DIGEST_CUTOFF_DAYS if report.what == "digest" else contract.cutoff_days
     return Plan(
         report.name,
         report.period,
         cron=report.cron,
         zone=zone_of(report.zone or contract.zone or "UTC"),
         period_zone=contract.time_zone,
-        cutoff_days=contract.cutoff_days,
+        cutoff_days=days,
         catch_up=report.catch_up,
     )
 
@@ -59,17 +67,21 @@ def make(root: Path, settings: Config, report: ScheduledReport, period: str, *, 
         now: the time.
 
     Raises:
-        UsageError: no such cluster, or no data of the period.
+        UsageError: no such cluster, user or run, or no data of the period.
         ClaimsError: mistakes in the claims file.
         WarehouseError: it cannot be read.
     """
-    claims = report.claims or settings.claims
-    contract, origin = read_contract(claims), sla.origin_of_claims(claims)
+    claims, is_digest = report.claims or settings.claims, report.what == "digest"
+    contract = read_contract(claims)
     with open_reader(root) as reader:
         cluster = select_cluster("a report", clusters(reader), report.cluster)
         window = Window(cluster, *parse_period(period, contract.time_zone))
-        earlier = _earlier(outbox, report, cluster, period)
-        document = sla.sealed(sla.document(reader, window, period, contract, origin, earlier))
+        if is_digest:
+            plain = _digest(reader, settings, report, window, period)
+        else:
+            origin, earlier = sla.origin_of_claims(claims), _earlier(outbox, report, cluster, period)
+            plain = sla.document(reader, window, period, contract, origin, earlier)
+    document = sla.sealed(plain)
     key = key_of(report.name, period, document["sha256"])
     folder = outbox.folder_of(key)
     try:
@@ -77,12 +89,20 @@ def make(root: Path, settings: Config, report: ScheduledReport, period: str, *, 
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
     write_file(folder / KEPT, sla.encoded(document))
-    files = [file_name(cluster, period, form) for form in dict.fromkeys(report.forms)]
-    for form, name in zip(dict.fromkeys(report.forms), files, strict=True):
-        write_file(folder / name, rendered(document, form))
-        records.keep(root, records.of_document(document, folder / name, form, now))
+    files = []
+    for form in dict.fromkeys(report.forms):
+        name = render.file_name(document, form) if is_digest else file_name(cluster, period, form)
+        files.append(name)
+        write_file(folder / name, (render.rendered if is_digest else rendered)(document, form))
+        if not is_digest:
+            records.keep(root, records.of_document(document, folder / name, form, now))
     made_at = now.isoformat(timespec="seconds")
     return Made(key, report.name, period, cluster, document["sha256"], made_at, summary_of(document), tuple(files))
+
+
+def _digest(reader: Reader, settings: Config, report: ScheduledReport, window: Window, period: str) -> sla.Document:
+    kind, name = ("user", report.user) if report.user is not None else ("run", report.run)
+    return digest.document(reader, window, period, digest.Subject(kind, name or ""), settings.cost)
 
 
 def _earlier(outbox: Outbox, report: ScheduledReport, cluster: str, period: str) -> sla.Document | None:

@@ -31,6 +31,7 @@ from app.window import Window
 from dashboards.palette import SWATCHES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import tzinfo
     from pathlib import Path
 
@@ -147,16 +148,21 @@ def document(  # noqa: PLR0917 - all are needed, in their natural order
     }
 
 
-def read_report(path: Path) -> Document:
+def read_report(path: Path, forms: Mapping[str, int] | None = None) -> Document:
     """A report from its JSON form.
+
+    Args:
+        path: of the file.
+        forms: kinds of reports, each with its form's version; None: SLA reports.
 
     Raises:
         UsageError: it cannot be read, is none of this form, or is not as it was written.
     """
     try:
         made = json.loads(path.read_bytes())
-        if (made["report"], made["form_version"]) != ("sla", FORM_VERSION):
-            raise UsageError(f"{path}: a report of form {made['form_version']}; this Trackside reads {FORM_VERSION}")
+        readable = ({"sla": FORM_VERSION} if forms is None else forms)[made["report"]]
+        if made["form_version"] != readable:
+            raise UsageError(f"{path}: a report of form {made['form_version']}; this Trackside reads {readable}")
         claimed, counted = made["sha256"], digest(made)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None

@@ -21,6 +21,7 @@ from app.reports.forms import FORMS
 from app.reports.sla import document as sla
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from app.window import Window
@@ -83,7 +84,12 @@ def file_name(cluster: str, period: str, form: str) -> str:
     >>> file_name("prod/a", "2026-10-01..2026-10-08", "html")
     'sla-prod-a-2026-10-01-2026-10-08.html'
     """
-    parts = [re.sub(r"[^A-Za-z0-9_-]+", "-", part).strip("-") for part in ("sla", cluster, period)]
+    return joined(("sla", cluster, period), form)
+
+
+def joined(names: Iterable[str], form: str) -> str:
+    """A file's name from parts in which only letters, digits, hyphens and underscores stay as they are."""
+    parts = [re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") for name in names]
     return f"{'-'.join(part for part in parts if part)}.{form}"
 
 

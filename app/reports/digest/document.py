@@ -1,0 +1,157 @@
+"""The contents of a digest: one plain value, made of the numbers that `trackside show` gives; its JSON form."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from app.errors import UsageError
+from app.near_names import near_names
+from app.reports.digest.advice import advice
+from app.results.coverage import covered
+from app.results.people.cost import cost_rows
+from app.results.people.use import use_rows
+from app.show.answer import Question
+from app.show.registry import question_of
+from app.times import iso
+from app.window import Window
+
+if TYPE_CHECKING:
+    from app.config.cost import Cost
+    from queries.warehouse import Reader
+
+Document = dict[str, Any]
+
+FORM_VERSION: Final = 1
+"""Counts up when a reader of the JSON form would have to change."""
+
+MOST_RUNS: Final = 20
+"""Runs and interruptions that are listed; all are counted."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whom a digest is about: a user, or a run.
+
+    Attributes:
+        kind: user or run.
+        name: of the user, or the run's id.
+    """
+
+    kind: str
+    name: str
+
+
+def document(source: Reader, requested: Window, period_text: str, subject: Subject, prices: Cost) -> Document:
+    """The digest of a period as a value that JSON can hold; without its digest (`app.reports.sla.document.sealed`).
+
+    Args:
+        source: a published copy.
+        requested: the cluster and the period.
+        period_text: the period as typed.
+        subject: whom it is about.
+        prices: of the configuration.
+
+    Raises:
+        UncoveredError: the period has no data.
+        UsageError: nothing is known of the user or the run.
+    """
+    coverage = covered(source, requested)
+    window = coverage.window
+    of_runs = _rows(source, window, "runs", "run")
+    runs = of_runs.filter(pl.col("user" if subject.kind == "user" else "run_id") == subject.name)
+    computed = source.query("computed", cluster=window.cluster).row(0, named=True)
+    _refuse_unknown(source, of_runs, subject, Window(window.cluster, computed["since"], computed["until"]))
+    ids = runs["run_id"]
+    ended = _of(_rows(source, window, "interruptions", "event"), "run_id", ids)
+    return {
+        "report": "digest",
+        "form_version": FORM_VERSION,
+        "trackside": importlib.metadata.version("trackside"),
+        "cluster": window.cluster,
+        "period": {"asked": period_text.strip(), "since": iso(requested.since), "until": iso(requested.until)},
+        "covered": {"since": iso(window.since), "until": iso(window.until), "share": coverage.share},
+        "data": {"version": source.data_version, "computed_at": iso(computed["computed_at"])},
+        "subject": {"kind": subject.kind, "name": subject.name},
+        "use": _one(use_rows(source, window, "user" if subject.kind == "user" else "run_id"), subject.name, _USE),
+        "cost": _one(cost_rows(source, window, prices, subject.kind), subject.name, _COST)
+        | {"currency": prices.currency or None},
+        "time": _time(_rows(source, window, "lost", subject.kind), subject.name),
+        "runs": {"count": runs.height, "shown": _plain(_largest(runs), _RUN)},
+        "interruptions": {"count": ended.height, "shown": _plain(_costliest(ended), _INTERRUPTION)},
+        "advice": advice(
+            _of(_rows(source, window, "checkpoints", None), "run_id", ids),
+            _of(_rows(source, window, "waste", "run"), "subject", ids),
+        ),
+    }
+
+
+_USE: Final = ("n_runs", "n_attempts", "n_ended", "n_completed", "n_cancelled", "n_failed", "n_infrastructure", "n_own",
+               "gpu_s", "share", "productive_s", "productive_high_s", "productive_share", "productive_share_high",
+               "idle_s", "idle_high_s", "lost_s")  # fmt: skip
+_COST: Final = ("cost", "productive_cost", "productive_cost_high", "lost_cost", "gpu_s", "priced_gpu_s", "energy_kwh",
+                "energy_gpu_s", "co2_kg")  # fmt: skip
+_RUN: Final = ("run_id", "name", "n_gpus", "n_attempts", "state", "allocated", "ettr_low", "ettr_high")
+_INTERRUPTION: Final = ("ended_at", "run_id", "attempt_no", "class", "cause", "node", "n_gpus", "cost_gpu_s", "detail")
+
+
+def _rows(source: Reader, window: Window, name: str, by: str | None) -> pl.DataFrame:
+    """The rows of a question of `show`."""
+    entry = question_of(name)
+    return entry(source, window, Question(by=by, details=False)).rows
+
+
+def _of(rows: pl.DataFrame, column: str, ids: pl.Series) -> pl.DataFrame:
+    return rows.filter(pl.col(column).is_in(ids.implode()))
+
+
+def _refuse_unknown(source: Reader, runs: pl.DataFrame, subject: Subject, ledger: Window) -> None:
+    """Refuse who never was there; who only had nothing in this period gets a digest that says so."""
+    column = "user" if subject.kind == "user" else "run_id"
+    if subject.name in runs[column]:
+        return
+    known = _rows(source, ledger, "runs", "run")[column].drop_nulls().unique().sort().to_list()
+    if subject.name not in known:
+        close = near_names(subject.name, known)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"{ledger.cluster}: there is no {subject.kind} {subject.name!r}{hint}")
+
+
+def _one(rows: pl.DataFrame, name: str, columns: tuple[str, ...]) -> dict[str, Any]:
+    """The row of a subject; nulls where there is none."""
+    found = rows.filter(pl.col("subject") == name)
+    row = found.row(0, named=True) if found.height else {}
+    return {column: row.get(column) for column in columns}
+
+
+def _time(lost: pl.DataFrame, name: str) -> list[dict[str, Any]]:
+    """GPU-seconds of a subject by category, cause and evidence, the most first: exact, and all that it held."""
+    own = lost.filter(pl.col("subject") == name).sort(
+        "gpu_seconds", "category", "cause", "evidence", descending=[True, False, False, False], nulls_last=True
+    )
+    columns = ("category", "cause", "evidence")
+    whole = own["gpu_seconds"].sum()
+    return [
+        {**{each: row[each] for each in columns}, "gpu_seconds": str(row["gpu_seconds"]),
+         "share": float(row["gpu_seconds"] / whole) if whole else None}
+        for row in own.iter_rows(named=True)
+    ]  # fmt: skip
+
+
+def _largest(runs: pl.DataFrame) -> pl.DataFrame:
+    return runs.sort("allocated", "run_id", descending=[True, False], nulls_last=True)
+
+
+def _costliest(ended: pl.DataFrame) -> pl.DataFrame:
+    order = ["cost_gpu_s", "ended_at", "run_id", "attempt_no"]
+    return ended.sort(order, descending=[True, True, False, False], nulls_last=True)
+
+
+def _plain(rows: pl.DataFrame, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The first rows as JSON can hold them."""
+    times = [name for name in columns if rows.schema[name] == pl.Datetime("us", "UTC")]
+    made = rows.select(columns).head(MOST_RUNS).with_columns(pl.col("n_gpus").cast(pl.Float64))
+    return [row | {name: iso(row[name]) for name in times} for row in made.iter_rows(named=True)]
