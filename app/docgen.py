@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -235,14 +235,32 @@ def settings_tables() -> str:
     """Every setting, from the models that check them."""
     sections: list[tuple[str, type[BaseModel]]] = [("", Config)]
     sections += [(name, type(default)) for name, default in _sections()]
+    titled = [
+        each
+        for name, model in sections
+        for each in ((f"`[{name}]`" if name else "Top level", model), *_repeated(name, model))
+    ]
     lines: list[str] = []
-    for name, model in sections:
-        title = f"`[{name}]`" if name else "Top level"
+    for title, model in titled:
         lines += ["", f"### {title}", "", " ".join((model.__doc__ or "").split()), ""]
         lines += ["| setting | default | meaning |", "|---|---|---|"]
         fields = ((key, field) for key, field in model.model_fields.items() if not isinstance(field.default, BaseModel))
         lines += [f"| `{key}` | {_default(field)} | {_cell(field.description or '')} |" for key, field in fields]
     return "\n".join(lines).strip("\n")
+
+
+def _repeated(section: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Tables that a section takes any number of, [[deliver.smtp]]: their titles and models."""
+    for name, field in model.model_fields.items():
+        for item in get_args(field.annotation):
+            if isinstance(item, type) and issubclass(item, BaseModel) and _described(item):
+                whole = f"{section}.{name}" if section else name
+                yield f"`[[{whole}]]`", item
+
+
+def _described(model: type[BaseModel]) -> bool:
+    """Whether its fields say what they mean; of others the section that has them does."""
+    return all(field.description for field in model.model_fields.values())
 
 
 def _sections() -> Iterator[tuple[str, BaseModel]]:
@@ -253,6 +271,8 @@ def _sections() -> Iterator[tuple[str, BaseModel]]:
 
 def _default(field: FieldInfo) -> str:
     value: Any = field.default
+    if field.is_required():
+        return "required"
     if value is None or value is PydanticUndefined:
         return "-"
     if isinstance(value, dict | tuple) and len(value) > 1:
