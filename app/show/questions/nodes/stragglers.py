@@ -37,8 +37,13 @@ _ABOUT: Final = (
     "A node is suspected where few nodes have slow ranks. Another run that is slow there confirms it, and so does"
     " telemetry of the same time: events of its hardware that few of its peers had, or a deviation from them (show"
     " anomalies). What the ranks waited is part of productive time, and added to nothing.",
-    "Network: transfers take longer than in the fastest quarter of the same run; launch: so does what ranks neither"
-    " compute nor wait. What is slow from the first step to the last does not show so.",
+    "Network: transfers take longer than in the fastest quarter of the same run, or than in other runs on as many ranks"
+    " that compute as long a step; launch: what ranks neither compute nor wait does, or one rank's host is late.",
+)
+
+_ONE_RUN: Final = (
+    "Of one run alone: only all runs together (without --run) show whether another one confirms a node, and whether a"
+    " link is slow from the first step to the last."
 )
 
 _NONE: Final = (
@@ -66,10 +71,11 @@ def stragglers(source: Reader, window: Window, question: Question) -> Answer:
     if question.dimension == "rank":
         return _by_rank(times)
     sessions = confirmed_sessions(source, window, session_stragglers(times))
-    return _by_session(sessions.with_columns(nodes=pl.col("nodes").list.join(" ")))
+    beside = () if question.run is None else (_ONE_RUN,)
+    return _by_session(sessions.with_columns(nodes=pl.col("nodes").list.join(" ")), beside)
 
 
-def _by_session(rows: pl.DataFrame) -> Answer:
+def _by_session(rows: pl.DataFrame, beside: tuple[str, ...]) -> Answer:
     return Answer(
         "Sessions by what their ranks waited for the slowest",
         rows,
@@ -94,7 +100,7 @@ def _by_session(rows: pl.DataFrame) -> Answer:
         ranked=("cause", "nodes", "lost_gpu_s", "slowdown", "confirmed_by", "telemetry"),
         explained=("explained", "detectable", "confidence", "action"),
         queries=_QUERIES,
-        notes=_ABOUT if rows.height else (),
+        notes=(*_ABOUT, *beside) if rows.height else (),
         when_empty=_NONE,
         parts={"subject": "run_id", "value": "slowdown", "numerator": "slowest_s", "denominator": "middle_s"},
     )
