@@ -154,6 +154,12 @@ class Deliver(Section):
     pause_s: float = Field(default=2.0, ge=0, le=3600, description="... after this pause, each twice as long ...")
     longest_pause_s: float = Field(default=300.0, ge=0, le=3600, description="... but no longer than this")
     timeout_s: float = Field(default=30.0, gt=0, le=3600, description="longest wait for a receiver")
+    keep_days: int = Field(
+        default=0,
+        ge=0,
+        le=36500,
+        description="days that files of delivered reports are kept beside the warehouse; 0: for ever",
+    )
     folder: tuple[Folder, ...] = Field(default=(), description="folders of this machine; see below")
     s3: tuple[S3, ...] = Field(default=(), description="buckets; see below")
     smtp: tuple[Smtp, ...] = Field(default=(), description="mail; see below")

@@ -36,6 +36,7 @@ def runner_of(root: Path, settings: Config, *, now: Callable[[], datetime], slee
         plan=lambda report: plan_of(report, settings),
         make=lambda report, period, at: make(root, settings, report, period, outbox=outbox, now=at),
         now=now,
+        keep_days=settings.deliver.keep_days,
     )
 
 

@@ -13,6 +13,7 @@ from app.errors import EXIT_STATUS, UncoveredError, UsageError
 from app.faults import FAULTS
 from app.reports.delivery.outbox import Made
 from app.reports.schedule.plan import owed
+from app.reports.schedule.tidy import tidy
 from app.times import parse_period, period_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Runner:
         plan: the schedule of a report.
         make: makes a report on a period, at a time.
         now: reads the clock.
+        keep_days: days that files of delivered reports are kept; 0: for ever.
     """
 
     outbox: Outbox
@@ -70,6 +72,7 @@ class Runner:
     plan: Callable[[ScheduledReport], Plan]
     make: Callable[[ScheduledReport, str, datetime], Made]
     now: Callable[[], datetime]
+    keep_days: int = 0
 
     def run(self, report: ScheduledReport, period: str | None = None) -> Run:
         """Make and deliver what is due of a report, or the report on one period, due or not.
@@ -90,6 +93,7 @@ class Runner:
                 return done
             for each in periods:
                 self._make(report, each, done)
+            tidy(self.outbox, report.name, keep_days=self.keep_days, now=self.now())
         return done
 
     def _due(self, report: ScheduledReport) -> tuple[str, ...]:
