@@ -166,7 +166,7 @@ def status_page() -> str:
         "# Exit statuses",
         "",
         "`trackside` ends with one of these statuses, so that a script can tell the kinds of failure apart.",
-        "No error uses 3 and 4: they are the results of `verify`.",
+        "No error uses 3 and 4: they are the results of `verify` and of `report check`.",
         "",
         NOTE,
         "",
@@ -174,7 +174,10 @@ def status_page() -> str:
         "|---|---|",
         "| 0 | done; `verify`: every claim is supported |",
     ]
-    special = {3: "`verify`: a claim is refuted", 4: "`verify`: a claim is undetermined (none refuted)"}
+    special = {
+        3: "`verify`: a claim is refuted; `report check`: something in the bundle does not hold",
+        4: "`verify`: a claim is undetermined (none refuted)",
+    }
     special |= {70: "a fault of Trackside", 130: "interrupted"}
     every = dict(EXIT_STATUS.values()) | special
     lines += [f"| {number} | {every[number]} |" for number in sorted(every)]

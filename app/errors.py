@@ -1,6 +1,6 @@
 """Errors of the command line, and the one table from kind of error to exit status.
 
-`verify` uses 3 (a claim is refuted) and 4 (undetermined); no error uses them.
+`verify` uses 3 (a claim is refuted) and 4 (undetermined), `report check` 3 as well; no error uses them.
 """
 
 from __future__ import annotations

@@ -81,6 +81,8 @@ def _environment() -> jinja2.Environment:
         "credits_in_words": words.credits_in_words,
         "credit_in_words": words.credit_in_words,
         "budget_in_words": words.budget_in_words,
+        "incident_cost": words.incident_cost,
+        "incident_gpu_hours": words.incident_gpu_hours,
     }
     return made
 

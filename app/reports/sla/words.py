@@ -324,8 +324,29 @@ def _incidents(i: Document) -> str:
     attempts, incidents = display(i["n"], "count"), display(i["n_incidents"], "count")
     return (
         f"{attempts} attempts were interrupted by infrastructure, in {incidents} "
-        f"incidents (interruptions on one node within 15 minutes are one incident). By cause: {causes}.{more}"
+        f"incidents (interruptions on one node within 15 minutes are one incident). By cause: {causes}."
+        f"{incident_cost(i)}{more}"
     )
+
+
+def incident_cost(i: Document) -> str:
+    """What the interruptions cost together, and of how many that is unknown; begins with a blank."""
+    known, unknown = i["n"] - i["n_without_cost"], i["n_without_cost"]
+    if not known:
+        return " What they cost is unknown."
+    apart = f", without {display(unknown, 'count')} of unknown cost" if unknown else ""
+    return f" They cost {display(i['cost_gpu_hours'] * 3600, 'gpu_h')} GPU-hours{apart}."
+
+
+def incident_run(e: Document) -> str:
+    """The run and attempt of an interruption, and whose it was."""
+    whose = f" ({e['user']})" if e["user"] else ""
+    return f"{e['run_id']}, {e['attempt_no']}{whose}"
+
+
+def incident_gpu_hours(e: Document) -> str:
+    """What an interruption cost."""
+    return "unknown" if e["cost_gpu_hours"] is None else display(e["cost_gpu_hours"] * 3600, "gpu_h")
 
 
 def _incident(e: Document) -> list[str]:
@@ -334,8 +355,10 @@ def _incident(e: Document) -> list[str]:
     detail = f"{e['detail']} " if e["detail"] else ""
     return [
         moment(e["ended_at"]),
-        f"{e['run_id']}, {e['attempt_no']}",
+        incident_run(e),
         display(e["n_gpus"], "count"),
+        display(e["runtime_s"], "seconds"),
+        incident_gpu_hours(e),
         f"{e['cause']}{where}: {detail}({e['evidence']})",
         "not restarted" if restarted is None else display(restarted, "seconds"),
     ]

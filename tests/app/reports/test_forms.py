@@ -14,7 +14,7 @@ from app.claims.file import read_contract
 from app.errors import UsageError
 from app.reports.forms import FORMS
 from app.reports.sla import document as sla
-from app.reports.sla import markdown, page, pdf, rows
+from app.reports.sla import markdown, page, pdf, rows, words
 from app.reports.sla.write import form_of, rendered
 from app.times import parse_period
 from app.window import Window
@@ -207,6 +207,28 @@ def test_names_never_become_markup(report: dict[str, Any]) -> None:
     assert all(line.count("|") == line.count("\\|") or line.startswith("| **") for line in lines)
     assert "<script>alert" not in page.render(hostile).decode()
     assert "'" not in rows.render(hostile).decode()[:1]
+
+
+@pytest.mark.parametrize(
+    ("cost", "without", "said"),
+    [
+        (2.5, 0, " They cost 2.50 GPU-hours."),
+        (2.5, 1, " They cost 2.50 GPU-hours, without 1 of unknown cost."),
+        (0.0, 3, " What they cost is unknown."),
+    ],
+)
+def test_unknown_costs_of_interruptions_are_no_zero(cost: float, without: int, said: str) -> None:
+    assert words.incident_cost({"n": 3, "n_without_cost": without, "cost_gpu_hours": cost}) == said
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_an_interruption_has_its_user_duration_and_cost(report: dict[str, Any], form: str) -> None:
+    found = json.loads(sla.encoded(report))
+    first = found["incidents"]["shown"][0] | {"user": "<u>|*", "runtime_s": 5400.0, "cost_gpu_hours": 12.34}
+    found["incidents"] |= {"n": 1, "n_without_cost": 0, "cost_gpu_hours": 12.34, "shown": [first]}
+    text = rendered(found, form).decode()
+    assert {"html": "(&lt;u&gt;|*)", "md": "(\\<u\\>\\|\\*)"}[form] in text
+    assert all(each in text for each in ("1 h 30 min", "12.34", "They cost 12.34 GPU-hours."))
 
 
 def test_a_file_name_says_its_form(tmp_path: Path) -> None:
