@@ -31,7 +31,7 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         .when(cause == "launch")
         .then(pl.format("ranks neither compute nor wait for {} % of the time", _whole_percent("launch_share")))
         .when(cause == "none")
-        .then(pl.lit("no rank computes longer than its peers by what matters"))
+        .then(_no_cause())
         .when((cause == "unknown") & (pl.col("network_share") >= MAJORITY / 2) & ~(pl.col("slowdown") >= STRAGGLING))
         .then(
             pl.format(
@@ -51,6 +51,23 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         .when((n_slow == 0) & (share_explained("lasting") >= MAJORITY))
         .then(pl.lit("ranks differ for good, and too many of them to tell which are slow and which are fast"))
         .otherwise(pl.lit("slow ranks explain less than half of it"))
+    )
+
+
+def _no_cause() -> pl.Expr:
+    """That no rank is slow, and what that does not say of the network and the hosts."""
+    nobody = "no rank computes longer than its peers by what matters"
+    share = pl.col("network_share")
+    return (
+        pl.when(share.is_null())
+        .then(pl.lit(f"{nobody}; waiting is not recorded, so slow links and hosts would not be seen"))
+        .when(share >= STRAGGLING - 1)
+        .then(
+            pl.format(
+                f"{nobody}; a link slow throughout costs at most {{}} % (all waiting)", _whole_percent("network_share")
+            )
+        )
+        .otherwise(pl.lit(nobody))
     )
 
 

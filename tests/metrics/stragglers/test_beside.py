@@ -67,6 +67,18 @@ def test_one_run_alone_is_none_only_with_short_transfers(transfer_s: float, caus
         assert "a slow link would look the same" in found["reason"]
 
 
+def test_none_says_what_it_does_not_tell_of_links() -> None:
+    nobody = "no rank computes longer than its peers by what matters"
+    short, longer = run("a", transfer_s=5.0), run("b", transfer_s=25.0)
+    unrecorded = run("c").with_columns(wait_s=pl.lit(None, pl.Float64))
+    found = {name: each["reason"] for name, each in verdicts(short, longer, unrecorded).items()}
+    assert found == {
+        "a": nobody,
+        "b": f"{nobody}; a link slow throughout costs at most 20 % (all waiting)",
+        "c": f"{nobody}; waiting is not recorded, so slow links and hosts would not be seen",
+    }
+
+
 def test_bubbles_of_a_pipeline_are_not_taken_for_transfers() -> None:
     stage = (pl.col("rank") // NODE_RANKS).cast(frames.RANK_STEPS["stage"])
     (found,) = verdicts(run("a", transfer_s=150.0).with_columns(stage=stage)).values()
