@@ -411,15 +411,23 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
     )
 
 
+_DEFAULTS = {"by": "cause", "class": "infrastructure", "sort": "gpus"}
+"""Parameters of single pages with what they are where the address does not say."""
+
+
 def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:  # noqa: ANN401 - whatever a control holds
     """Parameters of an address after a filter was changed.
 
     Args:
         shown: the current view. A filter with the same value changes nothing.
         params: the address's parameters so far.
-        name: the filter: a parameter, or `period` or `dates`, which set since and until.
+        name: the filter: a parameter, or `period` or `dates`, which set since and until. `NAME=DEFAULT` is a parameter
+            with the value that stands for its absence: a control says its value when it appears, too, and a page that
+            appears must not change its own address.
         value: the chosen value; none, or the default, leaves the parameter out.
     """
+    name, _, default = name.partition("=")
+    default = default or _DEFAULTS.get(name, "")
     others = {key: each for key, each in params.items() if key not in {"since", "until"}}
     if name == "period":
         offered = view.periods(shown.state)
@@ -432,7 +440,9 @@ def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -
         return others | {"since": dates[0], "until": until.isoformat()}
     if name == "cluster":
         return {"cluster": str(value)} if value and value != shown.window.cluster else dict(params)
+    if (value or default or "") == (params.get(name) or default):
+        return dict(params)
     made = {key: each for key, each in params.items() if key not in {name, "skip"}}
-    if value and (name, value) not in {("by", "cause"), ("class", "infrastructure"), ("sort", "gpus")}:
+    if value and value != default:
         made[name] = str(value)
     return made

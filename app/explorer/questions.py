@@ -184,8 +184,10 @@ def panel(asked: Asked, shown: Shown, view: View) -> Component:
 def _chooser(asked: Asked, shown: Shown) -> Component | None:
     if len(shown.splits) < 2 or not asked.chosen:
         return None
+    entry = question_of(asked.question)
+    default = asked.by or (entry.default_of_run if asked.run else entry.default)
     chooser = dmc.SegmentedControl(
-        id={"type": "filter", "name": asked.parameter},
+        id={"type": "filter", "name": f"{asked.parameter}={default}"},
         data=[{"value": each, "label": each.replace("_", " ")} for each in shown.splits],
         value=shown.by,
         size="xs",

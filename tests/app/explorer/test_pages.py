@@ -351,6 +351,13 @@ def test_filters_go_into_the_address(explorer: Explorer) -> None:
     assert with_filter(shown, params, "period", "all") == {"by": "node"}
     assert with_filter(shown, params, "by", "cause") == {"since": "7d"}
     assert with_filter(shown, params, "user", "user1") == params | {"user": "user1"}
+    assert with_filter(shown, params, "by-people=account", "account") == params
+    assert with_filter(shown, params, "by-people=account", "user") == params | {"by-people": "user"}
+    assert with_filter(shown, params | {"by-people": "user"}, "by-people=account", "account") == params
+    paged = {"skip": "100"}
+    assert with_filter(shown, paged, "sort", "gpus") == paged
+    assert with_filter(shown, paged, "user", None) == paged
+    assert with_filter(shown, paged, "user", "user1") == {"user": "user1"}
     assert with_filter(shown, params, "dates", ["2026-10-03", "2026-10-04"]) == {
         "by": "node",
         "since": "2026-10-03",

@@ -165,8 +165,24 @@ def test_a_cause_leads_to_who_lost_time_to_it(site: Site, chromium: Browser) -> 
     chromium.until(lambda _: chromium.run("return location.pathname") == "/gpu-time", "the link leads nowhere")
     chromium.wait(".chip")
     settled(chromium)
+    assert "by-" not in str(chromium.run("return location.search")), "a page changed its own address"
     chips = len(chromium.all(".chip"))
     chromium.click(".chip")
     chromium.until(lambda _: len(chromium.all(".chip")) == chips - 1, "the filter was never taken off")
     chromium.driver.back()
     chromium.until(lambda _: len(chromium.all(".chip")) == chips, "going back never brought it back")
+    settled(chromium)
+    chromium.driver.back()
+    chromium.until(lambda _: chromium.run("return location.pathname") == "/", "going back never left the page")
+
+
+@pytest.mark.xdist_group("browser")
+def test_a_table_split_otherwise_is_in_the_address_and_back(site: Site, chromium: Browser) -> None:
+    chromium.open(f"{site.url}/people", until="#ask-people .ag-row, .ag-row")
+    settled(chromium)
+    assert chromium.run("return location.search") == ""
+    chromium.click(".chooser label", text="user")
+    chromium.until(lambda _: "by-people=user" in str(chromium.run("return location.search")), "it is in no address")
+    settled(chromium)
+    chromium.click(".chooser label", text="account")
+    chromium.until(lambda _: "by-people" not in str(chromium.run("return location.search")), "the default is named")
