@@ -110,6 +110,15 @@ def test_two_runs_are_compared(explorer: Explorer) -> None:
     assert "is no run and no job" in words(page(explorer, "/compare", f"?a={first}&b=nothing")[2])
 
 
+def test_links_lead_from_a_cost_to_the_nodes_that_lost_it(explorer: Explorer) -> None:
+    cost = next(row for row in table(page(explorer, "/", "")[2], "costs") if row.get("href", "").endswith("node_down"))
+    path, _, search = cost["href"].partition("?")
+    lost = table(page(explorer, path, f"?{search}&by-lost=node")[2], "ask-lost")
+    assert sum(row["c_gpu_hours"] for row in lost) == pytest.approx(cost["gpu_hours"])
+    path, _, search = lost[0]["c_subject__href"].partition("?")
+    assert lost[0]["c_subject"] in words(page(explorer, path, f"?{search}")[2])
+
+
 def test_sql_is_refused_where_strangers_come(warehouse: Path) -> None:
     stranger = Explorer(AnswerCache(warehouse), WatchedClaims(None))
     assert "this page is off" in words(page(stranger, "/sql", "")[2])
