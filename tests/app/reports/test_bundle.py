@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from app.errors import UsageError
@@ -85,8 +86,6 @@ def test_bundle_has_no_name_of_the_cluster(made: Path) -> None:
     held = json.loads((made / "names.json").read_text())["names"]
     assert "user1" in held["user"]
     assert (made / "names.json").stat().st_mode & 0o077 == 0
-    import polars as pl
-
     for path in (made / "e" / "inputs").iterdir():
         rows = pl.read_parquet(path)
         cells = {str(cell) for column in rows.select(pl.col(pl.String)) for cell in column.drop_nulls()}
@@ -191,3 +190,53 @@ def test_link_in_a_folder_is_refused(made: Path, tmp_path: Path) -> None:
     (tmp_path / "e" / "claims.toml").symlink_to("/etc/passwd")
     with pytest.raises(InputError, match="no plain file"):
         check(tmp_path / "e")
+
+
+def test_bundle_with_corrections_reproduces_and_names_nobody(tmp_path: Path) -> None:
+    """Each kind of correction, by a named author for a reason that names people and nodes."""
+    root = from_accounting(tmp_path, jobs=300)
+    with open_reader(root) as reader:
+        attempts = reader.table("attempts").sort("submitted_at")
+    failed = attempts.filter(attempts["state"] == "FAILED")["job_id"].item(0)
+    run = (
+        attempts.unique("job_id", keep="none")
+        .sort("submitted_at")
+        .filter(pl.col("ended_at").is_not_null())
+        .row(0, named=True)
+    )
+    job = attempts.filter(pl.col("started_at") > run["ended_at"]).row(0, named=True)
+    run_id = f"{run['job_id']}-{run['submitted_at']:%Y%m%dT%H%M%SZ}"
+    (tmp_path / "m.ics").write_text(CALENDAR.format("1007"))
+    (tmp_path / "sla.toml").write_text(CONTRACT)
+    for what in (
+        ("cause", "--job", failed, "--class", "infrastructure", "--cause", "nvlink"),
+        (
+            "node-state",
+            "--node",
+            "n3",
+            "--from",
+            "2026-10-07T08:00",
+            "--until",
+            "2026-10-07T14:00",
+            "--state",
+            "maintenance",
+        ),
+        ("run-join", "--run", run_id, "--job", job["job_id"]),
+    ):
+        done = trackside("adjudicate", *what, "--author", "Petra Quist", "--reason", "RMA-9 of user1 on n3",
+                         "--warehouse", str(root))  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert trackside("compute", "--warehouse", str(root)).returncode == 0
+    done = trackside("report", "bundle", "2026-10-06..2026-10-10", "--warehouse", str(root), "--claims",
+                     str(tmp_path / "sla.toml"), "-o", str(tmp_path / "e"))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    done = trackside("report", "check", str(tmp_path / "e"), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert {row["reproduced"] for row in json.loads(done.stdout)} == {"yes"}
+    for path in sorted((tmp_path / "e" / "inputs").iterdir()):
+        rows = pl.read_parquet(path)
+        cells = [str(cell) for column in rows.select(pl.col(pl.String)) for cell in column.drop_nulls()]
+        assert not [cell for cell in cells if "Quist" in cell or "RMA" in cell or "user1" in cell], path
+    assert "Quist" not in (tmp_path / "e" / "report.json").read_text()
+    found = pl.read_parquet(tmp_path / "e" / "inputs" / "adjudications.parquet")
+    assert found.height == 3
