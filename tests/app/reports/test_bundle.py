@@ -192,7 +192,7 @@ def test_link_in_a_folder_is_refused(made: Path, tmp_path: Path) -> None:
         check(tmp_path / "e")
 
 
-def test_bundle_with_corrections_reproduces_and_names_nobody(tmp_path: Path) -> None:
+def test_bundle_with_corrections_reproduces_without_names(tmp_path: Path) -> None:
     """Each kind of correction, by a named author for a reason that names people and nodes."""
     root = from_accounting(tmp_path, jobs=300)
     with open_reader(root) as reader:

@@ -67,7 +67,7 @@ def test_one_run_alone_is_none_only_with_short_transfers(transfer_s: float, caus
         assert "a slow link would look the same" in found["reason"]
 
 
-def test_none_says_what_it_does_not_tell_of_links() -> None:
+def test_none_says_what_it_leaves_open_about_links() -> None:
     nobody = "no rank computes longer than its peers by what matters"
     short, longer = run("a", transfer_s=5.0), run("b", transfer_s=25.0)
     unrecorded = run("c").with_columns(wait_s=pl.lit(None, pl.Float64))
