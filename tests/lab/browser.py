@@ -88,20 +88,31 @@ class Browser:
 
         return self.until(visible_element, f"nothing visible matches {selector!r}", seconds=seconds)
 
-    def click(self, selector: str, *, text: str | None = None) -> None:
-        """Click the first visible element there (with this text), again if it moved, was covered or was drawn anew."""
+    def click(self, selector: str, *, text: str | None = None, holding: str = "") -> str:
+        """Click the first visible element there, again if it moved, was covered or was drawn anew, and return its text.
 
-        def clicked(driver: Any) -> bool:  # noqa: ANN401 - selenium's driver
+        Args:
+            selector: of CSS.
+            text: that it shows; None: any.
+            holding: what its link has in its address; empty: anything, or no link.
+        """
+
+        def wanted(element: Any) -> bool:  # noqa: ANN401 - selenium's element
+            return (text is None or element.text == text) and holding in (element.get_attribute("href") or "")
+
+        def clicked(driver: Any) -> tuple[str] | None:  # noqa: ANN401 - selenium's driver
             found = (each for each in driver.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed())
-            wanted = next((each for each in found if text is None or each.text == text), None)
-            if wanted is None:
-                return False
-            wanted.click()
-            return True
+            first = next((each for each in found if wanted(each)), None)
+            if first is None:
+                return None
+            shown = str(first.text)
+            first.click()
+            return (shown,)
 
         refused = (StaleElementReferenceException, ElementClickInterceptedException, ElementNotInteractableException)
         waiting = WebDriverWait(self.driver, PATIENCE_S, ignored_exceptions=refused)
-        waiting.until(clicked, f"{selector!r} {text or ''} could not be clicked")
+        (shown,) = waiting.until(clicked, f"{selector!r} {text or holding} could not be clicked") or ("",)
+        return shown
 
     def wait_text(self, text: str, *, seconds: float = PATIENCE_S) -> None:
         """Wait until the page shows a text."""

@@ -9,9 +9,10 @@ PAGE = page_of(
     "/gpu-time",
     "GPU time",
     [
-        Asked("goodput", title="Goodput in each published meaning"),
         Asked("lost", by="cause", title="Where all GPU-time went"),
+        Asked("lost", by="node", title="On which nodes", name="where"),
         Asked("lost", by="account", title="Who had the time", name="who"),
+        Asked("goodput", title="Goodput in each published meaning"),
         Asked(
             "waste", by="user", title="Allocated time that shows no work", figure=bars("gpu_s", "GPU-hours", scale=3600)
         ),

@@ -186,8 +186,26 @@ def test_a_cause_leads_to_who_lost_time_to_it(site: Site, chromium: Browser) -> 
 
 
 @pytest.mark.xdist_group("browser")
+def test_three_clicks_lead_from_a_cost_to_the_node_and_its_job(site: Site, chromium: Browser) -> None:
+    chromium.open(site.url, until="#costs .ag-row .link")
+    settled(chromium)
+    cause = chromium.click("#costs .ag-row .link", holding="cause=node")
+    chromium.until(lambda _: "cause=" in str(chromium.run("return location.search")), "no cause in the address")
+    chromium.wait("#where .ag-row .link")
+    settled(chromium)
+    node = chromium.click("#where .ag-row .link", holding="/node?")
+    chromium.wait(".run-head h1")
+    settled(chromium)
+    assert chromium.text("h1") == node
+    assert cause in chromium.text("#content")
+    chromium.click("#content .ag-row .link", holding="/run?")
+    chromium.until(lambda _: chromium.run("return location.pathname") == "/run", "no run of the node")
+    assert chromium.console() == []
+
+
+@pytest.mark.xdist_group("browser")
 def test_a_table_split_otherwise_is_in_the_address_and_back(site: Site, chromium: Browser) -> None:
-    chromium.open(f"{site.url}/people", until="#ask-people .ag-row, .ag-row")
+    chromium.open(f"{site.url}/people", until="#people .ag-row")
     settled(chromium)
     assert chromium.run("return location.search") == ""
     chromium.click(".chooser label", text="user")
