@@ -117,8 +117,8 @@ def against_other_runs(sessions: pl.DataFrame) -> pl.DataFrame:
         sessions: a row each, with what `time_beside` tells, `ranks`, `intervals` and `middle_s`.
 
     Returns:
-        The same rows with `others_s` (null where there are fewer than three such runs or it is not longer than 1.5
-        times theirs), `others_times` and `others` (how many other runs).
+        The same rows with `others` (how many other runs; null with fewer than two), and `others_s` and `others_times`,
+        null where transfers are not longer than 1.5 times theirs.
     """
     of_size = ("cluster", "ranks")
     apart = (pl.col("computing") > ALIKE * pl.col("computing").shift(1)).over(of_size).fill_null(value=False)
@@ -135,10 +135,11 @@ def against_other_runs(sessions: pl.DataFrame) -> pl.DataFrame:
         LEAST_SHARE * pl.col("wall_s"),
     )
     others = pl.col("run_id").n_unique().over(of_group) - 1
-    longer = (others >= MIN_RUNS - 1) & (pl.col("s") > LONGER * usual)
+    enough = others >= MIN_RUNS - 1
+    longer = enough & (pl.col("s") > LONGER * usual)
     compared = beside.select(
         *_SESSION,
-        others=pl.when(longer).then(others).cast(pl.Int64),
+        others=pl.when(enough).then(others).cast(pl.Int64),
         others_s=pl.when(longer).then(pl.col("s") - usual),
         others_times=pl.when(longer).then(pl.col("s") / usual),
     )

@@ -292,7 +292,8 @@ def _comes_and_goes() -> pl.Expr:
 
 def _unsure_of_network() -> pl.Expr:
     """Whether transfers take so much of the time throughout that a link may be slow, and no other run tells."""
-    return (pl.col("cause") == "none") & (pl.col("network_share") >= UNSURE_OF_NETWORK)
+    alone = pl.col("others").is_null()
+    return (pl.col("cause") == "none") & alone & (pl.col("network_share") >= UNSURE_OF_NETWORK)
 
 
 def _lost() -> pl.Expr:

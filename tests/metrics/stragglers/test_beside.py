@@ -99,6 +99,11 @@ def test_other_runs_show_a_link_slow_from_the_first_step() -> None:
     assert found["a"]["lost_gpu_s"] == pytest.approx(20 * INTERVALS * RANKS, rel=0.02)
 
 
+def test_long_transfers_are_usual_where_all_runs_have_them() -> None:
+    found = verdicts(*(run(name, transfer_s=60.0, seed=seed) for seed, name in enumerate("abc")))
+    assert {each["cause"] for each in found.values()} == {"none"}
+
+
 def test_runs_of_other_work_or_size_are_no_reference() -> None:
     heavier = [run(name, seed=seed) for seed, name in enumerate("bcd", 1)]
     longer = [
