@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BOUNDS = "bounds: unattributed and assumed time counted all unproductive (low) and all productive (high)"
 """How the uncertainty of a share of GPU-time is given."""
 
-UNSEEN_BOUNDS = "lower and upper: all that was not seen counted unproductive and productive"
+UNSEEN_BOUNDS = "lower and upper: all unobserved time counted unproductive and productive"
 """The same in the help of an exported family."""
 
 

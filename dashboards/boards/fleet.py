@@ -102,7 +102,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
     return [
         *bounded(
             "Goodput (of allocated)",
-            "Share of allocated GPU-time that became kept training steps. At least and at most: all that was not seen "
+            "Share of allocated GPU-time that became kept training steps. At least and at most: all unobserved time "
             "counted unproductive and productive; far apart means that telemetry or run logs are missing. "
             "No value means that it is unknown; a window longer than the data has no values.",
             "goodput_ratio",
@@ -113,7 +113,7 @@ def _headlines(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         *bounded(
             "ETTR",
             "Of the time that runs were queued or scheduled, the share in which they trained. At least and at most: "
-            "all that was not seen counted unproductive and productive.",
+            "all unobserved time counted unproductive and productive.",
             "ettr_ratio",
             thresholds=at_least(targets, "ettr"),
             **ratio,

@@ -55,7 +55,7 @@ def goodput(targets: Mapping[str, tuple[float, ...]]) -> Json:
 
 
 def _outcome(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
-    unseen = "At least and at most: all that was not seen counted unproductive and productive."
+    unseen = "At least and at most: all unobserved time counted unproductive and productive."
     return [
         *bounded(
             "Goodput of allocated",

@@ -196,7 +196,7 @@ def _budget(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
     return [
         stat(
             "Budget burnt, at least",
-            f"{said}Of what may be lost, how much is, even if all that was not seen was productive. Above 100 %: the "
+            f"{said}Of what may be lost, how much is, even if all unobserved time was productive. Above 100 %: the "
             "claim cannot hold for the time so far.",
             [ranged(known_now(burnt["at least"]), "{{cluster}}")],
             size=(6, 8),

@@ -132,7 +132,7 @@ def _table_of_runs() -> Any:  # noqa: ANN401 - grafanalib has no types
     ratio = {"unit": "percentunit", "decimals": 1, "max": 1}
     return table(
         "Runs that held most",
-        "The 200 runs with most GPU-hours. ETTR is over the run's whole life, with its bounds: all that was not seen "
+        "The 200 runs with most GPU-hours. ETTR is over the run's whole life, with its bounds: all unobserved time "
         "counted unproductive and productive. An empty cell is unknown.",
         f"""\
 SELECT cluster, run, name, "user", "partition", state, gpus AS "GPUs", attempts, started_at AS "started",

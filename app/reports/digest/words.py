@@ -70,7 +70,7 @@ def _facts(digest: Document) -> list[tuple[str, str]]:
         return [("GPU-time held", "none in this period")]
     return [
         ("GPU-time held", f"{_hours(use['gpu_s'])}, {measured(use['share'], 'ratio')} of all that was held"),
-        ("Productive", f"{_productive(use)} of it (steps that were kept; the range is time not seen)"),
+        ("Productive", f"{_productive(use)} of it (steps that were kept; the range is unobserved time)"),
         ("Lost", f"{_hours(use['lost_s'])} (steps run again, and unfinished ones)"),
         ("Standing still", f"{_hours(use['idle_s'])}, at most {_hours(use['idle_high_s'])}"),
         ("Runs", f"{use['n_runs']:,}, in {use['n_attempts']:,} attempts"),
