@@ -130,7 +130,7 @@ def show(folder: Path, settings: config.Config, *, simulated: Settings | None = 
     where = f"{CLUSTER} {iso(window.since)} to {iso(window.until)}"
     output.echo()
     output.table(f"{made.simulated.gpus:,} simulated GPUs: {where}", *_numbers(numbers, truth["headlines"]))
-    output.echo("truth: what the simulator knows; Trackside saw only its files. bounds: unseen time counted both ways.")
+    output.echo("truth: what the simulator knows; Trackside read only its files. bounds: unobserved time both ways.")
     output.echo()
     output.lines_as_made(verdict_lines(judged, where, Terminal.of()))
     output.echo()

@@ -240,7 +240,7 @@ def measure_ratio(  # noqa: PLR0917 - a ratio with its bounds, in the usual orde
     needed = None
     if _verdict(claim, low, high) == "undetermined":
         needed = _evidence_needed(claim, low, high, denominator_gpu_s)
-    return Measurement(value, low, high, n, needed, "bounds: all unseen time unproductive / productive")
+    return Measurement(value, low, high, n, needed, "bounds: all unobserved time unproductive / productive")
 
 
 def _evidence_needed(claim: Claim, low: float, high: float, denominator_gpu_s: float) -> str:

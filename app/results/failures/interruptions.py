@@ -89,7 +89,7 @@ def second_order_rows(source: Source, window: Window) -> pl.DataFrame:
 
     Returns:
         `frames.RESULT`: `lost_imputed_first_order`, `lost_imputed_second_order` (assumed, as Meta imputes them),
-        `second_order_share` of these (its bounds: preemptions for nobody knows whom counted as none, and as all), and
+        `second_order_share` of these (its bounds: preemptions for an unknown job counted as none, and as all), and
         `lost_first_order`, `lost_second_order`, what was measured (null where no cost can be told).
     """
     by_order = {row["order"]: row for row in orders_of_loss(source, window).iter_rows(named=True)}

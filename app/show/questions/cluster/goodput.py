@@ -24,10 +24,9 @@ _OF_PRODUCT: Final = ("scheduling_goodput", "runtime_goodput", "program_goodput"
 
 NO_TIME = "No GPU-time in this window: is it within what `trackside status` covers?"
 _BOUNDS = (
-    "at least / at most: all unseen time counted unproductive / productive; provisional time is in the value and not "
-    "in the least, and time of GPUs that were active beside an idle GPU of their job (stalled, lockstep) only in the "
-    "most. Accounting alone does not see what allocated GPUs did: add telemetry or a run log to narrow the "
-    "bounds."
+    "at least / at most: all unobserved time counted unproductive / productive; provisional time is in the value and "
+    "not in the least, and time of GPUs that were active beside an idle GPU of their job (stalled, lockstep) only in "
+    "the most. Accounting alone does not tell what allocated GPUs did: add telemetry or a run log to narrow the bounds."
 )
 _NO_LOG = "No run log with steps of a known job in this window (trackside recorder --help)."
 

@@ -136,7 +136,7 @@ def _detectable(ran: pl.DataFrame) -> tuple[str, ...]:
         f"{rate}, {median['expected']:.3g} expected on a node by chance. Detectable: a node that fails "
         f"{median['detectable_factor']:,.0f} times as often as the others ({median['detectable_per_gpu_day']:.3g} per "
         f"GPU-day) is flagged in 8 of 10 cases, at {median['flag_at']:.0f} failures (median node); lesser lemons "
-        "mostly stay unseen.",
+        "mostly go undetected.",
     )
 
 

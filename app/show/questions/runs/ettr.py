@@ -236,7 +236,7 @@ _COLUMNS = {
     "queued_initial": ("first queue GPU-h", "gpu_h"),
     "queued_requeue": ("requeue GPU-h", "gpu_h"),
     "allocated": ("allocated GPU-h", "gpu_h"),
-    "unseen": ("unseen GPU-h", "gpu_h"),
+    "unseen": ("unobserved GPU-h", "gpu_h"),
     "beside_idle": ("active beside idle GPU-h", "gpu_h"),
 }
 
@@ -373,8 +373,8 @@ def _arithmetic(row: dict[str, Any], mine: pl.DataFrame) -> tuple[str, ...]:
         f"ETTR of run {row['run_id']} = productive / (first queue + requeue waits + allocated), in GPU-seconds",
         f"  {row['productive']:,.0f}{excluded} / {below} = {measured}",
         f"  at least {row['productive_sure']:,.0f} / {row['wall_gpu_s']:,.0f} = {row['ettr_low']:.4f}",
-        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unseen{beside_idle}) / {row['wall_gpu_s']:,.0f} = "
-        f"{row['ettr_high']:.4f}",
+        f"  at most ({row['productive']:,.0f} + {row['unseen']:,.0f} unobserved{beside_idle}) / "
+        f"{row['wall_gpu_s']:,.0f} = {row['ettr_high']:.4f}",
         *_other_forms(row),
         *_expectation(row),
         _adds_up(row, mine),
