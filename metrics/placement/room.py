@@ -8,6 +8,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.metric import Metric
+from metrics.placement.spans import since_known
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,8 +54,7 @@ def standing(
     out = node_states.filter(now).select(_NODE).unique().with_columns(out=pl.lit(value=True))
     before = pl.col("valid_from") <= moment
     latest = (
-        places.filter(pl.col("path").list.len() > 0)
-        .sort("valid_from")
+        since_known(places)
         .group_by(_NODE, maintain_order=True)
         .agg(pl.coalesce(pl.col("path").filter(before).last(), pl.col("path").first()).alias("path"))
     )
@@ -70,7 +70,7 @@ def standing(
         .with_columns(
             out=pl.col("out").fill_null(value=False),
             reserved=pl.col("reserved").fill_null(value=False),
-            block=pl.col("path").list.join("/").fill_null(UNPLACED),
+            block=pl.when(pl.col("path").list.len() > 0).then(pl.col("path").list.join("/")).fill_null(UNPLACED),
             idle=pl.col("attempts").is_null() & pl.col("out").is_null() & pl.col("reserved").is_null(),
             taken=pl.when(pl.col("attempts").is_null()).then(0).otherwise("taken"),
         )

@@ -34,7 +34,8 @@ PLACES: frames.Schema = {
     "valid_from": frames.TIME,
     "path": pl.List(pl.String()),
 }
-"""A node's place in the network from a time on: `path` from the outermost switch or block to the innermost."""
+"""A node's place in the network from a time on: `path` from the outermost switch or block to the innermost; empty: it
+has none that is known any more."""
 
 SPANS: frames.Schema = {name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_KEY} | {
     "user": frames.TEXT,
@@ -134,6 +135,12 @@ def since_us(moment: datetime) -> int:
     return int(pl.Series([moment]).cast(frames.TIME).dt.epoch("us").item())
 
 
+def since_known(places: pl.DataFrame) -> pl.DataFrame:
+    """Places of nodes in their order, without what was reported before the first one that is known."""
+    known = (pl.col("path").list.len() > 0).cum_max().over(_NODE)
+    return places.sort(*_NODE, "valid_from").filter(known)
+
+
 def least_groups(counts: Longs, needed: Longs, segment: Longs) -> Longs:
     """The least number of groups that hold the nodes needed, for each row; 0 where all together do not.
 
@@ -191,13 +198,15 @@ class Cluster:
     def _numbered(self, places: pl.DataFrame) -> pl.DataFrame:
         """Places with numbers, from when to when; the first one reaches back, as assumed."""
         inner, outer = pl.col("path").list.join("\x1f"), pl.col("path").list.head(pl.col("path").list.len() - 1)
-        ordered = places.filter(pl.col("path").list.len() > 0).join(self._homes, on=_NODE).sort("home", "valid_from")
+        ordered = since_known(places).join(self._homes, on=_NODE).sort("home", "valid_from")
         begins = pl.col("valid_from").dt.epoch("us")
         first = pl.col("home") != pl.col("home").shift(1).fill_null(-1)
-        return ordered.with_columns(
+        lasting = ordered.with_columns(
             started=pl.when(first).then(pl.lit(-_EVER)).otherwise(begins),
             ended=pl.when(pl.col("home") == pl.col("home").shift(-1)).then(begins.shift(-1)).fill_null(_EVER),
             reported=begins,
+        ).filter(pl.col("path").list.len() > 0)
+        return lasting.with_columns(
             group=pl.struct("cluster", inner).rank("dense").cast(pl.Int64) - 1,
             upper=pl.struct("cluster", outer.list.join("\x1f")).rank("dense").cast(pl.Int64) - 1,
         ).with_row_index("place").cast({"place": pl.Int64})  # fmt: skip
@@ -209,11 +218,15 @@ class Cluster:
 
     def standing(self, own: pl.DataFrame) -> pl.DataFrame:
         """With the `place` of each node at `at` (null: unknown) and whether it was `assumed`."""
-        stands = self._places.select("home", "started", "reported", "place", "group", "upper").sort("started")
+        stands = self._places.select("home", "started", "ended", "reported", "place", "group", "upper").sort("started")
         joined = own.sort("at").join_asof(
             stands, left_on="at", right_on="started", by="home", strategy="backward", check_sortedness=False
         )
-        return joined.with_columns(assumed=(pl.col("reported") > pl.col("at")).fill_null(value=False))
+        left = (pl.col("ended") <= pl.col("at")).fill_null(value=False)
+        now = joined.with_columns(
+            pl.when(~left).then(pl.col(name)).alias(name) for name in ("place", "group", "upper", "reported")
+        ).drop("ended")
+        return now.with_columns(assumed=(pl.col("reported") > pl.col("at")).fill_null(value=False))
 
     def counted(self, wanted: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:
         """`query` with `SPANS`' counts of groups, for attempts with all of their places known."""
@@ -326,7 +339,7 @@ def _intervals(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_size(rows: pl.DataFrame, size: pl.Expr) -> pl.DataFrame:
-    """Placement of attempts by a size: how many had the least, how many groups too many, and how long they waited.
+    """Placement of attempts by a size: how many had the least, how many groups in excess, and how long they waited.
 
     Args:
         rows: `SPANS`.

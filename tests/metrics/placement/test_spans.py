@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
+from itertools import combinations, dropwhile
 from typing import Any
 
 import numpy as np
@@ -104,10 +104,11 @@ def slow(jobs: list[dict[str, Any]], places: list[dict[str, Any]], out: list[dic
 
 
 def place_of(node: str, now: datetime, places: list[dict[str, Any]]) -> str | None:
-    """The latest place reported by then, else the first."""
+    """The latest place reported by then, else the first; None: none, or it left the network."""
     own = sorted((each for each in places if each["node"] == node), key=lambda each: each["valid_from"])
+    own = list(dropwhile(lambda each: not each["path"], own))
     before = [each for each in own if each["valid_from"] <= now] or own[:1]
-    return before[-1]["path"][-1] if before else None
+    return before[-1]["path"][-1] if before and before[-1]["path"] else None
 
 
 def fewest(nodes: set[str], block: dict[str, str | None], n: int) -> int:
@@ -132,7 +133,7 @@ moves = st.fixed_dictionaries(
     {
         "node": st.sampled_from(NODES),
         "valid_from": hours.map(at),
-        "path": st.sampled_from((["s1", "b1"], ["s1", "b2"], ["s2", "b3"])),
+        "path": st.sampled_from((["s1", "b1"], ["s1", "b2"], ["s2", "b3"], [])),
     }
 )
 outages = st.tuples(st.sampled_from(NODES), hours).map(
@@ -185,6 +186,12 @@ def test_spans_take_the_place_at_the_start() -> None:
     moved = [*PLACED, {"node": "n2", "valid_from": at(3), "path": ["s1", "b9"]}]
     row = found(inputs([JOB | {"nodes": ["n1", "n2"]}], moved, [])).row(0, named=True)
     assert (row["spanned"], row["least"], row["assumed"]) == (1, 1, False)
+
+
+def test_spans_of_a_node_that_left_the_network_are_unknown() -> None:
+    left = [*PLACED, {"node": "n2", "valid_from": at(3), "path": []}]
+    jobs = [JOB | {"nodes": ["n1", "n2"]}, JOB | {"from": 5, "to": 6, "nodes": ["n1", "n2"]}]
+    assert found(inputs(jobs, left, []))["spanned"].to_list() == [1, None]
 
 
 def test_spans_of_places_reported_later_are_assumed() -> None:
