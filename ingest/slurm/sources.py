@@ -83,10 +83,10 @@ SOURCES: Final = (
     Source(
         name="slurm.associations",
         title="Slurm associations",
-        feeds=("associations", "users"),
-        files="sacctmgr -P show assoc text, or show user withassoc",
+        feeds=("associations", "users", "coordinators"),
+        files="sacctmgr -P show assoc text, or show user withassoc withcoord",
         command="sacctmgr -P show assoc",
-        gives="Who may use what: users, accounts, shares and limits.",
+        gives="Who may use what: users, accounts, shares and limits; who coordinates accounts.",
         when_empty="was whoever made it allowed to see them?",
         snapshot=True,
         dated=False,

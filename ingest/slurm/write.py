@@ -91,6 +91,7 @@ WRITERS: Final[dict[str, Callable[[Writer, pl.DataFrame], None]]] = {
     "job_summaries": accounting.write_job_summaries,
     "associations": people.write_associations,
     "users": people.write_users,
+    "coordinators": people.write_coordinators,
     "qos": people.write_qos,
     "transactions": people.write_transactions,
     "scheduler_stats": people.write_scheduler_stats,

@@ -17,6 +17,7 @@ import polars as pl
 from metrics import frames
 from metrics.failures.survival import CENSORED, Spells, kaplan_meier, median
 from metrics.metric import Metric
+from metrics.people.names import names_in, renames
 from metrics.units import DAY_S
 
 if TYPE_CHECKING:
@@ -152,11 +153,11 @@ def _by_latest_name(
     listed: pl.DataFrame, changes: pl.DataFrame, jobs: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """The three of them with users who were renamed under their latest names."""
-    renames = _renames(changes)
-    if renames.is_empty():
+    renamed = renames(changes)
+    if renamed.is_empty():
         return listed, changes, jobs
     detail = pl.col("detail")
-    for cluster, ts, old, new, is_reused in renames.iter_rows():
+    for cluster, ts, old, new, reused_at in renamed.iter_rows():
         own = pl.col("cluster") == cluster
         earlier = own & (pl.col("ts") < ts)
         changes = changes.with_columns(
@@ -167,7 +168,7 @@ def _by_latest_name(
             .then(_renamed_in_text(pl.col("subject"), old, new))
             .otherwise("subject"),
         )
-        if not is_reused:
+        if reused_at is None:
             user = pl.when(own & (pl.col("user") == old)).then(pl.lit(new)).otherwise("user").alias("user")
             listed, jobs = listed.with_columns(user), jobs.with_columns(user)
     return _merged_lists(listed), changes, _merged_jobs(jobs)
@@ -176,18 +177,6 @@ def _by_latest_name(
 def _renamed_in_text(subject: pl.Expr, old: str, new: str) -> pl.Expr:
     quoted = subject.str.replace_all(f"name='{old}'", f"name='{new}'", literal=True)
     return pl.when(subject == old).then(pl.lit(new)).otherwise(quoted)
-
-
-def _renames(changes: pl.DataFrame) -> pl.DataFrame:
-    """Renamed users in their order: `cluster`, `ts`, `old`, `new`, `is_reused` (somebody else got the old name)."""
-    named = changes.filter(pl.col("action") == "Modify Users").select(
-        "cluster", "ts", old=_names(), new=_assigned("name")
-    )
-    rows = named.filter(pl.col("old").list.len() == 1).explode("old").filter(pl.col("new") != pl.col("old"))
-    made = _numbered(changes).group_by("cluster", old="user").agg(remade_at=pl.col("ts").max())
-    joined = rows.join(made, on=["cluster", "old"], how="left").sort("ts", "old", "new")
-    is_reused = (pl.col("remade_at") > pl.col("ts")).fill_null(value=False)
-    return joined.select("cluster", "ts", "old", "new", is_reused=is_reused)
 
 
 def _merged_lists(listed: pl.DataFrame) -> pl.DataFrame:
@@ -266,7 +255,7 @@ def _removed(changes: pl.DataFrame) -> pl.DataFrame:
     gone = changes.select(
         "cluster", "action", gone_at="ts", gone_by="actor",
         id=pl.col("subject").str.extract_all(r"\bid_assoc=\d{1,18}\b").list.eval(pl.element().str.slice(9)),
-        name=_names(),
+        name=names_in("subject"),
     )  # fmt: skip
     parts = []
     for action, source, of in (
@@ -286,16 +275,6 @@ def _removed(changes: pl.DataFrame) -> pl.DataFrame:
     is_gone = (pl.col("gone_at") > pl.col("ts")).fill_null(value=False)
     latest = each.sort("gone_at", "gone_by", nulls_last=False).group_by(_WHO, maintain_order=True)
     return latest.agg(is_gone.all().alias("is_gone"), pl.col("gone_at", "gone_by").last()).filter("is_gone")
-
-
-def _names() -> pl.Expr:
-    """Names in a condition, `(name='alice' || name='bob')`; a subject without a condition is a name itself."""
-    quoted = (
-        pl.col("subject")
-        .str.extract_all(r"\b(?:name|user|acct)='[^']*'")
-        .list.eval(pl.element().str.extract(r"'(.*)'", 1))
-    )
-    return pl.when(quoted.list.len() > 0).then(quoted).otherwise(pl.concat_list("subject"))
 
 
 def onboarding(rows: pl.DataFrame, dimension: str) -> pl.DataFrame:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from app.results.people.use import renamed_users
 from metrics import frames
 from metrics.people import cost as metric
+from metrics.people.names import with_latest_names
 
 if TYPE_CHECKING:
     from app.config.cost import Cost
@@ -27,5 +29,8 @@ def grid_of(settings: Cost) -> pl.DataFrame:
 
 def cost_rows(source: Source, window: Window, settings: Cost, dimension: str = "cluster") -> pl.DataFrame:
     """What the GPU-time of each subject cost, its energy and emissions: `metrics.people.cost.cost`."""
-    spent = source.query("gpu_time_to_price", dimension=dimension, **window.parameters)
-    return metric.cost(frames.conform(spent, metric.TO_PRICE), prices_of(settings), grid_of(settings), pue=settings.pue)
+    spent = frames.conform(source.query("gpu_time_to_price", dimension=dimension, **window.parameters), metric.TO_PRICE)
+    if dimension == "user":
+        days = spent.with_columns(at=pl.col("day").cast(frames.TIME))
+        spent = with_latest_names(days, renamed_users(source, window), user="subject", at="at").drop("at")
+    return metric.cost(spent, prices_of(settings), grid_of(settings), pue=settings.pue)

@@ -15,8 +15,8 @@ from ingest.delimited.reader import LINE
 from ingest.slurm.commands.runner import Fetched, Runner, run
 from ingest.slurm.formats import values
 from ingest.slurm.formats.text_table import Columns, account, read_table, require
-from ingest.slurm.people.merge import USER_KEY, merge_associations, merge_qos, merge_users
-from ingest.tables import ASSOCIATIONS, QOS, USERS, conform
+from ingest.slurm.people.merge import USER_KEY, merge_associations, merge_coordinators, merge_qos, merge_users
+from ingest.tables import ASSOCIATIONS, COORDINATORS, QOS, USERS, conform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,6 +81,9 @@ QOS_LIMITS: Final = _by_header(
 _PARTIAL: Final = frozenset({"admin", "adminlevel", "defacct", "defaultaccount", "descr", "org"})
 """Columns of tables of users and of accounts: with `withassoc` they have some of the limits, under old names."""
 
+_OF_ACCOUNTS: Final = frozenset({"descr", "org"})
+"""Columns of tables of accounts only."""
+
 _NUMBER = re.compile(r"\d*", re.ASCII)
 _NAME = re.compile(r"[^|]*")
 _ASSOCIATION_COLUMNS: Final = words(
@@ -88,16 +91,20 @@ _ASSOCIATION_COLUMNS: Final = words(
     "adminlevel defacct defaultaccount"
 )
 
+COORDINATOR_COLUMNS: Final = ("coordaccounts", "coordaccts")
+"""Accounts that a user may manage: with `withcoord`."""
+
 ASSOCIATION_TABLE: Final = Layout(
     kind="sacctmgr show assoc (or user) output",
     known=frozenset(
         (
             *_ASSOCIATION_COLUMNS,
             *ASSOCIATION_LIMITS,
-            *words("descr org lft rgt parentid qosraw defwckey coordaccts flags"),
+            *words("descr org lft rgt parentid qosraw defwckey flags"),
+            *COORDINATOR_COLUMNS,
         )
     ),
-    used=frozenset((*_ASSOCIATION_COLUMNS, *ASSOCIATION_LIMITS)),
+    used=frozenset((*_ASSOCIATION_COLUMNS, *ASSOCIATION_LIMITS, *COORDINATOR_COLUMNS)),
     free_text=frozenset({"descr", "org"}),
     shapes={
         **dict.fromkeys(("cluster", "account", "user", "partition", "parentname", "qos", "defqos", "admin"), _NAME),
@@ -106,7 +113,9 @@ ASSOCIATION_TABLE: Final = Layout(
         "#end": re.compile(""),
     },
     command="sacctmgr -P show assoc > assoc.txt",
-    lists=frozenset((*words("qos coordaccts flags"), *(name for name in ASSOCIATION_LIMITS if "tres" in name))),
+    lists=frozenset(
+        (*words("qos flags"), *COORDINATOR_COLUMNS, *(name for name in ASSOCIATION_LIMITS if "tres" in name))
+    ),
 )
 ASSOCIATION_COLUMNS: Final = frozenset(
     {"share", "fairshare", "parentname", "parname", "defqos", "defaultqos", "admin", "adminlevel"}
@@ -139,7 +148,8 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
 
     Only `show assoc` lists all of the limits, so only that gives associations; a row without a user is the account's
     own there. The other tables give users, `show user` alone in their default account. What they have about accounts,
-    and of users in no account, is skipped.
+    and of users in no account, is skipped. Accounts that a user coordinates are read where the table
+    has them (`withcoord`).
 
     Raises:
         MissingColumnError: Account or User, or a cluster's name, is missing.
@@ -166,6 +176,7 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
         columns.names("qos").alias("qos"),
         columns.limits(ASSOCIATION_LIMITS).alias("limits"),
         columns.word("admin", "adminlevel").alias("admin_level"),
+        _coordinated(columns).alias("coordinated"),
         pl.lit(seen_at).alias("first_seen_at"),
         pl.lit(seen_at).alias("last_seen_at"),
     )
@@ -186,11 +197,37 @@ def parse_associations(data: bytes, context: ParseContext) -> Parsed:
         usable,
         context,
         source="slurm.associations",
-        frames={"associations": associations, "users": users},
+        frames={
+            "associations": associations,
+            "users": users,
+            "coordinators": _of_accounts(table) if names & _OF_ACCOUNTS else _coordinators(table),
+        },
         clusters=good["cluster"].unique(),
         loaded=loaded,
         skipped=int(no_user.sum()),
         covers=(seen_at, seen_at),
+    )
+
+
+def _coordinated(columns: Columns) -> pl.Series:
+    """The accounts that each user coordinates; null where the table has no such column."""
+    name = next((name for name in COORDINATOR_COLUMNS if name in columns.rows.frame.columns), COORDINATOR_COLUMNS[0])
+    return columns.names(name)
+
+
+def _coordinators(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `coordinators`: a user who coordinates no account is one row, with an empty account."""
+    listed = table.filter((pl.col("user") != "") & pl.col("cluster").is_not_null()).drop_nulls("coordinated")
+    none = pl.col("coordinated").list.len() == 0
+    accounts = pl.when(none).then(pl.lit([""])).otherwise("coordinated")
+    return merge_coordinators(conform(listed.with_columns(account=accounts).explode("account"), COORDINATORS))
+
+
+def _of_accounts(table: pl.DataFrame) -> pl.DataFrame:
+    """The same from a table of accounts, whose column of that name has the users."""
+    named = table.filter(pl.col("account").is_not_null() & pl.col("cluster").is_not_null()).drop_nulls("coordinated")
+    return merge_coordinators(
+        conform(named.with_columns(user="coordinated").explode("user").drop_nulls("user"), COORDINATORS)
     )
 
 
@@ -258,9 +295,10 @@ def fetch_associations(runner: Runner, *, clusters: Sequence[str] | None = None)
 
 
 def fetch_users(runner: Runner, *, clusters: Sequence[str] | None = None) -> Fetched:
-    """Query sacctmgr for all users with their administrator level and associations."""
-    columns = "Format=User,AdminLevel,Cluster,Account,Partition,ID"
-    return run(runner, ["sacctmgr", "-P", "show", "user", "withassoc", *_of(clusters), columns], hint=DATABASE_HINT)
+    """Query sacctmgr for all users with their administrator level, associations and accounts that they coordinate."""
+    columns = "Format=User,AdminLevel,Coordinators,Cluster,Account,Partition,ID"
+    command = ["sacctmgr", "-P", "show", "user", "withassoc", "withcoord", *_of(clusters), columns]
+    return run(runner, command, hint=DATABASE_HINT)
 
 
 def fetch_qos(runner: Runner) -> Fetched:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.tables import ASSOCIATIONS, QOS, RUNAWAY_JOBS, USERS, Schema, conform
+from ingest.tables import ASSOCIATIONS, COORDINATORS, QOS, RUNAWAY_JOBS, USERS, Schema, conform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ASSOCIATION_KEY = ("cluster", "account", "user", "partition")
+COORDINATOR_KEY = ("cluster", "user", "account")
 QOS_KEY = ("cluster", "name")
 RUNAWAY_KEY = ("cluster", "job_id", "submitted_at")
 USER_KEY = ("cluster", "user", "account")
@@ -30,6 +31,11 @@ def merge_associations(*frames: pl.DataFrame) -> pl.DataFrame:
     numbers = every.group_by(ASSOCIATION_KEY).agg(pl.col("association").min())
     merged = _as_last_seen(every, ASSOCIATIONS, ASSOCIATION_KEY).drop("association")
     return conform(merged.join(numbers, on=ASSOCIATION_KEY), ASSOCIATIONS).sort(ASSOCIATION_KEY)
+
+
+def merge_coordinators(*frames: pl.DataFrame) -> pl.DataFrame:
+    """One row per user and account, from the first list with it to the last."""
+    return _as_last_seen(_together(frames, COORDINATORS), COORDINATORS, COORDINATOR_KEY).sort(COORDINATOR_KEY)
 
 
 def merge_qos(*frames: pl.DataFrame) -> pl.DataFrame:

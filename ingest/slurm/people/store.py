@@ -25,6 +25,12 @@ def write_associations(writer: Writer, associations: pl.DataFrame) -> None:
     _write_seen(writer, "associations", associations, merge, key=key)
 
 
+def write_coordinators(writer: Writer, coordinators: pl.DataFrame) -> None:
+    """Rows of `coordinators`: as last seen."""
+    merge, key = account_merge.merge_coordinators, account_merge.COORDINATOR_KEY
+    _write_seen(writer, "coordinators", coordinators, merge, key=key)
+
+
 def write_qos(writer: Writer, qos: pl.DataFrame) -> None:
     """Rows of `qos`: as last seen."""
     merge, key = account_merge.merge_qos, account_merge.QOS_KEY

@@ -1,4 +1,4 @@
-"""`trackside show placement` where the network is described anew under running jobs: moved, renamed and left-out nodes."""
+"""`trackside show placement` where the network changes under running jobs: nodes moved, renamed and left out."""
 
 from __future__ import annotations
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.results.people.use import access_rows
+from app.api import QUESTIONS
+from app.results.people.use import access_rows, coordinator_rows
+from app.show.answer import Question
 from app.window import Window
 from queries.warehouse import open_reader
 from tests.support.command import trackside
@@ -120,3 +122,44 @@ def test_work_of_kubernetes_needs_no_association(root: Path) -> None:
     done = trackside("ingest", "kubernetes", str(root / "pods"), "--cluster", "bench", "--warehouse", str(root / "w"))
     assert done.returncode == 0, done.stderr
     assert "zoe" not in {user for user, _ in shown(root)}
+
+
+def managed(root: Path) -> list[tuple[str, str]]:
+    with open_reader(root / "w") as reader:
+        rows = coordinator_rows(reader, Window("bench", datetime.fromtimestamp(FIRST, UTC), LISTED + timedelta(days=1)))
+    return rows.select("user", "account").rows()
+
+
+def test_coordinators_are_those_of_the_latest_observation(root: Path) -> None:
+    early = datetime.fromtimestamp(FIRST + 10, UTC)
+    ingested(root, "changes", until=early)
+    assert managed(root) == []  # bob was one for five seconds
+    for more in ("Add Account Coord|root|frank||50|vision", "Add Account Coord|root|carol||51|vision"):
+        (root / "more").write_text(f"TimeStamp|Action|Actor|Where|Cluster|ID|Info\n{FIRST + 9}|{more}\n")
+        ingested(root, "more", until=early)
+    assert managed(root) == [("caroline", "vision"), ("franka", "vision")]  # by their latest names
+    ingested(root, "coordinators")  # a later list has neither as coordinator of anything
+    assert managed(root) == [("alice", "llm")]
+    gone = f"{FIRST + 200}|Remove Accounts|root|name='llm'||60|"
+    (root / "gone").write_text(f"TimeStamp|Action|Actor|Where|Cluster|ID|Info\n{gone}\n")
+    ingested(root, "gone", until=LISTED + timedelta(seconds=200))
+    assert managed(root) == []
+
+
+def test_tables_of_accounts_name_coordinators_the_other_way_round(root: Path) -> None:
+    (root / "accounts").write_text(
+        "Account|Descr|Org|Coord Accounts|Cluster|Par Name|User|Share\n"
+        "llm|llm|llm|alice,caroline|bench|root||1\nllm|llm|llm|alice,caroline|bench||alice|1\n"
+    )
+    ingested(root, "accounts")
+    assert managed(root) == [("alice", "llm"), ("caroline", "llm")]
+
+
+def test_onboarding_shows_who_coordinates_accounts(root: Path) -> None:
+    ingested(root, "changes", "list", "coordinators")
+    with open_reader(root / "w") as reader:
+        window = Window("bench", datetime.fromtimestamp(FIRST, UTC), LISTED + timedelta(days=1))
+        answer = QUESTIONS["onboarding"](reader, window, Question(by="user"))
+    assert "Coordinators of accounts: alice (llm)." in answer.notes
+    found = {row["user"]: row["coordinates"] for row in answer.rows.iter_rows(named=True)}
+    assert (found["alice"], found["franka"]) == ("llm", None)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.people.use import access_rows
+from app.results.people.use import access_rows, coordinator_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.names import renamed_notes, uid_notes
 from app.show.registry import question
 from app.show.sentences import counted, lasted
 from metrics.people import access as metric
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 _ATTENTION: Final = (metric.NO_ASSOCIATION, metric.NEVER_USED, metric.DORMANT)
-_QUERIES: Final = ("access_listed", "access_changes", "jobs_of_people")
+_QUERIES: Final = ("access_listed", "access_changes", "jobs_of_people", "coordinators_listed", "uids_of_users")
 _EMPTY: Final = "No users are known: load associations and account changes (trackside ingest slurm)."
 
 
@@ -34,10 +35,25 @@ _EMPTY: Final = "No users are known: load associations and account changes (trac
 def onboarding(source: Reader, window: Window, question: Question) -> Answer:
     """Who may use the cluster, by user and account; or how many were added."""
     rows = access_rows(source, window)
-    return _by_user(rows, window) if question.dimension == "user" else _summed(rows, window, question.dimension)
+    notes = (
+        *_notes(rows, coordinator_rows(source, window)),
+        *renamed_notes(source, window),
+        *uid_notes(source, window),
+    )
+    if question.dimension != "user":
+        return _summed(rows, window, question.dimension, notes)
+    return _by_user(_with_coordinators(rows, coordinator_rows(source, window)), window, notes)
 
 
-def _by_user(rows: pl.DataFrame, window: Window) -> Answer:
+def _with_coordinators(rows: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+    """With the accounts that each user may manage."""
+    named = held.group_by("cluster", "user", maintain_order=True).agg(
+        pl.col("account").str.join(", ").alias("coordinates")
+    )
+    return rows.join(named, on=["cluster", "user"], how="left", maintain_order="left")
+
+
+def _by_user(rows: pl.DataFrame, window: Window, notes: tuple[str, ...]) -> Answer:
     first = pl.col("state").is_in(_ATTENTION)
     return Answer(
         "Access to the cluster",
@@ -49,6 +65,7 @@ def _by_user(rows: pl.DataFrame, window: Window) -> Answer:
             "account": ("account", "text"),
             "state": ("state", "text"),
             "admin_level": ("level", "text"),
+            "coordinates": ("coordinates", "text"),
             "added_at": ("added", "time"),
             "added_by": ("by", "text"),
             "to_first_job_s": ("to first job", "seconds"),
@@ -59,10 +76,10 @@ def _by_user(rows: pl.DataFrame, window: Window) -> Answer:
             "removed_by": ("removed by", "text"),
         },
         headline=_headline(rows, window),
-        ranked=("account", "state", "added_at", "added_by", "to_first_job_s", "unused_d", "admin_level"),
+        ranked=("account", "state", "added_at", "added_by", "to_first_job_s", "unused_d", "admin_level", "coordinates"),
         metrics=("time_to_first_job", "dormant_access"),
         queries=_QUERIES,
-        notes=_notes(rows),
+        notes=notes,
         parameters={"until": window.until},
         worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={"metric": "metric", "subject": "user", "account": "account", "value": "unused_d", "n": "n_attempts"},
@@ -70,7 +87,7 @@ def _by_user(rows: pl.DataFrame, window: Window) -> Answer:
     )
 
 
-def _summed(rows: pl.DataFrame, window: Window, by: str) -> Answer:
+def _summed(rows: pl.DataFrame, window: Window, by: str, notes: tuple[str, ...]) -> Answer:
     sums = metric.onboarding(rows, by).with_columns(pl.lit("time_to_first_job").alias("metric"))
     return Answer(
         f"Access to the cluster, by {by if by != 'actor' else 'who gave it'}",
@@ -90,7 +107,7 @@ def _summed(rows: pl.DataFrame, window: Window, by: str) -> Answer:
         headline=_headline(rows, window),
         metrics=("time_to_first_job", "dormant_access"),
         queries=_QUERIES,
-        notes=_notes(rows),
+        notes=notes,
         parameters={"until": window.until},
         parts={
             "metric": "metric",
@@ -122,9 +139,11 @@ def _open(seconds: float | None) -> str:
     return "no limit" if seconds is None else lasted(seconds)
 
 
-def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
+def _notes(rows: pl.DataFrame, held: pl.DataFrame) -> tuple[str, ...]:
+    managers = ", ".join(f"{user} ({account})" for user, account in held.select("user", "account").rows())
+    coordinated = (f"Coordinators of accounts: {managers}.",) if managers else ()
     if rows.is_empty():
-        return ()
+        return coordinated
     admins = rows.filter(pl.col("admin_level").is_in(["Operator", "Administrator"])).sort("user", "account")
     named = dict.fromkeys(f"{user} ({level})" for user, level in admins.select("user", "admin_level").rows())
     unlisted = rows.filter(pl.col("state") == metric.NO_ASSOCIATION)
@@ -132,6 +151,7 @@ def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
     timed = rows.filter(pl.col("to_first_job_s").is_null() & (pl.col("n_attempts") > 0)).height
     return (
         *((f"Administrators: {', '.join(named)}.",) if named else ()),
+        *coordinated,
         *(("No association: they submitted jobs, and no list of associations has them.",) if unlisted.height else ()),
         *(
             ("Whether some have an association is unknown: load `sacctmgr -P show assoc` (trackside ingest slurm).",)

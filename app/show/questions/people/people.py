@@ -9,6 +9,7 @@ import polars as pl
 from app.results.people.cost import cost_rows
 from app.results.people.use import use_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
+from app.show.names import renamed_notes, uid_notes
 from app.show.registry import question
 from app.show.sentences import bounded, counted, gpu_hours, percent
 
@@ -66,10 +67,17 @@ def people(source: Reader, window: Window, question: Question) -> Answer:
         ranked=("gpu_s", "share", *priced, "productive_share", "idle_s", "n_attempts", "n_failed", "n_infrastructure"),
         explained=("rate_low", "rate_high"),
         metrics=("interruptions_of_users", "waste", *(("cost",) if configured.prices else ())),
-        queries=("attempt_spending", "interruptions", *(("gpu_time_to_price",) if configured.prices else ())),
+        queries=(
+            "attempt_spending",
+            "interruptions",
+            "access_changes",
+            "uids_of_users",
+            *(("gpu_time_to_price",) if configured.prices else ()),
+        ),
         notes=(
             "Hit by hardware: attempts that infrastructure interrupted; they follow the GPU-time held, not the user. "
             "Of the job itself: what failed and was not cancelled.",
+            *((*renamed_notes(source, window), *uid_notes(source, window)) if by == "user" else ()),
             *(() if configured.prices else ("Cost: no price is configured (trackside show cost).",)),
         ),
         parameters=window.parameters,

@@ -1,0 +1,81 @@
+"""Coordinators: users who may manage an account of Slurm (add users, set their limits), and the accounts below it.
+
+Source: sacctmgr(1), "coordinator"; Slurm records each change (`Add Account Coord`, `Remove Account Coords`) and
+lists them with `withcoord`, those of accounts above included.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from metrics import frames
+from metrics.people.names import names_in, renames, with_latest_names
+
+LISTED: frames.Schema = {
+    "cluster": frames.TEXT,
+    "user": frames.TEXT,
+    "account": frames.TEXT,
+    "last_seen_at": frames.TIME,
+}
+"""A user in a list of coordinators; `account` empty: of none: `coordinators_listed`."""
+
+_WHO: Final = ["cluster", "user", "account"]
+
+
+def coordinators(listed: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
+    """Who may manage which account in the end: `cluster`, `user`, `account`, sorted.
+
+    What was observed last counts: a change, or a list that has the user, with the account or without it.
+
+    Args:
+        listed: `LISTED`.
+        changes: `metrics.people.access.CHANGES`.
+    """
+    renamed = renames(changes)
+    lists = with_latest_names(listed, renamed, user="user", at="last_seen_at")
+    made = with_latest_names(_made(changes), renamed, user="user", at="ts")
+    seen = lists.select(*_WHO, ts="last_seen_at")
+    held = (
+        pl.concat([seen, made]).filter(pl.col("account") != "").group_by(_WHO).agg(pl.col("ts").max().alias("held_at"))
+    )
+    looked = lists.group_by("cluster", "user").agg(pl.col("last_seen_at").max().alias("lacked_at"))
+    removed = _removed(held, with_latest_names(_removals(changes), renamed, user="user", at="ts"))
+    rows = held.join(looked, on=["cluster", "user"], how="left").join(removed, on=_WHO, how="left")
+    gone = pl.max_horizontal("lacked_at", "removed_at")
+    was_removed = (pl.col("removed_at") >= pl.col("held_at")).fill_null(value=False)
+    is_held = ~was_removed & (pl.col("held_at") >= gone).fill_null(value=True)
+    return rows.filter(is_held).select(_WHO).sort(_WHO)
+
+
+def _made(changes: pl.DataFrame) -> pl.DataFrame:
+    """Who was made coordinator of which account, and when."""
+    return changes.filter(pl.col("action") == "Add Account Coord").select(
+        "cluster", user="subject", account=pl.col("detail").str.strip_chars(), ts="ts"
+    )
+
+
+def _removals(changes: pl.DataFrame) -> pl.DataFrame:
+    """Who was removed from which account, and when; null: everybody, and all accounts."""
+    conditions = changes.filter(pl.col("action") == "Remove Account Coords").select(
+        "cluster", "ts", user=_values("user"), account=_values("acct")
+    )
+    accounts = changes.filter(pl.col("action") == "Remove Accounts").select(
+        "cluster", "ts", user=pl.lit([None], dtype=pl.List(pl.String)), account=names_in("subject")
+    )
+    return pl.concat([conditions, accounts]).explode("user").explode("account")
+
+
+def _values(name: str) -> pl.Expr:
+    """The values of a name in a condition: `(user='a' || user='b')`; a list of null where it is not in it."""
+    found = pl.col("subject").str.extract_all(rf"\b{name}='[^']*'").list.eval(pl.element().str.extract(r"'(.*)'", 1))
+    return pl.when(found.list.len() > 0).then(found).otherwise(pl.lit([None], dtype=pl.List(pl.String)))
+
+
+def _removed(held: pl.DataFrame, removals: pl.DataFrame) -> pl.DataFrame:
+    """When each was removed last: `removed_at`."""
+    each = held.join(removals.rename({"user": "whom", "account": "of"}), on="cluster")
+    means = pl.col("whom").is_null() | (pl.col("whom") == pl.col("user"))
+    means &= pl.col("of").is_null() | (pl.col("of") == pl.col("account"))
+    return each.filter(means).group_by(_WHO).agg(pl.col("ts").max().alias("removed_at"))
