@@ -17,6 +17,7 @@ from ingest.kubernetes.metered_nodes import metered_inventory, metered_states
 from ingest.kubernetes.nodes import events_of, states_of
 from ingest.kubernetes.parse import ENDED_KEY, LISTS, NODE_KEY, OBSERVED, parse_objects
 from ingest.kubernetes.pods import SLURM_JOB, SLURM_NODE
+from ingest.kubernetes.repairs import with_repairs
 from ingest.kubernetes.shares import nodes_by_slices, with_shares
 from ingest.kubernetes.sources import OBJECTS, SCHEDULERS, SOURCES
 from ingest.kubernetes.waiting import waiting_of
@@ -153,7 +154,8 @@ def derive(writer: Writer, cluster: str) -> None:
     if lists.filter(pl.col("kind") == "Node").is_empty():  # of nodes there are metrics only
         _write_metered_nodes(writer, cluster, metered_conditions, metered_nodes)
     else:
-        writer.append("node_states", states_of(own, writer.matching("nodes", key, keys=["cluster"]), lists))
+        objects = writer.matching("nodes", key, keys=["cluster"])
+        writer.append("node_states", with_repairs(states_of(own, objects, lists), own, objects))
 
 
 def _write_metered_nodes(writer: Writer, cluster: str, conditions: pl.DataFrame, metered: pl.DataFrame) -> None:
