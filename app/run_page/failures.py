@@ -21,7 +21,7 @@ _PROCESSES: Final = 6
 _STAGES: Final = (
     ("time_to_detect_s", "detect"),
     ("time_to_terminate_s", "end"),
-    ("time_to_requeue_s", "Slurm's hold"),
+    ("time_to_requeue_s", "scheduler's hold"),
     ("queue_s", "queue"),
     ("launch_s", "launch"),
     ("load_s", "load"),

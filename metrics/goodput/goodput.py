@@ -93,8 +93,8 @@ UNCLEAR = (pl.col("cause") == GPUS_UNKNOWN).fill_null(value=False)
 """Time of GPUs on nodes where an attempt ran that held an unknown number of them."""
 
 SWITCH_ON = (
-    "accounting records no gres/gpu (add it to AccountingStorageTRES in slurm.conf and restart slurmctld; for jobs of "
-    "today, load `scontrol show job -d`)"
+    "no source tells how many (Slurm: add gres/gpu to AccountingStorageTRES in slurm.conf and restart slurmctld; for "
+    "jobs of today, load `scontrol show job -d`; Kubernetes: time slices, MPS, GPU memory, or a claim not loaded)"
 )
 """Why the GPUs of attempts are unknown, and what to do about it."""
 
