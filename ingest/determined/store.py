@@ -80,5 +80,6 @@ def derive(writer: Writer, cluster: str) -> None:
     made = key.with_columns(scheduler=pl.lit(SCHEDULER))
     writer.delete("stored.attempts", made)
     writer.append("stored.attempts", attempts)
+    writer.run("name_pods_of_determined")
     writer.delete("resubmissions", made)
     writer.run("add_resubmissions", {"jobs": attempts.select("cluster", "scheduler", "job_id").unique()})

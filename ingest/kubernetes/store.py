@@ -173,6 +173,7 @@ def _write_attempts(writer: Writer, cluster: str, attempts: pl.DataFrame, placem
     for table, rows in (("stored.attempts", attempts), ("placements", placements)):
         writer.delete(table, made)
         writer.append(table, rows)
+    writer.run("name_pods_of_determined")
     node_lists = attempts.select("node_list", nodes=pl.col("node_list").str.split(",")).drop_nulls()
     writer.append_new("node_lists", node_lists, keys=["node_list"])
     writer.delete("resubmissions", made)

@@ -103,6 +103,8 @@ def test_pods_of_an_allocation_are_its_attempt(tmp_path: Path) -> None:
         trackside("compute", "--warehouse", str(root))
         found = rows(root, "SELECT scheduler, ended_at, node_list FROM attempts ORDER BY started_at")
         assert found == [("kubernetes", moment(20), "host-1"), ("determined", None, None)]
+        whose = rows(root, "SELECT DISTINCT \"user\", account FROM attempts WHERE scheduler = 'kubernetes'")
+        assert whose == rows(root, "SELECT DISTINCT \"user\", account FROM attempts WHERE scheduler = 'determined'")
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_every_gpu_second_of_both_is_whose_it_was(every: list[Work], pods_of_slu
         with open_reader(Path(folder) / "w") as reader:
             held = reader.frame(
                 "SELECT cluster, node, scheduler, sum(gpu_seconds) / 60 FROM gpu_time"
-                " WHERE state = 'allocated' AND node <> '{WITNESS}' GROUP BY ALL"
+                f" WHERE state = 'allocated' AND node <> '{WITNESS}' GROUP BY ALL"
             ).rows()
             whole = [
                 reader.frame(f"SELECT cluster, node, sum(gpu_seconds) FROM {table} GROUP BY ALL ORDER BY ALL").rows()
