@@ -20,7 +20,7 @@ import polars as pl
 
 from ingest.kubernetes.in_place import ENDS, executions
 from ingest.kubernetes.pods import WORK
-from ingest.kubernetes.workloads import KUBEFLOW, MACHINES
+from ingest.kubernetes.workloads import KUBEFLOW, MACHINES, WORKFLOW
 from ingest.tables import ATTEMPTS, columns_of
 
 TOGETHER_S: Final = 120
@@ -85,7 +85,7 @@ def jobs_of(pods: pl.DataFrame) -> pl.DataFrame:
 
 def job_id() -> pl.Expr:
     """The id of a job by `namespace`, `root_kind`, `root_name` and `root_uid`, for a workflow with `slot`, the step."""
-    steps = pl.when(pl.col("root_kind") == "Workflow").then(pl.col("slot"))
+    steps = pl.when(pl.col("root_kind") == WORKFLOW).then(pl.col("slot"))
     uid = pl.col("root_uid").str.replace_all("-", "").str.head(8)
     return pl.concat_str("namespace", "root_name", steps, uid, separator=".", ignore_nulls=True).str.replace_all(
         "/", "_"
@@ -124,18 +124,24 @@ def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, alia
         )
     )
     last_alive = pl.when("over").then(pl.max_horizontal("alive_at", "scheduled_at", "created_at"))
-    unobserved = pl.when("gone").then(pl.coalesce(pl.col("root_ended"), "seen_at"))
+    with_its_gang = pl.when(pl.col("root_kind") != WORKFLOW).then("root_ended")
+    unobserved = pl.when("gone").then(pl.coalesce(with_its_gang, "seen_at"))
     return rows.with_columns(
         node=pl.coalesce("slurm_node", "node"),
         held_from=pl.col("scheduled_at"),
         held_until=pl.coalesce("ended_at", last_alive, "deleted_at", unobserved),
-        guessed=(pl.col("gone") & pl.col("root_ended").is_null()) | pl.col("over"),
+        guessed=(pl.col("gone") & with_its_gang.is_null()) | pl.col("over"),
         state=pl.when(pl.col("state").is_in(["RUNNING", "PENDING"]) & ~_lasts())
         .then(pl.lit("CANCELLED"))
         .otherwise("state"),
     ).with_columns(
         held_until=pl.when(pl.col("held_until").is_not_null()).then(pl.max_horizontal("held_until", "held_from"))
     )
+
+
+def _gangs(workloads: pl.DataFrame) -> pl.DataFrame:
+    """Workloads whose beginning, end and outcome are those of their pods: a workflow's are of no step of it."""
+    return workloads.filter(pl.col("kind") != WORKFLOW)
 
 
 def _lasts() -> pl.Expr:
@@ -230,16 +236,12 @@ def _with_orders(spans: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
 
 def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     """Rows of `attempts`."""
-    roots = workloads.select(
-        "cluster",
-        root_uid="uid",
-        root_created="created_at",
-        root_state="state",
-        root_reason="reason",
-        root_queue="queue",
-        root_user="user",
+    key = ["cluster", "root_uid"]
+    roots = workloads.select("cluster", root_uid="uid", root_queue="queue", root_user="user")
+    lives = _gangs(workloads).select(
+        "cluster", root_uid="uid", root_created="created_at", root_state="state", root_reason="reason"
     )
-    summed = _summed(parts).join(roots, on=["cluster", "root_uid"], how="left").sort(_ATTEMPT)
+    summed = _summed(parts).join(roots, on=key, how="left").join(lives, on=key, how="left").sort(_ATTEMPT)
     begun = pl.when(pl.col("attempt") == 1).then(pl.min_horizontal("root_created", "submitted_at"))
     return as_attempts(
         summed.with_columns(
@@ -327,7 +329,7 @@ def _scheduler() -> pl.Expr:
     return (
         pl.when(kind.is_in(sorted(KUBEFLOW)))
         .then(pl.lit("kubeflow"))
-        .when(kind == "Workflow")
+        .when(kind == WORKFLOW)
         .then(pl.lit("argo"))
         .when(kind.is_in(sorted(MACHINES)))
         .then(pl.lit("vm"))

@@ -6,6 +6,7 @@ and "Node Shutdowns"; kubelet's and the scheduler's reasons by their names.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ingest.kubernetes.gangs import gang_of
@@ -36,6 +37,9 @@ SLURM_JOB_LABELS: Final = ("scheduler.slinky.slurm.net/slurm-jobid", "slinky.slu
 
 SLURM_SCHEDULERS: Final = ("slurm-bridge-scheduler", "-slurm-scheduler")
 """Ends of the names of schedulers that have Slurm place pods: slurm-bridge's and SUNK's."""
+
+TRY: Final = re.compile(r"\(\d{1,9}\)$")
+"""End of the name of a node of Argo that is a try of a step. Items of a step end otherwise: `fan(0:a)`."""
 
 DISRUPTED: Final = "DisruptionTarget"
 OF_DISRUPTION: Final = {
@@ -160,7 +164,7 @@ def _slot(meta: Metadata, owner_kind: str | None) -> str | None:
         return None  # each boot is an instance of its own, and names of pods end at random
     step = (meta.annotations or {}).get("workflows.argoproj.io/node-name")
     if step:
-        return step.partition("(")[0] if step.endswith(")") else step
+        return TRY.sub("", step)
     parts = [
         labels.get(name)
         for name in (

@@ -19,7 +19,10 @@ KUBEFLOW: Final = frozenset({"TrainJob", "PyTorchJob", "TFJob", "MPIJob", "XGBoo
 MACHINES: Final = frozenset({"VirtualMachine", "VirtualMachineInstance"})
 """KubeVirt's: an instance is one boot of a machine, and a pod holds its devices."""
 
-KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", "Workflow", "LeaderWorkerSet", "RayJob", "RayCluster"}
+WORKFLOW: Final = "Workflow"
+"""Argo's: each of its steps is a job of its own, be it a pod or a workload that the step made."""
+
+KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", WORKFLOW, "LeaderWorkerSet", "RayJob", "RayCluster"}
 """Kinds that are read. Pods of others (ReplicaSet, StatefulSet, DaemonSet) are each a workload of its own."""
 
 OF_CONDITION: Final = {
@@ -74,7 +77,7 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     )
     if "gang" in pods.columns:
         rows = _with_groups(rows, workloads)
-    above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS))).select(
+    above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS - {WORKFLOW}))).select(
         "cluster", "owner_uid", "owner_kind", "owner_name", root_uid="uid"
     )
     rows = _climbed(rows, above)

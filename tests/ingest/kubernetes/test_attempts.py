@@ -151,6 +151,52 @@ def test_steps_of_a_workflow_are_jobs_and_their_retries_attempts() -> None:
     assert len({row["job_id"] for row in attempts}) == 2
 
 
+def step(name: str, created: float, ended: float | None, **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
+    """A pod of a workflow that is over, as a step of it."""
+    each = pod(f"flow-{name}", above=owner("Workflow", "flow"), created=created, ended=ended, **values)
+    each["metadata"]["annotations"] = {"workflows.argoproj.io/node-name": f"flow.{name}"}
+    return each
+
+
+FAILED_FLOW = workload("Workflow", "flow", status={"phase": "Failed", "finishedAt": at(50)})
+
+
+def test_items_of_a_step_are_jobs_of_their_own() -> None:
+    """Items are `NAME(INDEX:VALUE)`, tries of one have a number behind that."""
+    first = step("fan(0:a)", 5, 20)
+    tries = [step("fan(1:b)(0)", 5, 10, exit_code=1, node="host-2"), step("fan(1:b)(1)", 15, 30, node="host-2")]
+    attempts, _ = derived(FAILED_FLOW, first, *tries)
+    assert [(row["job_id"].split(".")[-2], row["state"], row["n_gpus"]) for row in attempts] == [
+        ("fan(0:a)", "COMPLETED", 8), ("fan(1:b)", "FAILED", 8), ("fan(1:b)", "COMPLETED", 8),
+    ]  # fmt: skip
+
+
+def test_steps_have_times_and_outcomes_of_their_own() -> None:
+    """A workflow fails by one of its steps; the others completed, and waited since their pods were made."""
+    attempts, _ = derived(FAILED_FLOW, step("good", 10, 20), step("bad", 25, 45, exit_code=2), step("lost", 25, None))
+    found = {row["job_id"].split(".")[-2]: (row["state"], row["submitted_at"], row["end_guessed"]) for row in attempts}
+    assert found == {
+        "good": ("COMPLETED", moment(10), None),
+        "bad": ("FAILED", moment(25), None),
+        "lost": ("CANCELLED", moment(25), True),  # over with the workflow at the latest
+    }
+
+
+def test_workload_that_a_step_made_is_one_gang() -> None:
+    flow, train = owner("Workflow", "flow"), owner("PyTorchJob", "flow-train")
+    pods = [
+        pod(f"flow-train-{kind}-0", above=train, node=f"host-{kind}", ended=40, labels={
+            "training.kubeflow.org/replica-type": kind, "training.kubeflow.org/replica-index": "0",
+        })
+        for kind in ("master", "worker")
+    ]  # fmt: skip
+    made = workload("PyTorchJob", "flow-train", above=flow, status=completed(41, kind="Succeeded"))
+    attempts, _ = derived(FAILED_FLOW, made, *pods)
+    assert [(row["scheduler"], row["state"], row["n_gpus"]) for row in attempts] == [
+        ("kubeflow", "COMPLETED", Decimal(16))
+    ]
+
+
 def test_pods_of_services_are_jobs_and_those_without_gpus_none() -> None:
     web = owner("ReplicaSet", "web")
     pods = [pod(f"web-{n}", above=web, node=f"host-{n}", gpus=1) for n in range(2)]
