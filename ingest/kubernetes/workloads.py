@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from ingest.kubernetes.objects import Workload, WorkloadStatus
 
 KUBEFLOW: Final = frozenset({"TrainJob", "PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob"})
-MACHINES: Final = frozenset({"VirtualMachine", "VirtualMachineInstance"})
+INSTANCE: Final = "VirtualMachineInstance"
+MACHINES: Final = frozenset({"VirtualMachine", INSTANCE})
 """KubeVirt's: an instance is one boot of a machine, and a pod holds its devices."""
 
+RAY_CLUSTER: Final = "RayCluster"
 WORKFLOW: Final = "Workflow"
 """Argo's: each of its steps is a job of its own, be it a pod or a workload that the step made."""
 
-KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", WORKFLOW, "LeaderWorkerSet", "RayJob", "RayCluster"}
+KINDS: Final = KUBEFLOW | MACHINES | {"JobSet", "Job", WORKFLOW, "LeaderWorkerSet", "RayJob", RAY_CLUSTER}
 """Kinds that are read. Pods of others (ReplicaSet, StatefulSet, DaemonSet) are each a workload of its own."""
 
 OF_CONDITION: Final = {
@@ -76,7 +78,7 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
         root_name=pl.when(followed).then("owner_name").when(~grouped).then("name"),
     )
     if "gang" in pods.columns:
-        rows = _with_groups(rows, workloads)
+        rows = _with_groups(_with_places_by_order(rows), workloads)
     above = workloads.filter(pl.col("owner_kind").is_in(sorted(KINDS - {WORKFLOW}))).select(
         "cluster", "owner_uid", "owner_kind", "owner_name", root_uid="uid"
     )
@@ -84,6 +86,17 @@ def with_roots(pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     if "gang" in pods.columns:
         rows = _climbed(_with_job_sets(rows, workloads), above)
     return rows.drop("owner_uid", "owner_kind", "owner_name")
+
+
+def _with_places_by_order(rows: pl.DataFrame) -> pl.DataFrame:
+    """Pods whose names end at random, by their order in what controls them, if that is made anew at each execution.
+
+    A RayJob that is tried again gets another cluster, and a virtual machine that boots again another instance. Pods of
+    one instance that follow each other are a machine that moved, not one that booted.
+    """
+    order = pl.col("created_at").rank("ordinal").over("cluster", "owner_uid").cast(pl.String)
+    made_anew = pl.col("owner_kind").is_in([RAY_CLUSTER, INSTANCE]).fill_null(value=False)
+    return rows.sort("name").with_columns(slot=pl.when(made_anew).then(order).otherwise("slot"))
 
 
 def _climbed(rows: pl.DataFrame, above: pl.DataFrame) -> pl.DataFrame:

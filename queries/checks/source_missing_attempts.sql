@@ -1,4 +1,4 @@
--- warn: Slurm says that jobs were restarted more often than there are rows: load accounting with duplicates (sacct -D), and from before their first start
+-- warn: jobs were restarted more often than there are rows. Of Slurm: load accounting with duplicates (sacct -D), and from before their first start. Of pods: a pod shows its latest restart only, so watch pods, or list them often
 -- of: FROM stored.attempts WHERE restarts > 0
 WITH told AS (
     SELECT

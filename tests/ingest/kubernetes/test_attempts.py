@@ -197,6 +197,20 @@ def test_workload_that_a_step_made_is_one_gang() -> None:
     ]
 
 
+def test_ray_job_that_is_tried_again_has_another_cluster_and_attempt() -> None:
+    job = owner("RayJob", "tune")
+    objects = [workload("RayJob", "tune")]
+    for number, (created, ended, code) in enumerate(((0, 20, 1), (25, 50, 0))):
+        cluster = owner("RayCluster", f"tune-{number}")
+        objects.append(workload("RayCluster", f"tune-{number}", created=created, above=job))
+        objects += [
+            pod(f"{name}-{number}", above=cluster, node=host, created=created, ended=ended, exit_code=code)
+            for name, host in (("head-x", "host-1"), ("worker-b", "host-2"), ("worker-a", "host-3"))
+        ]
+    attempts, _ = derived(*objects)
+    assert [(row["state"], row["n_gpus"]) for row in attempts] == [("FAILED", 24), ("COMPLETED", 24)]
+
+
 def test_pods_of_services_are_jobs_and_those_without_gpus_none() -> None:
     web = owner("ReplicaSet", "web")
     pods = [pod(f"web-{n}", above=web, node=f"host-{n}", gpus=1) for n in range(2)]

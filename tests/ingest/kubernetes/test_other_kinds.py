@@ -64,3 +64,22 @@ def test_instance_without_a_machine_ends_by_its_phase() -> None:
     above = owner("VirtualMachineInstance", "solo")
     attempts, _ = derived(workload("VirtualMachineInstance", "solo", status=status), pod("launcher", above=above))
     assert shown(attempts) == [("FAILED", moment(0.5), moment(25))]
+
+
+def test_machine_that_moves_goes_on_and_one_that_boots_again_does_not() -> None:
+    above = owner("VirtualMachine", "desk")
+    boots = [
+        workload("VirtualMachineInstance", name, created=created, above=above)
+        for name, created in (("desk", 1), ("desk-2", 30))
+    ]
+    pods = [
+        pod("virt-launcher-desk-b", above=owner("VirtualMachineInstance", "desk"), created=1, ended=20),
+        pod("virt-launcher-desk-c", above=owner("VirtualMachineInstance", "desk-2"), created=30, ended=45),
+        pod("virt-launcher-desk-a", above=owner("VirtualMachineInstance", "desk-2"), created=44, node="host-2"),
+    ]
+    attempts, placements = derived(workload("VirtualMachine", "desk"), *boots, *pods)
+    assert [(row["state"], row["started_at"], row["node_list"]) for row in attempts] == [
+        ("COMPLETED", moment(1.5), "host-1"),
+        ("RUNNING", moment(30.5), "host-1,host-2"),
+    ]
+    assert [(row["node"], row["n_gpus"]) for row in placements] == [("host-1", 8), ("host-1", 8), ("host-2", 8)]
