@@ -10,6 +10,9 @@ A pod holds GPUs on its node from its assignment until its last container ends. 
 lacks, or whose workload was over later, has ended unobserved: its end is its workload's, else the latest observation,
 which is marked as guessed. So is the end of one that is over and does not say since when (evicted, node lost): it is
 taken to be when it was last observed alive.
+
+An attempt starts with its first pod that has GPUs, and has the nodes of those. Pods without any count in how it went on
+and ended, but for those that were gone before it (they fetch data or a model), or come after it.
 """
 
 from __future__ import annotations
@@ -69,7 +72,7 @@ def attempts_of(
     Returns:
         Rows of `attempts`, and of `placements`.
     """
-    held = _held(executions(_of_gangs(pods), ends), workloads, lists, aliases)
+    held = _beside_gpus(_held(executions(_of_gangs(pods), ends), workloads, lists, aliases))
     known = orders.select("cluster", "evicted_at", job="job_id", evicted_for="reason").drop_nulls("job")
     parts = _parts(held, known.sort("evicted_at"))
     attempts = _attempts(parts, workloads)
@@ -137,6 +140,31 @@ def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, alia
     ).with_columns(
         held_until=pl.when(pl.col("held_until").is_not_null()).then(pl.max_horizontal("held_until", "held_from"))
     )
+
+
+def _uses_gpus() -> pl.Expr:
+    """Whether a pod holds GPUs, or may."""
+    return pl.col("n_gpus").fill_null(1) > 0
+
+
+def _beside_gpus(held: pl.DataFrame) -> pl.DataFrame:
+    """Pods without those that were there only while no pod of their job with GPUs was: what prepares data or a model.
+
+    A pod lived beside one with GPUs if more of those were made before its end than had ended by its beginning.
+    """
+    gpus = held.filter(_uses_gpus())
+    number = pl.int_range(1, pl.len() + 1).over(_JOB)
+    made = gpus.sort("created_at").select(*_JOB, "created_at", n_made=number)
+    over = gpus.drop_nulls("held_until").sort("held_until").select(*_JOB, "held_until", n_over=number)
+    others = held.filter(~_uses_gpus()).with_columns(until=pl.col("held_until").fill_null(_FAR)).sort("until")
+    counted = others.join_asof(
+        made, left_on="until", right_on="created_at", by=list(_JOB), allow_exact_matches=False, check_sortedness=False
+    ).sort("created_at")
+    counted = counted.join_asof(
+        over, left_on="created_at", right_on="held_until", by=list(_JOB), check_sortedness=False
+    )
+    beside = counted.filter(pl.col("n_made").fill_null(0) > pl.col("n_over").fill_null(0))
+    return pl.concat([gpus, held.join(beside, on=["cluster", "uid", "created_at"], how="semi").filter(~_uses_gpus())])
 
 
 def _gangs(workloads: pl.DataFrame) -> pl.DataFrame:
@@ -259,7 +287,7 @@ def _summed(parts: pl.DataFrame) -> pl.DataFrame:
     rank = pl.col("state").replace_strict({name: place for place, name in enumerate(ENDED_BY)}, default=None)
     failed = rank.is_not_null() & ~pl.col("survives")
     rows = parts.with_columns(rank=pl.when(failed).then(rank))
-    worst, held = pl.col("rank").is_not_null(), pl.col("begins").is_not_null()
+    worst, held = pl.col("rank").is_not_null(), pl.col("begins").is_not_null() & _uses_gpus()
     ordered = rows.sort(*_ATTEMPT, "rank", "held_until", "uid", nulls_last=True)
     return ordered.group_by(_ATTEMPT, maintain_order=True).agg(
         pl.col("root_uid", "root_kind", "root_name", "namespace", "submitted_at").first(),
@@ -269,9 +297,9 @@ def _summed(parts: pl.DataFrame) -> pl.DataFrame:
         exit_code=pl.col("exit_code").filter(worst).first(),
         why=pl.col("reason").filter(worst).first(),
         first_failed=pl.col("held_until").filter(worst).min(),
-        started_at=pl.col("begins").min(),
+        started_at=pl.col("begins").filter(held).min(),
         lasts=pl.col("ends").is_null().any(),
-        running=(pl.col("ends").is_null() & held).any(),
+        running=(pl.col("ends").is_null() & pl.col("begins").is_not_null()).any() & held.any(),
         last_end=pl.col("ends").max(),
         all_completed=(pl.col("state") == "COMPLETED").all(),
         guessed=pl.col("guessed").any(),
@@ -364,7 +392,7 @@ def as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _placements(parts: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `placements`: a node of an attempt once, from its first pod there to its last."""
-    on_nodes = parts.filter(pl.col("begins").is_not_null() & pl.col("node").is_not_null())
+    on_nodes = parts.filter(pl.col("begins").is_not_null() & pl.col("node").is_not_null() & _uses_gpus())
     ended = pl.when(pl.col("ends").null_count() == 0).then(pl.col("ends").max())
     rows = on_nodes.group_by(*_ATTEMPT, "node").agg(
         started_at=pl.col("begins").min(),
