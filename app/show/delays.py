@@ -51,7 +51,7 @@ def delays(source: Reader, window: Window) -> Answer:
         notes=(
             "GPU-hours that waiting jobs asked for: no part of the ledger. Nodes or blocks out of service: at most, "
             "since each job is judged by itself and several may have waited for the same nodes; planned work is not "
-            "counted.",
+            "counted. A job that was preempted for such a run and then waited for nodes is in both rows.",
             *_unjudged(unjudged),
         ),
         parameters=window.parameters,

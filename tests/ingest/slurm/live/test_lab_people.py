@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from app.results.people.use import coordinator_rows
+from app.window import Window
 from queries.warehouse import open_reader
 from tests.lab.processes import now
 from tests.lab.scenario.played import played
@@ -110,6 +112,9 @@ def _play(lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
         "UsageFactor=2.5", "Flags=DenyOnLimit", "MaxTRESPerUser=gres/gpu=4",
     )  # fmt: skip
     did["level"] = timed(lab, "modify", "user", "where", "name=alice", "set", "AdminLevel=Operator")
+    did["coordinator"] = timed(lab, "add", "coordinator", "Accounts=research", "Names=dave")
+    for change in ("add", "delete"):
+        did[f"{change} another"] = timed(lab, change, "coordinator", "Accounts=robots", "Names=eve")
     begin = now()
     jobs["of the new user"] = lab.sbatch("sleep 1", *QUICK, "-A", "robots", user="dave")
     did["submission"] = Span(begin, now())
@@ -187,6 +192,25 @@ def test_every_change_has_its_author_and_time(scenario: Scenario) -> None:
     assert scenario.did["level"].has(scenario.row("transactions", action="Modify Users")["ts"])
     account = scenario.row("transactions", action="Add Accounts", subject="robots")
     assert "description='a|b'" in account["detail"]
+
+
+def test_coordinators_are_those_of_changes_and_lists(scenario: Scenario) -> None:
+    """Slurm lists accounts below the one that a user was made coordinator of, too."""
+    added = scenario.row("transactions", action="Add Account Coord", subject="dave")
+    assert (added["detail"], scenario.did["coordinator"].has(added["ts"])) == ("research", True)
+    with open_reader(scenario.warehouse) as reader:
+        rows = (
+            coordinator_rows(
+                reader, Window("bench", datetime(2026, 1, 1, tzinfo=UTC), datetime.fromtimestamp(now(), UTC))
+            )
+            .select("user", "account")
+            .rows()
+        )
+        listed = reader.frame('SELECT "user", account FROM coordinators ORDER BY ALL').rows()
+    assert ("dave", "research") in rows
+    assert {user for user, _ in rows} == {"dave"}
+    assert ("eve", "") in listed
+    assert set(rows) <= set(listed)
 
 
 def test_the_scheduler_counts_the_jobs_that_the_test_submitted(scenario: Scenario) -> None:
