@@ -34,7 +34,7 @@ def _found(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataF
     known = _known(writer, cluster, rules, facts)
     if pairs.is_empty() or known.is_empty() or observed["started_at"].null_count():
         return frames.empty(SYNC_INTERVALS)
-    first, last = observed.row(0)
+    first, last, pods_listed_at = observed.row(0)
     reported = writer.query("node_states", cluster=cluster)
     of_slurm = whole_drains(reported.filter(pl.col("source").str.starts_with("slurm.")), facts.on_nodes)
     return sync_intervals(
@@ -45,6 +45,7 @@ def _found(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataF
         frames.conform(_inventory(writer, cluster), frames.INVENTORY),
         slurm_known=known,
         kubernetes_known=(first, last),
+        pods_listed_at=pods_listed_at,
     )
 
 

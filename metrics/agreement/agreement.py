@@ -95,6 +95,7 @@ def sync_intervals(
     *,
     slurm_known: pl.DataFrame,
     kubernetes_known: tuple[datetime, datetime],
+    pods_listed_at: datetime | None = None,
 ) -> pl.DataFrame:
     """Times in which the two disagree about a node.
 
@@ -106,6 +107,8 @@ def sync_intervals(
         inventory: `frames.INVENTORY`: which nodes Slurm had, and their GPUs.
         slurm_known: `frames.COVERAGE` of Slurm's node events.
         kubernetes_known: from the first to the last observation of nodes.
+        pods_listed_at: first list of pods. Before it, and before its first pod that is known, a node may have had one
+            that was gone by then.
 
     Returns:
         `SYNC_INTERVALS`, sorted by node and time.
@@ -118,6 +121,7 @@ def sync_intervals(
     layers = [
         spans.select(*_PLACE, paired=_ONE),
         _elsewhere(pairs, lanes, last),
+        _looked(pairs, lanes, pods_listed_at, last),
         _terminating(spans),
         _both(lanes, slurm_known, first, last),
         *(_state(slurm, own, name, f"s_{name}", last) for name in ("down", "drained", "maintenance", "unknown")),
@@ -148,6 +152,14 @@ def _elsewhere(pairs: pl.DataFrame, lanes: pl.DataFrame, end: int) -> pl.DataFra
     """In the lane without a Kubernetes node: when the node has one (`hosted`)."""
     alone = lanes.filter(pl.col("kubernetes_node").is_null()).select("lane", *_KEY)
     return _placed(pairs, alone, _KEY, end).select(*_PLACE, hosted=_ONE)
+
+
+def _looked(pairs: pl.DataFrame, lanes: pl.DataFrame, pods_listed_at: datetime | None, end: int) -> pl.DataFrame:
+    """In the same lane: since when a pod of the node would have been observed (`looked`)."""
+    first = pairs.group_by(_KEY).agg(pl.col("started_at").min())
+    listed = pl.lit(pods_listed_at, dtype=frames.TIME)
+    since = first.with_columns(started_at=pl.min_horizontal("started_at", listed), ended_at=frames.from_us(pl.lit(end)))
+    return _elsewhere(since, lanes, end).rename({"hosted": "looked"})
 
 
 def _terminating(spans: pl.DataFrame) -> pl.DataFrame:
@@ -190,6 +202,7 @@ def _judged(pieces: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
     kube = (
         pl.when(on("alone") & on("hosted")).then(pl.lit("hosted"))
+        .when(on("alone") & ~on("looked")).then(pl.lit("unknown"))
         .when(~on("paired")).then(pl.lit("absent"))
         .when(on("k_down")).then(pl.lit("not_ready"))
         .when(on("k_unknown")).then(pl.lit("unknown"))
@@ -201,7 +214,7 @@ def _judged(pieces: pl.DataFrame) -> pl.DataFrame:
     serves = pl.col("slurm").is_in(SERVING)
     kind = (
         pl.when(~on("both")).then(None)
-        .when(on("alone") & serves & ~on("hosted")).then(pl.lit("only_slurm"))
+        .when(on("alone") & serves & (pl.col("kube") == "absent")).then(pl.lit("only_slurm"))
         .when(~on("paired")).then(None)
         .when(serves & pl.col("kube").is_in(["cordoned", "not_ready", "terminating"])).then("kube")
         .when(pl.col("slurm").is_in(["down", "drained"]) & (pl.col("kube") == "ready")).then(pl.lit("out_of_slurm"))

@@ -37,7 +37,7 @@ def only(schema: frames.Schema, given: Sequence[Span]) -> pl.DataFrame:
     return pl.DataFrame([{name: row.get(name) for name in schema} for row in table], schema=schema)
 
 
-def found(story: Story) -> pl.DataFrame:
+def found(story: Story, listed: int = 0) -> pl.DataFrame:
     pairs = [
         {"cluster": "c", "node": each.node, "kubernetes_node": each.host, "started_at": second(each.begin),
          "ended_at": second(each.end), "terminating_at": second(each.asked)}
@@ -51,6 +51,7 @@ def found(story: Story) -> pl.DataFrame:
         only(frames.INVENTORY, story.there),
         slurm_known=rows(frames.COVERAGE, {"cluster": "c", "started_at": START, "ended_at": second(UNTIL)}),
         kubernetes_known=(START, START + timedelta(seconds=UNTIL)),
+        pods_listed_at=second(listed),
     )
 
 
@@ -148,6 +149,18 @@ def test_node_that_is_down_in_slurm_alone_is_nobodys_fault() -> None:
 def test_maintenance_and_unobserved_hosts_are_no_disagreement() -> None:
     assert one(slurm=[Span("n1", 5, 15, "maintenance")]) == []
     assert one(slurm=[Span("n1", 5, 15, "down")], hosts=[Span("h1", 5, 15, "unknown")]) == []
+
+
+def test_pods_that_may_have_gone_before_the_first_list_are_no_disagreement() -> None:
+    pods = (Pair("n1", "h1", 5, 10), Pair("n1", "h1", 14, None))
+    spans = [
+        found(Story(pairs, (), (), (), THERE), listed=listed)
+        .select(from_start("started_at"), from_start("ended_at"))
+        .rows()
+        for pairs, listed in ((pods, 20), (pods, 2), (pods, 12), (pods[1:], 3))
+    ]
+    # An end that was observed tells from then on; else the first list does.
+    assert spans == [[(10, 14)], [(2, 5), (10, 14)], [(10, 14)], [(3, 14)]]
 
 
 def test_unknown_gpus_of_a_job_leave_what_was_held_unknown() -> None:
