@@ -158,7 +158,8 @@ def _looked(pairs: pl.DataFrame, lanes: pl.DataFrame, pods_listed_at: datetime |
     """In the same lane: since when a pod of the node would have been observed (`looked`)."""
     first = pairs.group_by(_KEY).agg(pl.col("started_at").min())
     listed = pl.lit(pods_listed_at, dtype=frames.TIME)
-    since = first.with_columns(started_at=pl.min_horizontal("started_at", listed), ended_at=frames.from_us(pl.lit(end)))
+    for_good = pl.lit(None, dtype=frames.TIME)
+    since = first.with_columns(started_at=pl.min_horizontal("started_at", listed), ended_at=for_good)
     return _elsewhere(since, lanes, end).rename({"hosted": "looked"})
 
 
