@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,6 +32,8 @@ CONDITION_KEY: Final = ("cluster", "node", "condition", "holds", "since")
 PODS: Final = columns_of("pods")
 WORKLOADS: Final = columns_of("workloads")
 CONDITIONS: Final = columns_of("node_conditions")
+ITEMS: Final = re.compile(rb'(?m)(^|[{,\s])"?items"?\s*:')
+"""Where a list begins, in JSON or YAML."""
 LISTS: Final = columns_of("object_lists")
 QUEUED: Final = columns_of("kueue_workloads")
 TRANSITIONS: Final = columns_of("kueue_conditions")
@@ -274,13 +277,14 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
     no other.
 
     Raises:
-        UnrecognisedInputError: none of it is a Kubernetes object.
+        UnrecognisedInputError: none of it is a Kubernetes object, or a list without any.
     """
     read = ObjectsRead(cluster, now)
     for found in objects(data, origin=origin):
         if isinstance(found, Found) and not found.kind and not read.rows_read:
             raise UnrecognisedInputError(f"{origin}: {NO_OBJECTS}")
         read.add(found)
-    if read.rows_read == sum(not data for _, data in read.rejects):
+    is_empty_list = not read.rows_read and ITEMS.search(data)
+    if not is_empty_list and read.rows_read == sum(not data for _, data in read.rejects):
         raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NO_OBJECTS}")
     return read.parsed(origin)

@@ -10,7 +10,8 @@ import pytest
 
 from queries.warehouse import open_reader
 from tests.ingest.kubernetes.test_store import load
-from tests.support.kubernetes.objects import Object, as_list, at, moment, owner, pod, queued, workload
+from tests.support.command import trackside
+from tests.support.kubernetes.objects import Object, as_list, as_yaml, at, moment, owner, pod, queued, workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,3 +126,12 @@ def test_priority_class_of_a_newer_kueue_is_read(tmp_path: Path) -> None:
     one["spec"]["priorityClassRef"] = {"kind": "WorkloadPriorityClass", "name": "high"}
     load(tmp_path / "w", as_list(one))
     assert rows(tmp_path, "SELECT priority_class FROM kueue_workloads") == [("high",)]
+
+
+@pytest.mark.parametrize("text", [b'{"apiVersion": "v1", "items": [], "kind": "List"}', as_yaml()])
+def test_list_without_objects_is_no_mistake(tmp_path: Path, text: bytes) -> None:
+    """What `kubectl get trainjobs` prints where there are none."""
+    (tmp_path / "o").write_bytes(text)
+    done = trackside("ingest", "kubernetes", str(tmp_path / "o"), "--cluster", "c", "--warehouse", str(tmp_path / "w"))
+    assert done.returncode == 0
+    assert "0 rows: 0 loaded" in done.stderr
