@@ -37,6 +37,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "metrics": ("day",),
     "shown": ("run_id", "attempt_no"),
     "failure_rates": ("class", "counted", "size"),
+    "published_rates": ("reference",),
     "declared": ("claim", "says"),
     "adjudications": ("id",),
     "changes": ("objective",),

@@ -11,12 +11,10 @@ import jinja2
 import polars as pl
 
 from app.console import csv_bytes
-from app.json_text import as_json
 from app.reports.digest.words import words_of
 from app.reports.sla import document as sla
 from app.reports.sla.formats import harmless
 from app.reports.sla.markdown import escaped
-from app.reports.sla.pdf import STANDARD
 from app.reports.sla.write import joined
 
 if TYPE_CHECKING:
@@ -47,19 +45,12 @@ def _markdown(digest: Document) -> bytes:
 
 
 def _pdf(digest: Document) -> bytes:
-    import typst  # noqa: PLC0415 - the compiler is large, and only this form needs it
+    from app.reports import typst_pdf  # noqa: PLC0415 - the compiler is large, and only this form needs it
 
     digest = harmless(digest)
     template = (resources.files("app.reports.digest") / "templates" / "digest.typ").read_bytes()
-    made: bytes = typst.compile(
-        template,
-        format="pdf",
-        sys_inputs={"report": as_json(digest), "words": as_json(words_of(digest))},
-        pdf_standards=[STANDARD],
-        ignore_system_fonts=True,
-        timestamp=int(datetime.fromisoformat(digest["period"]["until"]).timestamp()),
-    )
-    return made
+    until = datetime.fromisoformat(digest["period"]["until"])
+    return typst_pdf.render(template, {"report": digest, "words": words_of(digest)}, until=until)
 
 
 def _csv(digest: Document) -> bytes:

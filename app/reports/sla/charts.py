@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -300,19 +300,34 @@ def trend(periods: Sequence[str], values: Sequence[Range], target: float, unit: 
     return _ranges(periods, values, scale, unit, target, "Value and range for each period")
 
 
-def burn_down(days: Sequence[str], remaining: dict[str, Range]) -> Markup:
+def burn_down(days: Sequence[str], left: dict[str, Range]) -> Markup:
     """What is left of an error budget at the end of each day, as a share of it; below zero it is overspent.
 
     Args:
         days: all days of the period.
-        remaining: of each day: by the value, at least, at most. What lies below -100 % is drawn there.
+        left: of each day: by the value, at least, at most. What lies below -100 % is drawn there.
     """
-    lowest = min((end for ends in remaining.values() for end in ends if end is not None), default=0.0)
-    low = 0.0 if lowest >= 0 else -1.0
-    ticks = (0.0, 0.25, 0.5, 0.75, 1.0) if low == 0 else (-1.0, -0.5, 0.0, 0.5, 1.0)
-    columns = [remaining.get(day, _UNKNOWN) for day in days]
-    scale = Scale(low, 1.0, ticks)
+    columns, scale = [left.get(day, _UNKNOWN) for day in days], budget_scale(left)
     return _ranges([day[5:] for day in days], columns, scale, "ratio", 0.0, "Error budget left at the end of each day")
+
+
+def budget_scale(left: dict[str, Range]) -> Scale:
+    """Shares of a budget, down to -100 % where it is overspent."""
+    overspent = any(end is not None and end < 0 for ends in left.values() for end in ends)
+    return Scale(-1.0, 1.0, (-1.0, -0.5, 0.0, 0.5, 1.0)) if overspent else Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
+
+
+def remaining(row: dict[str, Any], allowed: float) -> Range:
+    """What is left of a budget at the end of a day, as a share of it: by the value, at least, at most.
+
+    >>> remaining({"spent": 5.0, "spent_low": 4.0, "spent_high": 12.0}, 10.0)
+    (0.5, -0.2, 0.6)
+    """
+    value, low, high = (
+        None if row[name] is None or not allowed else round(1 - row[name] / allowed, 12)
+        for name in ("spent", "spent_high", "spent_low")
+    )
+    return value, low, high
 
 
 _UNKNOWN: Range = (None, None, None)

@@ -21,7 +21,7 @@ from app.reports.sla import terms
 from app.reports.sla.commands import precise, reproduce
 from app.reports.sla.data_quality import data_quality, definitions
 from app.reports.sla.gpu_time import daily, exact, gpu_time
-from app.reports.sla.incidents import failure_rates, incidents
+from app.reports.sla.incidents import failure_rates, incidents, published_rates
 from app.reports.sla.objectives import excluded, headline_row, objective, parts_of
 from app.results import headlines
 from app.results.constants import constants_of
@@ -121,6 +121,7 @@ def document(  # noqa: PLR0917 - all are needed, in their natural order
         "daily": daily(source, window, claims),
         "incidents": incidents(source, window),
         "failure_rates": failure_rates(source, window),
+        "published_rates": published_rates(source, window),
         "exclusions": {
             "declared": [
                 {"claim": one.claim.id, "says": each.words()} for one in judged for each in one.claim.exclusions

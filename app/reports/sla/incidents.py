@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from app.results.failures.failure_rates import failure_rate_rows
+from app.results.failures.failure_rates import failure_rate_rows, published_rows
 from app.results.failures.interruptions import interruption_costs, restart_rows
 from app.times import iso
 
@@ -80,3 +80,13 @@ def failure_rates(source: Reader, window: Window) -> list[dict[str, Any]]:
     """Failures per GPU-day and MTTF, with exact 95 % intervals, by class and size."""
     rates = failure_rate_rows(source, window).filter((pl.col("n_attempts") > 0) | (pl.col("n_failures") > 0))
     return rates.select(_RATE).to_dicts()
+
+
+_PUBLISHED = ("reference", "like_with_like", "class", "size", "n_failures", "exposure_gpu_days", "rate_per_gpu_day",
+              "reference_failures", "reference_gpu_days", "reference_rate_per_gpu_day", "rate_ratio", "ci_low",
+              "ci_high", "ci_method", "p_value", "note", "source")  # fmt: skip
+
+
+def published_rates(source: Reader, window: Window) -> list[dict[str, Any]]:
+    """Our failure rates over what others published, each with its source; no other cluster of the warehouse."""
+    return published_rows(source, window).select(_PUBLISHED).to_dicts()

@@ -21,6 +21,7 @@ from app.reports.sla.model_parts import (
     Moment,
     Outcome,
     Part,
+    PublishedRate,
     Sha256,
     TrendRow,
     Verdict,
@@ -299,6 +300,7 @@ class Report(Part):
     daily: Daily
     incidents: Incidents
     failure_rates: tuple[FailureRate, ...]
+    published_rates: tuple[PublishedRate, ...]
     exclusions: Exclusions
     adjudications: tuple[Adjudication, ...]
     corrected: Corrected | None = Field(description="null: no earlier report was given")

@@ -188,6 +188,30 @@ class FailureRate(Part):
     note: str | None
 
 
+class PublishedRate(Part):
+    """Our failure rate over one that others published."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    reference: str
+    like_with_like: bool = Field(description="whether failures are counted alike; if not, the note says what differs")
+    class_: str = Field(alias="class", description="of our failures that are compared")
+    size: str = Field(description="of our jobs that are compared")
+    n_failures: int
+    exposure_gpu_days: float
+    rate_per_gpu_day: float | None
+    reference_failures: int | None = Field(description="null: not published, so that the rate is a constant")
+    reference_gpu_days: float | None
+    reference_rate_per_gpu_day: float
+    rate_ratio: float | None = Field(description="ours over theirs")
+    ci_low: float | None = Field(description="of the ratio, 95 %")
+    ci_high: float | None
+    ci_method: str | None
+    p_value: float | None
+    note: str
+    source: str
+
+
 # Data quality ----------------------------------------------------------------------------------------------------
 
 

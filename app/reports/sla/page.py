@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from app.formatting import display, measured
-from app.reports.sla import charts, words
+from app.reports.sla import charts, rates, words
 from app.reports.sla.formats import (
     covered_percent,
     days_of,
@@ -81,6 +81,9 @@ def _environment() -> jinja2.Environment:
         "credits_in_words": words.credits_in_words,
         "credit_in_words": words.credit_in_words,
         "budget_in_words": words.budget_in_words,
+        "left_out_in_words": words.left_out_in_words,
+        "rates": rates,
+        "constant": words.constant,
         "incident_cost": words.incident_cost,
         "incident_gpu_hours": words.incident_gpu_hours,
     }
@@ -130,14 +133,5 @@ def _trend(objective: Document, asked: str) -> Markup:
 
 
 def _burn_down(budget: Document, days: list[str]) -> Markup:
-    remaining = {row["day"]: _remaining(row, budget["allowed"]) for row in budget["by_day"]}
-    return charts.burn_down(days, remaining)
-
-
-def _remaining(row: dict[str, Any], allowed: float) -> charts.Range:
-    """What is left of a budget, as a share of it: by the value, at least, at most."""
-    value, low, high = (
-        None if row[name] is None or not allowed else 1 - row[name] / allowed
-        for name in ("spent", "spent_high", "spent_low")
-    )
-    return value, low, high
+    left = {row["day"]: charts.remaining(row, budget["allowed"]) for row in budget["by_day"]}
+    return charts.burn_down(days, left)

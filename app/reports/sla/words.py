@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from app.formatting import display, measured
-from app.reports.sla import charts
+from app.reports.sla import drawings, rates
 from app.reports.sla.formats import covered_percent, days_of, exact_seconds, known_trend, moment, parts_of, period_title
 from dashboards.palette import ORDER, swatch
 from metrics.catalog import METRICS
@@ -71,9 +70,12 @@ def words_of(r: Document) -> dict[str, Any]:
         "last_day": days[-1],
         "incidents": _incidents(r["incidents"]),
         "incident_rows": [_incident(each) for each in r["incidents"]["shown"]],
+        "rates": {"header": rates.RATES_HEADER, "rows": rates.rate_rows(r), "note": rates.RATES_NOTE},
+        "published": {"header": rates.PUBLISHED_HEADER, "rows": rates.published_rows(r), "note": rates.PUBLISHED_NOTE},
         "exclusions": _exclusions(r),
         "sources": [_source(each) for each in r["data_quality"]["sources"]],
         "quality": _quality(r["data_quality"]),
+        "constants": [(name, constant(value)) for name, value in sorted(r["constants"].items())],
     }
 
 
@@ -122,7 +124,8 @@ def _notices(r: Document) -> list[str]:
         missing, share = display(covered["missing_s"], "seconds"), covered_percent(covered["share"])
         notices.append(
             f"Only {share} of the period is covered by data; {missing} are missing and "
-            "in no number below. Objectives about the whole period (kind: delivered) therefore stay undetermined."
+            "in no number below. Objectives about the whole period (kind: delivered) therefore stay undetermined. "
+            f"Missing: {_gaps(covered['gaps'])}."
         )
     if r["data"]["loads_since_computed"]:
         notices.append(
@@ -132,13 +135,23 @@ def _notices(r: Document) -> list[str]:
     return notices
 
 
+def _gaps(gaps: list[Document]) -> str:
+    """The first gaps, and how many more there are."""
+    named = [f"{moment(gap['since'])} to {moment(gap['until'])}" for gap in gaps[:GAPS_SHOWN]]
+    return "; ".join(named + ([f"and {len(gaps) - GAPS_SHOWN} more"] if len(gaps) > GAPS_SHOWN else []))
+
+
+GAPS_SHOWN = 6
+"""Times without data that are named."""
+
+
 def credits_in_words(r: Document) -> str | None:
     """The credits of the period; None where none are agreed."""
     credits = r["credits"]  # noqa: A001 - the contract's word
     if not credits["agreed"]:
         return None
     percents = _ends(_number(credits["least_percent"]), _number(credits["most_percent"]))
-    amounts = _ends(credits["least_amount"], credits["most_amount"])
+    amounts = _ends(_money(credits["least_amount"]), _money(credits["most_amount"]))
     cap = r["contract"]["credit_cap_percent"]
     parts = [f"{percents} % of the fee"]
     parts += [f", {amounts} {credits['currency']}"] if amounts else []
@@ -147,6 +160,10 @@ def credits_in_words(r: Document) -> str | None:
         parts.append(". The lower number is due in any case; the rest depends on what is still undecided")
     parts += [] if r["status"]["final"] else [". Provisional, as this report is"]
     return "".join(parts) + "."
+
+
+def _money(amount: str | None) -> str | None:
+    return None if amount is None else f"{Decimal(amount):,f}"
 
 
 def _ends(low: str | None, high: str | None) -> str:
@@ -169,7 +186,8 @@ def _objective(o: Document, r: Document) -> dict[str, Any]:
         "target": _target(o),
         "value": measured(o["value"], unit, digits=2),
         "range": range_in_words(o, unit),
-        "chart": _chart(o),
+        "chart": drawings.range_of(o, _alternative(o)),
+        "burn": drawings.burn_down_of(o["budget"], days_of(r)),
         "facts": _objective_facts(o, agreed=r["contract"]["agreed"]),
         "trend": [
             {
@@ -183,6 +201,11 @@ def _objective(o: Document, r: Document) -> dict[str, Any]:
         "needed": None if o["needed"] is None else f"{o['needed']}.",
         "small": " ".join(f"{each}." for each in small if each),
     }
+
+
+def _alternative(o: Document) -> str:
+    value = measured(o["value"], o["unit"], digits=2)
+    return f"{_measure(o)}: target {_target(o)}; value {value}; range {range_in_words(o, o['unit'])}"
 
 
 def _measure(o: Document) -> str:
@@ -213,12 +236,20 @@ def _objective_facts(o: Document, *, agreed: bool) -> list[tuple[str, str]]:
     ]
     facts += [("Events, runs or days", display(o["n"], "count"))] if o["n"] is not None else []
     facts += [("Numerator", above), ("Denominator", below)] if above != "-" else []
+    facts += [("Scope", o["narrowed"])] if o["narrowed"] else []
+    facts += [("Left out", left_out_in_words(o))] if o["excluded_s"] else []
     facts += [("Contract", f"{outcome['result']}: {RULES[outcome['rule']]}")] if agreed else []
     facts += [("Credit", credit_in_words(o))] if outcome["credits"] else []
     facts += [("Error budget", budget_in_words(budget))] if budget else []
     facts += [("Period before", _before(o))] if before else []
     shares = ", ".join(f"{kind} {display(share, 'ratio')}" for kind, share in o["evidence"].items())
     return facts + ([("Evidence", shares)] if shares else [])
+
+
+def left_out_in_words(o: Document) -> str:
+    """The time that exclusions took out of an objective, with its GPU-hours where they are known."""
+    time, amount = display(o["excluded_s"], "seconds"), o["excluded_gpu_seconds"]
+    return time if amount is None else f"{time}: {display(amount, 'gpu_h')} GPU-h"
 
 
 def credit_in_words(o: Document) -> str:
@@ -252,30 +283,6 @@ def _before(o: Document) -> str:
     return f"{measured(before['value'], o['unit'], digits=2)} in {before['period']}{apart[before['apart']]}"
 
 
-def _chart(o: Document) -> dict[str, Any]:
-    """The drawing of a range, by shares of its width."""
-    high = math.inf if o["no_upper_limit"] else o["high"]
-    ends = [each for each in (o["target"], o["value"], o["low"], high) if each is not None and math.isfinite(each)]
-    scale = charts.scale_of(o["unit"], ends)
-
-    def at(value: float) -> float:
-        return scale.at(value) / 100
-
-    target = at(o["target"])
-    known = o["low"] is not None and high is not None
-    right = 1.0 if high == math.inf else at(high) if high is not None else 0.0
-    return {
-        "promised": [target, 1 - target] if o["direction"] == "at_least" else [0.0, target],
-        "bar": [at(o["low"]), right - at(o["low"])] if known else None,
-        "value": None if o["value"] is None else at(o["value"]),
-        "target": target,
-        "ticks": [{"at": at(tick), "label": charts.label_of(o["unit"])(tick)} for tick in scale.ticks],
-        "verdict": o["verdict"],
-        "alt": f"{_measure(o)}: target {_target(o)}; value {measured(o['value'], o['unit'], digits=2)}; "
-        f"range {range_in_words(o, o['unit'])}",
-    }
-
-
 # The rest --------------------------------------------------------------------------------------------------------
 
 
@@ -283,6 +290,7 @@ def _category(each: Document) -> dict[str, Any]:
     return {
         "title": each["title"],
         "state": each["state"],
+        "meaning": swatch(each["category"]).meaning,
         "share": each["share"],
         "colour": swatch(each["category"]).colour,
         "gpu_seconds": f"{float(each['gpu_seconds']):,.0f}",
@@ -369,6 +377,14 @@ def _exclusions(r: Document) -> list[str]:
     for each in r["exclusions"]["declared"]:
         said.setdefault(each["says"], []).append(each["claim"])
     lines = [f"Left out of {', '.join(claims)}: {says}" for says, claims in said.items()]
+    if lines:
+        left_out = display(float(r["exclusions"]["gpu_seconds"]), "gpu_h")
+        words = f"What is left out of objectives is {left_out} GPU-hours, summed over them"
+        lines.insert(0, f"{words}; it is in every other number")
+    lines += [
+        f"Agreed maintenance from {each['file']}: {each['events']} event(s) in the period, sha256 {each['sha256'][:16]}"
+        for each in r["contract"]["calendars"]
+    ]
     lines += [
         f"Correction {a['id']} by {a['author']} at {moment(a['made_at'])}: {a['says']} ({a['reason']})"
         for a in r["adjudications"]
@@ -396,6 +412,20 @@ def corrections_in_words(r: Document) -> list[str]:
 def _short(measurement: Document, unit: str) -> str:
     value = measured(measurement["value"], unit, digits=2)
     return f"{value} ({range_in_words(measurement, unit)}), {measurement['verdict'] or 'no data'}"
+
+
+def constant(value: str | float | list[str] | dict[str, str]) -> str:
+    """A constant of the computation; patterns by the kind that they stand for.
+
+    >>> constant(300.0), constant(False), constant([]), constant({"evaluation": "^eval"})
+    ('300', 'no', 'none', 'evaluation: ^eval')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float | int):
+        return _number(value)
+    words = [f"{name}: {pattern}" for name, pattern in value.items()] if isinstance(value, dict) else value
+    return (words if isinstance(words, str) else "; ".join(words)) or "none"
 
 
 def _source(s: Document) -> list[str]:

@@ -135,8 +135,7 @@ def reference_rows(source: Source, past: Histories, window: Window, gpus: float)
 
     `mttf_d` and `reference_mttf_d` are at the size of a quoted point, else at `gpus` (each its own rate, scaled).
     """
-    points = [around(each.size) for each in REFERENCES if each.size is not None]
-    rates = rates_in(past, window.since, window.until, [POOLED, OVER_128, *points])
+    rates = rates_in(past, window.since, window.until, _COMPARED)
     rows = [_against(rates, each, gpus) for each in REFERENCES]
     ours = _rate(rates, "infrastructure", POOLED)
     others = [name for name in source.query("clusters")["cluster"] if name != window.cluster]
@@ -146,6 +145,15 @@ def reference_rows(source: Source, past: Histories, window: Window, gpus: float)
         rows.append(_against_cluster(ours, theirs, name, gpus))
     return pl.DataFrame(rows, schema=_REFERENCE)
 
+
+def published_rows(source: Source, window: Window) -> pl.DataFrame:
+    """Our failure rates over what others published: the rows of `reference_rows` without this warehouse's clusters."""
+    rates = rates_in(failure_history(source, window), window.since, window.until, _COMPARED)
+    return pl.DataFrame([_against(rates, each, CLAIMED_GPUS) for each in REFERENCES], schema=_REFERENCE)
+
+
+_COMPARED = [POOLED, OVER_128, *(around(each.size) for each in REFERENCES if each.size is not None)]
+"""Sizes of our jobs that published rates are compared with."""
 
 _REFERENCE: dict[str, pl.DataType] = {
     "reference": pl.String(),

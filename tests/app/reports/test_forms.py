@@ -12,12 +12,14 @@ import pytest
 
 from app.claims.file import read_contract
 from app.errors import UsageError
+from app.reports import typst_pdf
 from app.reports.forms import FORMS
 from app.reports.sla import document as sla
 from app.reports.sla import markdown, page, pdf, rows, words
 from app.reports.sla.write import form_of, rendered
 from app.times import parse_period
 from app.window import Window
+from metrics.failures.published import REFERENCES
 from queries.warehouse import open_reader
 from tests.support.warehouses import from_accounting
 
@@ -270,3 +272,42 @@ def test_an_earlier_report_must_be_whole_and_of_this_cluster(warehouse: Path, tm
         made(warehouse, tmp_path, WEEK, earlier=earlier | {"cluster": "other"})
     with pytest.raises(UsageError, match="is none of the 12 periods before"):
         made(warehouse, tmp_path, "2026-10-07", earlier=earlier)
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_every_form_has_scope_rates_and_constants(report: dict[str, Any], form: str) -> None:
+    """What was left out of an objective, its rates beside published ones, and the constants of the computation."""
+    narrowed = json.loads(json.dumps(report))
+    narrowed["objectives"][0] |= {"narrowed": "partition p7, without 2 exclusion(s)", "excluded_s": 5400.0,
+                                  "excluded_gpu_seconds": 36_000_000.0}  # fmt: skip
+    text = rendered(narrowed, form).decode()
+    for words_ in ("partition p7, without 2 exclusion(s)", "1 h 30 min: 10,000.00 GPU-h", "Meta RSC-1", "3,748.25",
+                   "failure\\_after\\_end\\_s" if form == "md" else "failure_after_end_s"):  # fmt: skip
+        assert words_ in text
+
+
+def test_a_report_is_compared_with_each_published_rate(report: dict[str, Any]) -> None:
+    assert [each["reference"] for each in report["published_rates"]] == [each.name for each in REFERENCES]
+    for each in report["published_rates"]:
+        ours = each["n_failures"] / each["exposure_gpu_days"] if each["exposure_gpu_days"] else None
+        if ours is None or each["rate_ratio"] is None:
+            continue
+        assert each["rate_per_gpu_day"] == pytest.approx(ours)
+        assert each["rate_ratio"] == pytest.approx(ours / each["reference_rate_per_gpu_day"])
+        assert each["ci_low"] <= each["rate_ratio"] <= (each["ci_high"] or float("inf"))
+
+
+def test_amounts_of_credits_have_groups_of_three(report: dict[str, Any]) -> None:
+    month = json.loads(json.dumps(report))
+    month["credits"] |= {"least_amount": "30864.20", "most_amount": "1092592.59", "currency": "CHF"}
+    assert "30,864.20 to 1,092,592.59 CHF" in str(words.credits_in_words(month))
+
+
+def test_the_pdf_shows_what_its_fonts_lack_by_number(report: dict[str, Any]) -> None:
+    """Without a font for them Typst refuses PDF/UA, which ended the command with a fault."""
+    foreign = json.loads(json.dumps(report))
+    foreign["contract"]["customer"] = "日本支社 e\u20dd \U0001f600 Zürich Ω"
+    content = pdf.render(foreign)
+    assert content == pdf.render(foreign)
+    assert typst_pdf.lacking(sorted("日\u20dd\U0001f600üΩ≥")) == sorted("日\u20dd\U0001f600")
+    assert pdf.render(report) != content
