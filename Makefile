@@ -16,7 +16,7 @@ MINUTES ?= 10
 # Containers often set it. Without compiled files every process, and every worker of the tests, compiles all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo check fix test fuzz bench apiserver linter lock pictures clean
+.PHONY: help setup demo check fix test fuzz bench apiserver linter verapdf lock pictures clean
 help:             ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -61,6 +61,9 @@ apiserver:        ## kube-apiserver for the lab, once, with Go (root; nine minut
 
 linter:           ## Grafana's dashboard-linter for the tests, once, with Go (root; four minutes of processor time)
 	bash tests/lab/linter/build.sh
+
+verapdf:          ## veraPDF for the tests of the reports' PDF, once, with Maven (root)
+	bash tests/lab/verapdf/build.sh
 
 lock:             ## renew requirements.lock (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet \

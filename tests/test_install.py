@@ -38,11 +38,15 @@ class Installed:
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment in the folder of somebody else's modules."""
+        return self.run_in(self.elsewhere, *command, **environment)
+
+    def run_in(self, folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment in a folder."""
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         program = str(self.prefix / "bin" / command[0])
         return subprocess.run(
             [program, *command[1:]],
-            cwd=self.elsewhere,
+            cwd=folder,
             env=kept | environment,
             capture_output=True,
             text=True,
@@ -115,6 +119,29 @@ def test_numbers_from_the_wheel(installed: Installed, computed: str) -> None:
     assert json.loads(shown)
     verified = installed.run("trackside", "verify", "--warehouse", computed)
     assert verified.returncode in {0, 3, 4}, verified.stderr
+
+
+@pytest.mark.slow
+def test_a_stranger_reproduces_a_bundle(installed: Installed, computed: str, tmp_path: Path) -> None:
+    """Somebody else's machine: a folder with the bundle and the README alone, no configuration, no warehouse."""
+    made = ("report", "bundle", "2026-10-06..2026-10-10", "--warehouse", computed, "-o", str(tmp_path / "e"))
+    installed.output("trackside", *made)
+    theirs = tmp_path / "theirs"
+    shutil.copytree(tmp_path / "e", theirs / "e")
+    shutil.copy(ROOT / "README.md", theirs)
+    alone = {"HOME": str(theirs), "XDG_CONFIG_HOME": str(theirs), "TRACKSIDE_CONFIG": ""}
+    command = ("trackside", "report", "check", "e", "--format", "json")
+    done = installed.run_in(theirs, *command, **alone)
+    assert done.returncode == 0, done.stderr
+    assert {row["reproduced"] for row in json.loads(done.stdout)} == {"yes"}
+    assert sorted(path.name for path in theirs.iterdir()) == ["README.md", "e"]
+    changed = theirs / "e" / "inputs" / "attempts.parquet"
+    content = bytearray(changed.read_bytes())
+    content[len(content) // 2] ^= 1
+    changed.write_bytes(content)
+    done = installed.run_in(theirs, *command, **alone)
+    assert done.returncode == 3
+    assert "inputs/attempts.parquet: changed" in done.stderr
 
 
 @pytest.mark.slow

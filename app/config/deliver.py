@@ -54,7 +54,7 @@ class Target(Section):
 class Folder(Target):
     """A folder of this machine: a new folder in it for each report."""
 
-    path: Path = Field(description="the folder; it is made if it is not there")
+    path: Path = Field(description="the folder; it is made if it is not there. `{user}` in it is the user of a digest")
 
 
 class S3(Target):
@@ -89,7 +89,9 @@ class Smtp(Target):
     password_env: Variable = Field(default="", description="environment variable that holds the password ...")
     password_file: Path | None = Field(default=None, description="... or the file that does")
     sender: Mailbox = Field(description="address of the sender")
-    to: tuple[Mailbox, ...] = Field(min_length=1, description="addresses of the recipients")
+    to: tuple[Mailbox, ...] = Field(
+        min_length=1, description="addresses of the recipients. `{user}` in one is the user of a digest"
+    )
     attach: tuple[Form, ...] = Field(default=("pdf",), description="forms of the report that are attached")
     ca_file: Path | None = Field(default=None, description="certificates (PEM) of the authorities to trust")
 
@@ -179,6 +181,9 @@ class Deliver(Section):
         moved = {name: tuple(_beside(target, folder) for target in getattr(self, name)) for name in KINDS}
         return self.model_copy(update=moved)
 
+
+USER = "{user}"
+"""Stands in the address of a mail, or the path of a folder, for the user that a digest is about."""
 
 KINDS = ("folder", "s3", "smtp", "slack", "teams", "mattermost", "webhook")
 """The kinds of targets, as they are in the configuration."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field
 
-from app.config.deliver import KINDS
+from app.config.deliver import KINDS, USER
 from app.config.forms import Form
 from app.config.zone import Zone
 from ingest.settings import Section
@@ -56,7 +56,11 @@ class ScheduledReport(Section):
         default="sla", description="sla: the objectives and their verdicts; digest: what a user or a run held and lost"
     )
     user: str | None = Field(default=None, min_length=1, description="of a digest: the user that it is about ...")
-    run: str | None = Field(default=None, min_length=1, description="... or the run")
+    run: str | None = Field(default=None, min_length=1, description="... or the run ...")
+    users: Literal["all"] | None = Field(
+        default=None, description='... or "all": a digest of its own for each user that held GPUs in the period'
+    )
+    opt_out: tuple[str, ...] = Field(default=(), description='with `users = "all"`: users who get none')
     period: PeriodKind = Field(default="month", description="the period of each: day, week (ISO), month or quarter")
     cluster: str | None = Field(default=None, description="the cluster; needed where there are several")
     claims: Path | None = Field(default=None, description="claims file; none: `claims` at the top")
@@ -88,6 +92,7 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
     names = {target.get("name") for target in targets if isinstance(target.get("name"), str)}
     found = [f"reports: {name!r} is the name of {count} reports" for name, count in _doubles(reports)]
     found += [f"deliver: {name!r} is the name of {count} targets" for name, count in _doubles(targets)]
+    of_users = {target.get("name") for target in targets if USER in str([target.get("to"), target.get("path")])}
     mails = {mail.get("name"): _texts(mail.get("attach", ["pdf"])) for mail in of_kind.get("smtp", [])}
     for report in reports:
         label = f"reports: {report.get('name')!r}"
@@ -99,6 +104,11 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
             if each not in names
         ]
         found += _of_whom(label, report)
+        found += [
+            f"{label} is about no user, but the target {each!r} has {USER} in it: that is for a digest of a user"
+            for each in wanted
+            if each in of_users and not {"user", "users"} & report.keys()
+        ]
         forms = _texts(report.get("forms", ["pdf", "json"]))
         found += [
             f"{label} has no form {form!r}, which {each!r} attaches: add it to the report's forms"
@@ -111,10 +121,14 @@ def cross_mistakes(values: dict[str, Any]) -> list[str]:
 
 
 def _of_whom(label: str, report: dict[str, Any]) -> list[str]:
-    """A digest is about one user or one run, another report about none."""
-    given = [name for name in ("user", "run") if report.get(name) is not None]
+    """A digest is about one user, one run or every user, another report about none."""
+    given = [name for name in ("user", "run", "users") if report.get(name) is not None]
+    left_out = report.get("opt_out") is not None
     if report.get("what", "sla") == "digest":
-        return [] if len(given) == 1 else [f"{label} is a digest: it takes either user or run"]
+        found = [] if len(given) == 1 else [f"{label} is a digest: it takes one of user, run and users"]
+        only = [f'{label} has opt_out, which is for users = "all"'] if left_out and "users" not in given else []
+        return [*found, *only]
+    given += ["opt_out"] if left_out else []
     return [f'{label} takes no {name}: that is for a digest (what = "digest")' for name in given]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SECRET = ("user", "account", "node", "job", "person")
 """Kinds of names that may be nowhere."""
 
-_OURS = ("definitions", "ledger_categories", "constants", "gpu_time", "headlines", "reproduce")
+_OURS = ("definitions", "ledger_categories", "constants", "gpu_time", "headlines", "published_rates", "reproduce")
 """Parts of the report whose texts are Trackside's own."""
 
 

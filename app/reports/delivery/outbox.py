@@ -171,14 +171,20 @@ class Outbox:
 
     def add(self, made: Made, targets: Sequence[str]) -> None:
         """Record a report, and that it is to be delivered; both or nothing. One that is recorded stays as it is."""
-        row = (made.key, made.report, made.period, made.cluster, made.sha256, made.made_at, made.summary)
+        self.add_all([made], targets)
+
+    def add_all(self, made: Sequence[Made], targets: Sequence[str]) -> None:
+        """Record all that was made for a period (each user's digest), and that it is to be delivered; or nothing."""
         with self._changing() as database:
-            database.execute("INSERT OR IGNORE INTO made VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, as_json(made.files)))
-            database.executemany(
-                "INSERT OR IGNORE INTO deliveries VALUES (?, ?, 'pending', 0, ?, NULL)",
-                [(made.key, target, made.made_at) for target in targets],
-            )
-            database.execute("DELETE FROM failures WHERE report = ? AND period = ?", (made.report, made.period))
+            for each in made:
+                row = (each.key, each.report, each.period, each.cluster, each.sha256, each.made_at, each.summary)
+                values = (*row, as_json(each.files))
+                database.execute("INSERT OR IGNORE INTO made VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+                database.executemany(
+                    "INSERT OR IGNORE INTO deliveries VALUES (?, ?, 'pending', 0, ?, NULL)",
+                    [(each.key, target, each.made_at) for target in targets if each.sha256 is not None],
+                )
+                database.execute("DELETE FROM failures WHERE report = ? AND period = ?", (each.report, each.period))
 
     def note(self, key: str, target: str, outcome: Outcome, *, tries: int, now: datetime, reason: str | None) -> None:
         """Record the outcome of a delivery; tries are added to those before."""

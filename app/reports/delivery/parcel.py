@@ -95,6 +95,12 @@ class Parcel:
         return f"SLA report of {self.cluster}, {self.period}: {summary_of(self.document)}"
 
     @property
+    def user(self) -> str | None:
+        """The user that a digest is about; None: it is about a run, or no digest."""
+        subject = self.document["subject"] if self._is_digest else {"kind": "cluster"}
+        return str(subject["name"]) if subject["kind"] == "user" else None
+
+    @property
     def _is_digest(self) -> bool:
         return bool(self.document["report"] == "digest")
 

@@ -12,6 +12,7 @@ from app.faults import FAULTS, reason_of
 from app.json_text import as_json
 from app.output_file import write_file
 from app.reports.delivery import chat, folder, s3, smtp, webhook
+from app.reports.delivery.addressed import addressed
 from app.reports.delivery.outcomes import RefusedError, StoppedError, UnreachableError
 from app.reports.delivery.parcel import read_parcel
 from ingest.retry import RetryableError, RetryPolicy, retry
@@ -88,7 +89,7 @@ class Sender:
             raise RefusedError(str(error)) from None
         except OSError as error:
             raise RefusedError(f"the kept report cannot be read: {reason_of(error)}") from None
-        return _send(target, parcel, self.settings)
+        return _send(addressed(target, parcel), parcel, self.settings)
 
     def _dead(self, made: Made, target: str, tries: int, reason: str) -> Delivery:
         """Record a dead letter: in the outbox, and as a file with the reason."""

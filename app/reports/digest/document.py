@@ -45,6 +45,85 @@ class Subject:
     name: str
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """What digests of one period are made of, for every user or every run: read once, however many there are.
+
+    Attributes:
+        head: the beginning of each digest: cluster, period, coverage, data.
+        kind: user or run.
+        computed: the window that the ledger holds.
+        use: what each held.
+        cost: in money and energy, where prices or power are known.
+        lost: GPU-seconds by category, cause and evidence.
+        runs: all runs of the period.
+        interruptions: attempts that ended otherwise than by completing.
+        checkpoints: how often each run saves, and should.
+        waste: of each run.
+        currency: of the prices.
+    """
+
+    head: Document
+    kind: str
+    computed: Window
+    use: pl.DataFrame
+    cost: pl.DataFrame
+    lost: pl.DataFrame
+    runs: pl.DataFrame
+    interruptions: pl.DataFrame
+    checkpoints: pl.DataFrame
+    waste: pl.DataFrame
+    currency: str | None
+
+    @property
+    def holders(self) -> list[str]:
+        """Who held GPUs in the period, by name."""
+        return self.use.filter(pl.col("gpu_s") > 0)["subject"].drop_nulls().sort().to_list()
+
+
+def gather(source: Reader, requested: Window, period_text: str, kind: str, prices: Cost) -> Gathered:
+    """Read what the digests of a period are made of.
+
+    Args:
+        source: a published copy.
+        requested: the cluster and the period.
+        period_text: the period as typed.
+        kind: user or run: whom they are about.
+        prices: of the configuration.
+
+    Raises:
+        UncoveredError: the period has no data.
+    """
+    coverage = covered(source, requested)
+    window = coverage.window
+    computed = source.query("computed", cluster=window.cluster).row(0, named=True)
+    return Gathered(
+        {
+            "report": "digest",
+            "form_version": FORM_VERSION,
+            "trackside": importlib.metadata.version("trackside"),
+            "cluster": window.cluster,
+            "period": {"asked": period_text.strip(), "since": iso(requested.since), "until": iso(requested.until)},
+            "covered": {"since": iso(window.since), "until": iso(window.until), "share": coverage.share},
+            "data": {"version": source.data_version, "computed_at": iso(computed["computed_at"])},
+        },
+        kind,
+        Window(window.cluster, computed["since"], computed["until"]),
+        use=use_rows(source, window, _COLUMNS[kind]),
+        cost=cost_rows(source, window, prices, kind),
+        lost=_rows(source, window, "lost", kind),
+        runs=_rows(source, window, "runs", "run"),
+        interruptions=_rows(source, window, "interruptions", "event"),
+        checkpoints=_rows(source, window, "checkpoints", None),
+        waste=_rows(source, window, "waste", "run"),
+        currency=prices.currency or None,
+    )
+
+
+_COLUMNS: Final = {"user": "user", "run": "run_id"}
+"""The column that names whom a digest is about."""
+
+
 def document(source: Reader, requested: Window, period_text: str, subject: Subject, prices: Cost) -> Document:
     """The digest of a period as a value that JSON can hold; without its digest (`app.reports.sla.document.sealed`).
 
@@ -59,33 +138,24 @@ def document(source: Reader, requested: Window, period_text: str, subject: Subje
         UncoveredError: the period has no data.
         UsageError: nothing is known of the user or the run.
     """
-    coverage = covered(source, requested)
-    window = coverage.window
-    of_runs = _rows(source, window, "runs", "run")
-    runs = of_runs.filter(pl.col("user" if subject.kind == "user" else "run_id") == subject.name)
-    computed = source.query("computed", cluster=window.cluster).row(0, named=True)
-    _refuse_unknown(source, of_runs, subject, Window(window.cluster, computed["since"], computed["until"]))
+    found = gather(source, requested, period_text, subject.kind, prices)
+    _refuse_unknown(source, found.runs, subject, found.computed)
+    return document_of(found, subject.name)
+
+
+def document_of(found: Gathered, name: str) -> Document:
+    """The digest of one user or run, out of what was read for all."""
+    runs = found.runs.filter(pl.col(_COLUMNS[found.kind]) == name)
     ids = runs["run_id"]
-    ended = _of(_rows(source, window, "interruptions", "event"), "run_id", ids)
-    return {
-        "report": "digest",
-        "form_version": FORM_VERSION,
-        "trackside": importlib.metadata.version("trackside"),
-        "cluster": window.cluster,
-        "period": {"asked": period_text.strip(), "since": iso(requested.since), "until": iso(requested.until)},
-        "covered": {"since": iso(window.since), "until": iso(window.until), "share": coverage.share},
-        "data": {"version": source.data_version, "computed_at": iso(computed["computed_at"])},
-        "subject": {"kind": subject.kind, "name": subject.name},
-        "use": _one(use_rows(source, window, "user" if subject.kind == "user" else "run_id"), subject.name, _USE),
-        "cost": _one(cost_rows(source, window, prices, subject.kind), subject.name, _COST)
-        | {"currency": prices.currency or None},
-        "time": _time(_rows(source, window, "lost", subject.kind), subject.name),
+    ended = _of(found.interruptions, "run_id", ids)
+    return found.head | {
+        "subject": {"kind": found.kind, "name": name},
+        "use": _one(found.use, name, _USE),
+        "cost": _one(found.cost, name, _COST) | {"currency": found.currency},
+        "time": _time(found.lost, name),
         "runs": {"count": runs.height, "shown": _plain(_largest(runs), _RUN)},
         "interruptions": {"count": ended.height, "shown": _plain(_costliest(ended), _INTERRUPTION)},
-        "advice": advice(
-            _of(_rows(source, window, "checkpoints", None), "run_id", ids),
-            _of(_rows(source, window, "waste", "run"), "subject", ids),
-        ),
+        "advice": advice(_of(found.checkpoints, "run_id", ids), _of(found.waste, "subject", ids)),
     }
 
 
@@ -110,7 +180,7 @@ def _of(rows: pl.DataFrame, column: str, ids: pl.Series) -> pl.DataFrame:
 
 def _refuse_unknown(source: Reader, runs: pl.DataFrame, subject: Subject, ledger: Window) -> None:
     """Refuse who never was there; who only had nothing in this period gets a digest that says so."""
-    column = "user" if subject.kind == "user" else "run_id"
+    column = _COLUMNS[subject.kind]
     if subject.name in runs[column]:
         return
     known = _rows(source, ledger, "runs", "run")[column].drop_nulls().unique().sort().to_list()

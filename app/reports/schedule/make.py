@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from app.claims.file import read_contract
@@ -21,6 +22,7 @@ from app.window import Window
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
     from pathlib import Path
 
@@ -53,8 +55,10 @@ def plan_of(report: ScheduledReport, settings: Config) -> Plan:
     )
 
 
-def make(root: Path, settings: Config, report: ScheduledReport, period: str, *, outbox: Outbox, now: datetime) -> Made:
-    """Make the report on a period, and write its forms; nothing is recorded yet.
+def make(
+    root: Path, settings: Config, report: ScheduledReport, period: str, *, outbox: Outbox, now: datetime
+) -> list[Made]:
+    """Make the report on a period, or every user's digest, and write its forms; nothing is recorded yet.
 
     What the data give otherwise now for the period before is in it as corrections to that period's report.
 
@@ -71,38 +75,79 @@ def make(root: Path, settings: Config, report: ScheduledReport, period: str, *, 
         ClaimsError: mistakes in the claims file.
         WarehouseError: it cannot be read.
     """
-    claims, is_digest = report.claims or settings.claims, report.what == "digest"
-    contract = read_contract(claims)
+    contract = read_contract(report.claims or settings.claims)
     with open_reader(root) as reader:
         cluster = select_cluster("a report", clusters(reader), report.cluster)
         window = Window(cluster, *parse_period(period, contract.time_zone))
-        if is_digest:
-            plain = _digest(reader, settings, report, window, period)
+        if report.what == "digest":
+            documents = _digests(reader, settings, report, window, period)
         else:
-            origin, earlier = sla.origin_of_claims(claims), _earlier(outbox, report, cluster, period)
-            plain = sla.document(reader, window, period, contract, origin, earlier)
-    document = sla.sealed(plain)
-    key = key_of(report.name, period, document["sha256"])
-    folder = outbox.folder_of(key)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
-    write_file(folder / KEPT, sla.encoded(document))
-    files = []
-    for form in dict.fromkeys(report.forms):
-        name = render.file_name(document, form) if is_digest else file_name(cluster, period, form)
-        files.append(name)
-        write_file(folder / name, (render.rendered if is_digest else rendered)(document, form))
-        if not is_digest:
-            records.keep(root, records.of_document(document, folder / name, form, now))
-    made_at = now.isoformat(timespec="seconds")
-    return Made(key, report.name, period, cluster, document["sha256"], made_at, summary_of(document), tuple(files))
+            origin = sla.origin_of_claims(report.claims or settings.claims)
+            earlier = _earlier(outbox, report, cluster, period)
+            documents = iter([sla.document(reader, window, period, contract, origin, earlier)])
+        making = _Making(root, outbox, report, period, now)
+        made = [making.keep(sla.sealed(each)) for each in documents]
+    return made or [making.nothing(cluster)]
 
 
-def _digest(reader: Reader, settings: Config, report: ScheduledReport, window: Window, period: str) -> sla.Document:
-    kind, name = ("user", report.user) if report.user is not None else ("run", report.run)
-    return digest.document(reader, window, period, digest.Subject(kind, name or ""), settings.cost)
+@dataclass(frozen=True)
+class _Making:
+    """Writing what a report, or each user's digest, came to on a period."""
+
+    root: Path
+    outbox: Outbox
+    report: ScheduledReport
+    period: str
+    now: datetime
+
+    def keep(self, document: sla.Document) -> Made:
+        """Write a report and its forms to the folder of its key."""
+        key = key_of(self.report.name, self.period, document["sha256"])
+        folder = self.outbox.folder_of(key)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
+        write_file(folder / KEPT, sla.encoded(document))
+        files = [self._form(document, folder, form) for form in dict.fromkeys(self.report.forms)]
+        return self._made(key, document["cluster"], document["sha256"], self._summary(document), files)
+
+    def nothing(self, cluster: str) -> Made:
+        """What is recorded of a period in which nobody who wants a digest held GPUs."""
+        return self._made(f"{self.report.name}-{self.period}-nobody", cluster, None, "nobody held GPUs", [])
+
+    def _form(self, document: sla.Document, folder: Path, form: str) -> str:
+        """Write a form; the name of its file."""
+        if self.report.what == "digest":
+            name = render.file_name(document, form)
+            write_file(folder / name, render.rendered(document, form))
+            return name
+        name = file_name(document["cluster"], self.period, form)
+        write_file(folder / name, rendered(document, form))
+        records.keep(self.root, records.of_document(document, folder / name, form, self.now))
+        return name
+
+    def _summary(self, document: sla.Document) -> str:
+        whose = "" if self.report.users is None else f"{document['subject']['name']}: "
+        return f"{whose}{summary_of(document)}"
+
+    def _made(self, key: str, cluster: str, sha256: str | None, summary: str, files: list[str]) -> Made:
+        made_at = self.now.isoformat(timespec="seconds")
+        return Made(key, self.report.name, self.period, cluster, sha256, made_at, summary, tuple(files))
+
+
+def _digests(
+    reader: Reader, settings: Config, report: ScheduledReport, window: Window, period: str
+) -> Iterator[sla.Document]:
+    """The digest of a user or a run; or that of each user who held GPUs and did not opt out, one after the other."""
+    if report.users is None:
+        kind, name = ("user", report.user) if report.user is not None else ("run", report.run)
+        yield digest.document(reader, window, period, digest.Subject(kind, name or ""), settings.cost)
+        return
+    found = digest.gather(reader, window, period, "user", settings.cost)
+    for name in found.holders:
+        if name not in report.opt_out:
+            yield digest.document_of(found, name)
 
 
 def _earlier(outbox: Outbox, report: ScheduledReport, cluster: str, period: str) -> sla.Document | None:

@@ -17,7 +17,7 @@ from app.reports.schedule.tidy import tidy
 from app.times import parse_period, period_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from app.config.reports import ScheduledReport
@@ -62,7 +62,7 @@ class Runner:
         outbox: what was made and delivered.
         sender: delivers.
         plan: the schedule of a report.
-        make: makes a report on a period, at a time.
+        make: makes a report on a period, at a time; for every user a digest of its own.
         now: reads the clock.
         keep_days: days that files of delivered reports are kept; 0: for ever.
     """
@@ -70,7 +70,7 @@ class Runner:
     outbox: Outbox
     sender: Sender
     plan: Callable[[ScheduledReport], Plan]
-    make: Callable[[ScheduledReport, str, datetime], Made]
+    make: Callable[[ScheduledReport, str, datetime], Sequence[Made]]
     now: Callable[[], datetime]
     keep_days: int = 0
 
@@ -121,9 +121,10 @@ class Runner:
             self.outbox.failed(report.name, period, now=self.now(), reason=reason)
             done.failures.append(f"{period}: {reason}")
             return
-        self.outbox.add(made, report.deliver)
-        done.made.append(made)
-        done.deliveries += self.sender.send_pending(made)
+        self.outbox.add_all(made, report.deliver)
+        done.made += made
+        for each in made:
+            done.deliveries += self.sender.send_pending(each)
 
 
 def _of_kind(report: ScheduledReport, period: str) -> str:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 import pytest
 
 from app.config import settings as config
 from app.config.cost import Cost
+from app.config.deliver import Folder, Smtp
 from app.errors import ConfigError, UsageError
-from app.reports.delivery.parcel import KEPT, read_parcel
+from app.reports.delivery.addressed import addressed
+from app.reports.delivery.outcomes import RefusedError
+from app.reports.delivery.parcel import KEPT, Parcel, read_parcel
+from app.reports.delivery.smtp import message_of
 from app.reports.digest import document as digest
 from app.reports.digest.advice import advice
 from app.reports.digest.render import file_name, rendered
@@ -29,7 +35,7 @@ from queries.warehouse import open_reader
 from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from app.config.settings import Config
 
 PERIOD = "2026-10"
 HOSTILE = "../<script>x</script>\n| # *b* [l](javascript:1) =1+1\u202e"
@@ -146,11 +152,76 @@ def test_a_digest_is_made_and_delivered_once_on_the_schedule(root: Path, tmp_pat
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"what": "digest"}, "it takes either user or run"),
-        ({"what": "digest", "user": "a", "run": "b"}, "it takes either user or run"),
+        ({"what": "digest"}, "it takes one of user, run and users"),
+        ({"what": "digest", "user": "a", "run": "b"}, "it takes one of user, run and users"),
         ({"user": "a"}, "takes no user"),
     ],
 )
 def test_a_digest_is_about_one_user_or_one_run(more: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config.parse({"reports": [{"name": "mine", **more}]}, origin="test")
+
+
+def everyone(folder: Path, **more: object) -> Config:
+    """A configuration with a digest for every user, delivered to a folder of each."""
+    report = {"name": "week", "what": "digest", "users": "all", "period": "month", "forms": ["md"], "deliver": ["own"]}
+    deliver = {"folder": [{"name": "own", "path": str(folder / "{user}")}]}
+    return config.parse({"reports": [report | more], "deliver": deliver}, origin="test")
+
+
+def test_every_user_but_who_opted_out_gets_an_own_digest(root: Path, tmp_path: Path) -> None:
+    with open_reader(root) as reader:
+        window = Window(reader.query("clusters")["cluster"].item(0), *parse_period(PERIOD))
+        holders = digest.gather(reader, window, PERIOD, "user", Cost()).holders
+    left_out, *others = holders
+    assert others
+    settings = everyone(tmp_path / "here", opt_out=[left_out])
+    runner = runner_of(root, settings, now=lambda: datetime(2026, 11, 2, 6, tzinfo=UTC), sleep=lambda _: None)
+    done = runner.run(settings.reports[0])
+    assert done.failures == []
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == sorted(others)
+    for name in others:
+        [folder] = (tmp_path / "here" / name).iterdir()
+        kept = json.loads((runner.outbox.folder_of(folder.name) / KEPT).read_bytes())
+        assert kept == json.loads(json.dumps(made(root, "user", name)))
+        assert f"User {name} on" in next(folder.glob("*.md")).read_text()
+    assert runner.run(settings.reports[0]).made == []
+    for user in holders:
+        shutil.rmtree(tmp_path / "here" / user, ignore_errors=True)
+    nobody = everyone(tmp_path / "here", name="nobody", opt_out=holders)
+    runner = runner_of(root, nobody, now=lambda: datetime(2026, 11, 2, 6, tzinfo=UTC), sleep=lambda _: None)
+    done = runner.run(nobody.reports[0])
+    assert ([each.summary for each in done.made], done.deliveries) == (["nobody held GPUs"], [])
+    assert runner.run(nobody.reports[0]).made == []
+    assert not any((tmp_path / "here").iterdir())
+
+
+@pytest.mark.parametrize("name", ["../x", "a@b", "a, b@c", ".hidden", "DOM\\u", "a\nBcc: b", "", "-x"])
+def test_names_that_cannot_stand_in_an_address_are_refused(root: Path, name: str) -> None:
+    document = made(root) | {"subject": {"kind": "user", "name": name}}
+    parcel = Parcel("key", "week", document, ())
+    mail = Smtp(name="m", host="h", sender="t@example.com", to=("{user}@example.com", "boss@example.com"))
+    for target in (mail, Folder(name="f", path=Path("/srv/{user}"))):
+        with pytest.raises(RefusedError, match="cannot stand in"):
+            addressed(target, parcel)
+    fine = Parcel("key", "week", document | {"subject": {"kind": "user", "name": "chen.li"}}, ())
+    assert message_of(cast("Smtp", addressed(mail, fine)), fine)["To"] == "chen.li@example.com, boss@example.com"
+    of_a_run = Parcel("key", "week", document | {"subject": {"kind": "run", "name": "r"}}, ())
+    with pytest.raises(RefusedError, match="about no user"):
+        addressed(mail, of_a_run)
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        ({"what": "digest", "users": "all", "user": "a"}, "it takes one of user, run and users"),
+        ({"what": "digest", "user": "a", "opt_out": ["b"]}, 'opt_out, which is for users = "all"'),
+        ({"opt_out": ["b"]}, "takes no opt_out"),
+        ({"what": "digest", "run": "r", "deliver": ["own"]}, "is about no user, but the target 'own'"),
+        ({"deliver": ["own"]}, "is about no user, but the target 'own'"),
+    ],
+)
+def test_digests_of_users_are_told_from_others(report: dict[str, Any], message: str) -> None:
+    deliver = {"folder": [{"name": "own", "path": "/srv/{user}"}]}
+    with pytest.raises(ConfigError, match=message):
+        config.parse({"reports": [{"name": "mine", **report}], "deliver": deliver}, origin="test")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -158,6 +159,16 @@ def test_periods_are_of_the_contracts_zone(warehouse: Path, tmp_path: Path) -> N
     local = made(warehouse, tmp_path, "2026-10-07", CONTRACT.replace("[contract]", '[contract]\nzone = "Asia/Tokyo"'))
     assert local["period"]["since"] == "2026-10-06T15:00:00Z"
     assert "midnight of Asia/Tokyo" in page.render(local).decode()
+
+
+def test_a_month_across_a_clock_change_is_an_hour_longer(warehouse: Path, tmp_path: Path) -> None:
+    """October of Berlin begins in summer time and ends in winter time; so do the months of its trend."""
+    berlin = made(warehouse, tmp_path, "2026-10", CONTRACT.replace("[contract]", '[contract]\nzone = "Europe/Berlin"'))
+    since, until = (datetime.fromisoformat(berlin["period"][end]) for end in ("since", "until"))
+    assert (until - since).total_seconds() == 745 * 3600
+    assert berlin["period"]["since"] == "2026-09-30T22:00:00Z"
+    assert berlin["covered"]["missing_s"] == pytest.approx((1 - berlin["covered"]["share"]) * 745 * 3600)
+    assert berlin["objectives"][0]["trend"][0]["period"] == "2025-10"
 
 
 @pytest.mark.parametrize("form", FORMS)

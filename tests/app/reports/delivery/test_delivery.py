@@ -148,19 +148,23 @@ class Mailbox:
         return "250 OK"
 
 
+@pytest.mark.parametrize("security", ["starttls", "tls"])
 def test_a_mail_is_encrypted_and_has_words_and_the_pdf(
     tmp_path: Path,
     document: dict[str, Any],
     files: Files,  # noqa: F811 - the fixture
+    security: str,
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.server, files.server_key)
     box = Mailbox()
     port, claimed = claim_ports(1)
-    controller = Controller(box, hostname="127.0.0.1", port=port, tls_context=context, require_starttls=True)
+    encrypted = {"ssl_context": context} if security == "tls" else {"tls_context": context, "require_starttls": True}
+    controller = Controller(box, hostname="127.0.0.1", port=port, **encrypted)
     controller.start()
     try:
-        mail = {"name": "mail", "host": "127.0.0.1", "port": port, "sender": "t@example.com", "to": ["c@example.com"]}
+        mail = {"name": "mail", "host": "127.0.0.1", "port": port, "security": security}
+        mail |= {"sender": "t@example.com", "to": ["c@example.com"]}
         trusted = Post(tmp_path / "a", document, {"smtp": [mail | {"ca_file": files.ca}]})
         assert trusted.outcomes()["mail"] == ("delivered", 1, None)
         other = Post(tmp_path / "b", document, {"smtp": [mail | {"ca_file": files.other_ca}]})

@@ -74,7 +74,7 @@ def test_a_period_whose_files_are_gone_is_not_made_again(tmp_path: Path) -> None
         add(outbox, "monthly", period, days)
     outbox.begin("monthly", "2026-10")
 
-    def make(_report: ScheduledReport, period: str, _now: datetime) -> Made:
+    def make(_report: ScheduledReport, period: str, _now: datetime) -> list[Made]:
         raise AssertionError(period)
 
     runner = Runner(outbox, cast("Sender", None), lambda _: Plan("monthly", "month"), make, lambda: NOW, keep_days=20)

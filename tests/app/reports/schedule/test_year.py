@@ -57,7 +57,7 @@ class World:
         zone = ZoneInfo(report.zone or "UTC")
         return Plan(report.name, report.period, report.cron, zone, BERLIN, 7, report.catch_up)
 
-    def make(self, report: ScheduledReport, period: str, now: datetime) -> Made:
+    def make(self, report: ScheduledReport, period: str, now: datetime) -> list[Made]:
         if self.twin is not None and self.slow:
             self.beside.append(self.twin.run(report))
         self.now += self.slow
@@ -65,7 +65,7 @@ class World:
         digest = f"{hash((report.name, period)) & (1 << 64) - 1:064x}"
         self.made[report.name, period] += 1
         self.made_at[report.name, period] = now
-        return Made(key_of(report.name, period, digest), report.name, period, "c", digest, now.isoformat(), "", ())
+        return [Made(key_of(report.name, period, digest), report.name, period, "c", digest, now.isoformat(), "", ())]
 
     def send_pending(self, made: Made) -> list[Delivery]:
         """As the real one: deliver, then record."""
