@@ -80,6 +80,7 @@ def compute(
     until: datetime | None = None,
     full: bool = False,
     inputs: str | None = None,
+    derive: bool = True,
     verdicts: Callable[[Source, Window], Verdicts] | None = None,
     progress: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
 ) -> Computed:
@@ -95,6 +96,8 @@ def compute(
             The result is the same.
         inputs: stored with the new data version, so that a computation of the same can be left out
             (`app.compute.unchanged`); nothing is stored if None.
+        derive: make attempts of Kubernetes and Determined anew of their objects; False where the warehouse has the
+            attempts and not the objects (an evidence bundle).
         verdicts: makes the verdicts of a cluster from its new numbers
             (`app.claims.stored.StoredClaims.verdicts`); no verdict is stored if None.
         progress: receives what is being done, how much of the work is done, and how much there is.
@@ -108,7 +111,9 @@ def compute(
     days: list[Days] = []
     with writer.transaction(), writer.views_computed_once():
         clusters = writer.query("clusters_to_compute")["cluster"].to_list()
-        with_objects = _derive_attempts(writer)
+        with_objects = writer.query("clusters_of_source", source="kubernetes.objects")["cluster"].to_list()
+        if derive:
+            _derive_attempts(writer, with_objects)
         stages = _Stages(progress, len(clusters))
         for cluster in clusters:
             rules = settings.rules
@@ -154,13 +159,13 @@ def _without_outlived(writer: Writer, cluster: str, attempts: pl.DataFrame) -> p
     return attempts.join(outlived, on=outlived.columns, how="anti")
 
 
-def _derive_attempts(writer: Writer) -> frozenset[str]:
+def _derive_attempts(writer: Writer, with_objects: list[str]) -> None:
     """Derive attempts of Kubernetes and Determined once more: what they depend on may have been loaded after them.
 
-    Returns:
-        The clusters with objects of Kubernetes.
+    Args:
+        writer: the warehouse.
+        with_objects: the clusters with objects of Kubernetes.
     """
-    with_objects = writer.query("clusters_of_source", source="kubernetes.objects")["cluster"].to_list()
     with_metrics = writer.query("clusters_of_source", source="prometheus.pods")["cluster"].to_list()
     if with_objects or with_metrics:
         from ingest.kubernetes.store import derive  # noqa: PLC0415 - few clusters have objects
@@ -173,7 +178,6 @@ def _derive_attempts(writer: Writer) -> frozenset[str]:
 
         for cluster in with_allocations:
             derive_allocations(writer, str(cluster))
-    return frozenset(with_objects)
 
 
 class _Stages:

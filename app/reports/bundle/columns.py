@@ -11,7 +11,10 @@ from typing import Final
 
 KEEP: Final = "keep"
 
-_ATTEMPT: Final = {"cluster": KEEP, "scheduler": KEEP, "job_id": KEEP, "submitted_at": KEEP}
+JOB_ID: Final = "job_id"
+"""Rule of ids of jobs: Slurm's numbers stay; those of Kubernetes are made of names, so they get pseudonyms."""
+
+_ATTEMPT: Final = {"cluster": KEEP, "scheduler": KEEP, "job_id": JOB_ID, "submitted_at": KEEP}
 _SLURM_JOB: Final = {"cluster": KEEP, "job_id": KEEP, "submitted_at": KEEP}
 
 
@@ -65,36 +68,38 @@ TABLES: Final[dict[str, Shipped]] = {
     ),
     "stored.attempts": Shipped(
         _ATTEMPT
-        | _kept("display_id", "array_job_id", "array_task_id", "het_job_id", "het_offset", "db_index", "eligible_at")
+        | _kept("array_job_id", "array_task_id", "het_job_id", "het_offset", "db_index", "eligible_at")
         | _kept("started_at", "ended_at", "end_guessed", "state", "exit_code", "exit_signal", "derived_exit_code")
         | _kept("derived_exit_signal", "priority", "time_limit_s", "elapsed_s", "suspended_s", "req_nodes", "n_nodes")
         | _kept("req_cpus", "n_cpus", "req_gpus", "n_gpus", "gpu_model", "req_mem_bytes", "alloc_mem_bytes", "restarts")
         | _kept("req_tres", "alloc_tres", "gpus_steps", "gpus_asked", "exclusive")
         | {"cancelled_by": "person", "user": "user", "account": "account", "partition": "partition", "qos": "qos"}
-        | {"name": "job", "node_list": "node_list", "failed_node": "node", "env_run": "env_run"},
+        | {"name": "job", "node_list": "node_list", "failed_node": "node", "env_run": "env_run", "display_id": JOB_ID},
         "submitted_at < $until AND COALESCE(ended_at, 'infinity') > $since",
         by_run=True,
     ),
+    "placements": Shipped(_ATTEMPT | _kept("started_at", "ended_at", "n_gpus") | {"node": "node"}, by_run=True),
+    "outlived_jobs": Shipped(_kept("cluster", "job_id", "ended_at", "lived_until") | {"pod": "job"}),
     "resubmissions": Shipped(_ATTEMPT | _kept("first_submitted_at")),
     "node_lists": Shipped({"node_list": "node_list", "nodes": "node"}),
     "job_gpus": Shipped(_SLURM_JOB | _kept("gpus_held", "gpus_asked", "exclusive")),
     "runaway_jobs": Shipped(_SLURM_JOB | _kept("started_at", "state", "first_seen_at", "last_seen_at")),
     "run_sessions": Shipped(
-        _kept("cluster", "scheduler", "job_id", "restart_count", "rank", "started_at", "ended_at", "world", "gpu_model")
+        _kept("cluster", "scheduler", "restart_count", "rank", "started_at", "ended_at", "world", "gpu_model")
         | _kept("n_gpus", "dtype", "params", "params_active", "layers", "heads", "head_dim", "seq_len")
         | _kept("flops_per_token", "flop_convention", "read_at", "hidden", "ffn_hidden", "kv_heads", "vocab", "gated")
         | _kept("tied", "attention_layers", "experts", "top_k", "shared_experts", "expert_ffn_hidden", "expert_layers")
         | _kept("expert_params", "recompute", "global_batch", "learning_rate", "time_factor", "tensor_parallel")
         | _kept("pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel")
-        | {"run_id": "run", "node": "node", "origin": "load", "recipe": "recipe"}
+        | {"run_id": "run", "node": "node", "origin": "load", "recipe": "recipe", "job_id": JOB_ID}
     ),
     "run_events": Shipped(
-        _kept("cluster", "ts", "kind", "scheduler", "job_id", "submitted_at", "ended_at", "step", "durable_at")
-        | {"blocking": KEEP, "run_id": "run"}
+        _kept("cluster", "ts", "kind", "scheduler", "submitted_at", "ended_at", "step", "durable_at")
+        | {"blocking": KEEP, "run_id": "run", "job_id": JOB_ID}
     ),
     "steps": Shipped(
-        _kept("cluster", "scheduler", "job_id", "submitted_at", "step", "ts", "duration_s", "tokens", "loss")
-        | {"run_id": "run"},
+        _kept("cluster", "scheduler", "submitted_at", "step", "ts", "duration_s", "tokens", "loss")
+        | {"run_id": "run", "job_id": JOB_ID},
         by_day=True,
     ),
     "gpu_samples": Shipped(
@@ -119,6 +124,3 @@ TABLES: Final[dict[str, Shipped]] = {
     ),
 }
 """The tables, in the order in which they are written."""
-
-UNSUPPORTED: Final = ("kubernetes.objects", "prometheus.pods", "determined.allocations")
-"""Sources that attempts are derived from anew by each computation; their objects are full of names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from app.json_text import as_json
-from app.reports.bundle.columns import KEEP, TABLES
+from app.reports.bundle.columns import JOB_ID, KEEP, TABLES
 from queries.evidence import stored_rows
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ MARGIN = timedelta(days=1)
 KINDS = ("node", "user", "account", "job", "person", "partition")
 """Kinds of names that are looked for in texts."""
 
+_NUMBERS = re.compile(r"[0-9_+.%,\[\]-]+")
+"""Ids of jobs that say nothing: 4103, 4103_7, 4103_[1-8%2], 4103+1."""
+
 OTHER = "other-"
 """Begins the pseudonyms of job names that mean other work than training: `other-evaluation-job-...`."""
 
@@ -44,8 +48,13 @@ class Scope:
 def known_names(source: Reader, cluster: str) -> dict[str, set[str]]:
     """Every name of the cluster that must not be in a bundle, by kind, whether or not its rows are in it."""
     attempts = stored_rows(
-        source, "stored.attempts", ("user", "account", "name", "partition"), "cluster = $cluster", cluster=cluster
+        source,
+        "stored.attempts",
+        ("user", "account", "name", "partition", "job_id", "display_id"),
+        "cluster = $cluster",
+        cluster=cluster,
     )
+    ids = pl.concat([attempts["job_id"], attempts["display_id"]])
     users = stored_rows(source, "users", ("user", "account"), "cluster = $cluster", cluster=cluster)
     nodes = source.query("scope_nodes", cluster=cluster)["node"]
     held = stored_rows(source, "node_states", ("node", "actor"), "cluster = $cluster", cluster=cluster)
@@ -54,7 +63,7 @@ def known_names(source: Reader, cluster: str) -> dict[str, set[str]]:
         "node": _set(nodes, held["node"]),
         "user": _set(attempts["user"], users["user"]),
         "account": _set(attempts["account"], users["account"]),
-        "job": _set(attempts["name"]),
+        "job": _set(attempts["name"], ids.filter(~ids.str.contains(f"^{_NUMBERS.pattern}$"))),
         "person": _set(held["actor"], made["author"]),
         "partition": _set(attempts["partition"]),
     }
@@ -130,6 +139,7 @@ class _Columns:
         self._of: dict[str, Callable[[str], str]] = {
             "node_list": self._node_list,
             "run": names.run,
+            JOB_ID: self._job_id,
             "env_run": names.run,
             "reason": self._reason,
             "json": self._json,
@@ -165,6 +175,10 @@ class _Columns:
     def _job(self, name: str | None, kind: str | None) -> str | None:
         made = None if name is None else self._names.of("job", name)
         return made if kind is None else f"{OTHER}{kind}-{made or 'job'}"
+
+    def _job_id(self, text: str) -> str:
+        """Numbers, as Slurm's are; what is made of names, as ids of Kubernetes' work, gets a pseudonym."""
+        return text if _NUMBERS.fullmatch(text) else self._names.of("job", text)
 
     def _state(self, raw: str, source: str) -> str:
         """Slurm's own words; of reservations it is the reservation's name."""

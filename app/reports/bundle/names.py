@@ -29,7 +29,7 @@ SHORTEST = 3
 TOKEN = re.compile(r"[\w.-]+")
 """What may be a name in a text."""
 
-_OWN_RUN = re.compile(r"\S+-\d{8}T\d{6}(\.\d+)?Z(@\S+)?")
+_OWN_RUN = re.compile(r"[\d_+]+-\d{8}T\d{6}(\.\d+)?Z(@\S+)?")
 
 
 class Names:

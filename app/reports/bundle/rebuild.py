@@ -109,7 +109,7 @@ def rebuilt(
                 progress(f"loading {table}")
                 _load(writer, table, file, method.cluster)
         progress("computing the ledger")
-        compute(writer, settings, now=method.computed_at, since=method.since, until=method.until)
+        compute(writer, settings, now=method.computed_at, since=method.since, until=method.until, derive=False)
     progress("judging the claims")
     contract = read_contract(claims)
     with open_reader(folder) as reader:

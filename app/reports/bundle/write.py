@@ -17,7 +17,6 @@ from app.errors import UsageError
 from app.json_text import as_json
 from app.reports.bundle import archive, sshsig
 from app.reports.bundle.claims import FILE, claims_files, patterns
-from app.reports.bundle.columns import UNSUPPORTED
 from app.reports.bundle.compare import differences
 from app.reports.bundle.inputs import Scope, inputs, known_names
 from app.reports.bundle.leaks import refuse_leaks
@@ -107,7 +106,7 @@ def write_bundle(
     key = None if key_path is None else sshsig.read_key(key_path)
     contract = read_contract(claims_path)
     document = sla.sealed(sla.document(reader, window, period_text, contract, sla.origin_of_claims(claims_path)))
-    _refuse_what_cannot_be_shown(window.cluster, document)
+    _refuse_what_is_not_computed(window.cluster, document)
     secret = read_secret(names_path)
     rules, method = _method(reader, window, period_text)
     known = known_names(reader, window.cluster)
@@ -139,15 +138,9 @@ def _read(content: Path | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.read_bytes()
 
 
-def _refuse_what_cannot_be_shown(cluster: str, document: sla.Document) -> None:
+def _refuse_what_is_not_computed(cluster: str, document: sla.Document) -> None:
     if document["data"]["loads_since_computed"]:
         raise UsageError(f"{cluster}: data were loaded that the numbers do not contain yet. Run: trackside compute")
-    sources = {each["source"] for each in document["data_quality"]["sources"]} & set(UNSUPPORTED)
-    if sources:
-        raise UsageError(
-            f"{cluster}: attempts come from {', '.join(sorted(sources))}, whose objects are full of names; a bundle is "
-            "made of Slurm's accounting, telemetry and run logs only"
-        )
 
 
 def _method(reader: Reader, window: Window, period_text: str) -> tuple[Rules, Method]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import tarfile
@@ -19,6 +20,7 @@ from ingest.errors import InputError
 from queries.warehouse import open_reader
 from tests.app.reports.test_forms import CALENDAR, CONTRACT
 from tests.support.command import trackside
+from tests.support.kubernetes.objects import as_list, owner, pod, workload
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
@@ -240,3 +242,37 @@ def test_bundle_with_corrections_reproduces_without_names(tmp_path: Path) -> Non
     assert "Quist" not in (tmp_path / "e" / "report.json").read_text()
     found = pl.read_parquet(tmp_path / "e" / "inputs" / "adjudications.parquet")
     assert found.height == 3
+
+
+def test_bundle_holds_work_of_kubernetes_without_its_names(tmp_path: Path) -> None:
+    """Their attempts are derived from objects, which are full of names: the attempts are in it, the objects are not."""
+    root = from_accounting(tmp_path, jobs=300)
+    day = 24 * 60
+    above = owner("Job", "secret-llama")
+    objects = [
+        workload("Job", "secret-llama", created=6 * day),
+        pod("secret-llama-a", above=above, created=6 * day, ended=7 * day, exit_code=137, node="aisle-7"),
+        pod("secret-llama-b", above=above, created=7 * day + 30, ended=8 * day, node="aisle-8"),
+        pod("my-notebook", created=7 * day, node="aisle-8", gpus=2),
+    ]
+    (tmp_path / "objects.json").write_bytes(as_list(*objects))
+    where = ("--warehouse", str(root))
+    done = trackside("ingest", "kubernetes", str(tmp_path / "objects.json"), "--cluster", "tiny", *where)
+    assert done.returncode == 0, done.stderr
+    assert trackside("compute", *where).returncode == 0
+    (tmp_path / "m.ics").write_text(CALENDAR.format("1007"))
+    (tmp_path / "sla.toml").write_text(CONTRACT)
+    done = trackside("report", "bundle", "2026-10-06..2026-10-10", *where, "--claims", str(tmp_path / "sla.toml"),
+                     "-o", str(tmp_path / "e"))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    attempts = pl.read_parquet(tmp_path / "e" / "inputs" / "attempts.parquet")
+    assert attempts.filter(pl.col("scheduler") == "kubernetes").height == 3
+    placed = pl.read_parquet(tmp_path / "e" / "inputs" / "placements.parquet")
+    assert placed.join(attempts, on=["scheduler", "job_id", "submitted_at"], how="anti").is_empty()
+    for path in sorted((tmp_path / "e").rglob("*")):
+        texts = [path.read_text()] if path.suffix not in {".parquet", ""} else []
+        rows = pl.read_parquet(path) if path.suffix == ".parquet" else pl.DataFrame()
+        texts += [str(cell) for column in rows.select(pl.col(pl.String)) for cell in column.drop_nulls()]
+        assert not [text for text in texts if re.search("secret-llama|my-notebook|aisle|team-a", text)], path
+    found = check(tmp_path / "e")
+    assert found.holds, found
