@@ -78,7 +78,7 @@ TABLES: Final[dict[str, Shipped]] = {
         "submitted_at < $until AND COALESCE(ended_at, 'infinity') > $since",
         by_run=True,
     ),
-    "placements": Shipped(_ATTEMPT | _kept("started_at", "ended_at", "n_gpus") | {"node": "node"}, by_run=True),
+    "placements": Shipped(_ATTEMPT | _kept("started_at", "ended_at", "n_gpus") | {"node": "node"}),
     "outlived_jobs": Shipped(_kept("cluster", "job_id", "ended_at", "lived_until") | {"pod": "job"}),
     "resubmissions": Shipped(_ATTEMPT | _kept("first_submitted_at")),
     "node_lists": Shipped({"node_list": "node_list", "nodes": "node"}),

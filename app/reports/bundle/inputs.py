@@ -77,10 +77,13 @@ def inputs(source: Reader, scope: Scope, rules: Rules, names: Names) -> dict[str
     """The rows of each table, in an order that does not depend on the warehouse; tables without rows are left out."""
     runs = _runs_of(source, scope)
     kept = _Columns(source, scope, rules, names)
-    found = {}
+    found: dict[str, pl.DataFrame] = {}
     for table, shipped in TABLES.items():
         rows = _rows(source, table, shipped, scope, runs)
         made = rows.select(kept.column(table, name, rule, rows) for name, rule in shipped.columns.items())
+        if table == "placements":
+            of = found.get("stored.attempts", made.clear())
+            made = made.join(of, on=["cluster", "scheduler", "job_id", "submitted_at"], how="semi")
         if made.height:
             found[table] = made.sort(by=[name for name in made.columns if made.schema[name].base_type() is not pl.List],
                                      nulls_last=True, maintain_order=True)  # fmt: skip
