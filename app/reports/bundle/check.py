@@ -118,8 +118,17 @@ def check(bundle: Path, signers: Path | None = None, progress: Callable[[str], N
 def _again(folder: Path, names: list[str], place: Path, progress: Callable[[str], None]) -> sla.Document:
     tables = {table: folder / INPUTS / file_name(table) for table in TABLES}
     inputs = {table: path for table, path in tables.items() if f"{INPUTS}/{path.name}" in names}
+    _refuse_unknown_inputs(names)
     _refuse_calendars_elsewhere(folder / FILE, names)
     return rebuilt(place, inputs, Method.of(_json(folder / METHOD)), folder / FILE, progress)
+
+
+def _refuse_unknown_inputs(names: list[str]) -> None:
+    """Without rows that it does not know, this version would find other numbers and blame the bundle."""
+    known = {f"{INPUTS}/{file_name(table)}" for table in TABLES}
+    strange = sorted(each for each in names if each.startswith(f"{INPUTS}/") and each not in known)
+    if strange:
+        raise InputError(f"{strange[0]} of the bundle is of no table that this Trackside reads: use a newer one")
 
 
 def _refuse_calendars_elsewhere(claims: Path, names: list[str]) -> None:

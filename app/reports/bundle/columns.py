@@ -79,7 +79,7 @@ TABLES: Final[dict[str, Shipped]] = {
         by_run=True,
     ),
     "placements": Shipped(_ATTEMPT | _kept("started_at", "ended_at", "n_gpus") | {"node": "node"}),
-    "outlived_jobs": Shipped(_kept("cluster", "job_id", "ended_at", "lived_until") | {"pod": "job"}),
+    "outlived_jobs": Shipped(_kept("cluster", "job_id", "ended_at", "lived_until") | {"pod": "pod"}),
     "resubmissions": Shipped(_ATTEMPT | _kept("first_submitted_at")),
     "node_lists": Shipped({"node_list": "node_list", "nodes": "node"}),
     "job_gpus": Shipped(_SLURM_JOB | _kept("gpus_held", "gpus_asked", "exclusive")),

@@ -276,3 +276,16 @@ def test_bundle_holds_work_of_kubernetes_without_its_names(tmp_path: Path) -> No
         assert not [text for text in texts if re.search("secret-llama|my-notebook|aisle|team-a", text)], path
     found = check(tmp_path / "e")
     assert found.holds, found
+
+
+def test_inputs_of_an_unknown_table_are_refused(made: Path, tmp_path: Path) -> None:
+    """A later version may add some; to leave them out would give other numbers."""
+    shutil.copytree(made / "e", tmp_path / "e")
+    (tmp_path / "e" / "MANIFEST.json.sig").unlink()
+    content = (tmp_path / "e" / "inputs" / "nodes.parquet").read_bytes()
+    (tmp_path / "e" / "inputs" / "fabric.parquet").write_bytes(content)
+    manifest = json.loads((tmp_path / "e" / "MANIFEST.json").read_text())
+    manifest["files"]["inputs/fabric.parquet"] = manifest["files"]["inputs/nodes.parquet"]
+    (tmp_path / "e" / "MANIFEST.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="inputs/fabric.parquet of the bundle is of no table"):
+        check(tmp_path / "e")
