@@ -287,5 +287,5 @@ def test_inputs_of_an_unknown_table_are_refused(made: Path, tmp_path: Path) -> N
     manifest = json.loads((tmp_path / "e" / "MANIFEST.json").read_text())
     manifest["files"]["inputs/fabric.parquet"] = manifest["files"]["inputs/nodes.parquet"]
     (tmp_path / "e" / "MANIFEST.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="inputs/fabric.parquet of the bundle is of no table"):
+    with pytest.raises(InputError, match="of the bundle is of no table"):
         check(tmp_path / "e")
