@@ -221,7 +221,7 @@ def test_names_that_cannot_stand_in_an_address_are_refused(root: Path, name: str
         ({"deliver": ["own"]}, "is about no user, but the target 'own'"),
     ],
 )
-def test_digests_of_users_are_told_from_others(report: dict[str, Any], message: str) -> None:
+def test_users_and_opt_out_belong_to_digests_alone(report: dict[str, Any], message: str) -> None:
     deliver = {"folder": [{"name": "own", "path": "/srv/{user}"}]}
     with pytest.raises(ConfigError, match=message):
         config.parse({"reports": [{"name": "mine", **report}], "deliver": deliver}, origin="test")
