@@ -137,7 +137,8 @@ class Names:
         if stated is not None:
             return stated, -1
         small = name.strip().lower()
-        places = ((key, names.index(small)) for key, names in NAMES.items() if small in names)
+        both = (small, small.replace(".", "/"))  # W&B joins the keys of nested values by dots
+        places = ((key, names.index(each)) for each in both for key, names in NAMES.items() if each in names)
         return next((place for place in places if place[0] not in self._stated), None)
 
     def chosen(self, values: Mapping[str, Any]) -> dict[str, float]:

@@ -90,7 +90,8 @@ def ingest_files(
         text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
         content = text.passed_on(source if binary else source.with_short_lines())
         account = Account()
-        chunks = chunks_of_run_log(content, source.name, request, account)
+        stated = replace(request, several=len(named_files) > 1)
+        chunks = chunks_of_run_log(content, source.name, stated, account)
         log = read_runlog(
             chunks, origin=source.name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=account
         )

@@ -25,7 +25,8 @@ in Rust's syntax. Kinds of lines:
   the step or event before it ended.
 - `facts`: facts about the run, by the names of a `run` line.
 - `time`: a line that only has a time, for step lines without one.
-- `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss since it began), for step lines without them.
+- `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss, or seconds, since it began), for step lines
+  without them.
 
 A line is of a kind if `starts` matches in it. It is damaged if `ends` does not, or a field that its kind needs is not
 in it. The first group of a field's pattern is its value; text of facts is stripped, commas in numbers are left out,
@@ -56,6 +57,7 @@ NUMBERS: Final = (
     "duration_s",
     "duration_ms",
     "tokens",
+    "total_tokens",
     "samples",
     "samples_per_s",
     "tokens_per_s",
@@ -67,7 +69,8 @@ NUMBERS: Final = (
     "tflops_per_gpu",
     "mfu_percent",
 )
-"""Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs; `seconds` is an event's length;
+"""Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs, `total_tokens` of all steps so far;
+`seconds` is an event's length;
 `tflops_per_gpu` and `mfu_percent` are the framework's own figures."""
 
 FIELDS: Final = (*NUMBERS, "elapsed")

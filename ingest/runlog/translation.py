@@ -41,6 +41,7 @@ class LogRequest:
         year: the year in which a log begins whose times have none; None: unknown.
         around: a time that the log is close to, such as the start of its job; None: unknown.
         formats: text formats besides those that are built in.
+        several: whether other logs are loaded with it, so that `begin` is not of this one alone.
         file: the log's name; without its endings it is the run id of a log that names no run.
     """
 
@@ -50,6 +51,7 @@ class LogRequest:
     year: int | None = None
     around: datetime | None = None
     formats: tuple[TextFormat, ...] = ()
+    several: bool = False
     file: str = ""
 
     def run_facts(self, **recorded: object) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, tit
         known: what the log records, for the message that it has no times.
 
     Raises:
-        UntimedError: it is unknown when the log begins, or how long its steps took.
+        UntimedError: it is unknown when the log begins, how long its steps took, or which of several logs begins then.
     """
     if request.begin is None or any(row.length is None for row in rows):
         lacking = "when it begins" if request.begin is None else "how long its steps took"
@@ -48,6 +48,8 @@ def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, tit
             "If it records how long steps took, state when it begins: --begin 2026-10-01T08:00:00Z; "
             "the stdout of the same run, or its W&B or TensorBoard log, has times"
         )
+    if request.several:
+        raise UntimedError(begin_of_several(title))
     cursor = request.begin.timestamp()
     yield _line({"type": "run", "v": 1, "t": cursor, **request.run_facts()})
     before, total = None, 0
@@ -61,6 +63,14 @@ def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, tit
             cursor += length
         before, total = row.step, total + n
     account.warnings.append(LoadWarning("times_reckoned", total))
+
+
+def begin_of_several(title: str) -> str:
+    """The message for a log without times among others, with which `--begin` was stated."""
+    return (
+        f"{title} has no times, and --begin says when one log begins: several would lie over each other.\n"
+        "Load it by itself, with the time when it begins"
+    )
 
 
 def _line(fields: dict[str, object]) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 from ingest.runlog.binary import WireError, fields, message_of, number_of, signed, text_of, timestamp, zigzag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ingest.runlog.binary import Value
 
@@ -72,12 +72,29 @@ def kind_of(record: bytes) -> tuple[int, bytes]:
 
 def history(message: bytes) -> dict[str, Any]:
     """A row of the history: values by key. The keys of nested values are joined by dots."""
-    row = dict(_items(message, 1))
+    row = dict(_flat(_items(message, 1)))
     for number, _, value in fields(message):
         if number == 2 and "_step" not in row:
             numbers = [num for at, _, num in fields(message_of(value)) if at == 1 and isinstance(num, int)]
             row["_step"] = signed(numbers[0]) if numbers else 0
     return row
+
+
+def _flat(items: Iterable[tuple[str, Any]], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Items with those of nested ones; an object with a type of W&B's, such as a histogram, is a value.
+
+    >>> list(_flat([("lr", 0.1), ("train", {"loss": 2.5, "h": {"_type": "histogram"}})]))
+    [('lr', 0.1), ('train.loss', 2.5), ('train.h', {'_type': 'histogram'})]
+    """
+    for key, value in items:
+        if isinstance(value, dict) and "_type" not in value and prefix.count(".") < _DEEPEST:
+            yield from _flat(value.items(), f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+_DEEPEST: Final = 8
+"""Dots in a name up to which nested values are taken apart."""
 
 
 def config(message: bytes) -> dict[str, Any]:

@@ -48,6 +48,7 @@ def _stretches(records: pl.DataFrame, is_step: pl.Expr) -> Iterator[tuple[pl.Dat
     """Parts of the records, and whether a part is plain."""
     length = pl.coalesce("duration_s", "duration_ms")
     whole = is_step & pl.col("at").is_not_null() & pl.col("step").is_finite() & length.is_finite() & (length >= 0)
+    whole &= pl.col("total_tokens").is_null()
     goes_on = whole & whole.shift(1) & (pl.col("step") > pl.col("step").shift(1))
     same = pl.col("kind").eq(pl.col("kind").shift(1)) & pl.col("writer").eq_missing(pl.col("writer").shift(1))
     follows = (goes_on & same).fill_null(value=False)

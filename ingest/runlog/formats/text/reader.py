@@ -22,6 +22,7 @@ from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import with_times
 from ingest.runlog.formats.text.unknown import unknown_text
+from ingest.runlog.formats.untimed import begin_of_several
 from ingest.runlog.text_format import with_builtin
 from ingest.runlog.translation import Refused
 
@@ -49,7 +50,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     Raises:
         UnrecognisedInputError: no format has a step in it.
         TimeZoneError: its times have no zone, and none is stated.
-        UntimedError: none of its steps can be placed in time.
+        UntimedError: none of its steps can be placed in time, or several logs would lie over each other.
     """
     name = request.file
     sample = Sample()
@@ -64,6 +65,8 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     ours = of_one_rank(every, found.form)
     account.n_duplicates += every.height - ours.height
     records = with_times(ours, request, name)
+    if request.several and request.begin is not None and records["at"].is_null().all():
+        raise UntimedError(begin_of_several(f"{name}: a log of {found.form.title}"))
     timeline = _timeline(found, _in_time(records), request, name)
     _add_driver(timeline, found.driver)
     steps = timeline.steps.frame()

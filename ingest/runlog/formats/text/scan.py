@@ -61,7 +61,9 @@ _WRITER: Final = (
 )
 _LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*)"
 """A stamp with which a line begins."""
-_ELAPSED: Final = r"^(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d)$"
+_ELAPSED: Final = r"^(?:(?:(\d+) days?, )?(?:(\d+):)?(\d+):)?(\d+(?:\.\d+)?)$"
+_BAR_AND_MORE: Final = r"(\d+%\|[^|\r]*\| +\d+/\d+ \[[^\]\r]*\])([^\r])"
+"""A progress bar, and what a program that did not know of it wrote behind it."""
 
 SCHEMA: Final[dict[str, pl.DataType]] = {
     "line": pl.Int64(),
@@ -286,14 +288,14 @@ def _texts(data: bytes, count: int) -> pl.Series:
 
 
 def _apart(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines that were written over, taken apart.
+    """Lines that were written over, taken apart, and progress bars with something behind them.
 
     The stamp of a container or a collector before such a line is of its end: the last part has it.
     """
     lines = lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
     if not lines.select(pl.col("text").str.contains("\r", literal=True).any()).item():
         return lines
-    text = pl.col("text").str.strip_chars_end("\r")
+    text = pl.col("text").str.strip_chars_end("\r").str.replace_all(_BAR_AND_MORE, "$1\r$2")
     parts = lines.with_columns(text.str.split("\r"), _stamp=text.str.extract(_LEADING)).explode("text")
     is_last = pl.int_range(pl.len()).over("line") == pl.len().over("line") - 1
     stamped = pl.when(is_last & (pl.len().over("line") > 1)).then(pl.concat_str("_stamp", "text", separator=" "))
@@ -420,7 +422,7 @@ _SIZES: Final = {letter: 1e3**power for power, letter in enumerate(_SUFFIXES, 1)
 
 
 def _seconds(pattern: str) -> pl.Expr:
-    """A length of time such as `1:52:09` or `1 day, 2:03:04`, in seconds."""
+    """A length of time such as `1:52:09`, `1 day, 2:03:04` or `12.5`, in seconds."""
     parts = pl.col("text").str.extract(pattern)
     units = (86_400, 3_600, 60, 1)
     fields = [parts.str.extract(_ELAPSED, group).cast(pl.Float64) for group in range(1, 5)]

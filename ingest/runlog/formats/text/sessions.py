@@ -42,6 +42,7 @@ class Session:
         untimed: saves that ended at an unknown time.
         held_until: the latest end of an event.
         is_reckoned: its beginning is not in the log.
+        total_tokens: those of all steps up to the last.
     """
 
     line: int
@@ -61,6 +62,7 @@ class Session:
     bar_total: float | None = None
     bar_began: int | None = None
     is_reckoned: bool = False
+    total_tokens: float | None = None
 
     def begin_at(self, moment: int | None) -> None:
         """It had begun by this time, where it is not known to have begun earlier; and so had its events without one."""
@@ -68,6 +70,14 @@ class Session:
             self.began = moment
             for event in self.events:
                 event.begin = moment if event.begin is None else event.begin
+
+    def rise_of_tokens(self, total: float | None) -> float | None:
+        """Tokens since the last step, by those of all steps so far; None: unknown."""
+        if total is None:
+            return None
+        before = 0.0 if self.total_tokens is None and self.previous == 0 else self.total_tokens
+        self.total_tokens = total
+        return total - before if before is not None and total >= before else None
 
     @property
     def trained(self) -> bool:

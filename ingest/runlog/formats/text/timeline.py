@@ -293,7 +293,7 @@ class Timeline:
         self.counts["averaged"] += count if count > 1 else 0
         if record["samples"] is not None:
             session.facts.setdefault("global_batch", str(record["samples"]))
-        tokens = self._tokens(record, session, length)
+        tokens = self._tokens(record, session, length, count)
         n = len(self.sessions) - 1
         session.begin_at(begins[0])
         session.began = begins[0] if session.began is None else min(session.began, begins[0])
@@ -383,10 +383,15 @@ class Timeline:
             session.numbers = {**self.facts, **recorded}
         return session.numbers
 
-    def _tokens(self, record: Mapping[str, Any], session: Session, length: float | None) -> float | None:
+    def _tokens(
+        self, record: Mapping[str, Any], session: Session, length: float | None, count: int
+    ) -> float | None:
         """Tokens of one step over all GPUs, from what is known of them."""
         if record["tokens"] is not None:
             return float(record["tokens"])
+        rise = session.rise_of_tokens(record["total_tokens"])
+        if rise is not None:
+            return rise / count
         facts = self.facts_of(session)
         samples = record["samples"] if record["samples"] is not None else facts.get("global_batch")
         if samples is None and record["samples_per_s"] is not None and length:
