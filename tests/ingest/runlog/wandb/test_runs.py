@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ingest.errors import InputError
 from ingest.runlog.binary import BAD_CHECKSUM, BAD_MESSAGE, Damage, Record
 from ingest.runlog.lines import CUT
+from ingest.runlog.series import Names
 from ingest.runlog.wandb.framing import HEADER, INCOMPLETE, records
 from ingest.runlog.wandb.messages import history
 from tests.support.logs.binary_logs import DATA, WANDB, parsed, read, truth, wandb_folder
@@ -202,10 +203,17 @@ def test_a_log_without_a_known_name_is_counted_with_its_names() -> None:
         (b"\x28\x03", -2),
         (b"\x31" + struct.pack("<d", 2.5), 2.5),
         (b"\x3a\x02hi", "hi"),
-        (b'\x42\x07{"a":1}', {"a": 1}),
         (b"\x82\x01\x03NaN", pytest.approx(float("nan"), nan_ok=True)),
     ],
 )
 def test_values_have_types_of_their_own_since_0_28(item: bytes, value: object) -> None:
     entry = b"\n\x01x" + item
     assert history(b"\n" + bytes([len(entry)]) + entry) == {"x": value}
+
+
+def test_nested_values_have_names_with_dots() -> None:
+    """`run.log({"train": {"loss": 1.5}})`; W&B's own objects, such as a histogram, are values."""
+    entry = b'\n\x05train\x82\x01\x30{"loss":1.5,"grad":{"_type":"histogram"},"a":{}}'
+    row = history(b"\n" + bytes([len(entry)]) + entry)
+    assert row == {"train.loss": 1.5, "train.grad": {"_type": "histogram"}}
+    assert Names({}).chosen(row) == {"loss_key": 1.5}
