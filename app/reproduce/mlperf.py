@@ -28,7 +28,7 @@ from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
 from app.results.steps.scaling import scaling_runs
 from ingest.files.input import Input
 from ingest.plausible import EARLIEST_S, LATEST_S
-from ingest.runlog.formats.mlperf import MODELS
+from ingest.runlog.formats.mlperf import MODELS, has_entry
 from metrics.mfu.mfu import step_mfu
 from metrics.scaling.table import scaling_table
 from metrics.scaling.target import logged_times, time_to_train, timed, whole
@@ -265,7 +265,7 @@ def _span(data: bytes) -> tuple[int, int]:
     """
     times = [float(each) / 1000 for each in _TIME.findall(data)]
     known = [each for each in times if EARLIEST_S <= each <= LATEST_S]
-    if not known:
+    if not known or not has_entry(data):
         raise ValueError("there is no line `:::MLLOG` with a time in it")
     return math.floor(min(known)), math.ceil(max(known))
 
@@ -300,11 +300,12 @@ def compare(reader: Reader, _: Sources, *, of: Round) -> list[Comparison]:
 
 def _of_submitter(reader: Reader, window: Window, of: Round) -> list[Comparison]:
     runs = whole(scaling_runs(reader, window))
-    minutes = _minutes(runs)
+    logs = _logs_with_times(reader, window.cluster)
+    minutes = _minutes(runs, logs)
     steps = kept_steps(reader, window)
     return [
         *_times(window.cluster, minutes, of),
-        *_unfinished(reader, window.cluster),
+        *_unfinished(logs),
         *_efficiencies(minutes, steps),
         *(row for convention in ("palm_full", "causal_half") for row in _mfu_by_size(steps, window, convention, of)),
         *_mfu_wall_by_size(reader, window, of),
@@ -365,10 +366,22 @@ def _mfu_points(steps: pl.DataFrame, window: Window, dtype: str) -> tuple[Point,
 # Comparison ----------------------------------------------------------------------------------------------------------
 
 
-def _minutes(runs: pl.DataFrame) -> dict[int, float]:
-    """Official time to train in minutes by GPUs: the mean of the runs, scaled as MLPerf does."""
-    means = {int(gpus): time_to_train(some) for (gpus,), some in timed(runs).group_by("n_gpus")}
+def _minutes(runs: pl.DataFrame, logs: pl.DataFrame) -> dict[int, float]:
+    """Official time to train in minutes by GPUs: the mean of the runs, scaled as MLPerf does.
+
+    Of a size whose logs have no step with tokens it is that of the logs.
+    """
+    of_logs = logs.filter(pl.col("seconds").is_not_null() & pl.col("n_gpus").is_not_null())
+    sizes = (*of_logs.group_by("n_gpus"), *timed(runs).group_by("n_gpus"))  # the latter where both are known
+    means = {int(gpus): time_to_train(some) for (gpus,), some in sizes}
     return {gpus: mean.value / 60 for gpus, mean in sorted(means.items()) if mean is not None}
+
+
+def _logs_with_times(reader: Reader, cluster: str) -> pl.DataFrame:
+    """The logs of a submitter, with the official time of each and the status with which it ended."""
+    logs = reader.query("run_sessions", cluster=cluster).unique("run_id", keep="first", maintain_order=True)
+    times = logged_times(reader.query("run_events", cluster=cluster))
+    return logs.join(times, on="run_id", how="left", maintain_order="left")
 
 
 def _times(cluster: str, minutes: Mapping[int, float], of: Round) -> Iterator[Comparison]:
@@ -377,11 +390,9 @@ def _times(cluster: str, minutes: Mapping[int, float], of: Round) -> Iterator[Co
         yield Comparison(f"time to train, {gpus:,} GPUs", "min", published, value, "mean of the runs x scaling factor")
 
 
-def _unfinished(reader: Reader, cluster: str) -> Iterator[Comparison]:
+def _unfinished(logs: pl.DataFrame) -> Iterator[Comparison]:
     """Runs that did not reach the target: they are in no time to train. One that ended before its first step counts."""
-    logs = reader.query("run_sessions", cluster=cluster).unique("run_id", keep="first", maintain_order=True)
-    times = logged_times(reader.query("run_events", cluster=cluster))
-    missed = logs.join(times, on="run_id", how="left", maintain_order="left").filter(pl.col("seconds").is_null())
+    missed = logs.filter(pl.col("seconds").is_null())
     for (gpus,), some in missed.group_by("n_gpus", maintain_order=True):
         endings = ", ".join(sorted(set(some["status"].fill_null("no run_stop"))))
         size = f"{float(str(gpus)):,.0f} GPUs"
@@ -408,7 +419,8 @@ def _by_size(steps: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
 
 
 def _tokens_per_gpu_s(steps: pl.DataFrame) -> float | None:
-    tokens, gpu_s = steps.select(pl.col("tokens").sum(), (pl.col("wall_s") * pl.col("n_gpus")).sum()).row(0)
+    known = steps.filter(pl.col("tokens").is_not_null())
+    tokens, gpu_s = known.select(pl.col("tokens").sum(), (pl.col("wall_s") * pl.col("n_gpus")).sum()).row(0)
     return float(tokens / gpu_s) if gpu_s else None
 
 

@@ -53,6 +53,9 @@ RUN_STOP: Final = "mlperf_run_stop"
 _BEGINNINGS: Final = {"cache_clear", "init_start"}
 """Keys that a program logs when it starts."""
 
+_ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+"""Colours, which launchers put around lines."""
+
 _KEY: Final = re.compile(r"(init|eval|run)_(start|stop)")
 
 
@@ -121,8 +124,20 @@ def _marked_lines(data: bytes, first: int) -> Iterator[tuple[int, bytes]]:
         first += data.count(b"\n", begin, at)
         begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
         end = len(data) if end < 0 else end
-        yield first, data[begin:end]
+        line = data[begin:end]
+        yield first, _ANSI.sub(b"", line) if b"\x1b" in line else line
         begin, at = end, data.find(MARK, end)
+
+
+def has_entry(data: bytes) -> bool:
+    """Whether a line of a log can be read."""
+    for _, line in _marked_lines(data, 1):
+        try:
+            _entry(line[line.find(MARK) + len(MARK) :])
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
+            continue
+        return True
+    return False
 
 
 def _entry(text: bytes) -> _Entry:

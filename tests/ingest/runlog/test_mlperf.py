@@ -101,6 +101,11 @@ def test_lines_with_other_output_before_the_mark_are_read() -> None:
     assert parsed(text).frames["steps"].height == 6
 
 
+def test_colours_around_lines_are_passed_over() -> None:
+    text = "\n".join(f"\x1b[36m{line}\x1b[0m" for line in MlperfRun().text().splitlines())
+    assert parsed(text).frames["steps"].height == 6
+
+
 @pytest.mark.parametrize("head", [b'{"type":"run","v":1}\n', b"", b"JobID|State\n"])
 def test_other_files_are_no_mlperf_log(head: bytes) -> None:
     assert recognised(head) is None

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 BLOCK: Final = 1 << 23
 """Bytes that are read at a time."""
 
+PIECE: Final = 1 << 14
+"""Bytes of lines in which words are searched at once: lines of a piece without one are not even told apart."""
+
 DENSE: Final = 8
-"""Blocks that are read as a whole from one on of which every second line has a word."""
+"""Blocks that are read as a whole from one on of which every second line, or every second piece, has a word."""
 
 US: Final = 1_000_000
 
@@ -244,13 +247,14 @@ def _lines(chunks: Iterable[bytes], origin: str, words: list[str]) -> Iterator[t
     Also whether the last of them is the last of the log and has no line end. Where there are `words`, only lines with
     one of them.
     """
-    first, dense = 1, 0
+    first, dense, full = 1, 0, 0
     try:
         for block, _ in clean_blocks(chunks, origin, BLOCK):
             data = _ANSI.sub(b"", block) if b"\x1b" in block else block
-            count = _line_ends(data) + (not data.endswith(b"\n"))
-            lines = _numbered(data, first, count, words if not dense else [])
-            dense = DENSE if words and not dense and 2 * lines.height > count else max(dense - 1, 0)
+            mine = words if not dense else []
+            lines, count, is_sparse = _numbered(data, first, mine, in_pieces=not full)
+            dense = DENSE if mine and 2 * lines.height > count else max(dense - 1, 0)
+            full = DENSE if mine and not full and not is_sparse else max(full - 1, 0)
             yield _apart(lines), not data.endswith(b"\n")
             first += count
     except UnrecognisedInputError:  # it is blank
@@ -262,14 +266,34 @@ def _line_ends(data: bytes | memoryview) -> int:
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LINE_END))
 
 
-def _numbered(data: bytes, first: int, count: int, words: Sequence[str]) -> pl.DataFrame:
-    """The lines of a block, of which the first has this number; where there are words, those with one, and the last."""
-    texts = _texts(data, count)
-    if not words:
-        numbers = pl.int_range(first, first + count, dtype=pl.Int64, eager=True)
-        return pl.DataFrame({"line": numbers, "text": texts}, schema=_LINES)
-    places = texts.str.contains(_any_of(words)).scatter(count - 1, values=[True]).arg_true()
-    return pl.DataFrame({"line": places.cast(pl.Int64) + first, "text": texts.gather(places)}, schema=_LINES)
+def _numbered(data: bytes, first: int, words: Sequence[str], *, in_pieces: bool) -> tuple[pl.DataFrame, int, bool]:
+    """The lines of a block, of which the first has this number; where there are words, those with one, and the last.
+
+    Also how many lines it has, and whether most of its pieces have no word (where they are searched).
+    """
+    pieces = (list(_pieces(data)) if words and in_pieces else []) or [data]
+    counts = [_line_ends(piece) for piece in pieces]
+    counts[-1] += not data.endswith(b"\n")
+    sizes, begins = np.array(counts), first + np.cumsum([0, *counts[:-1]])
+    if len(pieces) > 1:
+        mine = pl.Series([piece.decode() for piece in pieces]).str.contains(_any_of(words))
+        kept = mine.scatter(len(pieces) - 1, values=[True]).arg_true().to_numpy()
+        sizes, begins, pieces = sizes[kept], begins[kept], [pieces[number] for number in kept]
+    total = int(sizes.sum())
+    numbers = np.arange(total) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+    lines = pl.DataFrame({"line": numbers, "text": _texts(b"".join(pieces), total)}, schema=_LINES)
+    if words:
+        lines = lines.filter(lines["text"].str.contains(_any_of(words)).scatter(total - 1, values=[True]))
+    return lines, sum(counts), 2 * len(pieces) <= len(counts)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """A text in pieces that end with a line."""
+    begin = 0
+    while begin < len(data):
+        end = data.find(b"\n", begin + PIECE) + 1 or len(data)
+        yield data[begin:end]
+        begin = end
 
 
 def _any_of(words: Sequence[str]) -> str:

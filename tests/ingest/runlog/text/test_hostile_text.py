@@ -114,6 +114,21 @@ def test_memory_depends_on_steps_not_on_other_output(monkeypatch: pytest.MonkeyP
     assert peaks[1] < peaks[0] + (1 << 20)
 
 
+@pytest.mark.parametrize("between", [0, 3, 400])
+def test_pieces_without_a_word_keep_the_numbers_of_lines(between: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps far apart: what lies between them is not even split into lines."""
+    monkeypatch.setattr(scan, "BLOCK", 1 << 15)
+    monkeypatch.setattr(scan, "PIECE", 1 << 11)
+    noise = "NCCL INFO Channel 00/32 : 0 1 2 3 via P2P\nKanäle ohne Wort\n" * between
+    stamps = [f"08:{n // 60:02}:{n % 60:02}" for n in range(60)]
+    lines = [megatron.line(n, stamp) for n, stamp in enumerate(stamps, 1)]
+    lines[30] = lines[30][:80] + "\n"
+    parsed = read(megatron.HEAD + noise.join(["", *lines]) + noise)
+    assert [number for number, _, _ in steps(parsed)] == list(range(1, 61))  # line 32 stands for 31, too
+    head = megatron.HEAD.count("\n")
+    assert parsed.rejects["line"].to_list() == [head + 31 + 31 * 2 * between]
+
+
 def test_two_lines_in_one_are_the_first() -> None:
     glued = megatron.line(2, "08:00:18").rstrip("\n") + megatron.line(4, "08:00:22")
     assert [step for step, _, _ in steps(read(megatron.HEAD + glued))] == [1, 2]
