@@ -1,4 +1,4 @@
-"""Real training loops on a GPU, killed and resumed (`tests/data/runlog/gpu_trainers/make.py`): logs against their truth."""
+"""Real training loops on a GPU, killed and resumed (`data/runlog/gpu_trainers/make.py`): logs against their truth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def knew(run: str, *, last: tuple[int, int] = (10**9, 10**9)) -> list[tuple[int,
     return [tuple(step) for name, most in both for step in TRUTH[name] if step[0] <= most]
 
 
-def loaded(name: str, **stated: Any) -> Parsed:
+def loaded(name: str, **stated: Any) -> Parsed:  # noqa: ANN401 - of a LogRequest
     return read((LOGS / name).read_bytes(), **stated)
 
 
@@ -69,7 +69,7 @@ def test_recorder_mfu_is_below_the_rate_of_products() -> None:
 
 
 def test_trainer_stdout_has_the_steps_of_both_processes() -> None:
-    """A step that is killed in its callback is not printed. Times are seconds since training began, as it prints them."""
+    """A step that is killed in its callback is not printed. Times are the seconds since training began, as printed."""
     parsed = loaded("trainer.log", begin=BEGIN)
     steps, truth = parsed.frames["steps"].sort("ts"), knew("trainer", last=(69, 119))
     assert_numbers(steps, truth)

@@ -383,15 +383,12 @@ class Timeline:
             session.numbers = {**self.facts, **recorded}
         return session.numbers
 
-    def _tokens(
-        self, record: Mapping[str, Any], session: Session, length: float | None, count: int
-    ) -> float | None:
+    def _tokens(self, record: Mapping[str, Any], session: Session, length: float | None, count: int) -> float | None:
         """Tokens of one step over all GPUs, from what is known of them."""
-        if record["tokens"] is not None:
-            return float(record["tokens"])
         rise = session.rise_of_tokens(record["total_tokens"])
-        if rise is not None:
-            return rise / count
+        counted = record["tokens"] if record["tokens"] is not None else None if rise is None else rise / count
+        if counted is not None:
+            return float(counted)
         facts = self.facts_of(session)
         samples = record["samples"] if record["samples"] is not None else facts.get("global_batch")
         if samples is None and record["samples_per_s"] is not None and length:

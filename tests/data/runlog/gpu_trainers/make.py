@@ -2,15 +2,18 @@
 
     python make.py OUT      # on a machine with an NVIDIA GPU, torch, transformers and lightning; three minutes
 
-- `loop`: a transformer of 871 M parameters in bf16 with the recorder, and beside it the rate of matrix products (`rate.json`).
-- `trainer`: Hugging Face's Trainer with a tiny GPT-2, its stdout (`trainer.log`), `trainer_state.json`, and the recorder's callback.
+- `loop`: a transformer of 871 M parameters in bf16 with the recorder, and the rate of matrix products (`rate.json`).
+- `trainer`: Hugging Face's Trainer with a tiny GPT-2, its stdout (`trainer.log`), `trainer_state.json`, and the
+  recorder's callback.
 - `lightning`: Lightning with its CSVLogger, and the recorder's callback.
 
-The files here are of one H100 80GB HBM3 (driver 580.159.04) on 2026-11-27: torch 2.11.0, transformers 5.17.0, lightning
-2.6. `truth.json` has what each process knew: number, begin and end of every step.
+The files here were made by a shorter form of this script, on one H100 80GB HBM3 (driver 580.159.04) on 2026-11-27:
+torch 2.11.0, transformers 5.17.0, lightning 2.6. `truth.json` has what each process knew: number, begin
+and end of every step.
 """
 
-# ruff: noqa: T201, TID251, ANN, D, S - a script, run by the Python of another environment
+# mypy: disable-error-code="name-defined, misc"
+# ruff: noqa: T201, TID251, ANN401 - a script, run by the Python of another environment, whose packages have no types here
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 RECORDER = Path(__file__).parents[4] / "ingest" / "runlog" / "recorder"
 KILLED = {"loop": 55, "trainer": 70, "lightning": 70}
@@ -47,7 +51,7 @@ class Truth:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def recorder(out: Path, run_id: str, **facts):
+def recorder(out: Path, run_id: str, **facts: Any) -> tuple[Any, Any]:
     sys.path.insert(0, str(RECORDER))
     gpu = import_module("torch").cuda.get_device_name()
     log = import_module("trackside_log")
@@ -70,20 +74,20 @@ def matmul_rate(rows: int, inner: int, columns: int) -> float:
     return 2 * rows * inner * columns * 20 / (time.time() - began) / 1e12
 
 
-def model():
+def model() -> Any:
     """A transformer without gates, its embedding tied."""
     torch = import_module("torch")
     nn, functional = torch.nn, torch.nn.functional
 
     class Block(nn.Module):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.qkv = nn.Linear(HIDDEN, 3 * HIDDEN, bias=False)
             self.out = nn.Linear(HIDDEN, HIDDEN, bias=False)
             self.up = nn.Linear(HIDDEN, 4 * HIDDEN, bias=False)
             self.down = nn.Linear(4 * HIDDEN, HIDDEN, bias=False)
 
-        def forward(self, x):
+        def forward(self, x: Any) -> Any:
             qkv = self.qkv(functional.rms_norm(x, (HIDDEN,)))
             q, k, v = qkv.view(BATCH, SEQUENCE, 3, HEADS, HIDDEN // HEADS).permute(2, 0, 3, 1, 4)
             core = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -138,10 +142,10 @@ def trainer(out: Path, *, resumed: bool) -> None:
     truth = Truth(out, "trainer", resumed=resumed)
 
     class Watch(transformers.TrainerCallback):
-        def on_step_begin(self, *_args, **_):
+        def on_step_begin(self, *_args: Any, **_: Any) -> None:
             self.began = time.time()
 
-        def on_step_end(self, _args, state, _control, **_):
+        def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             truth.ended(state.global_step, self.began)
 
     rows = [{"input_ids": [random.randrange(99) for _ in range(64)]} for _ in range(4_000)]
@@ -166,30 +170,28 @@ def lightning(out: Path, *, resumed: bool) -> None:
     truth = Truth(out, "lightning", resumed=resumed)
 
     class Tiny(pl.LightningModule):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__()
             self.layer = torch.nn.Linear(32, 32)
 
-        def training_step(self, batch, _):
+        def training_step(self, batch: Any, _: int) -> Any:
             loss = self.layer(batch).pow(2).mean()
             self.log("train_loss", loss)
             self.log("step_time", 0.05)
             time.sleep(0.05)
             return loss
 
-        def configure_optimizers(self):
+        def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), 0.1)
 
     class Watch(pl.Callback):
-        def on_train_batch_start(self, *_):
+        def on_train_batch_start(self, *_: Any) -> None:
             self.began = time.time()
 
-        def on_train_batch_end(self, loop_trainer, *_):
+        def on_train_batch_end(self, loop_trainer: Any, *_: Any) -> None:
             truth.ended(loop_trainer.global_step, self.began)
 
-    saves = pl.callbacks.ModelCheckpoint(
-        out / "pl", every_n_train_steps=20, filename="l", enable_version_counter=False
-    )
+    saves = pl.callbacks.ModelCheckpoint(out / "pl", every_n_train_steps=20, filename="l", enable_version_counter=False)
     module, log = recorder(out, "lightning")
     pl.Trainer(
         max_steps=LAST["lightning"], log_every_n_steps=1, logger=csv, enable_progress_bar=False,
