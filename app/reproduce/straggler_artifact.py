@@ -45,6 +45,9 @@ OPTIONAL: Final = ("seq_id", "mc", "gmc")
 LONGEST_S: Final = 3600.0
 """A step that takes longer is rather one whose times are no seconds."""
 
+MOST_WORKERS: Final = 10
+"""Of the slowest 3 % of workers, those whose S_w is shown."""
+
 UNREADABLE: Final = (OSError, ValueError, pl.exceptions.PolarsError)
 
 
@@ -125,6 +128,11 @@ def _rows(
     yield Comparison("slowdown S", "x", slowdown, result.slowdown, steps)
     yield Comparison("M_W", "ratio", of_workers.get("rem"), result.m_w, "slowest 3 % of workers put right")
     yield Comparison("M_S", "ratio", of_stage.get("rem"), result.m_s, "last stage put right")
+    for kind, value in result.kinds.items():
+        yield Comparison(f"S_t of {kind}", "x", None, value, "only this kind of operation as traced, over the ideal")
+    for worker in sorted(result.slowest, key=result.worker, reverse=True)[:MOST_WORKERS]:
+        named = f"S_w of data-parallel rank {worker.dp_rank}, stage {worker.stage}"
+        yield Comparison(named, "x", None, result.worker(worker), "the smaller of its rank's and its stage's")
     sums = (
         operations.filter(pl.col("kind").is_in(COMPUTE))
         .group_by("step", "dp_rank", "stage")

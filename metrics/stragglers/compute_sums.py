@@ -3,7 +3,10 @@
 Wall time of a step is the same on every worker, since they wait for each other; seconds of computation are not. If a
 step lasted in proportion to its slowest worker's computation, and the ideal step to the mean worker's, their ratio
 would be S. Waiting in the pipeline and communication are not part of it. On two published traces of OSDI'25 the
-estimate is 9 % above S (one slow worker, 1.973) and 2 % below it (sequences of unequal length, 1.537).
+estimate is 9 % above S (one slow worker, 1.973) and 2 % below it (sequences of unequal length, 1.537). On 78 simulated
+jobs it is at most 5 % above S without a pipeline. With 2 to 8 stages a slow worker or stage is overrated (by 7 to 51 %,
+median 17 %: the bubble takes as long in the ideal step), and unequal sequences are underrated (by 2 to 36 %, median
+21 %: they delay each other from stage to stage).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from metrics.stragglers.actions import ACTIONS
 from metrics.stragglers.operations import GATHER, SCATTER, SENDS_AND_RECEIVES
 from metrics.stragglers.replay import CLOCK_TOLERANCE_S
+from metrics.stragglers.slow_ranks import MIN_STRETCH
 
 if TYPE_CHECKING:
     from metrics.stragglers.what_if import WhatIf, Worker
@@ -26,12 +27,22 @@ MAJORITY: Final = 0.5
 FEW: Final = 0.25
 """Of the workers; more than so many slow ones are no fault of nodes."""
 
-_CAUSES: Final[dict[Cause, tuple[str, ...]]] = {
-    "node": ("workers",),
-    "job_shape": ("micro_batches", "stages"),
-    "network": ("communication",),
-    "launch": ("launch",),
+_CAUSES: Final[dict[str, Cause]] = {
+    "workers": "node",
+    "micro_batches": "job_shape",
+    "stages": "job_shape",
+    "communication": "network",
+    "launch": "launch",
 }
+"""The cause that each part of the time beyond the ideal speaks for."""
+
+PAUSES: Final = (
+    "forward passes take longer now and then, backward passes of the same micro-batches do not: pauses of the host,"
+    " such as garbage collection"
+)
+
+MOST_NAMED: Final = 3
+"""Workers that a reason names; more are counted."""
 
 
 class Verdict(NamedTuple):
@@ -58,7 +69,7 @@ def verdict(result: WhatIf) -> Verdict:
     lacks_stages = len(result.stages) == 1 and bool(result.kinds.keys() & set(SENDS_AND_RECEIVES))
     if lacks_stages or times < STRAGGLING:
         return _unexplained(times, lacks_stages=lacks_stages)
-    shares: dict[Cause, float] = {cause: sum(result.shares[part] for part in parts) for cause, parts in _CAUSES.items()}
+    shares = _shares(result)
     cause = max(shares, key=lambda each: shares[each])
     if shares[cause] < MAJORITY:
         return _unknown("no cause explains half of the time beyond the ideal")
@@ -69,7 +80,55 @@ def verdict(result: WhatIf) -> Verdict:
     doubt = _doubt(result)
     if doubt:
         return _unknown(doubt)
-    return Verdict(cause, shares[cause], (), _REASONS[cause], ACTIONS[cause])
+    reason = _transfers(result) if cause == "network" else _host(result)
+    return Verdict(cause, shares[cause], (), reason, ACTIONS[cause])
+
+
+def _shares(result: WhatIf) -> dict[Cause, float]:
+    """What each cause explains, as parts of the time beyond the ideal."""
+    shares: dict[Cause, float] = dict.fromkeys(("node", "job_shape", "network", "launch"), 0.0)
+    for part, cause in _causes_of_parts(result).items():
+        shares[cause] += result.shares[part]
+    return shares
+
+
+def _causes_of_parts(result: WhatIf) -> dict[str, Cause]:
+    """The cause of each part: pauses are the host's, and so are late launches unless no host was late for as long."""
+    late_s = result.shares["launch"] * (result.measured_s - result.ideal_s)
+    causes = dict(_CAUSES)
+    if _pauses(result):
+        causes["micro_batches"] = "launch"
+        if not _suspects(result):
+            causes["workers"] = "launch"
+    if result.host_delay_s < MAJORITY * late_s:
+        causes["launch"] = "network"
+    return causes
+
+
+def _pauses(result: WhatIf) -> bool:
+    """Whether forward passes of the same worker differ, and backward passes of the same micro-batches do not."""
+    return result.passes is not None and not _alike(result) and result.passes.forward > 2 * result.passes.backward
+
+
+def _alike(result: WhatIf) -> bool:
+    """Whether the length of a micro-batch's forward pass explains half of how backward passes differ."""
+    return result.passes is None or (result.passes.alike > 0 and result.passes.alike**2 >= MAJORITY)
+
+
+def _transfers(result: WhatIf) -> str:
+    """Which transfers are slow, where those of one place explain half of what all take beyond the usual."""
+    link = result.link
+    if link is None or link.share < MAJORITY:
+        return "transfers take longer than such transfers usually do, on no single link"
+    return f"transfers {link.place} take {link.times:.1f} times as long as elsewhere"
+
+
+def _host(result: WhatIf) -> str:
+    parts = _causes_of_parts(result)
+    paused = sum(result.shares[part] for part in ("micro_batches", "workers") if parts[part] == "launch")
+    if paused > result.shares["launch"]:
+        return PAUSES
+    return "operations start later than those before them end: the host is late"
 
 
 def _unexplained(times: float, *, lacks_stages: bool) -> Verdict:
@@ -90,13 +149,24 @@ def _doubt(result: WhatIf) -> str:
     return ""
 
 
+def _suspects(result: WhatIf) -> tuple[Worker, ...]:
+    """Workers that compute longer than their peers, and not for single steps or passes only."""
+    lasting = min(MIN_STRETCH, result.steps)
+    return tuple(
+        one
+        for one, times in result.peers.items()
+        if times >= SLOWER_THAN_PEERS and result.slow_steps.get(one, result.steps) >= lasting
+    )
+
+
 def _node(result: WhatIf, share: float) -> Verdict:
-    suspects = tuple(one for one, times in result.peers.items() if times >= SLOWER_THAN_PEERS)
+    suspects = _suspects(result)
     if not suspects:
-        return _unknown("workers of a stage differ, but none computes a tenth longer than its peers")
+        return _unknown("workers of a stage differ, but none computes a tenth longer than its peers for three steps")
     if len(suspects) > FEW * len(result.peers):
         return _unknown(
-            f"{len(suspects)} of {len(result.peers)} workers compute longer than their peers: no single node"
+            f"{len(suspects)} of {len(result.peers)} workers compute longer than the others of their stage: too many of"
+            " them to tell slow nodes from work that is unequal"
         )
     whole = [rank for rank in result.ranks if all((rank, stage) in suspects for stage in result.stages)]
     if whole and len(result.stages) > 1:
@@ -107,20 +177,21 @@ def _node(result: WhatIf, share: float) -> Verdict:
             f"data-parallel rank {whole[0]} computes longer on every one of its stages: its data are more work",
             "Balance the data between the ranks: lengths of sequences, or sizes of batches.",
         )
-    first = suspects[0]
-    where = f"data-parallel rank {first.dp_rank}, stage {first.stage}"
-    more = f" (and {len(suspects) - 1} more)" if len(suspects) > 1 else ""
-    return Verdict(
-        "node",
-        share,
-        suspects,
-        f"{where}{more} computes {result.peers[first]:.2f} times as long as the other ranks of its stage",
-        ACTIONS["node"],
-    )
+    first, *others = suspects
+    text = f"{_place(first)} computes {result.peers[first]:.2f} times as long as the other ranks of its stage"
+    also = "".join(f"; {_place(one)}: {result.peers[one]:.2f} times" for one in others[: MOST_NAMED - 1])
+    more = f"; and {len(suspects) - MOST_NAMED} more" if len(suspects) > MOST_NAMED else ""
+    return Verdict("node", share, suspects, text + also + more, ACTIONS["node"])
+
+
+def _place(worker: Worker) -> str:
+    return f"data-parallel rank {worker.dp_rank}, stage {worker.stage}"
 
 
 def _shape(result: WhatIf, share: float) -> Verdict:
     uneven, cut = result.shares["micro_batches"], result.shares["stages"]
+    if uneven >= cut and not _alike(result):
+        return _unknown("micro-batches of the same worker differ, but not alike forward and backward: no lengths")
     if uneven >= cut:
         return Verdict(
             "job_shape",
@@ -143,9 +214,3 @@ def _shape(result: WhatIf, share: float) -> Verdict:
 
 def _unknown(reason: str) -> Verdict:
     return Verdict("unknown", None, (), reason, "Trace more steps, or compare with telemetry of the nodes.")
-
-
-_REASONS: Final[dict[Cause, str]] = {
-    "network": "transfers take longer than such transfers usually do",
-    "launch": "operations start later than those before them end: the host is late",
-}

@@ -13,12 +13,13 @@ communication its median (OSDI'25, section 3.3). Two views of the difference:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from metrics.stragglers.clues import host_delay_s, passes, slowest_link
 from metrics.stragglers.dependencies import dependencies
 from metrics.stragglers.operations import COMMUNICATION, COMPUTE, trace
 from metrics.stragglers.replay import clocks_apart_s, own_times, step_times_s
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from metrics.statistics import FloatArray
+    from metrics.stragglers.clues import Link, Passes
     from metrics.stragglers.dependencies import Dependencies
     from metrics.stragglers.operations import Trace
 
@@ -38,6 +40,9 @@ Chosen: TypeAlias = "npt.NDArray[np.bool_]"
 
 SLOWEST: Final = 0.03
 """Share of all workers, rounded up, that M_W takes for the slowest (OSDI'25, section 4.2)."""
+
+LONGER_STEP: Final = 1.1
+"""Times its peers' computations from which on those of a step count as slow."""
 
 NOISE: Final = 1e-9
 """A difference of so small a share of the ideal time is none: there is nothing to explain."""
@@ -74,6 +79,10 @@ class WhatIf:
         incomplete_steps: how many were left out.
         incomplete_ranks: data-parallel ranks that were left out, since a stage of them is missing, or all of it.
         clocks_apart_s: by how many seconds clocks of workers disagree at least.
+        slow_steps: in how many steps the middle computation of each worker is a tenth longer than the middle rank's.
+        host_delay_s: for how long the host of the most delayed worker was late.
+        passes: how forward and backward passes scatter; None where they do not.
+        link: the transfers that take most beyond the usual; None where none takes much longer.
     """
 
     measured_s: float
@@ -91,6 +100,10 @@ class WhatIf:
     incomplete_steps: int
     incomplete_ranks: tuple[int, ...]
     clocks_apart_s: float = 0.0
+    slow_steps: dict[Worker, int] = field(default_factory=dict)
+    host_delay_s: float = math.inf
+    passes: Passes | None = None
+    link: Link | None = None
 
     @property
     def slowdown(self) -> float:
@@ -168,10 +181,14 @@ class _Replays:
             m_w=self._explained(np.logical_or.reduce(mine)),
             m_s=self._explained(self._of(stage=stages[-1])) if len(stages) > 1 else None,
             peers=_descending(self._peers()),
+            slow_steps=dict(self._slow_steps()),
             steps=len(self.trace.steps),
             incomplete_steps=self.trace.incomplete_steps,
             incomplete_ranks=self.trace.incomplete_ranks,
             clocks_apart_s=clocks_apart_s(self.trace, self.dependencies),
+            host_delay_s=host_delay_s(self.trace, self.dependencies),
+            passes=passes(self.trace),
+            link=slowest_link(self.trace, self.own_s),
         )
 
     def _of(self, *, kind: str | None = None, stage: int | None = None, rank: int | None = None) -> Chosen:
@@ -224,10 +241,21 @@ class _Replays:
         """Of each worker its seconds of computation over the mean of the other ranks of its stage."""
         ranks = self.trace.ranks
         for stage in self.trace.stages if len(ranks) > 1 else ():
-            chosen = np.isin(self.kinds, COMPUTE) & (self.stage == stage)
-            computed = self.own_s[chosen].sum(axis=(0, 1))
+            computed = self.own_s[self._computes(stage)].sum(axis=(0, 1))
             others = (computed.sum() - computed) / (len(ranks) - 1)
             yield from ((Worker(rank, stage), float(computed[at] / others[at])) for at, rank in enumerate(ranks))
+
+    def _slow_steps(self) -> Iterable[tuple[Worker, int]]:
+        """In how many steps the middle one of a worker's computations is longer than those of the middle rank."""
+        for stage in self.trace.stages:
+            own = self.own_s[self._computes(stage)]
+            middle = np.quantile(own, 0.5, axis=2, method="lower", keepdims=True)
+            times = np.median(np.divide(own, middle, out=np.ones_like(own), where=middle > 0), axis=0)
+            slow = (times >= LONGER_STEP).sum(axis=0)
+            yield from ((Worker(rank, stage), int(slow[at])) for at, rank in enumerate(self.trace.ranks))
+
+    def _computes(self, stage: int) -> Chosen:
+        return np.isin(self.kinds, COMPUTE) & (self.stage == stage)
 
 
 def _slowest(ranks: dict[int, float], stages: dict[int, float]) -> tuple[Worker, ...]:
