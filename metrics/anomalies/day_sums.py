@@ -166,23 +166,32 @@ def _daily(deviations: pl.DataFrame, first_hour: int) -> tuple[pl.DataFrame, Flo
         A row a subject, and deviations by subject (in the same order) and hour from `first_hour` on; nan where there
         is none.
     """
-    grouped = deviations.group_by(SUBJECT).agg("hour", "attempt", "deviation").sort(SUBJECT)
-    row = np.repeat(np.arange(grouped.height), grouped["hour"].list.len().to_numpy())
-    hours = grouped["hour"].explode().to_numpy() - first_hour
-    shape = grouped.height, int(hours.max()) + 1
+    subjects, row = _numbered(deviations)
+    hours = deviations["hour"].to_numpy() - first_hour
+    shape = subjects.height, int(hours.max()) + 1
     grid, attempts = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
-    grid[row, hours] = grouped["deviation"].explode().to_numpy()
-    attempts[row, hours] = grouped["attempt"].explode().to_numpy()
+    grid[row, hours] = deviations["deviation"].to_numpy()
+    attempts[row, hours] = deviations["attempt"].to_numpy()
     present = ~np.isnan(grid)
     last = shape[1] - 1 - np.argmax(present[:, ::-1], axis=1)
     median = _middles(grid)
-    daily = grouped.select(SUBJECT).with_columns(
+    daily = subjects.with_columns(
         median=pl.Series(median),
         attempt=pl.Series(attempts[np.arange(shape[0]), last]),
         scatter=pl.Series(_MAD_TO_SIGMA * _middles(np.abs(grid - median[:, None]))),
         correlation=pl.Series(_alikeness(grid, present)).fill_nan(None),
     )
     return daily, grid
+
+
+def _numbered(deviations: pl.DataFrame) -> tuple[pl.DataFrame, npt.NDArray[np.intp]]:
+    """The subjects, sorted, and of each deviation the row of its subject; equal neighbours are looked up once."""
+    run = deviations.select(pl.struct(SUBJECT).rle_id()).to_series().to_numpy()
+    names = deviations.select(SUBJECT)[np.flatnonzero(np.diff(run, prepend=run[:1] + 1))]
+    subjects = names.unique().sort(SUBJECT)
+    numbered = subjects.with_row_index("row")
+    numbers = names.join(numbered, on=SUBJECT, how="left", nulls_equal=True, maintain_order="left")
+    return subjects, numbers["row"].to_numpy().astype(np.intp)[run]
 
 
 def _middles(grid: FloatArray) -> FloatArray:

@@ -151,10 +151,12 @@ class _Part:
     def _summed(self, name: str, busy: npt.NDArray[np.bool_], *, every: bool) -> tuple[FloatArray, FloatArray]:
         """Sum and number of the known values of busy samples, by stretch."""
         values = self._of[name]
-        known = np.isfinite(values)
-        if every and known.all():
-            return np.add.reduceat(values, self.begins).astype(float), (self.ends - self.begins + 1).astype(float)
-        counted = busy & known
+        if every:
+            with np.errstate(over="ignore", invalid="ignore"):  # of infinite ones
+                sums = np.add.reduceat(values, self.begins)
+            if np.isfinite(sums).all():  # then every value is
+                return sums.astype(float), (self.ends - self.begins + 1).astype(float)
+        counted = busy & np.isfinite(values)
         sums = np.add.reduceat(np.where(counted, values, np.float32(0)), self.begins)
         return sums.astype(float), np.add.reduceat(counted, self.begins, dtype=np.int64).astype(float)
 

@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STEP_S: Final = 15
-COLUMNS: Final = (
-    "node", "gpu", "ts", "interval_s", "gpu_util", "gr_engine_active", "sm_active", "tensor_active", "power_w",
-    "temperature_c", "sm_clock_hz",
-)  # fmt: skip
-"""What the scan reads."""
+COLUMNS: Final = ("node", "gpu", "ts", "interval_s", "tensor_active", "power_w", "temperature_c", "sm_clock_hz")
+"""What the scan reads, where each sample has its tensor activity."""
 
 GPUS_PER_NODE: Final = 8
+NODES_PER_FILE: Final = 256
 NODES_PER_ATTEMPT: Final = 16
 REPEATS: Final = 3
 GOAL: Final = 1.5
@@ -50,43 +48,55 @@ SOUND: Final = {
 
 def bench_anomalies(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
     """Rows of the scan's ratio at several sizes, of false alarms of sound fleets, and of faults found."""
-    sizes = (256,) if quick else (256, 1024, 4096)
+    sizes = (256,) if quick else (256, 1024, 4096, 16384)
     scans = [each for gpus in sizes for each in _scan_rows(folder, gpus)]
     return [*scans, *_alarm_rows(quick=quick), *_found_rows(quick=quick)]
 
 
 def _scan_rows(folder: Path, gpus: int) -> list[dict[str, Any]]:
-    """A day as `compute` reads it once, and as a question reads it from then on."""
-    path, kept = folder / f"{gpus}.parquet", folder / f"{gpus}-hours.parquet"
-    _write_day(path, gpus)
-    parquet_days.write(hours_of_day(path), kept)
-    bare = _best(lambda: pl.read_parquet(path, columns=list(COLUMNS)))
-    summed = _best(lambda: parquet_days.write(hours_of_day(path), kept))
+    """A day as `compute` reads it once, and as a question reads it from then on, in CPU seconds."""
+    kept = folder / f"{gpus}-hours.parquet"
+    files = _write_day(folder, gpus)
+    parquet_days.write(hours_of_day(files), kept)
+    bare = _best(lambda: pl.read_parquet(files, columns=list(COLUMNS)))
+    summed = _best(lambda: parquet_days.write(hours_of_day(files), kept))
     tested = _best(lambda: tests_of_day(pl.read_parquet(kept), gpus))
+    for file in files:
+        file.unlink()
     name, baseline = f"a day of {gpus:,} GPUs at {STEP_S} s", "polars reading its columns"
     return [
-        row(f"{name}: hours added up and stored, once", summed, bare, baseline, GOAL),
-        row(f"{name}: anomalies of its stored hours", tested, bare, baseline, GOAL),
+        row(f"{name}: hours added up and stored, once", summed, bare, baseline, GOAL, unit="CPU s"),
+        row(f"{name}: anomalies of its stored hours", tested, bare, baseline, GOAL, unit="CPU s"),
+        row(f"{name}: both", summed + tested, bare, baseline, GOAL, unit="CPU s"),
     ]
 
 
 def _best(work: Callable[[], object]) -> float:
+    """Least CPU seconds of all threads."""
     times = []
     for _ in range(REPEATS):
-        began = time.perf_counter()
+        began = time.process_time()
         work()
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
     return min(times)
 
 
-def _write_day(path: Path, gpus: int) -> None:
-    """A day of busy GPUs, sorted and written as samples are stored."""
-    chance = np.random.default_rng(gpus)
-    cells = 86_400 // STEP_S
+def _write_day(folder: Path, gpus: int) -> list[Path]:
+    """A day of busy GPUs, in files of some nodes each, as a cluster of that size is loaded."""
     nodes = gpus // GPUS_PER_NODE
+    files = [folder / f"{gpus}-{first:05}.parquet" for first in range(0, nodes, NODES_PER_FILE)]
+    for file, first in zip(files, range(0, nodes, NODES_PER_FILE), strict=True):
+        _write_nodes(file, first, min(NODES_PER_FILE, nodes - first))
+    return files
+
+
+def _write_nodes(path: Path, first: int, nodes: int) -> None:
+    """Samples of some nodes, sorted and written as they are stored."""
+    chance = np.random.default_rng(first)
+    cells = 86_400 // STEP_S
     node, gpu, cell = (index.ravel() for index in np.indices((nodes, GPUS_PER_NODE, cells), dtype=np.int32))
     scatter = chance.normal(0, 0.02, node.size).astype(np.float32)
-    names = pl.Series([f"gpu{number:05d}" for number in range(nodes)])
+    names = pl.Series([f"gpu{number:05d}" for number in range(first, first + nodes)])
     float32 = pl.Float32
     rows = pl.DataFrame(
         {
@@ -107,14 +117,13 @@ def _write_day(path: Path, gpus: int) -> None:
         dram_active=pl.col("tensor_active"),
         memory_used_bytes=pl.lit(7e10, dtype=float32),
     )
-    order = [*COLUMNS, "dram_active", "memory_used_bytes"]
-    parquet_days.write(rows.select(order).with_columns(pl.selectors.float().cast(float32)), path)
+    parquet_days.write(rows.drop("cell").with_columns(pl.selectors.float().cast(float32)), path)
 
 
-def hours_of_day(path: Path) -> pl.DataFrame:
+def hours_of_day(files: list[Path]) -> pl.DataFrame:
     """Hours of a day, from its samples block by block, as `compute` stores them."""
     first = round(BEGIN.timestamp()) // 3600
-    blocks = sample_blocks.blocks([path], pl.Schema(GPU_SAMPLES))
+    blocks = sample_blocks.blocks(files, pl.Schema(GPU_SAMPLES))
     return hour_means([hour_sums(needed(block), first, first + 24, LIMITS) for block in blocks])
 
 
