@@ -22,9 +22,12 @@ SOURCES: Final = (
         name="ranks.reports",
         title="Straggler reports",
         feeds=("rank_reports",),
-        files="logs of Megatron-LM (--log-straggler) and of nvidia-resiliency-ext's straggler detection; gzip",
+        files=(
+            "logs of Megatron-LM (--log-straggler) and of nvidia-resiliency-ext's straggler detection; dumps of "
+            "PyTorch's NCCL flight recorder, one of each rank; gzip"
+        ),
         command="",
-        gives="Which ranks a framework itself listed as the slowest, how often, and by how much.",
+        gives="Which ranks a framework itself listed as the slowest, how often, by how much; in a hang, who was last.",
         names_cluster=False,
     ),
 )
@@ -35,13 +38,14 @@ FOLDER: Final = SourceFolder(
     SOURCES,
     position=4,
     called="rank times",
-    files="rank times (JSON lines), traces of PyTorch's profiler or of operations, logs with straggler reports; - is\n"
-    "standard input",
+    files="rank times (JSON lines), traces of PyTorch's profiler or of operations, logs with straggler\n"
+    "reports, dumps of the NCCL flight recorder; - is standard input",
     epilog="""\
 Each node writes a file of its own (trackside_log.rank_times in the recorder), an object a line for each rank and so
 many steps. A file that still grows may be read again at any time: what is new is added. Logs of
 Megatron-LM (--log-straggler) and nvidia-resiliency-ext name no run, job or zone: --run, --job and --timezone do. Traces
-of operations (Parquet) whose times count from 0 need --begin.""",
+of operations (Parquet) whose times count from 0 need --begin. Dumps of the NCCL flight recorder
+(nccl_trace_rank_N, one of each rank) tell which rank the others waited for: show stalls --by dump.""",
     manual="sources/rank-times",
     without_jobs="trackside show stragglers",
 )

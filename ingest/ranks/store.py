@@ -10,6 +10,7 @@ import polars as pl
 
 from ingest.files.input import Input
 from ingest.future import without_future
+from ingest.ranks.flight_recorder import is_dump, parse_dump
 from ingest.ranks.kineto import is_kineto, rank_lines
 from ingest.ranks.operations import is_parquet, parse_operations
 from ingest.ranks.parse import KEY, ROWS, parse_rank_times
@@ -86,6 +87,8 @@ def _parsed(source: Input, cluster: str, of_jobs: str, stated: Stated) -> Parsed
     of_log = cluster if stated.job_id is None else of_jobs
     if is_parquet(source.head):
         return parse_operations(source.whole(), origin=source.name, cluster=of_log, stated=stated)
+    if is_dump(source.head):
+        return parse_dump(source.whole(), origin=source.name, cluster=of_log, stated=stated)
     if _is_log(source.head):
         return parse_reports(source.with_short_lines(), origin=source.name, cluster=of_log, stated=stated)
     lines = rank_lines(source, source.name) if is_kineto(source.head) else source.with_short_lines()

@@ -2,7 +2,8 @@
 
 A stall is a step that begins at least so many usual steps before the next one (10, and at least 5 minutes), as the
 ledger's hang. What its run log recorded meanwhile explains it: reading data, saving or loading a checkpoint. Otherwise
-times of ranks do, if there are any: in a collective all ranks wait but the one that the others wait for; where even
+dumps of the NCCL flight recorder do, or
+times of ranks, if there are any: in a collective all ranks wait but the one that the others wait for; where even
 that one waits, the collective itself stands still. Else its kind is unknown.
 
 The usual step is the median one of its session, which a stall does not move.
@@ -15,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
+from metrics.stragglers.collectives import HANGS
 
 EXPLAINED: Final = 0.5
 """Share of a stall that an event, or waiting, must take to explain it."""
@@ -71,13 +73,16 @@ LINES_BEHIND: Final = 2
 """A rank that is killed loses the line that it was about to write, so one line less says nothing."""
 
 
-def stalls(gaps: pl.DataFrame, events: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
+def stalls(
+    gaps: pl.DataFrame, events: pl.DataFrame, ranks: pl.DataFrame, dumps: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """What each late step waited for.
 
     Args:
         gaps: `STEP_GAPS`, without those in which a process started: that is a restart.
         events: `frames.RUN_EVENTS` of these runs.
         ranks: `RANK_LINES` of these runs; may be empty.
+        dumps: `metrics.stragglers.collectives.HANGS` of these runs, which tell more than times of ranks; None: none.
 
     Returns:
         `STALLS`, the costliest first; a pause that evaluation or start-up explains is none.
@@ -89,7 +94,10 @@ def stalls(gaps: pl.DataFrame, events: pl.DataFrame, ranks: pl.DataFrame) -> pl.
         _by_events(late, events)
         .join(_by_ranks(late, ranks), on=_KEY, how="left", nulls_equal=True)
         .join(_by_last_steps(late, ranks), on=_KEY, how="left", nulls_equal=True)
-        .with_columns(pl.coalesce(name, f"step_{name}").alias(name) for name in _OF_RANKS)
+        .join(_by_dumps(late, dumps), on=_KEY, how="left", nulls_equal=True)
+        .with_columns(
+            pl.when("dumped").then(f"dump_{name}").otherwise(_of_lines(name)).alias(name) for name in _OF_RANKS
+        )
     )
     kind = pl.coalesce("event_kind", "rank_kind", pl.lit("unknown"))
     answer = explained.filter(pl.col("event_kind").ne_missing("planned")).with_columns(
@@ -101,6 +109,33 @@ def stalls(gaps: pl.DataFrame, events: pl.DataFrame, ranks: pl.DataFrame) -> pl.
     )
     return frames.conform(answer, STALLS).sort(
         "lost_gpu_s", "seconds", *_KEY, descending=[True, True, *[False] * len(_KEY)], nulls_last=True
+    )
+
+
+def _of_lines(name: str) -> pl.Expr:
+    return pl.coalesce(name, f"step_{name}")
+
+
+def _by_dumps(late: pl.DataFrame, dumps: pl.DataFrame | None) -> pl.DataFrame:
+    """What dumps of collectives tell of each stall: `dumped`, and `_OF_RANKS` with `dump_` before their names."""
+    of_hang = frames.conform(frames.empty(HANGS) if dumps is None else dumps, HANGS).rename({"job_id": "job"})
+    pairs = (
+        late.select(*_KEY, "resumed_at")
+        .join(of_hang, on="run_id")
+        .filter(
+            pl.col("job").eq_missing(pl.col("job_id")) | pl.col("job").is_null(),
+            (pl.col("until") >= pl.col("began_at")) & (pl.col("until") <= pl.col("resumed_at")),
+        )
+    )
+    last = pairs.sort("until").unique(_KEY, keep="last", maintain_order=True)
+    in_collective = (pl.col("waiting") > 0) | (pl.col("absent") > 0)
+    return last.select(
+        *_KEY,
+        dumped=pl.lit(value=True),
+        dump_rank_kind=pl.when(in_collective).then(pl.lit("collective")),
+        dump_rank_reason="reason",
+        dump_last_rank="last_rank",
+        dump_last_node="last_node",
     )
 
 

@@ -255,7 +255,8 @@ class _Replays:
             yield from ((Worker(rank, stage), int(slow[at])) for at, rank in enumerate(self.trace.ranks))
 
     def _computes(self, stage: int) -> Chosen:
-        return np.isin(self.kinds, COMPUTE) & (self.stage == stage)
+        chosen: Chosen = np.isin(self.kinds, COMPUTE) & (self.stage == stage)
+        return chosen
 
 
 def _slowest(ranks: dict[int, float], stages: dict[int, float]) -> tuple[Worker, ...]:

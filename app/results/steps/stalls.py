@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from metrics import frames
+from metrics.stragglers.collectives import HANGS, hangs
 from metrics.stragglers.stalls import RANK_LINES, stalls
 
 if TYPE_CHECKING:
@@ -42,7 +43,17 @@ def step_gaps(source: Source, window: Window, rules: Rules, run: str | None = No
 def stalls_of(source: Source, window: Window, gaps: pl.DataFrame) -> pl.DataFrame:
     """What late steps waited for."""
     events = frames.conform(source.query("run_events", cluster=window.cluster), frames.RUN_EVENTS)
-    return stalls(gaps, events, _lines(source, window.cluster, gaps))
+    dumps = hang_rows(source, window) if gaps.height else None
+    return stalls(gaps, events, _lines(source, window.cluster, gaps), dumps)
+
+
+def hang_rows(source: Source, window: Window, run: str | None = None) -> pl.DataFrame:
+    """`metrics.stragglers.collectives.HANGS` of the dumps of a window: of all runs, or of the run or job named."""
+    dumps = source.query("collective_dumps", cluster=window.cluster, since=window.since, until=window.until, run=run)
+    if dumps.is_empty():
+        return frames.empty(HANGS)
+    nodes = source.query("rank_places", cluster=window.cluster, runs=dumps["run_id"].unique().sort().to_list())
+    return hangs(dumps.join(nodes, on=["run_id", "rank"], how="left"))
 
 
 def _lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:

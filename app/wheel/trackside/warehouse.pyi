@@ -603,7 +603,7 @@ class Warehouse:
         cluster: str | None = None,
         since: Moment = None,
         until: Moment = None,
-        by: Literal["stall"] | None = None,
+        by: Literal["stall", "dump"] | None = None,
         run: str | None = None,
     ) -> pl.DataFrame:
         """When a run made no step, why, and which rank was last.

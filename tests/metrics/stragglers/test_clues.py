@@ -53,14 +53,14 @@ def scatter(kind: str, step: int, rank: int, stage: int, number: int) -> float:
         (scatter, "unknown", "alike"),
     ],
 )
-def test_passes_tell_sequences_from_pauses(own: Own, cause: str, words: str) -> None:
+def test_pauses_are_no_sequences(own: Own, cause: str, words: str) -> None:
     answer = verdict(what_if(Pipeline(4, 2, 6, 8, own).rows()))
     assert answer.cause == cause
     assert words in answer.reason
     assert answer.workers == ()
 
 
-def test_passes_of_one_length_say_nothing() -> None:
+def test_passes_of_one_length_are_unknown() -> None:
     assert passes(trace(Pipeline(2, 2, 3, 2, usual).rows())) is None
 
 
