@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -30,13 +31,18 @@ def places(source: Source, window: Window) -> pl.DataFrame:
 
 
 def span_rows(source: Source, window: Window) -> pl.DataFrame:
-    """Attempts on several nodes that began in the window: `metrics.placement.spans.SPANS`."""
+    """Attempts on several nodes that began in the window: `metrics.placement.spans.SPANS`, with `run_id`."""
+    return source.memo(("span_rows", window), lambda: _span_rows(source, window))
+
+
+def _span_rows(source: Source, window: Window) -> pl.DataFrame:
     cluster = window.cluster
-    attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
+    begun = source.query("attempts_begun", **window.parameters)
+    placed = source.query("attempt_nodes_in", **window.parameters)
     nodes = frames.conform(source.query("nodes", cluster=cluster), frames.NODES)
     rows = spans(
-        attempts,
-        frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
+        frames.conform(begun, frames.ATTEMPTS),
+        frames.conform(placed, frames.ATTEMPT_NODES),
         places(source, window),
         nodes=nodes,
         inventory=frames.conform(source.query("inventory_of", cluster=cluster), frames.INVENTORY),
@@ -69,13 +75,14 @@ def sums(rows: pl.DataFrame, dimension: str) -> pl.DataFrame:
 
 def standing_rows(source: Source, window: Window) -> pl.DataFrame:
     """What each node was doing at the end of the window: `metrics.placement.room.standing`."""
-    cluster = window.cluster
+    cluster, at = window.cluster, window.until
+    there = source.query("attempt_nodes_in", cluster=cluster, since=at, until=at + timedelta(microseconds=1))
     return room.standing(
-        frames.conform(source.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
+        frames.conform(there, frames.ATTEMPT_NODES),
         places(source, window),
         inventory=frames.conform(source.query("inventory_of", cluster=cluster), frames.INVENTORY),
         node_states=frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES),
-        at=window.until,
+        at=at,
         reserved=_reserved(source, window),
     )
 

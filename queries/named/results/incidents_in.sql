@@ -1,4 +1,4 @@
--- One row is an incident of a cluster within a window, with how many attempts may have ended of it; the newest first.
+-- One row is an incident of a cluster within a window, with how many attempts may have ended because of it; the newest first.
 WITH ended AS (
     SELECT cluster, node, started_at, COUNT(*) FILTER (at_end) AS n_ended
     FROM attempt_health

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 _UNPLACED: Final = "The place of nodes is unknown: load `scontrol show topology` (trackside ingest slurm)."
-_PLACED: Final = ("attempt_nodes", "node_places", "inventory_of", "node_states")
+_PLACED: Final = ("attempt_nodes_in", "node_places", "inventory_of", "node_states")
 _ROOM: Final = (*_PLACED, "reserved_node_lists")
-_QUERIES: Final = ("attempts", "nodes", *_PLACED)
+_QUERIES: Final = ("attempts_begun", "attempt_nodes_in", "nodes", "node_places", "inventory_of", "node_states")
 
 
 @question(
