@@ -103,7 +103,7 @@ def _by_incident(source: Reader, window: Window) -> Answer:
             "kinds": ("what", "text"),
             "n_events": ("events", "count"),
             "n_attempts": ("attempts", "count"),
-            "n_ended": ("ended of it?", "count"),
+            "n_ended": ("ended by it?", "count"),
             "action": ("action", "text"),
         },
         headline=_headline(rows),
@@ -128,7 +128,7 @@ def _by_node(source: Reader, window: Window) -> Answer:
             "warning": ("warnings", "count"),
             "info": ("info", "count"),
             "n_attempts": ("attempts", "count"),
-            "n_ended": ("ended of it?", "count"),
+            "n_ended": ("ended by it?", "count"),
             "gpus": ("GPU", "text"),
             "kinds": ("what", "text"),
             "last_at": ("last", "time"),
@@ -237,12 +237,12 @@ def _by_kind(source: Reader, window: Window) -> Answer:
 
 
 def _touched(rows: pl.DataFrame) -> str:
-    """How many attempts incidents touched, and how many may have ended of them."""
+    """How many attempts incidents touched, and how many may have ended because of them."""
     if rows.is_empty():
         return ""
     attempts = counted(rows.select(frames.ATTEMPT_KEY).n_unique(), "attempt")
     ended = rows.filter("at_end").select(frames.ATTEMPT_KEY).n_unique()
-    return f"Incidents touched {attempts}, of which {ended:,} may have ended of them."
+    return f"Incidents touched {attempts}, of which {ended:,} may have ended because of them."
 
 
 def _worst_kind(rows: pl.DataFrame) -> str:
@@ -264,7 +264,7 @@ def _headline(incidents: pl.DataFrame) -> str:
     critical = incidents.filter(pl.col("severity") == "critical").height
     ended = int(incidents["n_ended"].sum())
     nodes = counted(incidents["node"].n_unique(), "node")
-    effect = f"; {counted(ended, 'attempt')} may have ended of them" if ended else ""
+    effect = f"; {counted(ended, 'attempt')} may have ended because of them" if ended else ""
     return f"{counted(incidents.height, 'incident')} on {nodes}, {critical:,} critical{effect}."
 
 
