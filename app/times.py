@@ -22,18 +22,21 @@ _BACKWARDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-def parse_time(text: str, *, end: datetime | None = None) -> datetime:
-    """A moment in UTC: ISO 8601 (no zone means UTC), or a length back from the end of the data.
+def parse_time(text: str, *, end: datetime | None = None, zone: tzinfo = UTC) -> datetime:
+    """A moment in UTC: ISO 8601, or a length back from the end of the data.
 
     Args:
         text: `2026-10-01`, `2026-10-01T12:00+02:00`, `7d`.
         end: what lengths count back from; None if they make no sense here.
+        zone: what a time without a zone is in.
 
     Raises:
         UsageError: neither.
 
     >>> parse_time("2026-10-01T12:00+02:00").isoformat()
     '2026-10-01T10:00:00+00:00'
+    >>> parse_time("2026-10-01", zone=zoneinfo.ZoneInfo("Europe/Berlin")).isoformat()
+    '2026-09-30T22:00:00+00:00'
     >>> parse_time("36h", end=datetime(2026, 10, 3, tzinfo=UTC)).isoformat()
     '2026-10-01T12:00:00+00:00'
     """
@@ -49,7 +52,7 @@ def parse_time(text: str, *, end: datetime | None = None) -> datetime:
         shown = "2026-10-01, 2026-10-01T12:00" + (", or 7d for the last seven days of the data" if end else "")
         raise UsageError(f"{text!r} is not a time; write it like {shown}") from None
     try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return (moment.replace(tzinfo=zone) if moment.tzinfo is None else moment).astimezone(UTC)
     except OverflowError:
         raise UsageError(f"{text!r} is outside the years 1 to 9999 in UTC") from None
 
@@ -173,22 +176,23 @@ def _months_later(first: date, months: int) -> date:
     return date(first.year + (first.month + months - 1) // 12, (first.month + months - 1) % 12 + 1, 1)
 
 
-def months(since: datetime, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The calendar months (UTC) that an interval of time touches, whole ones: from their beginning to the next one's.
+def months(since: datetime, until: datetime, zone: tzinfo = UTC) -> Iterator[tuple[datetime, datetime]]:
+    """The calendar months of a zone that an interval touches, whole ones: from their beginning to the next one's.
 
     Args:
         since: the interval's first moment, in UTC.
         until: its end, not included.
+        zone: in whose midnights months begin and end.
 
     >>> found = months(datetime(2026, 11, 30, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
     >>> [(iso(low)[:10], iso(high)[:10]) for low, high in found]
     [('2026-11-01', '2026-12-01'), ('2026-12-01', '2027-01-01')]
     """
-    first = datetime(since.year, since.month, 1, tzinfo=UTC)
-    while first < until:
-        following = _midnight(_months_later(first.date(), 1))
-        yield first, following
-        first = following
+    day = since.astimezone(zone).date().replace(day=1)
+    while _midnight(day, zone) < until:
+        following = _months_later(day, 1)
+        yield _midnight(day, zone), _midnight(following, zone)
+        day = following
 
 
 def _midnight(day: date, zone: tzinfo = UTC) -> datetime:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dash import html
 
-from app.explorer import components, correcting
+from app.explorer import components, correcting, zones
 from app.explorer.pages import manual
 from app.explorer.questions import ask, command
 from app.formatting import display
 from app.json_text import as_json
 from app.results.constants import computed_constants
 from app.results.references import readable
+from app.times import iso
 from app.visible import visible
 from metrics.catalog import BY_NAME
 from queries import sql_files
@@ -61,7 +63,7 @@ def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column:
     used = data.answers.ask(computed_constants, view.window.cluster)
     clicked = None if row is None or not 0 <= row < shown.answer.rows.height else shown.answer.rows.row(row, named=True)
     content = [
-        *(() if clicked is None else _number(shown, clicked, column)),
+        *(() if clicked is None else _number(shown, _local(clicked, view), column)),
         None if clicked is None else correcting.of_row(view, clicked),
         *[_metric(BY_NAME[name]) for name in _metrics(shown, clicked)],
         html.H3("The same on the command line"),
@@ -73,7 +75,7 @@ def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column:
                 components.code(
                     "\n".join(f"{name} = {as_json(value)}" for name, value in sorted(used.items())), language="toml"
                 ),
-                html.P(f"Window: {view.window.since:%Y-%m-%d %H:%M} to {view.window.until:%Y-%m-%d %H:%M} UTC"),
+                html.P(f"Window: {iso(view.window.since)} to {iso(view.window.until)} (UTC)"),
             ]
         ),
         html.P(components.link(f"Manual: show {asked.question}", manual.address("how-to/questions"))),
@@ -102,6 +104,11 @@ def _number(shown: Shown, row: dict[str, Any], column: str) -> list[Component | 
         components.facts(pairs),
         html.Details([html.Summary("The whole row"), components.facts(cells)], open=not pairs),
     ]  # fmt: skip
+
+
+def _local(row: dict[str, Any], view: View) -> dict[str, Any]:
+    """The row with its times as the table shows them."""
+    return {name: zones.local(each, view.zone) if isinstance(each, datetime) else each for name, each in row.items()}
 
 
 def _exact(value: Any) -> str:  # noqa: ANN401 - any cell

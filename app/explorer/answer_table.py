@@ -6,7 +6,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from app.explorer import components
+import polars as pl
+
+from app.explorer import components, zones
 from app.results import headline_text
 from app.terminal.columns import neat
 from app.visible import visible
@@ -14,7 +16,6 @@ from app.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import polars as pl
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
@@ -23,6 +24,9 @@ PAGES: Final = {"run_id": ("/run", "id"), "run": ("/run", "id"), "node": ("/node
                 "account": ("/people", "account"), "partition": ("/people", "partition"),
                 "last_node": ("/node", "node"), "nodes": ("/node", "node")}  # fmt: skip
 """Columns, or what a subject is, whose cells are links: to which page, under which parameter."""
+
+CARRIED: Final = {"/node": ("category", "cause")}
+"""Filters that go along to a page, so that it says what led there."""
 
 LETTER, PADDING, NARROWEST, WIDEST = 7.4, 28, 64, 230
 """Pixels of a letter, of a cell's edges, and of the narrowest and the widest column; longer texts are wrapped."""
@@ -34,7 +38,13 @@ WRAPPED: Final = 500
 """Rows up to which long texts are wrapped; in a longer table they are cut, and whole under the pointer."""
 
 SENTENCE: Final = 90
-"""Characters from which on a text takes a column twice as wide, so that its row does not become high."""
+"""Characters from which on a text takes a wider column, so that its row does not become high."""
+
+LINES: Final = 2
+"""Lines that such a text is to take, if the widest column allows."""
+
+SHORT: Final = 20
+"""Characters up to which the longest text of a column is shown whole, however rare it is."""
 
 MEASURED: Final = 300
 """Rows that a column's width is taken from."""
@@ -52,6 +62,7 @@ def answer_table(
         name: of the table, one of the page.
         dimension: what a column `subject` holds.
     """
+    rows = zones.local_times(rows, view.zone)
     columns = {column: each for column, each in columns.items() if column in rows.columns}
     texts = {column: _texts(rows[column], column, dimension, unit) for column, (_, unit) in columns.items()}
     cells: list[dict[str, Any]] = [{"_row": str(number)} for number in range(rows.height)]
@@ -82,11 +93,14 @@ def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[st
 
 def _links(values: pl.Series, column: str, dimension: str, view: View) -> list[str | None] | None:
     target = PAGES.get(dimension if column == "subject" else column)
-    if target is None:
+    if target is None or values.dtype != pl.String:
         return None
     path, parameter = target
+    carried = {name: view.get(name) for name in CARRIED.get(path, ())}
     return [
-        view.link(path, **{parameter: value}) if isinstance(value, str) and not _NOT_ONE.search(value) else None
+        view.link(path, **carried, **{parameter: value})
+        if isinstance(value, str) and not _NOT_ONE.search(value)
+        else None
         for value in values.to_list()
     ]
 
@@ -124,8 +138,9 @@ def _definition(key: str, heading: str, unit: str, texts: list[str], *, linked: 
 def width_of(heading: str, texts: list[str], *, whole: bool = False) -> int:
     """Pixels that show the longest word of a heading and nearly every text, or every one."""
     longest = sorted(len(text) + CAPITAL * sum(map(str.isupper, text)) for text in texts[:MEASURED])
+    whole = whole or (bool(longest) and longest[-1] <= SHORT)
     of_texts = longest[math.ceil((1.0 if whole else 0.98) * (len(longest) - 1))] if longest else 0
     word = max(len(word) for word in heading.split()) + 1
     half = -(-len(heading) // 2) if len(heading) > 16 else 0
-    most = WIDEST if of_texts < SENTENCE else WIDEST * 2
+    most = WIDEST if of_texts < SENTENCE else min(max(2 * WIDEST, LETTER * of_texts / LINES), 3 * WIDEST)
     return int(min(max(LETTER * max(of_texts, word, half) + PADDING, NARROWEST), most))

@@ -27,6 +27,7 @@ from app.explorer import (
     sections,
     security,
     shell,
+    zooming,
 )
 from app.explorer import filters as view
 from app.explorer.filters import NothingYetError
@@ -117,6 +118,7 @@ def create_app(
     explaining.register(made, explorer)
     sql_page.register(made, explorer)
     correcting.register(made, explorer)
+    zooming.register(made, explorer)
     security.protect(made, encrypted=settings.access.url.startswith("https://"))
     protect(made.server, settings.access, root)
     return made
@@ -233,7 +235,7 @@ def _page(
         return shell.navigation(path, None), None, _cannot(error, path), title
     choices = explorer.answers.ask(narrowing.choices, shown.window) if each.pickers else {}
     to_grafana = grafana.link(explorer.grafana, path, shown, page_url)
-    filters = shell.filters(shown, each, choices, to_grafana) if each.filters else None
+    filters = shell.filters(shown, each, choices, to_grafana, page_url=page_url) if each.filters else None
     try:
         contents = each.layout(each.gather(explorer, shown), shown)
         if each.sections is not None and at_once:
@@ -359,6 +361,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
     )
     def narrow(_: list[Any], search: str | None) -> Any:  # noqa: ANN401 - text or no_update
         params = view.parameters(search)
+        params.pop(shell.VERSION, None)  # it is of the copied address, and not of the next one
         changed_params = dict(params)
         try:
             shown = explorer.view(search)
@@ -430,16 +433,17 @@ def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -
     default = default or _DEFAULTS.get(name, "")
     others = {key: each for key, each in params.items() if key not in {"since", "until"}}
     if name == "period":
-        offered = view.periods(shown.state)
+        offered = view.periods(shown.state, shown.zone)
         return others | offered[value][1] if value in offered else dict(params)
     if name == "dates":
         dates = [str(day)[:10] for day in value or [] if day]
-        if len(dates) < 2 or dates == view.days(shown.window):
+        if len(dates) < 2 or dates == view.days(shown.window, shown.zone):
             return dict(params)
         until = date.fromisoformat(dates[1]) + timedelta(days=1)
         return others | {"since": dates[0], "until": until.isoformat()}
     if name == "cluster":
-        return {"cluster": str(value)} if value and value != shown.window.cluster else dict(params)
+        kept = {key: each for key, each in params.items() if key == "zone"}
+        return {"cluster": str(value)} | kept if value and value != shown.window.cluster else dict(params)
     if (value or default or "") == (params.get(name) or default):
         return dict(params)
     made = {key: each for key, each in params.items() if key not in {name, "skip"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import dash_ag_grid as dag  # type: ignore[import-untyped]  # it ships no types
@@ -9,12 +10,14 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from app.explorer import zones
 from app.results import headline_text
 from app.visible import visible
 from dashboards import palette
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import tzinfo
 
     import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
     import polars as pl
@@ -228,17 +231,20 @@ def grid(
     empty: str = "Nothing in this period.",
     file: str = "",
     total: int | None = None,
+    zone: tzinfo = UTC,
 ) -> Component:
     """A sortable table with an export button.
 
     `rows` may be only the first `ROWS_SHOWN` of a `total`, so that nothing is made for rows that are not shown.
+
+    Times are shown in `zone`; sorted and exported, they are UTC.
 
     Each cell carries its number (for sorting and export) and its text (as every other page writes it). Texts are never
     read as markup.
     """
     if rows.is_empty():
         return html.P(empty, className="nothing")
-    shown, total = rows.head(ROWS_SHOWN), rows.height if total is None else total
+    shown, total = zones.local_times(rows.head(ROWS_SHOWN), zone), rows.height if total is None else total
     table = table_of(
         [_definition(each) for each in columns], _cells(shown, columns), name=name, height=height, file=file
     )
@@ -261,7 +267,8 @@ def table_of(
         rowData=cells,
         columnDefs=definitions,
         defaultColDef={"sortable": True, "resizable": True, "suppressMovable": True, "minWidth": 70,
-                       "wrapHeaderText": True, "autoHeaderHeight": True, "suppressHeaderMenuButton": True},
+                       "wrapHeaderText": True, "autoHeaderHeight": True, "suppressHeaderMenuButton": True,
+                       "cellDataType": False},  # else yes and no become boxes that look as if they could be ticked
         dashGridOptions={
             "theme": {"function": "trackside(themeQuartz)"},
             "domLayout": "autoHeight" if low else "normal",
@@ -338,7 +345,8 @@ def plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if hasattr(value, "isoformat"):
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+        in_utc = value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value
+        return in_utc.strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return float(value)

@@ -286,6 +286,7 @@ def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:
         )  # fmt: skip
         made.update_layout(yaxis2={"title": {"text": "loss"}, "domain": [0, 0.32], "anchor": "x"})
     made.update_xaxes(type="date", showgrid=True, anchor="y2" if with_loss else "y")
+    made.update_layout(uirevision="steps")  # what was zoomed in to stays, when more of its points come
     return made
 
 

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from app.clusters import clusters, require_cluster
 from app.errors import UsageError
+from app.explorer import zones
 from app.faults import FAULTS
+from app.results import headline_text
 from app.results.coverage import accounted, gaps_in, share_without
 from app.times import iso, months, parse_time
 from app.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import tzinfo
 
     from app.results.coverage import Interval
     from queries.warehouse import Reader
 
 logger = logging.getLogger("trackside.explorer")
+
+KEPT = ("cluster", "since", "until", "zone")
+"""Parameters of an address that its links carry on."""
 
 LONGEST = 200
 """Characters of a parameter that are taken seriously."""
@@ -75,9 +81,32 @@ class View:
         """A parameter of the address."""
         return self.params.get(name, default)
 
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of its dates and of the times in its tables."""
+        return zones.zone_of(self.params)
+
+    @property
+    def zone_name(self) -> str:
+        """Its name, as in the address."""
+        return self.get("zone", zones.UTC_NAME)
+
+    @property
+    def in_utc(self) -> bool:
+        """Whether its clocks show UTC."""
+        return self.zone_name == zones.UTC_NAME
+
+    def moment(self, value: datetime | None) -> str:
+        """A time to the minute as clocks in the chosen zone show it."""
+        return headline_text.moment(None if value is None else zones.local(value, self.zone))
+
+    def titled(self, heading: str) -> str:
+        """The heading of times, with whose clocks show them: `Started (UTC)`."""
+        return f"{heading} ({zones.place(self.zone_name)})"
+
     def link(self, path: str, **params: str) -> str:
-        """An address of the explorer with the same cluster and period."""
-        period = {name: self.params[name] for name in ("cluster", "since", "until") if name in self.params}
+        """An address of the explorer with the same cluster, period and time zone."""
+        period = {name: self.params[name] for name in KEPT if name in self.params}
         return address(path, period | params)  # an empty parameter is left out
 
     @property
@@ -85,12 +114,11 @@ class View:
         """Arguments of `trackside show` that name the same cluster and period."""
         import shlex  # noqa: PLC0415 - only here
 
-        low, high = self.params.get("since"), self.params.get("until")
         options = [f"--cluster {shlex.quote(self.window.cluster)}"]
-        if low:
-            options.append(f"--since {shlex.quote(low)}")
-        if high:
-            options.append(f"--until {shlex.quote(high)}")
+        ends = {"since": self.requested.since, "until": self.requested.until}
+        for name, moment in ends.items():
+            if typed := self.params.get(name):  # the command line reads times without a zone as UTC
+                options.append(f"--{name} {shlex.quote(typed) if self.in_utc else iso(moment)}")
         return " ".join(options)
 
 
@@ -153,6 +181,7 @@ def resolve(situation: Situation, params: Mapping[str, str]) -> View:
     """
     by_name = {each.cluster: each for each in situation.computed}
     params = _with_one_cluster(params, by_name)
+    zones.checked(params.get("zone", ""))
     name = params.get("cluster") or next(iter(by_name))
     if name not in by_name:
         if name in situation.clusters:
@@ -189,42 +218,48 @@ def _time(params: Mapping[str, str], name: str, state: ClusterState) -> datetime
     if not text:
         return None
     try:
-        return parse_time(text, end=state.until)
+        return parse_time(text, end=state.until, zone=zones.zone_of(params))
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from None
 
 
-def days(window: Window) -> list[str]:
-    """First and last day of a window, both included, as a calendar shows them.
+def days(window: Window, zone: tzinfo = UTC) -> list[str]:
+    """First and last day of a window, both included, as a calendar in a zone shows them.
 
     >>> days(Window("c", *(datetime.fromisoformat(f"2026-{month}-01T00:00Z") for month in (10, 11))))
     ['2026-10-01', '2026-10-31']
     """
     last = window.until - timedelta(microseconds=1)
-    return [window.since.date().isoformat(), last.date().isoformat()]
+    return [zones.local(each, zone).date().isoformat() for each in (window.since, last)]
 
 
 ALL, CUSTOM = "all", "custom"
 
 
-def periods(state: ClusterState) -> dict[str, tuple[str, dict[str, str]]]:
-    """The offered periods: key -> label, and the parameters of its address."""
+def periods(state: ClusterState, zone: tzinfo = UTC) -> dict[str, tuple[str, dict[str, str]]]:
+    """The offered periods, months with the midnights of a zone: key -> label, and the parameters of its address."""
     offered: dict[str, tuple[str, dict[str, str]]] = {ALL: ("All data", {})}
     for length in (90, 28, 7, 1):
         if state.until - state.since > timedelta(days=length):
             label = f"Last {length} days" if length > 1 else "Last 24 hours"
             offered[f"{length}d"] = (label, {"since": f"{length}d"})
     calendar = {}
-    for low, high in months(state.since, state.until):
+    for low, high in _local_months(state, zone):
         values = {"since": low.date().isoformat(), "until": high.date().isoformat()}
         calendar[low.strftime("%Y-%m")] = (low.strftime("%B %Y"), values)
     return offered | dict(reversed(calendar.items()))
 
 
+def _local_months(state: ClusterState, zone: tzinfo) -> Iterator[tuple[datetime, datetime]]:
+    for ends in months(state.since, state.until, zone):
+        low, high = (zones.local(each, zone) for each in ends)
+        yield low, high
+
+
 def period_of(view: View) -> str:
     """The key of the offered period that the address requests; `custom` if it is none of them."""
     values = {name: view.params[name] for name in ("since", "until") if name in view.params}
-    for key, (_, params) in periods(view.state).items():
+    for key, (_, params) in periods(view.state, view.zone).items():
         if params == values:
             return key
     return CUSTOM

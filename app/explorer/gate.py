@@ -146,7 +146,7 @@ def _run_list(whole: AnswerCache, person: Person, function: Callable[..., Any], 
 
 def _answer(whole: AnswerCache, person: Person, _: Callable[..., Any], args: tuple[Any, ...]) -> questions.Shown:
     """The rows of a question that are about own runs, or about nobody."""
-    window, name, question, chosen = args
+    window, name, question, chosen = args[:4]  # its runs are the viewer's
     return whole.ask(own_answer, window, name, question, chosen, viewer=person)
 
 

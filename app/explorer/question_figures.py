@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 MOST: Final = 12
 """Bars of a figure; the table has all rows."""
 
+LINE: Final = 26
+"""Characters of a line of a bar's name."""
 
-def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float = 1.0) -> Figure:
+
+def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float = 1.0, words: str = "") -> Figure:
     """Horizontal bars of the largest values, with a line from `low` to `high`.
 
     Args:
@@ -29,18 +33,17 @@ def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float 
         low: column of the interval's lower end; empty: none is drawn.
         high: that of its upper end.
         scale: what a value is divided by.
+        words: column with the names of bars, where rows have it; else what they are split by.
     """
 
     def made(rows: pl.DataFrame, by: str) -> go.Figure | None:
-        label = by if by in rows.columns else "subject"
+        label = next((each for each in (words, by) if each in rows.columns), "subject")
         if not {value, label} <= set(rows.columns) or rows[label].is_duplicated().any():
             return None
         shown = rows.filter(pl.col(value).is_not_null()).sort(value, descending=True).head(MOST).reverse()
         if shown.height < 2:
             return None
-        names = [
-            figures.safe(headline_text.run_label(each) if by == "run" else each) for each in shown[label].to_list()
-        ]
+        names = [_label(headline_text.run_label(each) if by == "run" else each) for each in shown[label].to_list()]
         result = figures.blank(90 + 24 * shown.height, hovermode="closest", margin={"l": 130, "r": 20, "t": 8, "b": 44})
         values = [float(each) / scale for each in shown[value].to_list()]
         ends = _ends(shown, values, low, high, scale)
@@ -51,6 +54,11 @@ def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float 
         return result
 
     return made
+
+
+def _label(text: str) -> str:
+    """The name of a bar; a long one in several lines."""
+    return "<br>".join(figures.safe(line) for line in textwrap.wrap(text, LINE)) or figures.safe(text)
 
 
 def _ends(rows: pl.DataFrame, values: list[float], low: str, high: str, scale: float) -> dict[str, object] | None:

@@ -14,7 +14,7 @@ from app.explorer import components, narrowing
 from app.explorer.answer_table import answer_table
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
-from app.show.registry import Entry, of_runs, question_of
+from app.show.registry import of_runs, question_of
 from app.times import iso
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 FILTERS = ("user", "account", "partition", "node", "run", "gpu_model", "scheduler", "category", "cause", "class")
 """Filters that pages of questions take."""
 
+QUARTER = 92
+"""Days that a section with a row for each attempt reads at most: a year of a large cluster has millions."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -47,7 +50,10 @@ class Asked:
         name: the anchor of the section; needed where a page asks one question twice.
         span: columns of twelve that it takes on a wide screen.
         chosen: whether people can split it by something else.
-        days: of a longer window only so many last days are read, since it reads samples; 0: all of it.
+        days: of a longer window only so many last days are read, since it reads samples or every attempt; 0: all of it.
+        runs: named query with the ids of the runs that it is asked about where no filter is chosen; empty: all.
+        only: what the section says of that.
+        ignores: filters of the page that are not about this section.
     """
 
     question: str
@@ -59,6 +65,14 @@ class Asked:
     span: int = 12
     chosen: bool = True
     days: int = 0
+    runs: str = ""
+    only: str = ""
+    ignores: tuple[str, ...] = ()
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """Filters that narrow the section."""
+        return tuple(each for each in FILTERS if each not in self.ignores)
 
     @property
     def anchor(self) -> str:
@@ -98,11 +112,16 @@ class Shown:
     beside: tuple[str, ...]
 
 
-def answered(source: Reader, window: Window, name: str, question: Question, filters: Narrowed) -> Shown:
+def answered(  # noqa: PLR0917 - the gate has rules for functions by their positional arguments
+    source: Reader, window: Window, name: str, question: Question, filters: Narrowed, runs: str = ""
+) -> Shown:
     """The answer of a question as a section shows it: only the rows that it shows are kept."""
     entry = question_of(name)
     by = question.by or (entry.default if question.run is None else entry.default_of_run)
-    answer = entry(_narrowed(source, window, entry, by, filters), window, replace(question, by=by))
+    of_some = source
+    if by in entry.of_some_runs and (ids := _run_ids(source, window, filters, runs)) is not None:
+        of_some = of_runs(source, window, ids or [""])
+    answer = entry(of_some, window, replace(question, by=by))
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     return shown_of(source, window, answer, by=by, splits=splits, filters=filters)
 
@@ -121,14 +140,15 @@ def shown_of(
     return Shown(kept, by, splits, rows.height, narrowed, beside)
 
 
-def _narrowed(source: Reader, window: Window, entry: Entry, by: str, filters: Narrowed) -> Reader:
-    """The source with the runs of the chosen user only, where the question's rows need those of no other."""
+def _run_ids(source: Reader, window: Window, filters: Narrowed, runs: str) -> list[str] | None:
+    """Ids of the only runs that an answer is about: those of the chosen user; where nothing is chosen, of a query."""
     user = dict(filters).get("user")
-    if user is None or by not in entry.of_some_runs:
-        return source
-    of_user = {"cluster": window.cluster, "user": user}
-    run_ids = source.memo(("runs_with_user", *of_user.values()), lambda: source.query("runs_with_user", **of_user))
-    return of_runs(source, window, run_ids["run_id"].to_list())
+    if not user and (filters or not runs):
+        return None
+    name, wanted = ("runs_with_user", {"user": user}) if user else (runs, window.parameters)
+    wanted = wanted | {"cluster": window.cluster}
+    found = source.memo((name, *wanted.values()), lambda: source.query(name, **wanted))
+    return found["run_id"].to_list()
 
 
 def ask(asked: Asked, data: Data, view: View) -> Shown:
@@ -143,8 +163,8 @@ def ask(asked: Asked, data: Data, view: View) -> Shown:
     entry = question_of(asked.question)
     if by is not None and by not in entry.splits:
         raise UsageError(f"{asked.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")
-    filters = tuple(each for each in narrowing.narrowed_by(view, FILTERS) if not (run and each[0] == "run"))
-    return data.answers.ask(answered, window_of(asked, view), asked.question, question, filters)
+    filters = tuple(each for each in narrowing.narrowed_by(view, asked.filters) if not (run and each[0] == "run"))
+    return data.answers.ask(answered, window_of(asked, view), asked.question, question, filters, asked.runs)
 
 
 def window_of(asked: Asked, view: View) -> Window:
@@ -211,7 +231,7 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     rows = answer.rows.with_columns(answer.in_words)
     first, *others = (name for name in answer.columns if name not in answer.explained)
     ranked = [name for name in answer.ranked if name in others]
-    applied = [name for name, _ in narrowing.narrowed_by(view, FILTERS) if name not in shown.beside]
+    applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
     pinned = {narrowing.COLUMNS[name] for name in applied} - {first}
     columns = {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others)) if name not in pinned}
     table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by)
@@ -233,8 +253,12 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
     if shown.beside:
         named = ", ".join(narrowing.label(name) for name in shown.beside)
         notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))
+    if shown.by == "day" and not view.in_utc:
+        notes.append(html.P("Each day is a day in UTC.", className="stale"))
+    if asked.only and not narrowing.narrowed_by(view, asked.filters):
+        notes.append(html.P(asked.only, className="small"))
     if asked.days and window_of(asked, view) != view.window:
-        why = f"Only the last {asked.days} days: this reads samples. Choose a period to see earlier ones."
+        why = f"Only the last {asked.days} days of the period. Choose an earlier period to see earlier ones."
         notes.append(html.P(why, className="stale"))
     return html.Div(notes, className="notes") if notes else None
 

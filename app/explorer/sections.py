@@ -91,14 +91,14 @@ def _shell(section: Section, content: Component) -> Component:
 
 def _loading(section: Section, view: View) -> Component:
     """What is being loaded, since when, and a button that stops it."""
-    since, until = (each.strftime("%Y-%m-%d") for each in (view.window.since, view.window.until))
+    since, until = (view.moment(each)[:10] for each in (view.window.since, view.window.until))
     stop = dmc.Button("Stop", id={"type": "stop", "name": section.name}, size="compact-xs", variant="default")
     return html.Section(
         [
             html.H2(section.title, className="panel-title"),
             html.P(
                 [
-                    html.Span(f"Loading {view.window.cluster}, {since} to {until} "),
+                    html.Span(f"Loading {view.window.cluster}, {since} to {until} {view.zone_name} "),
                     html.Span(className="elapsed"),
                     html.Span(stop, className="stop-loading"),
                 ],

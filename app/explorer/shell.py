@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
 
-from app.explorer import components, gate, narrowing
+from app.explorer import components, gate, narrowing, zones
 from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual
@@ -174,6 +175,38 @@ def _picker(name: str, values: list[str], shown: View) -> Component:
     return made
 
 
+def _zone_picker(shown: View) -> Component:
+    made: Component = dmc.Select(
+        id={"type": "filter", "name": f"zone={zones.UTC_NAME}"},
+        data=list(zones.names()),
+        value=shown.zone_name,
+        allowDeselect=False,
+        searchable=True,
+        limit=MOST_ZONES,
+        size="sm",
+        className="pick-zone",
+        nothingFoundMessage="No such time zone",
+        leftSection=components.icon("clock"),
+        **components.aria({"aria-label": "Time zone"}),
+    )
+    return made
+
+
+MOST_ZONES = 100
+"""Zones that the list shows at once; typing finds the others."""
+
+
+def _in_zone(shown: View) -> Component | None:
+    """What is told in the chosen zone, and what is not."""
+    if shown.in_utc:
+        return None
+    return html.Span(
+        f"Dates of the period and times in tables are in {shown.zone_name}. "
+        "Sums by day, charts and saved tables are in UTC.",
+        className="zone-note",
+    )
+
+
 def _chips(shown: View, page: Page) -> Component | None:
     """Filters of the address beyond cluster and period, each of which can be taken off."""
     chips = []
@@ -203,20 +236,58 @@ def _freshness(shown: View) -> Component:
             html.H2("As of"),
             components.facts(
                 [
-                    ("Data until", headline_text.moment(state.until)),
-                    ("Computed", headline_text.moment(state.computed_at)),
+                    ("Data until", shown.moment(state.until)),
+                    ("Computed", shown.moment(state.computed_at)),
                     ("Data version", str(shown.situation.data_version)),
                 ]
             ),
-            html.P("All times are UTC.", className="small"),
+            html.P(f"Times: {shown.zone_name}.", className="small"),
             behind,
         ],
         className="as-of",
     )
 
 
+def _copy_link(shown: View, page_url: str) -> Component | None:
+    """Copies the page's address with the data version that it shows."""
+    if not page_url:
+        return None
+    parts = urlsplit(page_url)
+    params = view.parameters(parts.query) | {VERSION: str(shown.situation.data_version)}
+    made: Component = dmc.CopyButton(
+        value=urlunsplit(parts._replace(query=urlencode(params))),
+        children="Copy link",
+        copiedChildren="Copied",
+        size="compact-xs",
+        variant="default",
+        color="gray",
+        copiedColor="teal",
+    )
+    return made
+
+
+VERSION: Final = "data_version"
+"""The parameter of a copied address that says which data it was copied from."""
+
+
+def _of_other_data(shown: View) -> Component | None:
+    """That the numbers may differ from those that whoever copied the link saw."""
+    linked, version = shown.get(VERSION), str(shown.situation.data_version)
+    if not linked or linked == version:
+        return None
+    return html.Span(
+        f"This link was copied from data version {linked[:20]}; these are the numbers of version {version}.",
+        className="stale",
+    )
+
+
 def filters(
-    shown: View, page: Page, values_of: Mapping[str, list[str]], to_grafana: Component | None = None
+    shown: View,
+    page: Page,
+    values_of: Mapping[str, list[str]],
+    to_grafana: Component | None = None,
+    *,
+    page_url: str = "",
 ) -> Component:
     """Cluster and period, and what they come to in words; filters of the address.
 
@@ -225,8 +296,9 @@ def filters(
         page: the current page.
         values_of: what can be chosen beside cluster and period: filter -> values.
         to_grafana: link to the board of the page.
+        page_url: the whole address, as the browser has it.
     """
-    offered = view.periods(shown.state)
+    offered = view.periods(shown.state, shown.zone)
     chosen = view.period_of(shown)
     choices = [{"value": key, "label": label} for key, (label, _) in offered.items()]
     choices.append({"value": view.CUSTOM, "label": "Custom dates"})
@@ -255,24 +327,28 @@ def filters(
                     dmc.DatePickerInput(
                         id={"type": "filter", "name": "dates"},
                         type="range",
-                        value=view.days(shown.window),
-                        minDate=shown.state.since.strftime("%Y-%m-%d"),
-                        maxDate=shown.state.until.strftime("%Y-%m-%d"),
+                        value=view.days(shown.window, shown.zone),
+                        minDate=zones.local(shown.state.since, shown.zone).strftime("%Y-%m-%d"),
+                        maxDate=zones.local(shown.state.until, shown.zone).strftime("%Y-%m-%d"),
                         valueFormat="D MMM YYYY",
                         size="sm",
                         allowSingleDateInRange=True,
                         className="pick-dates",
-                        **components.aria({"aria-label": "From and to, days in UTC"}),
+                        **components.aria({"aria-label": f"From and to, days in {shown.zone_name}"}),
                     ),
+                    _zone_picker(shown),
                     *[_picker(name, values, shown) for name, values in values_of.items()],
                 ],
                 className="pickers",
             ),
             html.Div(
                 [
-                    html.Span(f"{headline_text.moment(since)} to {headline_text.moment(until)} UTC, {length}"),
+                    html.Span(f"{shown.moment(since)} to {shown.moment(until)} {shown.zone_name}, {length}"),
+                    _in_zone(shown),
                     partial,
+                    _of_other_data(shown),
                     to_grafana,
+                    _copy_link(shown, page_url),
                 ],
                 className="period-text",
             ),

@@ -52,6 +52,13 @@ setInterval(() => {
   }
 }, 500);
 
+// What is typed into a chooser of time zones replaces the chosen one.
+for (const when of ["focusin", "click"]) {
+  document.addEventListener(when, (event) => {
+    if (event.target.matches(".pick-zone input")) event.target.select();
+  });
+}
+
 // On paper every row is there, not only those that fit the table's height.
 const tables = () => [...document.querySelectorAll(".grid")].map((each) => {
   const api = each.id && window.dash_ag_grid && window.dash_ag_grid.getApi(JSON.parse(each.id));

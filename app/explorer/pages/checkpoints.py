@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from app.explorer.question_figures import bars
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QUARTER, Asked, page_of
 
 PAGE = page_of(
     "/checkpoints",
     "Checkpoints and waste",
     [
-        Asked("checkpoints", title="How often runs save, and how often would lose least"),
         Asked(
-            "waste", by="kind", title="Allocated time that shows no work", figure=bars("gpu_s", "GPU-hours", scale=3600)
+            "checkpoints",
+            title="How often runs save, and how often would lose least",
+            runs="runs_that_logged",
+            only="Only runs that logged their steps; of others it cannot be told.",
         ),
-        Asked("waste", by="run", title="Runs that hold GPUs without work", name="idle-runs", chosen=False),
+        Asked(
+            "waste",
+            by="kind",
+            title="Allocated time that shows no work",
+            figure=bars("gpu_s", "GPU-hours", scale=3600, words="says"),
+            days=QUARTER,
+        ),
+        Asked(
+            "waste",
+            by="run",
+            title="Runs that hold GPUs without work",
+            name="idle-runs",
+            chosen=False,
+            runs="runs_standing_still",
+            only="The thousand runs whose GPUs stood still longest; a filter shows others.",
+        ),
     ],
     icon="save",
     group="Runs",

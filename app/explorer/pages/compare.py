@@ -45,7 +45,7 @@ def _run(data: Data, view: View, text: str) -> RunPage:
 
 
 def _layout(pair: list[RunPage], view: View) -> Component:
-    facts = [_facts(each) for each in pair]
+    facts = [_facts(each, view) for each in pair]
     links = [components.link(each.run["run_id"], view.link("/run", id=each.run["run_id"])) for each in pair]
     rows = [html.Tr([html.Th(""), *[html.Th(each, scope="col") for each in links]])]
     for name, first in facts[0].items():
@@ -59,7 +59,7 @@ def _layout(pair: list[RunPage], view: View) -> Component:
     )
 
 
-def _facts(page: RunPage) -> dict[str, str]:
+def _facts(page: RunPage, view: View) -> dict[str, str]:
     """What is compared, as text; unknown is said so."""
     row, ettr = page.run, page.ettr or {}
     restarts = page.attempts["time_to_job_restart_s"].drop_nulls()
@@ -70,8 +70,8 @@ def _facts(page: RunPage) -> dict[str, str]:
         **{name.capitalize(): row[name] or "-" for name in ("name", "user", "account", "partition", "state")},
         "GPUs": headline_text.gpus(row["n_gpus"]),
         "Attempts": f"{row['n_attempts']:,}",
-        "Started (UTC)": headline_text.moment(row["started_at"]),
-        "Ended (UTC)": headline_text.moment(row["ended_at"]) if row["ended_at"] else "not yet",
+        view.titled("Started"): view.moment(row["started_at"]),
+        view.titled("Ended"): view.moment(row["ended_at"]) if row["ended_at"] else "not yet",
         "GPU-hours": headline_text.amount(ettr.get("allocated"), "gpu_h"),
         "ETTR": formatting.measured(ettr.get("ettr"), "ratio"),
         "ETTR at least": formatting.measured(ettr.get("ettr_low"), "ratio"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dash import html
@@ -10,6 +11,7 @@ from app.errors import UsageError
 from app.explorer import components
 from app.explorer.page import Page
 from app.explorer.questions import FILTERS, Asked, section
+from dashboards import palette
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -17,13 +19,24 @@ if TYPE_CHECKING:
     from app.explorer.filters import View
     from app.explorer.page import Data
 
-ASKED = (
-    Asked("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False),
-    Asked("lemons", title="Does it fail more often than chance gives?", chosen=False),
-    Asked("lifecycle", by="event", title="Its outages", chosen=False),
-    Asked("health", by="incident", title="Its incidents", chosen=False),
-    Asked("interruptions", by="event", title="Attempts that it interrupted", name="interrupted", chosen=False),
-    Asked("anomalies", days=7, by="node", title="Its telemetry beside its peers'", chosen=False),
+LED_HERE = ("category", "cause")
+"""Parameters with what it was about on the page from which one came; they narrow no other section of this page."""
+
+CAME = Asked("lost", by="node", title="The GPU-time that led here", name="came", chosen=False)
+
+ASKED = tuple(
+    replace(each, ignores=LED_HERE)
+    for each in (
+        Asked("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False),
+        Asked("lemons", title="Does it fail more often than chance gives?", chosen=False),
+        Asked("lifecycle", by="event", title="Its outages", chosen=False),
+        Asked("health", by="incident", title="Its incidents", chosen=False),
+        Asked("interruptions", by="event", title="Attempts that it interrupted", name="interrupted", chosen=False),
+        Asked(
+            "stragglers", by="rank", title="Its ranks beside those that do the same work", name="ranks", chosen=False
+        ),
+        Asked("anomalies", days=7, by="node", title="Its telemetry beside its peers'", chosen=False),
+    )
 )
 
 
@@ -35,12 +48,18 @@ def _named(_: Data, view: View) -> None:
         )
 
 
+def _came(view: View) -> dict[str, str]:
+    """Category and cause of the GPU-time that led here; nothing where another page did."""
+    return {name: view.get(name) for name in LED_HERE if view.get(name)}
+
+
 def _top(_: None, view: View) -> Component:
-    node = view.get("node")
-    return html.Div(
-        [html.Div(components.link("Nodes", view.link("/nodes")), className="crumbs"), html.H1(node)],
-        className="run-head",
-    )
+    crumbs = [components.link("Nodes", view.link("/nodes"))]
+    came = _came(view)
+    if came:
+        words = " by ".join(palette.swatch(each).label if name == "category" else each for name, each in came.items())
+        crumbs.append(components.link(f"GPU time: {words}", view.link("/gpu-time", **came)))
+    return html.Div([html.Div(crumbs, className="crumbs pager"), html.H1(view.get("node"))], className="run-head")
 
 
 PAGE = Page(
@@ -50,7 +69,7 @@ PAGE = Page(
     _named,
     _top,
     parent="/nodes",
-    sections=lambda _: [section(each) for each in ASKED],
-    narrowed_by=FILTERS,
-    asked={each.anchor: each for each in ASKED},
+    sections=lambda view: [section(each) for each in ((CAME, *ASKED) if _came(view) else ASKED)],
+    narrowed_by=tuple(each for each in FILTERS if each not in {"node", *LED_HERE}),
+    asked={each.anchor: each for each in (CAME, *ASKED)},
 )

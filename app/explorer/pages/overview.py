@@ -269,8 +269,8 @@ def _account(data: Account, view: View) -> Component:
                 components.grid(
                     rows,
                     [
-                        components.column("label", "Category", href="href", swatch="colour", flex=2, minWidth=150),
-                        components.column("gpu_hours", "GPU-h", "hours", flex=1, minWidth=78),
+                        components.column("label", "Category", href="href", swatch="colour", flex=2, minWidth=168),
+                        components.column("gpu_hours", "GPU-h", "hours", flex=1, minWidth=92),
                         components.column("share", "Share", "share", bar=True, flex=2, minWidth=126),
                         components.column("cause", "Cause", flex=2, minWidth=110),
                         components.column("evidence", "Evidence", flex=2, minWidth=110),
@@ -394,14 +394,14 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
     if by == "cause":
         named = [
             components.column("subject", "Cause", href="href", flex=2, minWidth=120),
-            components.column("label", "Category", swatch="colour", flex=2, minWidth=120),
+            components.column("label", "Category", swatch="colour", flex=2, minWidth=152),
         ]
     else:
         named = [
             components.column(
                 "subject", DIMENSIONS[by], "run" if by == "run" else "text", href="href", flex=2, minWidth=120
             ),
-            components.column("label", "Mostly", swatch="colour", flex=2, minWidth=120),
+            components.column("label", "Mostly", swatch="colour", flex=2, minWidth=152),
         ]
     hours = components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)
     columns = [named[0], hours, named[1]]
@@ -466,10 +466,11 @@ def interruptions_table(
                 components.column("node", "Node", href="node_href", flex=1, minWidth=92),
                 components.column("why", "Cause", swatch="colour", flex=4, minWidth=150),
                 components.column("n_gpus", "GPUs", "count", width=72, minWidth=72),
-                components.column("ended_at", "Ended (UTC)", "time", width=138, minWidth=138),
+                components.column("ended_at", view.titled("Ended"), "time", width=138, minWidth=138),
             ],
             name="recent",
             height=460,
+            zone=view.zone,
             empty="Infrastructure interrupted nothing." if what else "None.",
         ),
         note=note,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QUARTER, Asked, page_of
 
 PAGE = page_of(
     "/placement",
     "Placement",
     [
-        Asked("placement", by="size", title="Where jobs lie in the network"),
+        Asked("placement", by="size", title="Where jobs lie in the network", days=QUARTER),
         Asked("placement", by="block", title="Blocks, and what could start in them", name="blocks", chosen=False),
-        Asked("placement", by="effect", title="What spanning more blocks costs", name="effect", chosen=False),
+        Asked(
+            "placement",
+            by="effect",
+            title="What spanning more blocks costs",
+            name="effect",
+            chosen=False,
+            days=QUARTER,
+        ),
     ],
     icon="tree",
     group="Where it goes",

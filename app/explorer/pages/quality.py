@@ -54,17 +54,19 @@ def _table(rows: pl.DataFrame, view: View, name: str, title: str, empty: str) ->
     if "cluster" in rows.columns:
         rows = rows.filter(pl.col("cluster").is_null() | (pl.col("cluster") == view.window.cluster)).drop("cluster")
     rows = rows.select(column for column, dtype in rows.schema.items() if not isinstance(dtype, pl.List | pl.Struct))
-    columns = [_column(rows[column]) for column in rows.columns]
-    table = components.grid(rows, columns, name=name, height=min(TALLEST, 70 + 34 * rows.height), empty=empty)
+    columns = [_column(rows[column], view) for column in rows.columns]
+    table = components.grid(
+        rows, columns, name=name, height=min(TALLEST, 70 + 34 * rows.height), empty=empty, zone=view.zone
+    )
     return components.panel(title, table, right=components.export_button(name) if rows.height else None)
 
 
-def _column(values: pl.Series) -> dict[str, object]:
+def _column(values: pl.Series, view: View) -> dict[str, object]:
     name = values.name
     words = name.removeprefix("rows_").replace("_", " ")
     heading = words[:1].upper() + words[1:]
     if isinstance(values.dtype, pl.Datetime):
-        return components.column(name, heading, "time", minWidth=140, width=140)
+        return components.column(name, view.titled(heading), "time", minWidth=140, width=140)
     if values.dtype.is_numeric():
         width = width_of(heading, [f"{each:,}" for each in values.drop_nulls().top_k(1)], whole=True)
         return components.column(name, heading, "count", minWidth=width, width=width)

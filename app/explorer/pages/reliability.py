@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.explorer.question_figures import bars, mttf_by_size
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QUARTER, Asked, page_of
 
 PAGE = page_of(
     "/reliability",
@@ -16,6 +16,7 @@ PAGE = page_of(
             title="Survival: does the rate of failure stay the same while a job runs?",
             name="survival",
             chosen=False,
+            days=QUARTER,
         ),
         Asked("mttf", by="reference", title="Beside published clusters", name="references", chosen=False),
         Asked(

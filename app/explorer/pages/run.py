@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 from dash import html
 
 from app import formatting
 from app.errors import UsageError
-from app.explorer import components, correcting, figures, filters
+from app.explorer import components, figures, filters, run_ends
 from app.explorer.page import Data, Page
 from app.explorer.questions import Asked, section
 from app.results import headline_text
@@ -165,29 +166,42 @@ def layout(data: RunPage, view: View) -> Component:
                             ("GPUs", headline_text.gpus(run["n_gpus"])),
                             ("Attempts", f"{run['n_attempts']:,}"),
                             ("Joined because", JOINED.get(run["joined_by"], run["joined_by"])),
-                            ("Started (UTC)", headline_text.moment(run["started_at"])),
-                            ("Ended (UTC)", headline_text.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
+                            (view.titled("Started"), view.moment(run["started_at"])),
+                            (view.titled("Ended"), view.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
                         ]
                     ),
                 ],
                 className="run-head",
             ),
             html.Div(_cards(data), className="cards five"),
+            components.code(_command(run["run_id"], view)),
+            run_ends.panel(data.interruptions, view),
             _where(data),
             _timeline(data),
             _steps(data),
             _mfu(data.mfu),
             _attempts(data.attempts, view),
-            _blame(data, view),
+            run_ends.ends(data.interruptions, view),
         ],
         className="page",
     )
 
 
+def _command(run_id: str, view: View) -> str:
+    """The command that prints the run's page."""
+    return f"trackside run {shlex.quote(run_id)} --cluster {shlex.quote(view.window.cluster)}"
+
+
+_DEFINED: Final = {"ETTR": "ettr", "MFU": "mfu", "Steps lost": "lost", "Restarts": "time_to_job_restart"}
+"""Cards by their titles: the definition that each opens."""
+
+
 def _card(title: str, value: str, *more: Component | None, has_value: bool = True) -> Component:
+    about = _DEFINED.get(title)
+    named = html.Span(title, className="card-title")
     return html.Div(
         [
-            html.Span(title, className="card-title"),
+            components.link(title, f"/definitions#{about}", class_name="card-title link") if about else named,
             html.Span(value, className="card-value" if has_value else "card-value unknown"),
             *more,
         ],
@@ -355,17 +369,20 @@ def _steps(data: RunPage) -> Component:
     median = durations.median() if durations.len() else None
     return components.panel(
         "Steps",
-        components.figure(figures.steps(data.steps), "steps", "Duration of each step over time"),
+        components.figure(figures.steps(data.steps), STEPS, "Duration of each step over time"),
         html.P(slow_words(data.steps), className="answer"),
         note=f"{data.steps.height:,} steps over all its attempts"
         + ("" if median is None else f", median {formatting.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
         + (
-            f"; the chart shows {figures.POINTS:,} points, the slowest among them."
+            f"; the chart shows {figures.POINTS:,} points, the slowest among them, and more where you zoom in."
             if data.steps.height > figures.POINTS
             else "."
         ),
     )
 
+
+STEPS = "steps"
+"""The chart of a run's steps."""
 
 STRETCH = 50
 """Steps whose median is compared with that of all."""
@@ -408,7 +425,7 @@ def _mfu(mfu: pl.DataFrame) -> Component | None:
         components.grid(
             mfu,
             [
-                components.column("convention", "Convention", flex=2, minWidth=130),
+                components.column("convention", "Convention", flex=2, minWidth=145),
                 components.column("dtype", "Type", flex=1, minWidth=70),
                 components.column("value", "MFU (mean)", "ratio", flex=1, minWidth=100),
                 components.column("median", "Median", "ratio", flex=1, minWidth=90),
@@ -435,67 +452,23 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
             [
                 components.column("attempt_no", "No.", "count", width=65),
                 components.column("job_id", "Job", minWidth=80, flex=1),
-                components.column("joined_by", "Joined by", minWidth=115, flex=1),
+                components.column("joined_by", "Joined by", minWidth=125, flex=1),
                 components.column("state", "State", minWidth=115, flex=2),
-                components.column("class", "Cause and node", minWidth=115, flex=2),
+                components.column("class", "Class", minWidth=115, flex=2),
                 components.column("cause", "Cause", minWidth=115, flex=2),
                 components.column("node", "Node", href="node_href", minWidth=90, flex=1),
-                components.column("started_at", "Started (UTC)", "time", width=145, minWidth=140),
-                components.column("ended_at", "Ended (UTC)", "time", width=145, minWidth=140),
+                components.column("started_at", view.titled("Started"), "time", width=145, minWidth=140),
+                components.column("ended_at", view.titled("Ended"), "time", width=145, minWidth=140),
                 components.column("n_nodes", "Nodes", "count", width=80),
                 components.column("n_gpus", "GPUs", "count", width=75),
                 components.column("time_to_job_restart_s", "To next start", "seconds", width=130, minWidth=115),
             ],
             name="attempts",
             height=420,
+            zone=view.zone,
         ),
         right=components.export_button("attempts"),
     )
-
-
-def _blame(data: RunPage, view: View) -> Component:
-    rows = data.interruptions.sort("ended_at").to_dicts()
-    if not rows:
-        return components.panel(
-            "Why attempts ended", html.P("No attempt of this run was interrupted in this period.", className="nothing")
-        )
-    return components.panel(
-        "Why attempts ended",
-        html.Ol(
-            [
-                html.Li(
-                    [
-                        html.Div(
-                            [
-                                html.B(f"Attempt {row['attempt_no']}"),
-                                html.Span(
-                                    f"{row['class']}: {row['cause']}",
-                                    className="cause",
-                                    style={"borderColor": palette.CLASS_COLOURS.get(row["class"], "#888888")},
-                                ),
-                                html.Span(f"{headline_text.moment(row['ended_at'])} UTC", className="small"),
-                            ],
-                            className="blame-head",
-                        ),
-                        html.Div(
-                            f"on {row['node']}" if row["node"] else "no node named as the cause", className="small"
-                        ),
-                        html.Div(row["detail"], className="detail") if row["detail"] else None,
-                        html.Div(f"evidence: {row['evidence']}, state {row['state']}", className="small"),
-                        correcting.of_row(view, row),
-                    ]
-                )
-                for row in rows[:MOST_BLAMED]
-            ],
-            className="blame",
-        ),
-        note="The cause of each attempt's end, and the evidence for it."
-        + (f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""),
-    )
-
-
-MOST_BLAMED = 100
-"""Ends of attempts that are explained one by one."""
 
 
 def _gather(data: Data, view: View) -> RunPage | list[str]:

@@ -23,11 +23,14 @@ from dashboards import palette
 from metrics.goodput.goodput import lost
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
     from app.explorer.page import Data
     from app.window import Window
+    from metrics.claims.verdict import Judged
     from queries.warehouse import Reader
 
 DAY = timedelta(days=1)
@@ -68,11 +71,17 @@ def _tasks(data: Data, view: View) -> list[Task]:
     return [
         *_of_data(view),
         *(_of_node(row, view) for row in data.answers.ask(flagged, view.window)),
-        *(
-            Task(f"A claim is refuted: {each.claim.id}", f"“{each.claim.quoted}”", "trackside verify", "/verdicts")
-            for each in refuted
-        ),
+        *_of_claims(refuted, view),
     ]
+
+
+def _of_claims(refuted: Sequence[Judged], view: View) -> list[Task]:
+    """One task for all claims that the data refute: they are looked at together."""
+    if not refuted:
+        return []
+    quoted = "; ".join(f"{each.claim.id}: “{each.claim.quoted}”" for each in refuted)
+    what = "A claim is refuted" if len(refuted) == 1 else f"{len(refuted)} claims are refuted"
+    return [Task(what, quoted, f"trackside verify {view.command}", view.link("/verdicts"))]
 
 
 def _of_data(view: View) -> list[Task]:
@@ -83,7 +92,9 @@ def _of_data(view: View) -> list[Task]:
         tasks.append(Task("Loaded data are not computed yet", why, "trackside compute", "/quality"))
     age = clock.now() - state.until
     if age > OLD:
-        why = f"The data end {headline_text.moment(state.until)} UTC, {formatting.duration(age.total_seconds())} ago."
+        why = (
+            f"The data end {view.moment(state.until)} {view.zone_name}, {formatting.duration(age.total_seconds())} ago."
+        )
         tasks.append(Task("The data are old", why, "trackside ingest slurm && trackside compute", "/quality"))
     return tasks
 
@@ -169,7 +180,7 @@ def _changed(rows: pl.DataFrame, view: View) -> Component:
     return components.panel(
         "What changed since yesterday",
         components.grid(pl.DataFrame(texts), columns, name="changes"),
-        note=f"{headline_text.moment(now.since)} to {headline_text.moment(now.until)} UTC, beside the day before it; "
+        note=f"{view.moment(now.since)} to {view.moment(now.until)} {view.zone_name}, beside the day before it; "
         "shares of all GPU-time.",
         right=components.export_button("changes"),
     )

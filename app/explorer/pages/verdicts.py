@@ -36,13 +36,13 @@ def _judged(data: Data, view: View) -> tuple[Judged, ...]:
     return data.answers.ask(overview.gather, view.window, data.claims.now(), view.requested).judged
 
 
-def _claims(judged: Sequence[Judged], _: View) -> Component:
+def _claims(judged: Sequence[Judged], view: View) -> Component:
     if not judged:
         return components.panel("Claims", html.P("No claim is configured.", className="nothing"))
-    return html.Div([_claim(each) for each in judged], className="verdicts")
+    return html.Div([_claim(each, view) for each in judged], className="verdicts")
 
 
-def _claim(each: Judged) -> Component:
+def _claim(each: Judged, view: View) -> Component:
     claim, measured = each.claim, each.measured
     side = "at least" if claim.direction == "at_least" else "at most"
     target = f"{side} {formatting.measured(claim.target, claim.unit)}"
@@ -59,7 +59,9 @@ def _claim(each: Judged) -> Component:
                 ("Evidence still needed", measured.needed if each.verdict == "undetermined" else None),
                 (
                     "Judged over",
-                    f"{each.since:%Y-%m-%d} to {each.until:%Y-%m-%d}" if each.since and each.until else None,
+                    f"{view.moment(each.since)} to {view.moment(each.until)} {view.zone_name}"
+                    if each.since and each.until
+                    else None,
                 ),
                 ("Corrections that bear on it", f"{each.adjudications:,}"),
                 ("Definition", components.link(claim.metric, manual.address("reference/metrics", claim.metric))),
@@ -69,7 +71,7 @@ def _claim(each: Judged) -> Component:
     )
 
 
-def _corrections(made: Sequence[Correction], _: View) -> Component:
+def _corrections(made: Sequence[Correction], view: View) -> Component:
     rows = pl.DataFrame(
         {
             "made_at": [each.made_at for each in made],
@@ -86,11 +88,11 @@ def _corrections(made: Sequence[Correction], _: View) -> Component:
     )
     texts = {"id": "Correction", "kind": "Corrected", "subject": "Of", "before": "Derived", "after": "Corrected to",
              "author": "By", "reason": "Because", "state": "State"}  # fmt: skip
-    columns = [components.column("made_at", "Made (UTC)", "time", width=140, minWidth=140)]
+    columns = [components.column("made_at", view.titled("Made"), "time", width=140, minWidth=140)]
     columns += [components.column(name, title, flex=2, minWidth=120) for name, title in texts.items()]
     return components.panel(
         "Corrections by people",
-        components.grid(rows, columns, name="corrections", empty="Nobody corrected anything."),
+        components.grid(rows, columns, name="corrections", empty="Nobody corrected anything.", zone=view.zone),
         note="Each keeps the derived value beside the corrected one; a computation applies those in force.",
         right=components.export_button("corrections") if made else None,
     )

@@ -1,0 +1,135 @@
+"""Why attempts of a run ended: by cause, with what a person can do about it, and each end with its evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+from dash import html
+
+from app.explorer import components, correcting
+from dashboards import palette
+
+if TYPE_CHECKING:
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+
+TO_DO: Final = {
+    "infrastructure": "Nothing in the job to change. Save often enough to lose little.",
+    "preemption": "A job of higher priority took its GPUs: save when the scheduler warns, and often.",
+    "planned": "The nodes were taken out on purpose: save before, or run elsewhere meanwhile.",
+    "timeout": "It reached its time limit: request a longer one, or save and resubmit before it.",
+    "user": "The job or a person ended it: what it printed last tells more.",
+}
+"""What to do about a class of interruptions."""
+
+OF_CAUSE: Final = {
+    "out_of_memory": "It needed more memory than it had requested: request more, or use less for each process.",
+    "cancelled": "Somebody cancelled it.",
+}
+"""The same about a cause, where that tells more."""
+
+REPEATED: Final = 2
+"""From so many interruptions of one run on, a node is worth a look."""
+
+
+def reasons(interruptions: pl.DataFrame) -> list[dict[str, Any]]:
+    """Causes by how often they ended an attempt: `class`, `cause`, `n`, `node` (the most frequent), `of_node`."""
+    by = ("class", "cause")
+    nodes = (
+        interruptions.filter(pl.col("node").is_not_null())
+        .group_by(*by, "node")
+        .agg(of_node=pl.len())
+        .sort("of_node", "node", descending=[True, False])
+        .unique(by, keep="first", maintain_order=True)
+    )
+    counted = interruptions.group_by(by).agg(n=pl.len()).join(nodes, on=by, how="left", nulls_equal=True)
+    return counted.sort("n", *by, descending=[True, False, False]).to_dicts()
+
+
+def to_do(reason: dict[str, Any]) -> str:
+    """What a person can do about a cause."""
+    told: str = OF_CAUSE.get(reason["cause"], TO_DO.get(reason["class"], "Why it ended is not known."))
+    return told
+
+
+def panel(interruptions: pl.DataFrame, view: View) -> Component | None:
+    """Each cause with what to do about it; nothing where no attempt was interrupted."""
+    found = reasons(interruptions)
+    if not found:
+        return None
+    most = max((each for each in found if each["node"]), key=lambda each: each["of_node"], default=None)
+    repeated = most is not None and most["of_node"] >= REPEATED
+    return components.panel(
+        "Why it restarted, and what to do",
+        html.Ul([html.Li(_reason(each, view)) for each in found], className="blame"),
+        html.P(
+            [
+                "Whether a node fails more often than chance gives is on ",
+                _nodes(view),
+                ", with the command to drain it.",
+            ],
+            className="small",
+        )
+        if repeated
+        else None,
+        note="How often each cause ended one of its attempts in this period. Each end, with its evidence, is below.",
+    )
+
+
+def _nodes(view: View) -> Component:
+    return components.link("the page Nodes", view.link("/nodes"))
+
+
+def _reason(reason: dict[str, Any], view: View) -> list[Component | None]:
+    return [
+        html.Div([html.B(f"{reason['n']:,} x"), _cause(reason)], className="blame-head"),
+        html.Div(to_do(reason), className="small"),
+        _of_node(reason, view),
+    ]
+
+
+def _of_node(reason: dict[str, Any], view: View) -> Component | None:
+    """The node that did it most often, where one did it repeatedly."""
+    if reason["node"] is None or reason["of_node"] < REPEATED:
+        return None
+    node = components.link(reason["node"], view.link("/node", node=reason["node"], cause=reason["cause"] or ""))
+    return html.Div([f"{reason['of_node']:,} of them on ", node], className="small")
+
+
+MOST_BLAMED: Final = 100
+"""Ends of attempts that are explained one by one."""
+
+
+def ends(interruptions: pl.DataFrame, view: View) -> Component:
+    """Each end of an attempt, with its cause and the evidence for it."""
+    rows = interruptions.sort("ended_at").to_dicts()
+    if not rows:
+        nothing = html.P("No attempt of this run was interrupted in this period.", className="nothing")
+        return components.panel("Why attempts ended", nothing)
+    more = f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""
+    return components.panel(
+        "Why attempts ended",
+        html.Ol([html.Li(_end(row, view)) for row in rows[:MOST_BLAMED]], className="blame"),
+        note=f"The cause of each attempt's end, and the evidence for it.{more}",
+    )
+
+
+def _end(row: dict[str, Any], view: View) -> list[Component | None]:
+    node = row["node"]
+    there = components.link(node, view.link("/node", node=node)) if node else "no node named as the cause"
+    when = html.Span(f"{view.moment(row['ended_at'])} {view.zone_name}", className="small")
+    return [
+        html.Div([html.B(f"Attempt {row['attempt_no']}"), _cause(row), when], className="blame-head"),
+        html.Div(["on " if node else "", there], className="small"),
+        html.Div(row["detail"], className="detail") if row["detail"] else None,
+        html.Div(f"evidence: {row['evidence']}, state {row['state']}", className="small"),
+        correcting.of_row(view, row),
+    ]
+
+
+def _cause(row: dict[str, Any]) -> Component:
+    """Class and cause in the colour of the class."""
+    colour = palette.CLASS_COLOURS.get(row["class"], "#888888")
+    return html.Span(f"{row['class']}: {row['cause']}", className="cause", style={"borderColor": colour})
