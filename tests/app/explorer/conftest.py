@@ -55,9 +55,9 @@ class Site(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(root: Path) -> Iterator[Site]:
-    """Serve the explorer of a warehouse on a free port of this host."""
-    server = make_server("127.0.0.1", 0, create_app(root, Config()).server, threaded=True)
+def served(root: Path, *, trusted: bool = False) -> Iterator[Site]:
+    """Serve the explorer of a warehouse on a free port of this host, to people who may correct if `trusted`."""
+    server = make_server("127.0.0.1", 0, create_app(root, Config(), trusted=trusted).server, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

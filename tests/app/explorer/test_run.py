@@ -10,9 +10,11 @@ import polars as pl
 import pytest
 
 from app.claims.watched import WatchedClaims
+from app.explorer import run_ends
 from app.explorer.application import Explorer, page
 from app.explorer.pages.run import slow_words
 from app.results.serving.cache import AnswerCache
+from metrics.failures.classes import CLASSES
 from tests.app.compute.test_evidence import HOUR, SACCT, START, log
 from tests.app.explorer.test_pages import components, words
 from tests.support.command import trackside
@@ -90,3 +92,35 @@ def test_two_runs_have_the_mfu_of_their_own_pages(explorer: Explorer) -> None:
     value, convention = re.fullmatch(r"MFU (.+ %) (\w+), .*", card(explorer, "", "MFU")).groups()  # type: ignore[union-attr]
     compared = words(page(explorer, "/compare", "?a=llama&b=llama")[2])
     assert f"MFU {value} ({convention}) {value} ({convention})" in compared
+
+
+def test_causes_come_by_how_often_they_ended_it_with_the_node() -> None:
+    ends = [("infrastructure", "ecc", "n1"), ("infrastructure", "ecc", "n2"), ("infrastructure", "ecc", "n2"),
+            ("user", "out_of_memory", None), ("timeout", "timeout", None)]  # fmt: skip
+    rows = pl.DataFrame(ends, schema=["class", "cause", "node"], orient="row")
+    found = run_ends.reasons(rows)
+    assert [(each["cause"], each["n"], each["node"], each["of_node"]) for each in found] == [
+        ("ecc", 3, "n2", 2),
+        ("timeout", 1, None, None),
+        ("out_of_memory", 1, None, None),
+    ]
+    assert "request more" in run_ends.to_do(found[2])
+    assert {*run_ends.TO_DO} == {*CLASSES}
+
+
+def test_a_run_says_why_it_restarted_and_what_to_do(explorer: Explorer) -> None:
+    output = words(page(explorer, "/run", "?id=llama")[2])
+    assert "Why it restarted, and what to do" in output
+    assert "1 x infrastructure: node_fail" in output
+    assert run_ends.TO_DO["infrastructure"] in output
+    assert "Why it restarted, and what to do" not in words(page(explorer, "/run", f"?id=llama&{LATER}")[2])
+
+
+def test_a_runs_numbers_lead_to_their_definitions_and_command(explorer: Explorer) -> None:
+    contents = page(explorer, "/run", "?id=llama")[2]
+    linked = [each for each in components(contents) if "/definitions#" in getattr(each, "href", "")]
+    links = {each.children: each.href for each in linked if isinstance(each.children, str)}
+    assert links["ETTR"] == "/definitions#ettr"
+    defined = {getattr(each, "id", None) for each in components(page(explorer, "/definitions", "")[2])}
+    assert {each.partition("#")[2] for each in links.values()} <= defined
+    assert "trackside run llama --cluster" in words(contents)

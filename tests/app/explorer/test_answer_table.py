@@ -1,0 +1,60 @@
+"""Tables and figures of answers: widths, links, words in place of boxes and of names in code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from app.explorer import components, filters
+from app.explorer.answer_table import LETTER, WIDEST, answer_table, width_of
+from app.explorer.filters import ClusterState, Situation
+from app.explorer.question_figures import bars
+
+END = datetime(2026, 11, 1, tzinfo=UTC)
+STATE = ClusterState("c", datetime(2026, 9, 1, tzinfo=UTC), END, END, 0, ())
+VIEW = filters.resolve(Situation(("c",), (STATE,), 1), {"category": "lost", "cause": "ecc"})
+
+
+def test_a_rare_short_text_is_shown_whole() -> None:
+    texts = ["cannot tell"] * 200 + ["save less often"]
+    assert width_of("advice", texts) >= LETTER * len("save less often")
+
+
+def test_a_long_note_takes_a_wider_column() -> None:
+    assert width_of("note", ["x" * 60] * 3) == WIDEST
+    assert 2 * WIDEST < width_of("note", ["x" * 180] * 3) < width_of("note", ["x" * 900] * 3) == 3 * WIDEST
+
+
+def test_a_number_of_nodes_is_a_number_and_no_link() -> None:
+    rows = pl.DataFrame({"block": ["b1"], "nodes": [16]})
+    columns = {"block": ("block", "text"), "nodes": ("nodes", "count")}
+    made: Any = answer_table(rows, columns, VIEW, name="x", dimension="block")
+    assert made.columnDefs[1]["cellClass"] == "asks ag-right-aligned-cell"
+    assert "c_nodes__href" not in made.rowData[0]
+
+
+def test_a_node_takes_along_what_led_to_it() -> None:
+    rows = pl.DataFrame({"node": ["n1"], "user": ["ada"]})
+    columns = {"node": ("node", "text"), "user": ("user", "text")}
+    made: Any = answer_table(rows, columns, VIEW, name="x", dimension="run")
+    (cells,) = made.rowData
+    assert cells["c_node__href"] == "/node?category=lost&cause=ecc&node=n1"
+    assert cells["c_user__href"] == "/jobs?user=ada"
+
+
+def test_yes_and_no_are_words_and_no_boxes_to_tick() -> None:
+    made: Any = components.table_of([{"field": "a"}], [{"a": True}], name="x", height=None)
+    assert made.defaultColDef["cellDataType"] is False
+
+
+def test_bars_are_named_in_words_in_short_lines() -> None:
+    words = ["standing still", "done in a quarter of <b>the</b> time limit"]
+    rows = pl.DataFrame({"kind": ["idle", "short"], "says": words, "gpu_s": [3600.0, 1800.0]})
+    made = bars("gpu_s", "GPU-hours", scale=3600, words="says")(rows, "kind")
+    assert made is not None
+    assert list(made.data[0].y) == ["done in a quarter of<br>&lt;b&gt;the&lt;/b&gt; time limit", "standing still"]
+    unworded = bars("gpu_s", "GPU-hours")(rows, "kind")
+    assert unworded is not None
+    assert list(unworded.data[0].y) == ["short", "idle"]

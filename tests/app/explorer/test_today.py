@@ -1,0 +1,32 @@
+"""The page Today: what needs a person, each thing once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from app.explorer import filters
+from app.explorer.filters import ClusterState, Situation
+from app.explorer.pages.today import _of_claims
+
+END = datetime(2026, 11, 1, tzinfo=UTC)
+STATE = ClusterState("c", datetime(2026, 9, 1, tzinfo=UTC), END, END, 0, ())
+VIEW = filters.resolve(Situation(("c",), (STATE,), 1), {"since": "2026-10-01"})
+
+
+def refuted(*names: str) -> list[Any]:
+    return [SimpleNamespace(claim=SimpleNamespace(id=name, quoted=f"says {name}")) for name in names]
+
+
+def test_refuted_claims_are_one_task() -> None:
+    (task,) = _of_claims(refuted("goodput", "mttf"), VIEW)
+    assert task.what == "2 claims are refuted"
+    assert task.why == "goodput: “says goodput”; mttf: “says mttf”"
+    assert task.command == "trackside verify --cluster c --since 2026-10-01"
+    assert task.href == "/verdicts?since=2026-10-01"
+
+
+def test_no_refuted_claim_is_no_task() -> None:
+    assert _of_claims([], VIEW) == []
+    assert _of_claims(refuted("mfu"), VIEW)[0].what == "A claim is refuted"
