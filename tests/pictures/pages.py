@@ -1,4 +1,4 @@
-"""Pictures of every page of the explorer, light, dark and at a phone's width, and what is wrong with their layout.
+"""Pictures of every page of the explorer, light, dark, at a phone's width and as printed, and what is wrong with them.
 
 python -m tests.pictures.pages WAREHOUSE FOLDER [PATH ...]     (all pages, if no PATH is given)
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SIZES = {"light": (1440, 900, False), "dark": (1440, 900, True), "phone": (390, 844, False)}
 """Width, height and whether it is dark, by name."""
+
+PAPER = 794
+"""Pixels of the width of A4 (at 96 to the inch)."""
 
 TALLEST = 4_000
 """Pixels of a page that a picture shows."""
@@ -61,6 +64,18 @@ def picture(window: Browser, url: str, file: Path, size: tuple[int, int, bool]) 
     return wrong + window.console()
 
 
+def printed(window: Browser, file: Path) -> list[str]:
+    """Make one of the open page as it is printed; what is wrong with it."""
+    window.resize(PAPER, 1123)
+    window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    window.run("window.dispatchEvent(new Event('beforeprint'))")
+    wide = int(str(window.run(WIDER)))
+    tall = min(int(str(window.run(HEIGHT))), TALLEST)
+    window.screenshot(file, width=PAPER, height=max(tall, 1123))
+    window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    return [f"{wide} px wider than its paper"] if wide > 0 else []
+
+
 def main(arguments: list[str]) -> None:
     """Make them all."""
     warehouse, folder, *chosen = arguments
@@ -73,6 +88,8 @@ def main(arguments: list[str]) -> None:
                 wrong = picture(window, f"{url.rstrip('/')}{path}?{about.get(path, '')}", file, size)
                 sys.stdout.write(f"{file}{''.join(f'  {each}' for each in wrong)}\n")
                 sys.stdout.flush()
+            file = Path(folder) / f"{path.strip('/').replace('/', '-') or 'overview'}-print.png"
+            sys.stdout.write(f"{file}{''.join(f'  {each}' for each in printed(window, file))}\n")
 
 
 if __name__ == "__main__":
