@@ -250,6 +250,10 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
             continue  # advice about what the filters leave out
         notes.append(html.P(text, className="small"))
         notes += map(components.code, about)
+    if notes and shown.narrowed:
+        notes.insert(
+            0, html.P("These notes are about all rows, also those that the filters leave out:", className="small")
+        )
     if shown.beside:
         named = ", ".join(narrowing.label(name) for name in shown.beside)
         notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))

@@ -63,7 +63,9 @@ def panel(interruptions: pl.DataFrame, view: View) -> Component | None:
     repeated = most is not None and most["of_node"] >= REPEATED
     return components.panel(
         "Why it restarted, and what to do",
-        html.Ul([html.Li(_reason(each, view)) for each in found], className="blame"),
+        html.Ul(
+            [html.Li(_advice(text, those, view)) for text, those in _by_advice(found).items()], className="blame tasks"
+        ),
         html.P(
             [
                 "Whether a node fails more often than chance gives is on ",
@@ -82,12 +84,20 @@ def _nodes(view: View) -> Component:
     return components.link("the page Nodes", view.link("/nodes"))
 
 
+def _by_advice(found: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Causes by what to do about them, so that it is said once."""
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for each in found:
+        grouped.setdefault(to_do(each), []).append(each)
+    return grouped
+
+
+def _advice(text: str, those: list[dict[str, Any]], view: View) -> list[Component]:
+    return [*(html.Div(_reason(each, view), className="blame-head") for each in those), html.P(text, className="small")]
+
+
 def _reason(reason: dict[str, Any], view: View) -> list[Component | None]:
-    return [
-        html.Div([html.B(f"{reason['n']:,} x"), _cause(reason)], className="blame-head"),
-        html.Div(to_do(reason), className="small"),
-        _of_node(reason, view),
-    ]
+    return [html.B(f"{reason['n']:,} x"), _cause(reason), _of_node(reason, view)]
 
 
 def _of_node(reason: dict[str, Any], view: View) -> Component | None:
@@ -95,7 +105,7 @@ def _of_node(reason: dict[str, Any], view: View) -> Component | None:
     if reason["node"] is None or reason["of_node"] < REPEATED:
         return None
     node = components.link(reason["node"], view.link("/node", node=reason["node"], cause=reason["cause"] or ""))
-    return html.Div([f"{reason['of_node']:,} of them on ", node], className="small")
+    return html.Span([f"{reason['of_node']:,} of them on ", node], className="small")
 
 
 MOST_BLAMED: Final = 100

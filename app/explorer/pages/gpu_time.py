@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from app.explorer.question_figures import bars
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import QUARTER, Asked, page_of
 
 PAGE = page_of(
     "/gpu-time",
     "GPU time",
     [
         Asked("lost", by="cause", title="Where all GPU-time went"),
-        Asked("lost", by="node", title="On which nodes", name="where"),
+        Asked(
+            "interruptions",
+            by="event",
+            title="What interrupted attempts, and which node caused it",
+            name="ends",
+            chosen=False,
+            days=QUARTER,
+        ),
+        Asked("lost", by="node", title="On which nodes the time was spent, whichever node caused it", name="where"),
         Asked("lost", by="account", title="Who had the time", name="who"),
         Asked("goodput", title="Goodput in each published meaning"),
         Asked(
