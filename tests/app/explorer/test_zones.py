@@ -14,6 +14,7 @@ from app.errors import UsageError
 from app.explorer import components, filters, zones
 from app.explorer.application import with_filter
 from app.explorer.filters import ClusterState, Situation, View
+from app.results.runs.runs import resolve_run
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
@@ -105,9 +106,10 @@ def test_a_table_shows_the_clocks_of_the_zone_and_saves_utc() -> None:
 
 
 def first_start(root: Path) -> datetime:
-    """When run 1 began."""
+    """When the run of job 1 began."""
     with open_reader(root) as reader:
-        began: datetime = reader.table("runs").filter(pl.col("run_id") == "1")["started_at"].item()
+        (run_id,) = resolve_run(reader, "tiny", "1")
+        began: datetime = reader.table("runs").filter(pl.col("run_id") == run_id)["started_at"].item()
         return began
 
 
