@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> None:
             window.open(f"{url}?cluster=demo", until=".main-svg")
             window.screenshot(HERE / "overview.png", width=WIDTH, height=1180, dark=False)
             window.open(f"{url}run?cluster=demo&id={RUN}", until=".main-svg")
-            window.screenshot(HERE / "run.png", width=WIDTH, height=1120, dark=False)
+            window.screenshot(HERE / "run.png", width=WIDTH, height=1700, dark=False)
             window.open(report.as_uri(), until="h1")
             window.screenshot(HERE / "report.png", width=900, height=1150, dark=False)
         preview.main([str(demo / "warehouse"), name, "fleet"])
