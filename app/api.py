@@ -21,6 +21,7 @@ from app.show import metric
 from app.show.answer import Answer, Question, explain
 from app.show.registry import Entry, question_of, questions
 from app.show.run_question import run_question
+from queries.opening import use_engine
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import open_reader
 
@@ -63,6 +64,7 @@ class Warehouse:
         """
         self._config = None if config is None else Path(config)
         self._settings = settings.load(self._config)
+        use_engine(self._settings.engine.chosen)
         self.folder = self._settings.warehouse if folder is None else Path(folder)
         with open_reader(self.folder):
             pass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_CONFIG = {
+_CONFIG: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     # How a new file is laid out: dictionaries over compressed text are half the work to write.
@@ -48,6 +50,54 @@ KINDS: Final = (
 """Errors that come of files and memory; others are faults of whoever wrote the query."""
 
 
+@dataclass(frozen=True)
+class Engine:
+    """How much of the machine DuckDB may take for a file that this process opens.
+
+    Attributes:
+        memory_mb: most memory of one open file, in MB; what a query needs beyond it goes to files. None: 80 % of the
+            memory that the machine (or the process's control group) has.
+        threads: at most; None: a thread for each core that the process may use.
+        temp_directory: where these files go; None: beside the database.
+    """
+
+    memory_mb: int | None = None
+    threads: int | None = None
+    temp_directory: Path | None = None
+
+    @property
+    def half_the_threads(self) -> int:
+        """Threads for work beside which this process works itself."""
+        return max((self.threads or len(os.sched_getaffinity(0))) // 2, 1)
+
+    def as_duckdb(self) -> dict[str, str]:
+        """As DuckDB's own settings.
+
+        >>> Engine(memory_mb=500, threads=1).as_duckdb()
+        {'memory_limit': '500MB', 'threads': '1'}
+        """
+        chosen = {
+            "memory_limit": None if self.memory_mb is None else f"{self.memory_mb}MB",
+            "threads": self.threads,
+            "temp_directory": self.temp_directory,
+        }
+        return {name: str(value) for name, value in chosen.items() if value is not None}
+
+
+_engine = Engine()
+
+
+def engine() -> Engine:
+    """What `use_engine` was given last."""
+    return _engine
+
+
+def use_engine(chosen: Engine) -> None:
+    """Have all files that this process opens from now on be opened so: the one place where it is decided."""
+    global _engine  # noqa: PLW0603 - as many readers and writers as a process opens, they share one machine
+    _engine = chosen
+
+
 def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB file of a warehouse.
 
@@ -55,7 +105,7 @@ def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnec
         LockedWarehouseError, WriteError, CorruptWarehouseError: see their classes.
     """
     try:
-        return duckdb.connect(str(path), read_only=read_only, config=dict(_CONFIG))
+        return duckdb.connect(str(path), read_only=read_only, config={**_CONFIG, **_engine.as_duckdb()})
     except duckdb.Error as error:
         if any(words in str(error).lower() for words in _LOCKED):
             raise LockedWarehouseError(f"{path} is open in another program: {first_line(error)}") from error

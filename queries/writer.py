@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
 from typing import TYPE_CHECKING, Final, Self
 
@@ -11,7 +10,7 @@ import duckdb
 
 from queries import check_outcomes, directory, integrity, sql_files, upgrade
 from queries.errors import CheckError, QueryError
-from queries.opening import disk_errors, duckdb_errors
+from queries.opening import disk_errors, duckdb_errors, engine
 from queries.reader import CheckResult, Connection
 from queries.sample_views import view_whole
 from queries.sql_files import literal
@@ -31,8 +30,6 @@ ROW_GROUP = 122_880
 
 _INCOMPLETE: Final = "incomplete_views"
 """Fact of the warehouse: sample tables whose views leave out damaged files."""
-
-_HALF_THE_CORES = max(len(os.sched_getaffinity(0)) // 2, 1)
 
 
 class Writer(Connection):
@@ -102,12 +99,15 @@ class Writer(Connection):
         if not many:
             yield
             return
-        self._connection.execute(f"SET preserve_insertion_order = false; SET threads = {_HALF_THE_CORES}")
+        half = engine().half_the_threads
+        self._connection.execute(f"SET preserve_insertion_order = false; SET threads = {half}")
         try:
             yield
         finally:
             with contextlib.suppress(duckdb.Error):  # a failed insert may have ended the transaction
-                self._connection.execute("RESET preserve_insertion_order; RESET threads")
+                chosen = engine().threads
+                again = "RESET threads" if chosen is None else f"SET threads = {chosen}"
+                self._connection.execute(f"RESET preserve_insertion_order; {again}")
 
     def replace(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> None:
         """Delete the table's rows that share these key columns with `rows`, then append `rows`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from app import console
 from app.config import place
 from app.progress import progress as progress  # noqa: PLC0414 - part of what a verb needs
+from queries.opening import use_engine
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 
 def settings_and_root(options: argparse.Namespace) -> tuple[Config, Path]:
-    """The configuration and the warehouse directory that the common options name."""
+    """The configuration and the warehouse directory that the common options name.
+
+    From then on warehouses are opened as the configuration's section `engine` says.
+    """
     from app.config import settings  # noqa: PLC0415 - heavy
 
     config = settings.load(options.config)
+    use_engine(config.engine.chosen)
     return config, options.warehouse or config.warehouse
 
 

@@ -40,6 +40,8 @@ from ingest.slurm.settings import Slurm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from queries import opening
+
 RENAMED = {"slurm.road": "transport"}
 """New names of settings that development versions had under another name."""
 CRITICAL_REASONS = (
@@ -218,6 +220,29 @@ class Sql(Section):
     result_mb: int = Field(default=64, gt=0, le=65_536, description="largest result")
 
 
+class Engine(Section):
+    """How much of the machine DuckDB takes for the warehouse; `trackside sql` has limits of its own."""
+
+    memory_mb: int | None = Field(
+        default=None,
+        ge=100,
+        le=16_777_216,
+        description="most memory of DuckDB in each process, in MB; the rest goes to files; none: 80 % of the memory",
+    )
+    threads: int | None = Field(default=None, ge=1, le=4096, description="threads of DuckDB; none: one for each core")
+    temp_directory: Path | None = Field(
+        default=None,
+        description="where DuckDB puts what does not fit into memory; none: beside the warehouse's database",
+    )
+
+    @property
+    def chosen(self) -> opening.Engine:
+        """As the warehouse takes it."""
+        from queries import opening  # noqa: PLC0415 - it imports DuckDB
+
+        return opening.Engine(self.memory_mb, self.threads, self.temp_directory)
+
+
 class Config(Section):
     """All settings."""
 
@@ -242,6 +267,7 @@ class Config(Section):
     cost: Cost = Cost()
     scaling: Scaling = Scaling()
     sql: Sql = Sql()
+    engine: Engine = Engine()
     deliver: Deliver = Deliver()
 
 
@@ -290,8 +316,11 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     )
     parquet = config.grafana.parquet
     grafana = config.grafana.model_copy(update={"parquet": None if parquet is None else folder / parquet.expanduser()})
+    temp = config.engine.temp_directory
+    engine = config.engine.model_copy(update={"temp_directory": None if temp is None else folder / temp.expanduser()})
     update = {
         "grafana": grafana,
+        "engine": engine,
         "warehouse": folder / config.warehouse,
         "claims": claims,
         "serve": serve,
