@@ -63,6 +63,14 @@ EMPTY: Final = {
 """Of those, the ones that have no row where another query has none: that query, and their columns. Planning them takes
 longest."""
 
+SAME: Final = {
+    "run_interruptions": (
+        "FROM interruptions GROUP BY hash(cluster, run_id, attempt_no) HAVING COUNT(*) > 1",
+        "interruptions",
+    ),
+}
+"""Views that have the rows of a table where a query has none: that query, and the table. Then no row is copied."""
+
 _NAME: Final = re.compile(r"--[^\n]*|(?<![\w.])[a-z_]+\b")
 _KEPT: Final = 1024
 
@@ -254,21 +262,30 @@ class Connection:
     @contextlib.contextmanager
     def computed_once(self, *views: str) -> Iterator[None]:
         """Have views be tables: the rows that they read must not change within it."""
+        made: list[str] = []
         try:
-            for view in views:
-                self._compute_view(view)
+            made.extend(f"{self._compute_view(view)} IF EXISTS temp.{view};" for view in views)
             yield
         finally:
             with contextlib.suppress(duckdb.Error):  # a failed transaction takes them back itself
-                self._connection.execute("".join(f"DROP TABLE IF EXISTS temp.{view};" for view in views))
+                self._connection.execute("".join(f"DROP {each}" for each in made))
 
-    def _compute_view(self, view: str) -> None:
-        """Have a table hide a view: a temporary relation hides one of the database, in views that name it, too."""
+    def _compute_view(self, view: str) -> str:
+        """Have a table hide a view: a temporary relation hides one of the database, in views that name it, too.
+
+        Returns:
+            What it is: `TABLE`, or `VIEW` of a table that has the same rows.
+        """
         unless, columns = EMPTY.get(view, ("", ""))
+        unless_same, table = SAME.get(view, ("", ""))
         if unless and self._has_none(unless):
             self._connection.execute(f"CREATE TEMP TABLE {view} ({columns})")
+        elif unless_same and self._has_none(unless_same):
+            self._connection.execute(f"CREATE TEMP VIEW {view} AS SELECT * FROM {table}")  # noqa: S608 - our names
+            return "VIEW"
         else:
             self._connection.execute(f"CREATE TEMP TABLE {view} AS SELECT * FROM {view}")  # noqa: S608 - our names
+        return "TABLE"
 
     def _has_none(self, rows: str) -> bool:
         return self._connection.execute(f"SELECT 1 {rows} LIMIT 1").fetchone() is None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from queries import sql_files
@@ -115,3 +117,34 @@ def test_view_known_to_be_empty_has_its_columns(tmp_path: Path) -> None:
             declared = writer.frame(f"DESCRIBE {view}")
             with writer.computed_once(view):
                 assert writer.frame(f"DESCRIBE {view}").equals(declared)
+
+
+def interruption(job: str, *, attempt_no: int = 1) -> pl.DataFrame:
+    """One of a run: the components of a heterogeneous job share its attempt's number."""
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    row: dict[str, object] = dict.fromkeys(
+        ("cluster", "scheduler", "run_id", "state", "class", "cause", "evidence"), "x"
+    )
+    times = dict.fromkeys(("submitted_at", "ended_at"), at)
+    numbers = {"attempt_no": attempt_no, "n_gpus": Decimal(8), "n_nodes": 1, "runtime_s": 60.0}
+    return pl.DataFrame([row | times | numbers | {"job_id": job}])
+
+
+@pytest.mark.parametrize(("numbers", "kind"), [((1, 2), "VIEW"), ((1, 1), "LOCAL TEMPORARY")])
+def test_interruptions_of_runs_are_copied_only_where_some_are_one(
+    tmp_path: Path, numbers: tuple[int, int], kind: str
+) -> None:
+    with open_writer(tmp_path, verb="t", now=NOW) as writer:
+        with writer.transaction():
+            for job, number in zip(("1", "2"), numbers, strict=True):
+                writer.append("interruptions", interruption(job, attempt_no=number))
+        expected = writer.frame("FROM run_interruptions ORDER BY ALL")
+        assert expected.height == len(set(numbers))
+        of_temp = (
+            "SELECT table_type FROM information_schema.tables "
+            "WHERE table_name = 'run_interruptions' AND table_catalog = 'temp'"
+        )
+        with writer.transaction(), writer.computed_once("run_interruptions"):
+            assert writer.frame(of_temp)["table_type"].to_list() == [kind]
+            assert writer.frame("FROM run_interruptions ORDER BY ALL").equals(expected)
+        assert writer.frame(of_temp).is_empty()
