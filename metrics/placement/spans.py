@@ -11,6 +11,7 @@ Nodes that others got at the same moment count as taken; reservations, CPUs and 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -175,17 +176,21 @@ class Cluster:
         self.held = _intervals(attempt_nodes).join(self._homes, on=_NODE).rename({"milli_gpus": "gpus"})
         self._places = self._numbered(places)
         self._serving = self._partitions(nodes)
+        self._there = _intervals(inventory).join(self._homes, on=_NODE)
+        self._out = _intervals(node_states).join(self._homes, on=_NODE)
+
+    @functools.cached_property
+    def _states(self) -> pl.DataFrame:
+        """What each node had and who held it, over time: swept when it is first asked for, since there are millions."""
         stands = self._places.select(pl.col("home").alias("lane"), "started", "ended", place=pl.col("place") + 1)
-        there = _intervals(inventory).join(self._homes, on=_NODE)
-        out = _intervals(node_states).join(self._homes, on=_NODE)
         lanes = ("started", "ended")
-        self._states = sweep(
+        return sweep(
             [
-                there.select(pl.col("home").alias("lane"), *lanes, pl.col("milli_gpus").alias("gpus")),
+                self._there.select(pl.col("home").alias("lane"), *lanes, pl.col("milli_gpus").alias("gpus")),
                 self.held.select(
                     pl.col("home").alias("lane"), *lanes, pl.col("gpus").fill_null(_EVER >> 20).alias("taken")
                 ),
-                out.select(
+                self._out.select(
                     pl.col("home").alias("lane"),
                     *lanes,
                     pl.lit(1, dtype=pl.Int64).alias("out"),

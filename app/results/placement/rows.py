@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,6 +12,8 @@ from metrics.placement import effect, room
 from metrics.placement.spans import PLACES, Cluster, by_size, spans
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from app.window import Source, Window
 
 
@@ -38,11 +39,10 @@ def span_rows(source: Source, window: Window) -> pl.DataFrame:
 def _span_rows(source: Source, window: Window) -> pl.DataFrame:
     cluster = window.cluster
     begun = source.query("attempts_begun", **window.parameters)
-    placed = source.query("attempt_nodes_in", **window.parameters)
     nodes = frames.conform(source.query("nodes", cluster=cluster), frames.NODES)
     rows = spans(
         frames.conform(begun, frames.ATTEMPTS),
-        frames.conform(placed, frames.ATTEMPT_NODES),
+        _held(source, cluster, window.since, window.until),
         places(source, window),
         nodes=nodes,
         inventory=frames.conform(source.query("inventory_of", cluster=cluster), frames.INVENTORY),
@@ -52,6 +52,12 @@ def _span_rows(source: Source, window: Window) -> pl.DataFrame:
     )
     runs = source.query("run_attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "run_id")
     return rows.join(runs, on=list(frames.ATTEMPT_KEY), how="left", maintain_order="left")
+
+
+def _held(source: Source, cluster: str, since: datetime, until: datetime) -> pl.DataFrame:
+    """`frames.ATTEMPT_NODES` of the attempts that began before `until` and had not ended before `since`."""
+    rows = source.query("attempt_nodes_in", cluster=cluster, since=since, until=until)
+    return frames.conform(rows, frames.ATTEMPT_NODES)
 
 
 def cluster_of(source: Source, window: Window) -> Cluster:
@@ -76,9 +82,8 @@ def sums(rows: pl.DataFrame, dimension: str) -> pl.DataFrame:
 def standing_rows(source: Source, window: Window) -> pl.DataFrame:
     """What each node was doing at the end of the window: `metrics.placement.room.standing`."""
     cluster, at = window.cluster, window.until
-    there = source.query("attempt_nodes_in", cluster=cluster, since=at, until=at + timedelta(microseconds=1))
     return room.standing(
-        frames.conform(there, frames.ATTEMPT_NODES),
+        _held(source, cluster, at, at),
         places(source, window),
         inventory=frames.conform(source.query("inventory_of", cluster=cluster), frames.INVENTORY),
         node_states=frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES),

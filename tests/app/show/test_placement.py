@@ -5,14 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
+from app.results.placement.rows import places, span_rows
 from app.show.answer import Question
 from app.window import Window
 from ingest.slurm import load_files as ingesting
+from metrics import frames
+from metrics.placement.spans import spans
 from queries.warehouse import open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -150,3 +155,23 @@ def test_interruptions_by_delay_has_who_waited_for_a_node(reader: Reader) -> Non
         "preempting restart": (0, None),
     }
     assert answer.details[0].rows["job_id"].to_list() == ["5"]
+
+
+@pytest.mark.parametrize(("since", "until"), [(0, 10), (1, 2), (2, 3), (3, 8), (5, 9), (8, 10), (9, 10)])
+def test_placement_of_a_part_of_the_time_needs_no_earlier_attempts(reader: Reader, since: int, until: int) -> None:
+    part = Window("c", moment(START + since * HOUR), moment(START + until * HOUR))
+    every = frames.conform(reader.query("attempt_nodes", cluster="c"), frames.ATTEMPT_NODES)
+    expected = spans(
+        frames.conform(reader.query("attempts", cluster="c"), frames.ATTEMPTS),
+        every,
+        places(reader, part),
+        nodes=frames.conform(reader.query("nodes", cluster="c"), frames.NODES),
+        inventory=frames.conform(reader.query("inventory_of", cluster="c"), frames.INVENTORY),
+        node_states=frames.conform(reader.query("node_states", cluster="c"), frames.NODE_STATES),
+        since=part.since,
+        until=part.until,
+    )
+    assert span_rows(reader, part).select(expected.columns).equals(expected)
+    within = reader.query("attempt_nodes_in", **part.parameters)
+    meets = (pl.col("started_at") < part.until) & (pl.col("ended_at") >= part.since)
+    assert_frame_equal(frames.conform(within, frames.ATTEMPT_NODES), every.filter(meets), check_row_order=False)

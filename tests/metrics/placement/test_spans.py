@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -222,3 +223,10 @@ def test_by_size_counts_the_least_and_what_is_unknown() -> None:
     row = by_size(pl.concat([rows, unknown]), pl.lit("all")).row(0, named=True)
     assert (row["n"], row["n_known"], row["n_least"], row["excess"], row["share"]) == (3, 2, 1, 1, 0.5)
     assert row["excess_gpu_s"] == 4 * 3 * 3600
+
+
+def test_spans_of_unplaced_nodes_sweep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [{"nodes": ["n1", "n2"], "gpus": 2, "from": 1, "to": 5, "partition": "main"}]
+    monkeypatch.setattr("metrics.placement.spans.sweep", lambda _: pytest.fail("swept"))
+    found = spans(**inputs(jobs, [], []), since=SINCE, until=UNTIL)
+    assert found.select("n_nodes", "milli_gpus", "least").rows() == [(2, 4000, None)]

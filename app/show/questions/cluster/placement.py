@@ -198,7 +198,7 @@ def _blocks(source: Reader, window: Window) -> Answer:
         metrics=("aligned_room",),
         queries=_ROOM,
         notes=_placed(nodes),
-        parameters={"at": window.until},
+        parameters={"at": window.until, "since": window.until, "until": window.until},
         parts={"subject": "block", "value": "idle", "denominator": "nodes"},
         when_empty="No node with GPUs existed at that moment.",
     )
@@ -231,7 +231,7 @@ def _segments(source: Reader, window: Window) -> Answer:
             "known). Limits and who waits before are not judged. Segments of 1 node: any idle nodes.",
             *_placed(nodes),
         ),
-        parameters={"at": window.until},
+        parameters={"at": window.until, "since": window.until, "until": window.until},
         parts={
             "metric": "metric", "subject": "segment", "value": "share", "numerator": "usable", "denominator": "idle",
         },
