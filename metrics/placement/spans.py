@@ -111,8 +111,9 @@ def spans(
         .sort("at", *_KEY)
         .with_row_index("query")
     )
+    placed = wanted if places.height else wanted.clear()  # else the place of every node is unknown
     own = (
-        wanted.select("query", "at", *_KEY).join(held, on=_KEY).unique(["query", "home"]).select("query", "at", "home")
+        placed.select("query", "at", *_KEY).join(held, on=_KEY).unique(["query", "home"]).select("query", "at", "home")
     )
     standing = cluster.standing(own)
     known = standing.group_by("query").agg(pl.col("place").is_not_null().all().alias("known"), pl.col("assumed").any())
@@ -121,6 +122,7 @@ def spans(
     rows = wanted.join(counted, on="query", how="left").join(known, on="query", how="left").sort("query")
     return frames.conform(
         rows.with_columns(
+            assumed=pl.col("assumed").fill_null(value=False),
             n_nodes=pl.col("held_nodes"),
             milli_gpus=pl.col("held_gpus"),
             segment=pl.col("req_segment"),

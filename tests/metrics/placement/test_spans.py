@@ -229,4 +229,4 @@ def test_spans_of_unplaced_nodes_sweep_nothing(monkeypatch: pytest.MonkeyPatch) 
     jobs = [{"nodes": ["n1", "n2"], "gpus": 2, "from": 1, "to": 5, "partition": "main"}]
     monkeypatch.setattr("metrics.placement.spans.sweep", lambda _: pytest.fail("swept"))
     found = spans(**inputs(jobs, [], []), since=SINCE, until=UNTIL)
-    assert found.select("n_nodes", "milli_gpus", "least").rows() == [(2, 4000, None)]
+    assert found.select("n_nodes", "milli_gpus", "least", "assumed").rows() == [(2, 4000, None, False)]
