@@ -224,8 +224,46 @@ def _compute_cluster(
         forget_results(writer, cluster)
         return None
     window = Window(cluster, covered["started_at"].min(), covered["ended_at"].max())  # type: ignore[arg-type]  # polars types min() broadly
-    progress(f"{cluster}: runs and interruptions", 0.0)
     source = CachedSource(WindowedSource(writer, window), only=OF_ALL_WINDOWS | OF_ONE_WINDOW)
+    days = _write_runs_and_ledger(
+        writer, source, window, rules, covered, now=now, full=full, has_objects=has_objects, progress=progress
+    )
+    progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed", 0.65)
+    writer.append("computes", _account(writer, window, rules, now))
+    in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)
+    in_results("", 0.0)
+    with writer.computed_once("run_interruptions"):
+        windows = write_results(writer, source, window, rules=rules, now=now, full=full, progress=in_results)
+        progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed", 0.95)
+        if verdicts is not None:
+            progress(f"{cluster}: verdicts on claims", 0.97)
+        judged = None if verdicts is None else verdicts(source, window)
+    if judged is not None:
+        writer.append("verdicts", judged.rows)
+        for fact, text in judged.facts.items():
+            writer.put_fact_of_version(fact, text)
+    return window, days
+
+
+def _write_runs_and_ledger(
+    writer: Writer,
+    source: CachedSource,
+    window: Window,
+    rules: Rules,
+    covered: pl.DataFrame,
+    *,
+    now: datetime,
+    full: bool,
+    has_objects: bool,
+    progress: Progress,
+) -> Days:
+    """Write runs, interruptions, restarts, the ledger and what telemetry shows by day.
+
+    What it reads of all attempts and their nodes is let go with its end: results need other rows, and as much memory.
+    """
+    cluster = window.cluster
+    key = pl.DataFrame({"cluster": [cluster]})
+    progress(f"{cluster}: runs and interruptions", 0.0)
     reported = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
     fixes = adjudications.fixes(writer, cluster)
     facts = Facts(
@@ -258,21 +296,7 @@ def _compute_cluster(
     in_hours = _within(progress, f"{cluster}: telemetry", 0.64, 0.65)
     write_busy_hours(writer, cluster, rules, now=now, full=full, progress=in_hours)
     write_anomalies(writer, window, rules, now=now, full=full, progress=in_hours)
-    progress(f"{cluster}: ledger: {days.changed} of {days.known} days changed", 0.65)
-    writer.append("computes", _account(writer, window, rules, now))
-    in_results = _within(progress, f"{cluster}: results", 0.65, 0.95)
-    in_results("", 0.0)
-    with writer.computed_once("run_interruptions"):
-        windows = write_results(writer, source, window, rules=rules, now=now, full=full, progress=in_results)
-        progress(f"{cluster}: results: {windows.changed} of {windows.known} windows changed", 0.95)
-        if verdicts is not None:
-            progress(f"{cluster}: verdicts on claims", 0.97)
-        judged = None if verdicts is None else verdicts(source, window)
-    if judged is not None:
-        writer.append("verdicts", judged.rows)
-        for fact, text in judged.facts.items():
-            writer.put_fact_of_version(fact, text)
-    return window, days
+    return days
 
 
 def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:

@@ -26,6 +26,7 @@ from app.results.ettr import (
     saves_in,
     started_in,
 )
+from app.results.runs.job_goodput import job_accounts
 from app.results.runs.run_results import OF_LOGS, OF_RUNS, rows_of_logs, rows_of_runs, stored_by_run
 from app.results.windows import ledger_sums
 from app.window import Window
@@ -58,20 +59,31 @@ class RunNumbers:
     Attributes:
         by_run: as `app.results.ettr.ettr_run_rows` returns it, but for the runs' times.
         found: as `app.results.ettr.to_expect` returns it.
+    """
+
+    by_run: pl.DataFrame
+    found: ToExpect
+
+
+@dataclass(frozen=True)
+class _ToWrite:
+    """What the table of runs' numbers ought to hold, and what it holds.
+
+    Attributes:
         rows: `app.results.runs.run_results.OF_RUNS` of all runs.
         made: which of them were made anew: `cluster`, `run_id`.
         stored: what was stored of the others, and of runs that are no more.
     """
 
-    by_run: pl.DataFrame
-    found: ToExpect
     rows: pl.DataFrame
     made: pl.DataFrame
     stored: pl.DataFrame
 
 
-def run_numbers(writer: Writer, source: Source, window: Window, rules: Rules, *, full: bool) -> RunNumbers:
-    """Make the numbers of runs whose digests changed, and read the others.
+def write_run_numbers(writer: Writer, source: Source, window: Window, rules: Rules, *, full: bool) -> RunNumbers:
+    """Make the numbers of runs whose digests changed, and store them; read the others.
+
+    The rows themselves are let go before windows are computed, which need as much memory.
 
     Args:
         writer: the warehouse; runs and the ledger of this computation are in it already.
@@ -80,6 +92,14 @@ def run_numbers(writer: Writer, source: Source, window: Window, rules: Rules, *,
         rules: that the numbers depend on.
         full: make all of them. The result is the same.
     """
+    numbers, to_write = _run_numbers(writer, source, window, rules, full=full)
+    _write(writer, to_write, numbers.found, job_accounts(source, window), full=full)
+    return numbers
+
+
+def _run_numbers(
+    writer: Writer, source: Source, window: Window, rules: Rules, *, full: bool
+) -> tuple[RunNumbers, _ToWrite]:
     digests = run_digests(source, window, rules)
     stored = writer.matching("run_results", pl.DataFrame({"cluster": [window.cluster]}), keys=["cluster"])
     stored = stored.with_columns(milli_gpus=(pl.col("n_gpus") * 1000).cast(pl.Int64))
@@ -94,7 +114,7 @@ def run_numbers(writer: Writer, source: Source, window: Window, rules: Rules, *,
     keep_ettr_run_rows(source, window, known)
     every = rows.filter(pl.col("n_starts").is_not_null()).select(*_RUN, "n_starts", "started_gpus")
     seen = every.join(logged_starts(source, window), on=_RUN, how="left")
-    return RunNumbers(known, ToExpect(seen, saves_in(source, window)), rows, made.select(_RUN), stored)
+    return RunNumbers(known, ToExpect(seen, saves_in(source, window))), _ToWrite(rows, made.select(_RUN), stored)
 
 
 def _of_all(source: Source, window: Window) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -169,9 +189,9 @@ def _of_days(days: pl.DataFrame, began: _Moments, high: _Moments, seed: int) -> 
 # What is stored ------------------------------------------------------------------------------------------------------
 
 
-def write_numbers(writer: Writer, numbers: RunNumbers, jobs: JobAccounts, *, full: bool) -> None:
+def _write(writer: Writer, numbers: _ToWrite, found: ToExpect, jobs: JobAccounts, *, full: bool) -> None:
     """Store the numbers of runs: the rows that were made anew, and those of runs whose logs tell something else."""
-    logs = rows_of_logs(jobs, numbers.found.started, numbers.found.saves)
+    logs = rows_of_logs(jobs, found.started, found.saves)
     before = numbers.stored.filter(pl.any_horizontal(pl.col(*_TOLD).is_not_null()) | pl.col("job_logged"))
     told = _changed(logs, before.select(logs.columns)).join(numbers.made, on=_RUN, how="anti")
     rows = numbers.rows.join(pl.concat([numbers.made, told]), on=_RUN, how="semi")

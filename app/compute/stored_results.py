@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.compute.outcome import Windows
-from app.compute.run_numbers import run_numbers, write_numbers
+from app.compute.run_numbers import write_run_numbers
 from app.compute.window_inputs import WindowInputs
 from app.results.checkpoints import pooled_rate, stored_checkpoint_advice
 from app.results.ettr import (
@@ -90,9 +90,8 @@ def write_results(
     for table, rows in plan.kept.items():
         writer.append(table, rows)
     writer.append(_INPUTS, plan.account)
-    numbers = run_numbers(writer, source, window, rules, full=full)
+    numbers = write_run_numbers(writer, source, window, rules, full=full)
     _write_windows(writer, source, window, past, plan.computed, numbers, progress)
-    write_numbers(writer, numbers, job_accounts(source, window), full=full)
     return Windows(len(plan.computed), plan.account.height)
 
 
