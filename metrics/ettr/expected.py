@@ -94,10 +94,15 @@ _BEGUN = pl.coalesce("seen_gpus", "started_gpus")
 """Starts with a known startup: startup without a log is in no sum, so starts without a log must not count either."""
 
 
+_OWN = ("milli_gpus", "wall_gpu_s", "startup", "queued_initial", "queued_requeue", "ettr", "productive")
+"""Columns of a run that its expected ETTR depends on."""
+
+
 def _own(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
     """Runs that held a known number of GPUs, with what was measured of each: `own_restart`, `interval_s`, `write_s`."""
     return (
-        by_run.filter(pl.col("milli_gpus") > 0)
+        by_run.select(*_RUN, *_OWN)  # of some forty columns: what follows copies each
+        .filter(pl.col("milli_gpus") > 0)
         .join(started, on=_RUN, how="left")
         .join(checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN, how="left")
         .with_columns(own_restart=pl.when((pl.col("startup") > 0) & (_BEGUN > 0)).then(pl.col("startup") / _BEGUN))

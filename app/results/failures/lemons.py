@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.corrections import records as adjudications
+from app.results.source import memo_of_cache
 from app.window import Window
 from ingest.slurm.formats.nodelist import NodeListError, expand
 from metrics import frames
@@ -45,6 +46,10 @@ class Failed:
 
 def failed(source: Source, window: Window) -> Failed:
     """What nodes did wrong in a window; states as persons corrected them."""
+    return memo_of_cache(source, ("failed", window), lambda: _failed(source, window))
+
+
+def _failed(source: Source, window: Window) -> Failed:
     period = {"cluster": window.cluster, "since": window.since, "until": window.until}
     reported = frames.conform(source.query("node_states", cluster=window.cluster), frames.NODE_STATES)
     return Failed(
