@@ -70,7 +70,10 @@ REASONS: Final = {
         "The bare read keeps no line numbers, prefixes, sessions or events, and validates and stores nothing. "
         + _DIGEST
     ),
-    "memory": "Frames of all attempts, of their nodes and of their runs are held at the same time.",
+    "memory": (
+        "Frames of all attempts are held, with those of their nodes until the ledger is made, and with those of their "
+        "runs afterwards. Of the rest DuckDB's share is bounded by `[engine]`; it is the smaller one."
+    ),
 }
 """Why a goal is missed, by how the row's name begins, or by what it measures."""
 
