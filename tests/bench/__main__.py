@@ -85,7 +85,7 @@ def sections(*, quick: bool, year: int) -> Sections:
         result["remote read"] = lambda _: bench_remote_read(200 if quick else 2_000)
         result["storing"] = lambda folder: bench_storing(folder, gpus=16 if quick else 48)
     if year:
-        result["year"] = functools.partial(bench_whole_year, part=year)
+        result["year" if year == 1 else f"year/{year}"] = functools.partial(bench_whole_year, part=year)
     return result
 
 

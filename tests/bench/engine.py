@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 DAY_S: Final = 86_400
 DAYS: Final = (23, 91, 365)
 """Sizes of warehouses: 1, 4 and 16 times the days."""
+MONTH: Final = 31
+"""Days of the warehouse that a year's new day is compared with."""
 _PART: Final = 16
 """The cluster has a sixteenth of the year's nodes and attempts."""
 _QUICK: Final = 4
@@ -104,15 +106,29 @@ def bench_engine(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
 
 
 def bench_whole_year(folder: Path, *, part: int = 1) -> list[dict[str, Any]]:
-    """Rows for the table: each verb on the year (or a part of its nodes) against its goal for the whole year."""
+    """Rows for the table: a new day against the same in a month-old warehouse, and each verb against its goal.
+
+    Args:
+        folder: for dumps and warehouses.
+        part: of how many parts of the year's nodes one is measured; the goals are for the whole year.
+    """
     nodes = NODES // part
     measured = _in_folder(folder / "year", ATTEMPTS // part, nodes, DAYS[-1])
-    result = []
+    month = _in_folder(folder / "month", round(ATTEMPTS / part * MONTH / DAYS[-1]), nodes, MONTH)
+    result = _against_month(measured[NEW_DAY], month[NEW_DAY], nodes)
     for verb, (cpu_s, mib) in GOALS_OF_A_YEAR.items():
         name, (own_cpu_s, memory) = f"{verb}: a year of {nodes:,} nodes", measured[verb]
         result.append(against_goal(f"{name}, CPU", own_cpu_s, cpu_s, "s", whole=part == 1))
         if mib is not None and memory is not None:
             result.append(against_goal(f"{name}, memory", memory, mib, "MiB", whole=part == 1))
+    return result
+
+
+def _against_month(year_old: Cost, month_old: Cost, nodes: int) -> list[dict[str, Any]]:
+    name, against = f"{NEW_DAY}: {DAYS[-1]} days of {nodes:,} nodes", f"{MONTH} days"
+    result = [row(f"{name}, CPU", year_old.cpu_s, month_old.cpu_s, against, 2.0)]
+    if year_old.peak_mib is not None and month_old.peak_mib is not None:
+        result.append(row(f"{name}, memory", year_old.peak_mib, month_old.peak_mib, against, 2.0, unit="MiB"))
     return result
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.compute import pipeline as computing
 from app.compute.inputs import Facts
+from app.compute.stored_results import write_results
 from app.config.settings import Config
 from ingest.slurm import load_files as ingesting
 from queries.warehouse import open_writer
@@ -25,14 +26,13 @@ NOW = datetime(2026, 11, 2, tzinfo=UTC)
 
 def test_results_are_made_after_attempts_on_nodes_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
-    write_results = computing.write_results
 
     def counting(*given: object, **named: object) -> Windows:
         gc.collect()
         held.append(sum(isinstance(each, Facts) for each in gc.get_objects()))
         return write_results(*given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(computing, "write_results", counting)
+    monkeypatch.setattr("app.compute.pipeline.write_results", counting)
     files = tiny(30).write(tmp_path)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         ingesting.ingest_files(
