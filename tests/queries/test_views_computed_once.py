@@ -131,9 +131,7 @@ def interruption(job: str, *, attempt_no: int = 1) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(("numbers", "kind"), [((1, 2), "VIEW"), ((1, 1), "LOCAL TEMPORARY")])
-def test_interruptions_of_runs_are_copied_only_where_some_are_one(
-    tmp_path: Path, numbers: tuple[int, int], kind: str
-) -> None:
+def test_interruptions_are_copied_only_where_some_are_one(tmp_path: Path, numbers: tuple[int, int], kind: str) -> None:
     with open_writer(tmp_path, verb="t", now=NOW) as writer:
         with writer.transaction():
             for job, number in zip(("1", "2"), numbers, strict=True):
