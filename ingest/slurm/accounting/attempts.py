@@ -367,7 +367,7 @@ def _warnings(columns: Columns, good: pl.DataFrame) -> list[LoadWarning]:
 
 
 def _counted(good: pl.DataFrame, column: str, code: str) -> list[LoadWarning]:
-    count = int(good[column].fill_null(value=False).sum())
+    count = int(good[column].sum())
     return [LoadWarning(code, count)] if count else []
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SAMPLE: Final = 1_000
 """Rows sampled to decide whether a column repeats its texts."""
 
+FEW: Final = 32
+"""So few rows are read one by one: finding their different texts would take longer."""
+
 Read = TypeVar("Read", pl.Series, pl.DataFrame)
 
 _NO_NAME: Final = frozenset({"", "(null)"})
@@ -39,8 +42,7 @@ class Distinct:
             self.texts = pl.Series(text.name, [None], text.dtype)
             self._places = pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(text))
             return
-        sample = text.gather_every(max(len(text) // SAMPLE, 1))
-        if 2 * sample.n_unique() < len(sample):
+        if len(text) > FEW and _repeats(text):
             places = text.cast(pl.Categorical(pl.Categories.random())).to_physical()
             first = pl.DataFrame({"place": places, "text": text}).select(pl.all().gather(places.arg_unique()))
             first = first.drop_nulls().sort("place")
@@ -64,8 +66,13 @@ class Distinct:
         if self._places is None:
             return converted
         if isinstance(converted, pl.Series):
-            return converted.gather(self._places)
-        return pl.DataFrame([column.gather(self._places) for column in converted])
+            return converted[self._places]
+        return pl.DataFrame([column[self._places] for column in converted.get_columns()])
+
+
+def _repeats(text: pl.Series) -> bool:
+    sample = text.gather_every(max(len(text) // SAMPLE, 1))
+    return 2 * sample.n_unique() < len(sample)
 
 
 @functools.lru_cache(maxsize=64)
@@ -188,7 +195,7 @@ class Columns:
         """The columns without `lost`, whose rows are counted as unreadable."""
         if lost := int(table["lost"].sum()):
             self.unreadable[name] += lost
-        return table.drop("lost")
+        return table[[column for column in table.columns if column != "lost"]]
 
 
 def _with_lost(read: pl.Series, lost: pl.Series) -> pl.DataFrame:

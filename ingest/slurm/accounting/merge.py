@@ -71,6 +71,8 @@ def merge_attempts(*frames: pl.DataFrame) -> pl.DataFrame:
     rows = pl.concat([conform(frame, ATTEMPTS) for frame in frames]) if frames else empty(ATTEMPTS)
     rows = rows.with_columns(_second())
     repeated = rows.select(_SECOND).is_duplicated()
+    if not repeated.any():
+        return conform(rows.with_columns(pl.col("#second").alias("submitted_at")), ATTEMPTS)
     alone = rows.filter(~repeated).with_columns(pl.col("#second").alias("submitted_at"))
     return pl.concat([conform(alone, ATTEMPTS), conform(_join(rows.filter(repeated)), ATTEMPTS)])
 

@@ -65,7 +65,7 @@ def expand_column(texts: pl.Series) -> pl.DataFrame:
     [('n[1-2]', ['n1', 'n2'], None), ('n[3', None, "node list 'n[3': unbalanced bracket")]
     """
     distinct = texts.drop_nulls().unique().alias("text").to_frame()
-    usual = pl.concat([_single(distinct), _bracketed(distinct)])
+    usual = pl.concat([_single(distinct.lazy()), _bracketed(distinct.lazy())]).collect()
     rest = distinct.join(usual, on="text", how="anti")["text"]
     rows = [(text, *_try_expand(text)) for text in rest]
     schema: Schema = {"text": pl.String(), "nodes": pl.List(pl.String()), "error": pl.String()}
@@ -74,13 +74,13 @@ def expand_column(texts: pl.Series) -> pl.DataFrame:
     )
 
 
-def _single(distinct: pl.DataFrame) -> pl.DataFrame:
+def _single(distinct: pl.LazyFrame) -> pl.LazyFrame:
     """The texts that are one name, all at once: columns `text` and `nodes`."""
     one = pl.col("text").str.contains(_NAME) & ~pl.col("text").str.to_lowercase().is_in(list(NO_NODES))
     return distinct.filter(one).select("text", nodes=pl.concat_list("text"))
 
 
-def _bracketed(distinct: pl.DataFrame) -> pl.DataFrame:
+def _bracketed(distinct: pl.LazyFrame) -> pl.LazyFrame:
     """The texts that are a name with numbers in brackets at its end, all at once; those that are sound only."""
     ranges = (
         distinct.select("text", pl.col("text").str.extract_groups(_NUMBERED).alias("parts"))

@@ -6,7 +6,8 @@ readings of Start and End are chosen so that they agree with the elapsed time, w
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, Literal, NamedTuple
 
 import polars as pl
 
@@ -43,34 +44,48 @@ def read_instants(text: pl.Series, *, timezone: str | None, origin: str) -> Inst
     Raises:
         TimeZoneError: There are local times, and the zone is not given or does not exist.
     """
-    name = text.name
     early, unset = _read_epochs(text)
-    rest = (text.is_not_null() & early.is_null() & ~unset).arg_true()
+    rest = _unread(text, early, unset)
     if not len(rest):
-        return Instants(early, early, pl.Series(name, [None], pl.String).new_from_index(0, len(text)))
-    worded = _read_words(text.gather(rest), timezone=timezone, origin=origin)
-    error = pl.Series(name, [None], pl.String).new_from_index(0, len(text)).scatter(rest, worded.error)
+        return Instants(early, early, _none(text))
+    worded = _read_words(text[rest], timezone=timezone, origin=origin)
+    error = _none(text).scatter(rest, worded.error)
     late = early.clone().scatter(rest, worded.late)
     return Instants(early.scatter(rest, worded.early), late, error)
 
 
 def _read_epochs(text: pl.Series) -> tuple[pl.Series, pl.Series]:
     """The times written as epochs, and which numbers mean that there is none."""
-    epoch = text.cast(pl.Int64, strict=False)
-    plausible = epoch.is_between(EARLIEST_S, LATEST_S)
-    times = (epoch.set(~plausible, None) * 1_000_000).cast(TIME)
-    return times, epoch.is_in(_MARKS_S).fill_null(value=False)
+    times, unset = text.cast(pl.Int64, strict=False).to_frame().select(*_EPOCHS).get_columns()
+    return times, unset
+
+
+_EPOCHS: Final = (
+    pl.when(pl.first().is_between(EARLIEST_S, LATEST_S)).then(pl.first() * 1_000_000).cast(TIME),
+    pl.first().is_in(_MARKS_S).fill_null(value=False).alias("#unset"),
+)
+
+
+def _unread(text: pl.Series, times: pl.Series, unset: pl.Series | None = None) -> pl.Series:
+    """In which rows there is a text, but no time. There is none without a text."""
+    if times.null_count() == text.null_count():
+        return pl.Series([], dtype=pl.UInt32)
+    unread = text.is_not_null() & times.is_null()
+    return (unread if unset is None else unread & ~unset).arg_true()
+
+
+def _none(text: pl.Series) -> pl.Series:
+    return pl.Series(text.name, [None], pl.String).new_from_index(0, len(text))
 
 
 def _read_words(text: pl.Series, *, timezone: str | None, origin: str) -> Instants:
     """The times that are not plain epochs. Nearly all are 19 characters without an offset."""
     name = text.name
-    plain = text.str.len_bytes() == _PLAIN_LENGTH
-    naive = text.set(~plain, None).str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="us")
+    naive = text.to_frame().select(_PLAIN).to_series()
     aware = pl.Series(name, [None], TIME).new_from_index(0, len(text))
-    rest = (text.is_not_null() & naive.is_null()).arg_true()
+    rest = _unread(text, naive)
     if len(rest):
-        words = blank_to_null(text.gather(rest))
+        words = blank_to_null(text[rest])
         spelled = words.str.replace(r"^(\d{4}-\d\d-\d\d) ", "${1}T").str.replace(r"[Zz]$", "+0000")
         naive = naive.scatter(rest, spelled.str.to_datetime(_ISO, strict=False, time_unit="us"))
         offset = spelled.str.to_datetime(_ISO + "%z", strict=False, time_unit="us")
@@ -84,10 +99,17 @@ def _read_words(text: pl.Series, *, timezone: str | None, origin: str) -> Instan
     return _plausible(text, naive, early, late)
 
 
+_PLAIN: Final = (
+    pl.when(pl.first().str.len_bytes() == _PLAIN_LENGTH)
+    .then(pl.first())
+    .str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="us")
+)
+
+
 def _plausible(text: pl.Series, naive: pl.Series, early: pl.Series, late: pl.Series) -> Instants:
     """Without the times that are none: 1970 and 2106 in any zone are marks for that, other far years are mistakes."""
     seconds = early.dt.epoch("s")
-    far = ~seconds.is_between(EARLIEST_S, LATEST_S).fill_null(value=True)
+    far = seconds.to_frame().select(_FAR).to_series()
     if far.any():
         near = [(seconds - mark).abs() <= DAY_S for mark in _MARKS_S]
         text = text.set((near[0] | near[1]).fill_null(value=False), None)
@@ -95,11 +117,14 @@ def _plausible(text: pl.Series, naive: pl.Series, early: pl.Series, late: pl.Ser
     return Instants(early, late, _errors(text, naive, early, far))
 
 
+_FAR: Final = ~pl.first().is_between(EARLIEST_S, LATEST_S).fill_null(value=True)
+
+
 def _errors(text: pl.Series, naive: pl.Series, early: pl.Series, far: pl.Series) -> pl.Series:
     """Why a text gave no time."""
+    if early.null_count() == text.null_count():  # there is no time without a text
+        return _none(text)
     lost = text.is_not_null() & early.is_null()
-    if not lost.any():
-        return pl.Series(text.name, [None], pl.String).new_from_index(0, len(text))
     reason = (
         pl.when("far")
         .then(pl.lit("not between the years 2000 and 2100"))
@@ -119,13 +144,22 @@ def _localise(
     if timezone is None:
         raise TimeZoneError(origin, name, sample)
     try:
-        early, late = (
-            naive.dt.replace_time_zone(timezone, ambiguous=fold, non_existent="null").dt.convert_time_zone("UTC")
-            for fold in ("earliest", "latest")
-        )
+        early, late = naive.to_frame().select(*_readings(timezone)).get_columns()
     except pl.exceptions.ComputeError:
         raise TimeZoneError(origin, name, sample, timezone) from None
     return early, late
+
+
+@cache
+def _readings(timezone: str) -> tuple[pl.Expr, ...]:
+    folds: tuple[Literal["earliest", "latest"], ...] = ("earliest", "latest")
+    return tuple(
+        pl.first()
+        .dt.replace_time_zone(timezone, ambiguous=fold, non_existent="null")
+        .dt.convert_time_zone("UTC")
+        .alias(fold)
+        for fold in folds
+    )
 
 
 def consistent_times(

@@ -8,6 +8,7 @@ read once each and joined back.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
@@ -53,14 +54,13 @@ def blank_to_null(text: pl.Series, words: frozenset[str] = NOTHING) -> pl.Series
     """
     if text.cast(pl.Int64, strict=False).null_count() == text.null_count():
         return text
-    spelled = text.unique().drop_nulls()
-    plain = spelled.str.strip_chars()
-    empty = plain.str.to_lowercase().is_in(list(words))
-    if (plain != spelled).any():
-        text = text.str.strip_chars()
-    if not empty.any():
-        return text
-    return text.set(text.is_in(plain.filter(empty).unique().implode()), None)
+    return text.to_frame().select(_meaning(words)).to_series()
+
+
+@cache
+def _meaning(words: frozenset[str]) -> pl.Expr:
+    plain = pl.first().str.strip_chars()
+    return pl.when(~plain.str.to_lowercase().is_in(list(words))).then(plain)
 
 
 # --- numbers and durations -----------------------------------------------------------------------------

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.slurm.accounting.columns import Columns, Distinct
+from ingest.slurm.accounting import columns as columns_module
+from ingest.slurm.accounting.columns import FEW, Columns, Distinct
 from ingest.slurm.formats import values
 from tests.support.slurm.parsing import parse, text
 
@@ -14,16 +18,27 @@ WORDS = st.sampled_from(["1", "2K", "Unknown", " 8 ", "x", "4294967294", "", "1-
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.none() | WORDS, max_size=60))
-def test_distinct_texts_convert_like_the_column_row_by_row(words: list[str | None]) -> None:
+@given(st.lists(st.none() | WORDS, max_size=60), st.sampled_from([0, FEW]))
+def test_distinct_texts_convert_like_the_column_row_by_row(words: list[str | None], few: int) -> None:
     column = pl.Series("x", words, pl.String)
     known = values.blank_to_null(column)
+    with mock.patch.object(columns_module, "FEW", few):
+        distinct = Distinct(column)
     for convert in (values.blank_to_null, values.whole_numbers, values.durations):
-        assert Distinct(column).each(convert, as_written=True).equals(convert(column)), convert
-        assert Distinct(column).each(convert).equals(convert(known)), convert
+        assert distinct.each(convert, as_written=True).equals(convert(column)), convert
+        assert distinct.each(convert).equals(convert(known)), convert
     for several in (values.states, values.exit_codes, values.memory_sizes):
-        assert Distinct(column).each(several, as_written=True).equals(several(column)), several
-        assert Distinct(column).each(several).equals(several(known)), several
+        assert distinct.each(several, as_written=True).equals(several(column)), several
+        assert distinct.each(several).equals(several(known)), several
+
+
+@pytest.mark.parametrize("words", [values.NOTHING, values.UNLIMITED, frozenset({"", "(null)"})])
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(st.none() | WORDS | st.sampled_from(["\tNone", "N/A ", "UNLIMITED", "(null)", "  ", " é "])))
+def test_words_for_nothing_are_null_as_in_plain_python(words: frozenset[str], texts: list[str | None]) -> None:
+    texts = [*texts, "a word"]  # where all are numbers they stay as they are
+    expected = [None if each is None or each.strip().lower() in words else each.strip() for each in texts]
+    assert values.blank_to_null(pl.Series("x", texts, pl.String), words).to_list() == expected
 
 
 def test_repeated_texts_are_parsed_once() -> None:
@@ -41,7 +56,9 @@ def test_repeated_texts_are_parsed_once() -> None:
     assert looked_at == [2, 2000, 1]
 
 
-def test_what_cannot_be_read_is_counted_row_by_row() -> None:
+@pytest.mark.parametrize("few", [0, FEW])
+def test_what_cannot_be_read_is_counted_row_by_row(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "FEW", few)
     frame = pl.DataFrame({"reqmem": ["odd"] * 9 + ["1G"] * 9, "nnodes": ["8", "x"] * 9, "timelimit": ["soon"] * 18})
     columns = Columns(frame, timezone=None, origin="x")
     ones = pl.Series([1] * 18)
