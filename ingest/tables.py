@@ -140,8 +140,8 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     ('a', None)
     """
     has = frame.schema
-    if list(has.items()) == list(schema.items()):
-        return frame
+    if all(has.get(name) == dtype for name, dtype in schema.items()):
+        return frame[list(schema)]
     return frame.select(
         pl.lit(None, dtype).alias(name)
         if name not in has

@@ -367,8 +367,11 @@ def empty(schema: Schema) -> pl.DataFrame:
 
 def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """Select the schema's columns in its order and types; columns the frame lacks become null."""
+    has = frame.schema
+    if all(has.get(name) == kind for name, kind in schema.items()):
+        return frame[list(schema)]
     columns = [
-        pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, dtype=kind).alias(name)
+        pl.col(name).cast(kind) if name in has else pl.lit(None, dtype=kind).alias(name)
         for name, kind in schema.items()
     ]
     return frame.select(columns)
