@@ -41,6 +41,10 @@ def test_guide_metric_is_shown_and_explained(checkout: Path, tmp_path: Path) -> 
     assert "Lost share" in run_python(checkout, *show)
     shown = json.loads(run_python(checkout, *show, "--format", "json", "--explain"))
     assert [row["metric"] for row in shown["rows"]] == ["lost_share"]
+    [row] = shown["rows"]
+    assert row["value"] is None
+    assert row["bound_low"] == 0.0
+    assert 0.5 < row["bound_high"] < 1
     assert shown["explain"]["metrics"][0]["definition"] == "lost GPU-seconds / allocated GPU-seconds"
     assert shown["explain"]["sql"].keys() == {"ledger_sums"}
     by_day = json.loads(run_python(checkout, *show, "--format", "json", "--by", "day"))
