@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from dashboards.lint import names
+from dashboards.promql_names import names
 from dashboards.rules.derived import DERIVED
 from dashboards.rules.recording import rules_text
 from tests.dashboards import seed

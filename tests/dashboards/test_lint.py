@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dashboards import lint
 from dashboards.boards import fleet
+from dashboards.promql_names import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,7 +210,7 @@ def test_labels_that_functions_make_are_known() -> None:
     ],
 )
 def test_words_of_a_query_are_classified(expr: str, matched: dict[str, set[str]], grouped: set[str]) -> None:
-    result = lint.names(expr)
+    result = names(expr)
     assert {name: set(labels) for name, labels in result.matched} == matched
     assert result.grouped == grouped
 

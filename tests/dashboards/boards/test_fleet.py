@@ -19,6 +19,7 @@ from dashboards.build import boards, generated
 from dashboards.exported_metrics import BY_NAME, FAMILIES, HISTORY, WINDOWS
 from dashboards.palette import BY_CATEGORY
 from dashboards.parts import WINDOWS_OFFERED
+from dashboards.promql_names import names
 from metrics.categories import CATEGORIES, COSTLY
 from tests.dashboards import seed
 from tests.dashboards.server import Prometheus, need_prometheus, serving
@@ -84,7 +85,7 @@ def test_all_that_is_exported_is_shown_on_some_board() -> None:
         metric
         for make in boards().values()
         for expr in _exprs(make(fleet.TARGETS))
-        for metric, _ in lint.names(expr).matched
+        for metric, _ in names(expr).matched
     }
     for_rules = {"trackside_job_gpus"}
     assert {family.name for family in FAMILIES} - shown == for_rules
@@ -120,7 +121,7 @@ def test_seed_has_each_exported_family_with_its_exact_labels() -> None:
 @pytest.mark.parametrize(("title", "target"), QUERIES)
 def test_what_the_words_of_a_query_name_is_what_a_parser_finds(title: str, target: dict[str, Any]) -> None:
     parsed = promql_parser.parse(lint.interpolated(target["expr"]))
-    assert sorted(lint.names(target["expr"]).matched) == sorted(_selectors(parsed))
+    assert sorted(names(target["expr"]).matched) == sorted(_selectors(parsed))
 
 
 def _selectors(node: Any) -> Iterator[tuple[str, frozenset[str]]]:  # noqa: ANN401 - the parser ships no types

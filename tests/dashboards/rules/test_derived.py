@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dashboards.lint import names
+from dashboards.promql_names import names
 from dashboards.rules.derived import DERIVED
 from dashboards.rules.recording import recorded, rules_text
 from tests.dashboards.rules import promtool
