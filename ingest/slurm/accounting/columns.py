@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 SAMPLE: Final = 1_000
 """Rows sampled to decide whether a column repeats its texts."""
 
-FEW: Final = 32
-"""So few rows are read one by one: finding their different texts would take longer."""
-
 Read = TypeVar("Read", pl.Series, pl.DataFrame)
 
 _NO_NAME: Final = frozenset({"", "(null)"})
@@ -42,7 +39,7 @@ class Distinct:
             self.texts = pl.Series(text.name, [None], text.dtype)
             self._places = pl.Series([0], dtype=pl.UInt32).new_from_index(0, len(text))
             return
-        if len(text) > FEW and _repeats(text):
+        if len(text) > values.FEW and _repeats(text):
             places = text.cast(pl.Categorical(pl.Categories.random())).to_physical()
             first = pl.DataFrame({"place": places, "text": text}).select(pl.all().gather(places.arg_unique()))
             first = first.drop_nulls().sort("place")

@@ -32,16 +32,19 @@ _MARKS: Final = (NO_NUMBER, NO_NUMBER + 1)
 UNSET: Final = frozenset(map(str, (*_MARKS, (1 << 64) - 2, (1 << 64) - 1)))
 """The marks for "not set" and "infinite", in 32 and in 64 bits, as texts."""
 
+FEW: Final = 32
+"""So few texts are read one by one: finding the different ones among them would take longer."""
+
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
 def by_distinct(text: pl.Series, convert: Callable[[str], tuple[object, ...]], schema: Schema) -> pl.DataFrame:
     """Convert each distinct text once, and join the results back to the rows; null gives nulls."""
-    distinct = text.drop_nulls().unique()
-    if len(distinct) + text.null_count() == len(text):
+    nulls = text.null_count()
+    if len(text) <= FEW or text.n_unique() - bool(nulls) + nulls == len(text):
         unknown = (None,) * len(schema)
         return pl.DataFrame([unknown if each is None else convert(each) for each in text], schema, orient="row")
-    rows = [(value, *convert(value)) for value in distinct]
+    rows = [(value, *convert(value)) for value in text.drop_nulls().unique()]
     table = pl.DataFrame(rows, schema={"#text": pl.String, **schema}, orient="row")
     return text.alias("#text").to_frame().join(table, on="#text", how="left", maintain_order="left").drop("#text")
 
