@@ -7,9 +7,11 @@ see nothing of it before that, and no other writer begins on half of it.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from queries import directory, integrity, sql_files, units
 from queries.errors import CorruptWarehouseError, WarehouseError
@@ -17,7 +19,6 @@ from queries.opening import disk_errors
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    import contextlib
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
@@ -35,8 +36,7 @@ COPIED: Final = "copied"
 _ROWS: Final = 1_000_000
 """Rows of a transaction, about; a day of a table is never divided."""
 
-_SOURCE: Final = "copied_from"
-"""The name under which the source's database is attached."""
+_NUMBERS: Final = itertools.count()
 
 _OURS: Final = frozenset({"main.meta", "main.partitions"})
 
@@ -57,26 +57,41 @@ class Source:
     def __init__(self, connection: duckdb.DuckDBPyConnection, root: Path, path: Path) -> None:
         self.root = root
         self._connection = connection
-        connection.execute(f"ATTACH {literal(str(path))} AS {_SOURCE} (READ_ONLY)")
-        self.shapes = units.shapes(connection, _SOURCE)
-        self.facts: dict[str, str] = dict(connection.execute(f"FROM {_SOURCE}.main.meta").fetchall())
+        self.database = f"copied_from_{next(_NUMBERS)}"
+        connection.execute(f"ATTACH {literal(str(path))} AS {self.database} (READ_ONLY)")
+        self.shapes = units.shapes(connection, self.database)
+        self.facts: dict[str, str] = dict(connection.execute(f"FROM {self.database}.main.meta").fetchall())
         self.version = int(self.facts["data_version"])
 
     def units(self, table: str) -> list[Unit]:
         """The units of a table."""
-        return units.of_table(self._connection, _SOURCE, self.shapes[table])
+        return units.of_table(self._connection, self.database, self.shapes[table])
 
     def files(self) -> list[tuple[integrity.File, int]]:
         """The files of samples, and how many rows each has."""
         found = self._connection.execute(
-            f"SELECT table_name, cluster, day, path, bytes, sha256, rows FROM {_SOURCE}.main.partitions "  # noqa: S608 - our name
+            f"SELECT table_name, cluster, day, path, bytes, sha256, rows FROM {self.database}.main.partitions "  # noqa: S608 - our name
             "WHERE removed_version IS NULL ORDER BY cluster, day, path"
         )
         return [(integrity.File(*row), rows) for *row, rows in found.fetchall()]
 
+    def clusters(self) -> list[str]:
+        """The clusters of which it has rows."""
+        tables = [shape for shape in self.shapes.values() if "cluster" in shape.columns]
+        each = " UNION ".join(f"SELECT cluster FROM {self.database}.{shape.sql}" for shape in tables)  # noqa: S608 - our names
+        return sorted(cluster for (cluster,) in self._connection.execute(each).fetchall())
+
+    @contextlib.contextmanager
+    def attached(self) -> Iterator[Self]:
+        """Let go of it at the end."""
+        try:
+            yield self
+        finally:
+            self.detach()
+
     def detach(self) -> None:
         """Let go of it."""
-        self._connection.execute(f"DETACH {_SOURCE}")
+        self._connection.execute(f"DETACH {self.database}")
 
 
 def compare(
@@ -114,7 +129,7 @@ def _changed(
     for number, (table, shape) in enumerate(source.shapes.items()):
         report("compare", number, len(source.shapes))
         stored = units.of_table(connection, here, target[table]) if table in target else []
-        if changed := units.differing(units.of_table(connection, _SOURCE, shape), stored):
+        if changed := units.differing(units.of_table(connection, source.database, shape), stored):
             found[table] = changed
     return found
 
@@ -125,7 +140,14 @@ def _count(taken: Copied, table: str, changed: Sequence[Unit]) -> None:
         taken.rows += sum(unit.rows for unit in changed)
 
 
-def copy(writer: Writer, root: Path, path: Path, *, report: Callable[[str, int, int], None]) -> Copied:
+def copy(
+    writer: Writer,
+    root: Path,
+    path: Path,
+    *,
+    report: Callable[[str, int, int], None],
+    have: Callable[[Sequence[integrity.File]], None] | None = None,
+) -> Copied:
     """Have an open warehouse be what another one's published copy is.
 
     Args:
@@ -133,6 +155,7 @@ def copy(writer: Writer, root: Path, path: Path, *, report: Callable[[str, int, 
         root: the source's directory.
         path: its published copy.
         report: takes what is being done, how much of it is done, of how much.
+        have: brings files of samples to the source's directory before they are copied.
 
     Raises:
         WarehouseError: the target holds another warehouse, or this one in a state of its own.
@@ -142,7 +165,7 @@ def copy(writer: Writer, root: Path, path: Path, *, report: Callable[[str, int, 
     source = Source(connection, root, path)
     try:
         _refuse_other(writer, source)
-        return _Copy(writer, connection, source, report).run()
+        return _Copy(writer, connection, source, report, have).run()
     finally:
         source.detach()
 
@@ -177,8 +200,10 @@ class _Copy:
         connection: duckdb.DuckDBPyConnection,
         source: Source,
         report: Callable[[str, int, int], None],
+        have: Callable[[Sequence[integrity.File]], None] | None,
     ) -> None:
         self.taken = Copied()
+        self._have = have
         self._writer = writer
         self._connection = connection
         self._source = source
@@ -225,7 +250,7 @@ class _Copy:
             here = units.current(self._connection)
             shape: Shape = self._source.shapes[table]
             units.mark(self._connection, some)
-            units.bring(self._connection, shape, _SOURCE, here, columns=shape.columns)
+            units.bring(self._connection, shape, self._source.database, here, columns=shape.columns)
 
     def _files_of(self, days: Sequence[Unit]) -> dict[tuple[object, ...], list[tuple[integrity.File, int]]]:
         """The files of samples of these units of the manifest, by their keys."""
@@ -238,6 +263,8 @@ class _Copy:
 
     def _copy_files(self, files: Sequence[tuple[integrity.File, int]]) -> None:
         target = self._writer.root
+        if self._have is not None:
+            self._have([file for file, _ in files])
         for file, rows in files:
             if integrity.check(target, file) is not None:
                 with disk_errors(target):

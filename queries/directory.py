@@ -30,7 +30,21 @@ WAL: Final = "warehouse.duckdb.wal"
 SET_ASIDE: Final = "set-aside"
 SCANNED: Final = "scanned.json"
 REPORTS: Final = "reports.jsonl"
-OURS: Final = frozenset({"lock", "published", "raw", WAL, SET_ASIDE, SCANNED, f"{SCANNED}.unfinished", REPORTS})
+LAKES: Final = "lakes.json"
+OURS: Final = frozenset(
+    {
+        "lock",
+        "published",
+        "raw",
+        WAL,
+        SET_ASIDE,
+        SCANNED,
+        f"{SCANNED}.unfinished",
+        REPORTS,
+        LAKES,
+        f"{LAKES}.unfinished",
+    }
+)
 """The folders of a warehouse directory next to its database."""
 
 

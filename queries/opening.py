@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
@@ -98,6 +98,11 @@ def use_engine(chosen: Engine) -> None:
     _engine = chosen
 
 
+def config() -> dict[str, Any]:
+    """DuckDB's settings of each file that this process opens from now on."""
+    return {**_CONFIG, **_engine.as_duckdb()}
+
+
 def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB file of a warehouse.
 
@@ -105,7 +110,7 @@ def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnec
         LockedWarehouseError, WriteError, CorruptWarehouseError: see their classes.
     """
     try:
-        return duckdb.connect(str(path), read_only=read_only, config={**_CONFIG, **_engine.as_duckdb()})
+        return duckdb.connect(str(path), read_only=read_only, config=config())
     except duckdb.Error as error:
         if any(words in str(error).lower() for words in _LOCKED):
             raise LockedWarehouseError(f"{path} is open in another program: {first_line(error)}") from error

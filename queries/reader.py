@@ -126,7 +126,7 @@ class Connection:
         """Have the views of the samples that a query reads be of its cluster and time, and check the files."""
         for table in integrity.sample_tables_in(sql):
             files = self._live_files(table, *integrity.scope(sql, params))
-            integrity.require(self.root, files)
+            self.require(files)
             self._view_samples(table, files)
 
     def _live_files(self, table: str, cluster: str | None, first: date, last: date) -> list[integrity.File]:
@@ -145,7 +145,7 @@ class Connection:
 
         declared = self.frame(f"SELECT * FROM raw.{table} WHERE cluster = $cluster", {"cluster": cluster})  # noqa: S608 - our name
         files = self._live_files(table, *integrity.scope("", {"cluster": cluster, "since": since, "until": until}))
-        integrity.require(self.root, files)
+        self.require(files)
         if declared.height:
             yield declared.lazy()
         yield from sample_blocks.blocks([self.root / file.path for file in files], declared.schema)
@@ -162,7 +162,19 @@ class Connection:
             CorruptWarehouseError: some are damaged or missing.
         """
         tables = integrity.sample_tables_named(sql)
-        integrity.require(self.root, [file for file in self.files() if file.table in tables])
+        self.require([file for file in self.files() if file.table in tables])
+
+    def require(self, files: Sequence[integrity.File]) -> None:
+        """Have files of samples be as they were written.
+
+        Raises:
+            CorruptWarehouseError: some are damaged or missing.
+        """
+        integrity.require(self.root, files)
+
+    def some_are_damaged(self) -> bool:
+        """Whether a file of samples does not have the size that it was written with."""
+        return bool(integrity.damaged(self.root, self.files(), digest=False))
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query; parameters it does not use are left out.
@@ -337,7 +349,7 @@ class Connection:
         """
         text = self.fact_of_version(check_outcomes.FACT)
         stored = None if text is None else check_outcomes.from_text(text)
-        if stored is None or integrity.damaged(self.root, self.files(), digest=False):
+        if stored is None or self.some_are_damaged():
             return self.checks()
         return stored
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from queries import sql_files
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
@@ -83,15 +84,14 @@ class Unit:
 
 
 def shapes(connection: duckdb.DuckDBPyConnection, database: str) -> dict[str, Shape]:
-    """The tables of an attached database, by name."""
+    """The tables of an attached database, by name; of a lake's copy some are views."""
     found = connection.execute(
         "SELECT c.schema_name || '.' || c.table_name, list(c.column_name ORDER BY c.column_index), "
         "list(c.column_name ORDER BY c.column_index) "
         "FILTER (c.data_type IN ('DATE', 'TIMESTAMP WITH TIME ZONE'))[1] "
-        "FROM duckdb_columns() AS c SEMI JOIN duckdb_tables() AS t "
-        "ON t.database_name = c.database_name AND t.schema_name = c.schema_name AND t.table_name = c.table_name "
-        "WHERE c.database_name = ? GROUP BY ALL ORDER BY ALL",
-        [database],
+        "FROM duckdb_columns() AS c WHERE c.database_name = ? AND c.schema_name || '.' || c.table_name IN ? "
+        "GROUP BY ALL ORDER BY ALL",
+        [database, [each.name if "." in each.name else f"main.{each.name}" for each in sql_files.all_tables()]],
     )
     made = (Shape(name, tuple(columns), day) for name, columns, day in found.fetchall())
     return {shape.name: shape for shape in made if shape.name not in _NOT_COUNTED}

@@ -22,6 +22,7 @@ import duckdb
 from queries import copying, directory, integrity, permissions, recovery, sql_files, upgrade
 from queries.copying import COPYING, Copied
 from queries.errors import CorruptWarehouseError, NoWarehouseError
+from queries.lake.address import address_of
 from queries.opening import connect, corrupt, disk_errors, duckdb_errors, first_line
 from queries.reader import MADE, CheckResult, Reader
 from queries.sample_views import view_whole
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from queries.lake.reader import LakeReader
+    from queries.lake.vacuum import Removed
     from queries.memo import Memo
 
 __all__ = [
@@ -42,8 +45,11 @@ __all__ = [
     "Reader",
     "Writer",
     "copy",
+    "copy_to_lake",
+    "current_copy",
     "open_reader",
     "open_writer",
+    "vacuum",
     "would_copy",
 ]
 
@@ -67,6 +73,11 @@ def open_writer(
         NoWarehouseError: the place holds something else.
         NewerWarehouseError, CorruptWarehouseError, WriteError: as they say.
     """
+    if address_of(root) is not None:
+        raise NoWarehouseError(
+            f"{root} is a lake, which nobody writes to directly: write into the directory of a cluster, and copy it.\n"
+            f"  trackside ... --warehouse DIR && trackside warehouse copy DIR '{root}'"
+        )
     root = root.absolute()
     directory.refuse_other_folders(root)
     with permissions.private(root, group), directory.locked(root, verb=verb, now=now) as lock:
@@ -94,42 +105,106 @@ def _refuse_half_copied(writer: Writer) -> None:
         )
 
 
-def copy(source: Path, target: Writer, *, report: Callable[[str, int, int], None]) -> Copied:
-    """Have an open warehouse, opened with `half_copied`, be what is published of another: see `queries.copying`."""
-    with open_reader(source) as reader:  # what is wrong with it is reported here
-        path = reader.path
-    return copying.copy(target, source.absolute(), path, report=report)
+def copy(
+    source: Path, target: Writer, *, report: Callable[[str, int, int], None], cluster: str | None = None
+) -> Copied:
+    """Have an open warehouse, opened with `half_copied`, be what is published of another: see `queries.copying`.
+
+    Args:
+        source: a warehouse directory, or the address of a lake.
+        target: the open warehouse.
+        report: takes what is being done, how much of it is done, of how much.
+        cluster: of a lake, only the warehouse that has this cluster.
+    """
+    address = address_of(source)
+    with open_reader(source, cluster=cluster) as reader:  # what is wrong with it is reported here
+        root, path = reader.root, reader.path
+    if address is None:
+        return copying.copy(target, root, path, report=report)
+    from queries.lake import fence  # noqa: PLC0415 - only for a lake
+
+    with _lake_reader(root) as reader:
+        taken = copying.copy(target, root, path, report=report, have=reader.have)
+        if (token := reader.token()) is not None:
+            fence.note_committed(target.root, address, token)
+    return taken
 
 
-def would_copy(source: Path, target: Path, *, report: Callable[[str, int, int], None]) -> Copied:
-    """What a copy would take; the target need not exist, and nothing is changed."""
+@contextlib.contextmanager
+def _lake_reader(root: Path) -> Iterator[LakeReader]:
+    """A published copy of a lake, opened as it is."""
+    from queries.lake.reader import LakeReader  # noqa: PLC0415 - only for a lake
+
+    path = published(root)
+    reader = LakeReader(root, connect(path, root, read_only=True), path)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def copy_to_lake(
+    source: Path,
+    lake: Path,
+    *,
+    now: datetime,
+    report: Callable[[str, int, int], None],
+    data_path: str | None = None,
+    dry_run: bool = False,
+) -> Copied:
+    """Have a lake have what is published of a warehouse directory: see `queries.lake.push`."""
+    from queries.lake import push  # noqa: PLC0415 - only for a lake
+
+    address = address_of(lake)
+    if address is None or address_of(source) is not None:
+        raise NoWarehouseError(f"{source}: a lake is copied from a warehouse directory, and into one")
     with open_reader(source) as reader:
-        path = reader.path
+        root, path = reader.root, reader.path
+    return push.push(address, root, path, now=now, report=report, create_at=data_path, dry_run=dry_run)
+
+
+def vacuum(lake: Path, *, before: datetime) -> Removed:
+    """Remove from a lake what nobody needs any more: see `queries.lake.vacuum`."""
+    from queries.lake import vacuum as lakes  # noqa: PLC0415 - only for a lake
+
+    address = address_of(lake)
+    if address is None:
+        raise NoWarehouseError(f"{lake} is no lake. Old copies and files of a directory go by themselves.")
+    return lakes.vacuum(address, before=before)
+
+
+def would_copy(
+    source: Path, target: Path, *, report: Callable[[str, int, int], None], cluster: str | None = None
+) -> Copied:
+    """What a copy would take; the target need not exist, and nothing is changed."""
+    with open_reader(source, cluster=cluster) as reader:
+        root, path = reader.root, reader.path
     here = directory.current_copy(target)
     connection = duckdb.connect() if here is None else connect(here, target, read_only=True)
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        return copying.compare(connection, source.absolute(), path, report=report)
+        return copying.compare(connection, root, path, report=report)
     finally:
         connection.close()
 
 
 @contextlib.contextmanager
-def open_reader(root: Path, memo: Memo | None = None) -> Iterator[Reader]:
+def open_reader(root: Path, memo: Memo | None = None, *, cluster: str | None = None) -> Iterator[Reader]:
     """Open the published copy for reading. It stays readable while a writer runs.
 
     Args:
-        root: the warehouse directory.
+        root: the warehouse directory, or the address of a lake (see `queries.lake.address`).
         memo: what was made of this copy by readers before; nothing if None.
+        cluster: of a lake, only the warehouse that has this cluster; None for all.
 
     Raises:
         NoWarehouseError: nothing has been published in it yet.
         NewerWarehouseError, CorruptWarehouseError: as they say.
     """
-    root = root.absolute()
+    kind, root = _kind_and_directory(root, cluster)
     directory.refuse_other_bytes(root)
     path = published(root)
-    reader = Reader(root, connect(path, root, read_only=True), path, memo)
+    reader = kind(root, connect(path, root, read_only=True), path, memo)
     try:
         with duckdb_errors(root, path):
             _refuse_other_schemas(reader)
@@ -137,6 +212,17 @@ def open_reader(root: Path, memo: Memo | None = None) -> Iterator[Reader]:
         yield reader
     finally:
         reader.close()
+
+
+def _kind_and_directory(root: Path, cluster: str | None) -> tuple[type[Reader], Path]:
+    """What reads a warehouse, and the directory that it opens: that of a lake is made if need be."""
+    address = address_of(root)
+    if address is None:
+        return Reader, root.absolute()
+    from queries.lake import snapshot  # noqa: PLC0415 - only for a lake
+    from queries.lake.reader import LakeReader  # noqa: PLC0415 - as above
+
+    return LakeReader, snapshot.prepared(address, cluster)
 
 
 def _renew_views(reader: Reader) -> None:
@@ -159,6 +245,21 @@ def _refuse_other_schemas(reader: Reader) -> None:
         raise CorruptWarehouseError(corrupt(published(reader.root), reader.root, "it has no tables of a warehouse"))
     upgrade.refuse_other_schemas(reader.root, applied)
     upgrade.refuse_missing_steps(reader.root, applied)
+
+
+def current_copy(root: Path) -> Path | None:
+    """The published copy that a reader would open now; None if there is none yet.
+
+    Args:
+        root: the warehouse directory, or the address of a lake.
+
+    Raises:
+        WarehouseError: a lake cannot be reached.
+    """
+    try:
+        return directory.current_copy(_kind_and_directory(root, None)[1])
+    except NoWarehouseError:
+        return None
 
 
 def published(root: Path) -> Path:

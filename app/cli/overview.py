@@ -57,9 +57,9 @@ def text(root: Path, *, now: float) -> str:
         WarehouseError: there is a warehouse, and it cannot be read.
     """
     from queries import directory  # noqa: PLC0415 - only this verb
-    from queries.warehouse import open_reader  # noqa: PLC0415 - as above
+    from queries.warehouse import current_copy, open_reader  # noqa: PLC0415 - as above
 
-    if not (root / directory.DATABASE).exists() and directory.current_copy(root) is None:
+    if not (root / directory.DATABASE).exists() and current_copy(root) is None:
         return f"There is no warehouse in {root} yet. To start:\n{_commands(START)}\n{MORE}"
     with open_reader(root) as reader:
         clusters = [Cluster(*row) for row in reader.rows("overview")]

@@ -68,7 +68,8 @@ def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.Dat
     limits = limits or Limits()
     with open_reader(root) as reader:  # what is wrong with the warehouse is reported here, in our own words
         reader.check_samples(sql)
-    task = {"root": str(root.absolute()), "sql": sql, "parent": os.getpid(), "limits": asdict(limits)}
+        opened = reader.root
+    task = {"root": str(opened), "sql": sql, "parent": os.getpid(), "limits": asdict(limits)}
     with _memory() as question, _memory() as answer, _memory() as messages:
         status = _run(task, limits, question, answer, messages)
         _raise_for(status, _text(messages), limits)

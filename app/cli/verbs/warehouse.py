@@ -1,4 +1,4 @@
-"""`trackside warehouse`: copy a warehouse to another place."""
+"""`trackside warehouse`: copy a warehouse to another place, into a lake, or out of one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from queries.warehouse import Copied
 
 
+KEEP_DAYS = 7
+"""How long files that were replaced stay in a lake."""
+
 EPILOG = """\
 To move a warehouse, to back it up, or to go on with it elsewhere:
   trackside warehouse copy trackside-data /backup/trackside
 The source is read as it was last published: it may be written to meanwhile. The target is new or empty, half a copy
 that was stopped, or an earlier copy of the same warehouse, of which only tables and days that differ are copied again.
 Each file of samples is compared with its digest, and each table with its source, by cluster and day, before the copy is
-published. What differs can be seen first: --dry-run"""
+published. What differs can be seen first: --dry-run
+
+A lake has the warehouses of many clusters: a catalogue in PostgreSQL, and files in a folder that all machines see, or
+in a bucket. Each cluster's directory is copied into it, again whenever it has changed; any machine reads all of them.
+  trackside warehouse copy trackside-data 'ducklake:postgres:dbname=lake host=db' --data-path s3://bucket/lake
+  trackside show goodput --warehouse 'ducklake:postgres:dbname=lake host=db'"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -29,46 +37,120 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "warehouse",
-        "copy a warehouse to another place, table by table and day by day, and compare the two",
+        "copy a warehouse to another place, or into a lake and out of one, table by table, and compare the two",
         warehouse=False,
         epilog=EPILOG,
-        manual="how-to/retention",
+        manual="how-to/past-one-machine",
     )
     parser.set_defaults(kept="what was copied is kept")
-    parser.add_argument("action", choices=("copy",), help="copy: have TO be what is published of FROM")
-    parser.add_argument("source", metavar="FROM", type=path_of, help="warehouse directory to read")
-    parser.add_argument("target", metavar="TO", type=path_of, help="warehouse directory to write; made if missing")
+    parser.add_argument(
+        "action",
+        choices=("copy", "vacuum"),
+        help="copy: have TO be what is published of FROM; vacuum: remove from the lake FROM what nobody needs any more",
+    )
+    parser.add_argument("source", metavar="FROM", type=path_of, help="warehouse directory, or lake, to read")
+    parser.add_argument(
+        "target", metavar="TO", type=path_of, nargs="?", help="directory, or lake, to write; made if missing"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be copied, and change nothing")
+    parser.add_argument(
+        "--data-path",
+        metavar="PLACE",
+        help="of a new lake: where its files are going to be, a folder or s3://BUCKET/...",
+    )
+    parser.add_argument(
+        "--keep-days",
+        type=int,
+        default=KEEP_DAYS,
+        metavar="DAYS",
+        help=f"of vacuum: how long replaced files stay for whoever reads them still (default: {KEEP_DAYS})",
+    )
+    parser.add_argument("--cluster", metavar="CLUSTER", help="out of a lake, only the warehouse that has this cluster")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Copy a warehouse."""
-    from app import console
-    from app.config import settings
-    from app.progress import progress
-    from queries.warehouse import would_copy
+    """Copy a warehouse, or tidy a lake."""
+    from app.errors import UsageError
 
-    source, target = options.source.absolute(), options.target.absolute()
-    _refuse_same(source, target)
-    with progress("copy", quiet=options.quiet) as report:
-        if options.dry_run:
-            taken = would_copy(source, target, report=report)
-        else:
-            taken = _copy(source, target, settings.load(options.config).warehouse_group, report)
+    if (options.action == "vacuum") != (options.target is None):
+        raise UsageError("warehouse copy FROM TO, or warehouse vacuum LAKE")
+    return _vacuum(options) if options.action == "vacuum" else _run_copy(options)
+
+
+def _vacuum(options: argparse.Namespace) -> int:
+    from datetime import timedelta
+
+    from app import clock, console
+    from app.formatting import display
+    from queries.warehouse import vacuum
+
+    removed = vacuum(options.source, before=clock.now() - timedelta(days=options.keep_days))
     if not options.quiet:
-        console.echo(_said(taken, source, target, done=not options.dry_run))
+        busy = f"; {removed.busy:,} warehouses are being committed: theirs were left" if removed.busy else ""
+        console.echo(
+            f"{_shown(options.source)}: {removed.replaced:,} files that were replaced and {removed.loose:,} that were "
+            f"never committed are removed ({display(float(removed.bytes), 'bytes')}){busy}."
+        )
     return 0
 
 
-def _copy(source: Path, target: Path, group: str | None, report: ReportProgress) -> Copied:
-    from app import clock
-    from queries.warehouse import copy, open_reader, open_writer
+def _run_copy(options: argparse.Namespace) -> int:
+    from app import console
+    from app.progress import progress
+    from queries.lake.address import address_of
 
-    with open_reader(source):  # before anything is made
+    with progress("copy", quiet=options.quiet) as report:
+        copy = _copy if address_of(options.target) is None else _copy_to_lake
+        taken = copy(options, report)
+    if not options.quiet:
+        console.echo(_said(taken, _shown(options.source), _shown(options.target), done=not options.dry_run))
+    return 0
+
+
+def _copy(options: argparse.Namespace, report: ReportProgress) -> Copied:
+    """Copy a directory or a lake into a directory."""
+    from app import clock
+    from app.config import settings
+    from queries.warehouse import copy, open_reader, open_writer, would_copy
+
+    source, target, cluster = options.source, options.target.absolute(), options.cluster
+    _refuse_same(source.absolute(), target)
+    if options.dry_run:
+        return would_copy(source, target, report=report, cluster=cluster)
+    group = settings.load(options.config).warehouse_group
+    with open_reader(source, cluster=cluster):  # before anything is made
         pass
-    now = clock.now()
-    with open_writer(target, verb="trackside warehouse copy", now=now, group=group, half_copied=True) as writer:
-        return copy(source, writer, report=report)
+    verb = "trackside warehouse copy"
+    with open_writer(target, verb=verb, now=clock.now(), group=group, half_copied=True) as writer:
+        return copy(source, writer, report=report, cluster=cluster)
+
+
+def _copy_to_lake(options: argparse.Namespace, report: ReportProgress) -> Copied:
+    """Copy a directory into a lake."""
+    from app import clock
+    from queries.warehouse import copy_to_lake
+
+    return copy_to_lake(
+        options.source,
+        options.target,
+        now=clock.now(),
+        report=report,
+        data_path=_absolute(options.data_path),
+        dry_run=options.dry_run,
+    )
+
+
+def _absolute(data_path: str | None) -> str | None:
+    """A folder with its whole path; the address of a bucket as it is."""
+    return data_path if data_path is None or "://" in data_path else str(path_of(data_path).absolute())
+
+
+def _shown(place: Path) -> str:
+    """A directory with its whole path, a lake as it is named."""
+    from queries.lake.address import address_of
+
+    address = address_of(place)
+    return str(place.absolute() if address is None else address)
 
 
 def _refuse_same(source: Path, target: Path) -> None:
@@ -84,7 +166,7 @@ def _refuse_same(source: Path, target: Path) -> None:
         raise UsageError(f"{target} and {source} are one directory, or one is in the other: copy elsewhere")
 
 
-def _said(taken: Copied, source: Path, target: Path, *, done: bool) -> str:
+def _said(taken: Copied, source: str, target: str, *, done: bool) -> str:
     """The line at the end."""
     from app.formatting import display
 

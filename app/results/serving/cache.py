@@ -6,10 +6,9 @@ import threading
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from app.results.serving.pool import ReadPool
-from queries.directory import current_copy
 from queries.errors import NoWarehouseError
 from queries.memo import Memo
-from queries.warehouse import MADE
+from queries.warehouse import MADE, current_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

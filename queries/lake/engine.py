@@ -1,0 +1,114 @@
+"""DuckDB with the extensions that a lake needs, from packages of PyPI: nothing is downloaded when it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import itertools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from queries.errors import WarehouseError
+from queries.opening import config, first_line
+from queries.sql_files import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PACKAGES: Final = {
+    "ducklake": "duckdb-extension-ducklake",
+    "postgres_scanner": "duckdb-extension-postgres-scanner",
+    "sqlite_scanner": "duckdb-extension-sqlite-scanner",
+    "httpfs": "duckdb-extension-httpfs",
+}
+"""The package of each extension; the extra `trackside[lake]` has all of them."""
+
+
+@contextlib.contextmanager
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to this process's database in memory, to which catalogues and warehouses are attached.
+
+    There is one database: an extension is verified when it is loaded, which takes longer than most that is done here.
+    """
+    with _instance().cursor() as cursor:
+        cursor.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+        yield cursor
+
+
+@functools.cache
+def _instance() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config=config())
+
+
+@contextlib.contextmanager
+def attached(connection: duckdb.DuckDBPyConnection, what: str, options: str) -> Iterator[str]:
+    """Attach a database under a name that no other connection of this process has; returns the name."""
+    name = f"attached_{next(_NUMBERS)}"
+    connection.execute(f"ATTACH {literal(what)} AS {name} ({options})")
+    try:
+        yield name
+    finally:
+        with contextlib.suppress(duckdb.Error):  # a transaction that failed may hold it still: then it ends with it
+            connection.execute(f"DETACH {name}")
+
+
+_NUMBERS: Final = itertools.count()
+
+
+def load(connection: duckdb.DuckDBPyConnection, *extensions: str) -> None:
+    """Load extensions from their packages, else from where DuckDB itself installs them.
+
+    Raises:
+        WarehouseError: one is not installed, or is of another DuckDB; the message names its package.
+    """
+    for extension in extensions:
+        file = _packaged(extension)
+        try:
+            connection.execute(f"LOAD {extension if file is None else literal(str(file))}")
+        except duckdb.Error as error:
+            raise WarehouseError(_missing(extension, first_line(error))) from None
+
+
+def _packaged(extension: str) -> Path | None:
+    """The file of an extension in its package, for this version of DuckDB."""
+    found = importlib.util.find_spec(f"duckdb_extension_{extension}")
+    folders = () if found is None else found.submodule_search_locations or ()
+    files = (
+        Path(folder, "extensions", f"v{duckdb.__version__}", f"{extension}.duckdb_extension") for folder in folders
+    )
+    return next((file for file in files if file.exists()), None)
+
+
+def _missing(extension: str, why: str) -> str:
+    package = f"{_PACKAGES[extension]}=={duckdb.__version__}"
+    return (
+        f"DuckDB's extension {extension} cannot be loaded, and a lake needs it: {why}\n"
+        f"Install it from PyPI:  pip install {package}    (all of them: pip install 'trackside[lake]')"
+    )
+
+
+def permit_s3(connection: duckdb.DuckDBPyConnection) -> None:
+    """Have DuckDB read and write objects with the keys of the environment (AWS_ACCESS_KEY_ID and its like)."""
+    load(connection, "httpfs")
+    given = {name: os.environ.get(variable, "") for name, variable in _OF_SECRET.items()}
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    if endpoint:
+        scheme, _, host = endpoint.rpartition("://")
+        given |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path", "USE_SSL": str(scheme != "http").lower()}
+    words = ", ".join(f"{name} {literal(value)}" for name, value in given.items() if value)
+    connection.execute(f"CREATE OR REPLACE SECRET trackside_lake (TYPE s3, {words or 'REGION ' + literal(REGION)})")
+
+
+REGION: Final = "us-east-1"
+"""Where none is named: that of a server that has none."""
+
+_OF_SECRET: Final = {
+    "KEY_ID": "AWS_ACCESS_KEY_ID",
+    "SECRET": "AWS_SECRET_ACCESS_KEY",
+    "SESSION_TOKEN": "AWS_SESSION_TOKEN",
+    "REGION": "AWS_REGION",
+}

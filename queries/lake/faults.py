@@ -1,0 +1,83 @@
+"""What errors of a catalogue, or of where a lake's files are, mean for a person. No message holds a secret."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from queries.errors import CorruptWarehouseError, LockedWarehouseError, NoWarehouseError, WarehouseError, WriteError
+from queries.opening import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from queries.lake.address import Address
+
+_QUOTED: Final = re.compile(r'"[^"]*=[^"]*"')
+"""Words of libpq as DuckDB repeats them: other programs' configurations may have put more into them."""
+
+_NOT_THERE: Final = ("explicitly disabled", "database does not exist", "does not exist - and creating")
+_UNREACHABLE: Final = ("unable to connect to postgres", "connection to server", "server closed the connection")
+_BUSY: Final = ("set lock", "conflicting lock", "database is locked")
+_VERSION: Final = ("ducklake catalog version", "catalog version mismatch")
+
+
+class BusyError(LockedWarehouseError):
+    """A file that holds the catalogue is open in another process at this moment."""
+
+
+@contextlib.contextmanager
+def catalogue_errors(address: Address) -> Iterator[None]:
+    """Turn DuckDB's errors about a catalogue into this package's.
+
+    Raises:
+        NoWarehouseError, BusyError, WriteError, CorruptWarehouseError, WarehouseError: see their classes.
+    """
+    try:
+        yield
+    except duckdb.Error as error:
+        raise explained(address, error) from None
+
+
+def explained(address: Address, error: duckdb.Error) -> WarehouseError:
+    """An error of DuckDB about a lake as one of this package."""
+    why = without_secrets(first_line(error))
+    text = str(error).lower()
+    if any(words in text for words in _BUSY):
+        return BusyError(f"{address} is open in another process at this moment: {why}")
+    if any(words in text for words in _UNREACHABLE):
+        return WarehouseError(
+            f"the catalogue of {address} cannot be reached: {without_secrets(_reason(str(error)))}\n"
+            "Is PostgreSQL up, and may this user connect to this database from here? Try psql with the same words."
+        )
+    if any(words in text for words in _NOT_THERE):
+        return NoWarehouseError(no_lake(address))
+    if any(words in text for words in _VERSION):
+        return CorruptWarehouseError(f"{address} was made by another version of DuckLake: {why}")
+    return WriteError(f"{address}: {why}\nRun it again: what was committed is kept, the rest is done again.")
+
+
+def no_lake(address: Address) -> str:
+    """That there is none, and how to make one."""
+    return (
+        f"there is no lake at {address} yet.\nMake it by copying a warehouse into it:\n"
+        f"  trackside warehouse copy trackside-data '{address}' --data-path FOLDER_OR_S3"
+    )
+
+
+def _reason(message: str) -> str:
+    """What PostgreSQL's library says, without the words that it was given."""
+    _, found, reason = message.rpartition('": ')
+    return " ".join((reason if found else message).split())[:300]
+
+
+def without_secrets(text: str) -> str:
+    """A message without what stands in quoted words of libpq.
+
+    >>> without_secrets('unable to connect at "host=db password=hunter2": refused')
+    'unable to connect at "...": refused'
+    """
+    return _QUOTED.sub('"..."', text)

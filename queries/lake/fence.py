@@ -1,0 +1,108 @@
+"""Which directory may commit which warehouse, and which clusters: nothing newer or of others is ever replaced.
+
+A directory notes the token of its last commit. If the lake has another one, another directory has committed the same
+warehouse since: the two have grown apart, and neither may replace the other unasked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from queries import directory
+from queries.errors import WarehouseError
+from queries.lake import origins
+from queries.opening import disk_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from queries.copying import Source
+    from queries.lake.address import Address
+    from queries.lake.catalogue import Entry
+
+_PENDING: Final = "pending"
+_LAST: Final = "last"
+
+
+def refuse(address: Address, source: Source, there: Mapping[str, str], entries: Iterable[Entry]) -> None:
+    """Refuse to commit a directory that is not the one that the lake's state is of, or that comes before it.
+
+    Raises:
+        WarehouseError: it is; the message says what to do.
+    """
+    refuse_clusters_of_others(address, source, entries)
+    if not there:
+        return
+    notes = _notes(source.root).get(str(address), {})
+    known = {notes.get(_LAST), notes.get(_PENDING)}
+    version = int(there["data_version"])
+    if there[origins.TOKEN] in known and version <= source.version:
+        return
+    cluster = min((entry.cluster for entry in entries if entry.cluster and entry.origin == _origin(source)), default="")
+    raise WarehouseError(
+        f"{address} has data version {version} of this warehouse, committed at {there[origins.COMMITTED_AT]} by "
+        f"{there[origins.COMMITTED_BY]}; {source.root} has version {source.version} and did not make that commit.\n"
+        "Go on from the lake's state in a new directory:  "
+        f"trackside warehouse copy '{address}' DIR --cluster {shlex.quote(cluster)}\n"
+        "Nothing was changed."
+    )
+
+
+def refuse_clusters_of_others(address: Address, source: Source, entries: Iterable[Entry]) -> None:
+    """Refuse to commit clusters that the lake has from another warehouse.
+
+    Raises:
+        WarehouseError: it has.
+    """
+    others = {entry.cluster: entry.origin for entry in entries if entry.origin != _origin(source) and entry.cluster}
+    both = sorted(set(source.clusters()) & set(others))
+    if both:
+        raise WarehouseError(
+            f"{address} has cluster {both[0]} from another warehouse ({others[both[0]]}): one cluster is committed "
+            f"by one directory.\nGo on from the lake's state in a new directory:  trackside warehouse copy '{address}' "
+            f"DIR --cluster {shlex.quote(both[0])}\nNothing was changed."
+        )
+
+
+def _origin(source: Source) -> str:
+    return source.facts["warehouse"]
+
+
+# What a directory notes --------------------------------------------------------------------------------------------
+
+
+def note_pending(root: Path, address: Address) -> str:
+    """Note that a commit begins; returns its token."""
+    token = secrets.token_hex(8)
+    _note(root, address, **{_PENDING: token})
+    return token
+
+
+def note_committed(root: Path, address: Address, token: str) -> None:
+    """Note that a lake has the state that this directory had at a commit."""
+    _note(root, address, **{_LAST: token, _PENDING: token})
+
+
+def _note(root: Path, address: Address, **more: str) -> None:
+    notes = _notes(root)
+    notes[str(address)] = notes.get(str(address), {}) | more
+    file = root / directory.LAKES
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    with disk_errors(root):
+        unfinished.write_text(json.dumps(notes, indent=1))
+        directory.sync(unfinished)
+        unfinished.replace(file)
+
+
+def _notes(root: Path) -> dict[str, dict[str, str]]:
+    """What a directory has noted, by the address of a lake."""
+    with contextlib.suppress(OSError, ValueError):
+        notes = json.loads((root / directory.LAKES).read_text())
+        if isinstance(notes, dict):
+            return notes
+    return {}

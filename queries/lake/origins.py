@@ -1,0 +1,72 @@
+"""The facts of each warehouse that is committed to a lake: what its table `meta` holds, its schema, its last commit."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Final
+
+from queries import sql_files
+from queries.lake.catalogue import ORIGINS
+from queries.sql_files import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    import duckdb
+
+    from queries.copying import Source
+    from queries.lake.catalogue import Catalogue
+    from queries.lake.storage import Storage
+
+TOKEN, COMMITTED_AT, COMMITTED_BY, SCHEMA = "lake_token", "lake_committed_at", "lake_committed_by", "lake_schema"
+"""Facts of ours: which commit was the last, when it was made and by whom, and digests of the schema steps."""
+
+OURS: Final = frozenset({TOKEN, COMMITTED_AT, COMMITTED_BY, SCHEMA})
+
+_OF_THE_PLACE: Final = frozenset({"root", "views", "incomplete_views", "copying", "copied", "lake"})
+"""Facts about the place of a database, which mean nothing elsewhere: as in `queries.units`."""
+
+
+def facts(lake: Catalogue, origin: str) -> dict[str, str]:
+    """The facts of an origin; none if the lake does not have it."""
+    return of_all(lake).get(origin, {})
+
+
+def of_all(lake: Catalogue) -> dict[str, dict[str, str]]:
+    """The facts of each origin."""
+    found: dict[str, dict[str, str]] = {}
+    for origin, key, value in lake.read_facts():
+        found.setdefault(origin, {})[key] = value
+    return found
+
+
+def portable(source: Source) -> dict[str, str]:
+    """The facts of a warehouse that hold anywhere, and its schema."""
+    return {key: value for key, value in source.facts.items() if key not in _OF_THE_PLACE} | {SCHEMA: schema()}
+
+
+def schema() -> str:
+    """The schema steps of this Trackside, each with the beginning of its digest."""
+    return " ".join(f"{step.number}:{step.sha256[:16]}" for step in sql_files.schema_steps())
+
+
+def same(source: Source, there: Mapping[str, str]) -> bool:
+    """Whether the lake has these facts already."""
+    return portable(source) == {key: value for key, value in there.items() if key not in OURS - {SCHEMA}}
+
+
+def write(
+    connection: duckdb.DuckDBPyConnection, storage: Storage, source: Source, token: str, now: datetime
+) -> tuple[str, int]:
+    """Write the file of an origin's facts; returns its name and how many rows it has."""
+    by = f"{socket.gethostname()}:{source.root}"
+    rows = portable(source) | {TOKEN: token, COMMITTED_AT: now.isoformat(timespec="seconds"), COMMITTED_BY: by}
+    origin = source.facts["warehouse"]
+    name = f"{origin}/tables/{ORIGINS}/all/{source.version:08d}-{len(rows)}-{int(token, 16)}.parquet"
+    values = ", ".join(f"({literal(origin)}, {literal(key)}, {literal(value)})" for key, value in rows.items())
+    with storage.writing(name) as file:
+        connection.execute(
+            f"COPY (SELECT * FROM (VALUES {values}) AS f(origin, key, value)) TO {literal(str(file))} (FORMAT parquet)"  # noqa: S608 - quoted values
+        )
+    return name, len(rows)

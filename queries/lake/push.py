@@ -1,0 +1,249 @@
+"""Committing a warehouse directory to a lake: only what has changed, in one transaction of the catalogue.
+
+Files are written first and counted last, so that a reader sees all of a commit or nothing, and whatever instant the
+committer dies at, the lake is what it was before: the next commit of the same warehouse takes the files that are there
+already, and removes those that it does not need.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from queries import integrity
+from queries.copying import Copied, Source
+from queries.errors import NoWarehouseError
+from queries.lake import catalogue as catalogues
+from queries.lake import engine, fence, locks, origins, spans
+from queries.lake.storage import storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    import duckdb
+
+    from queries.integrity import File
+    from queries.lake.address import Address
+    from queries.lake.catalogue import Catalogue, Entry
+    from queries.lake.spans import Span
+    from queries.lake.storage import Storage
+
+_AT_ONCE: Final = 4
+"""Files of samples that are written at once."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a lake has of an origin, and of the others, when a commit begins."""
+
+    data_path: str = ""
+    entries: tuple[Entry, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+
+    def of(self, origin: str) -> list[Entry]:
+        """The files of an origin."""
+        return [entry for entry in self.entries if entry.origin == origin]
+
+
+def push(
+    address: Address,
+    root: Path,
+    path: Path,
+    *,
+    now: datetime,
+    report: Callable[[str, int, int], None],
+    create_at: Path | str | None = None,
+    dry_run: bool = False,
+) -> Copied:
+    """Have a lake have what is published of a warehouse directory.
+
+    Args:
+        address: of the lake.
+        root: the directory.
+        path: its published copy.
+        now: the time, which the lake keeps with the commit.
+        report: takes what is being done, how much of it is done, of how much.
+        create_at: where the files are going to be, if there is no lake yet.
+        dry_run: change nothing; return what would be committed.
+
+    Raises:
+        LockedWarehouseError: another process commits the same warehouse.
+        WarehouseError: the lake has a later state of it, or its clusters are those of another; or as they say.
+    """
+    with engine.connection() as connection, Source(connection, root, path).attached() as source:
+        work = _Push(address, connection, source, report)
+        if dry_run:
+            return work.compare(create_at)
+        work.make_lake(create_at)
+        with locks.held(address, source.facts["warehouse"]) as lock:
+            return work.run(lock, now)
+
+
+class _Push:
+    """A commit under way."""
+
+    def __init__(
+        self,
+        address: Address,
+        connection: duckdb.DuckDBPyConnection,
+        source: Source,
+        report: Callable[[str, int, int], None],
+    ) -> None:
+        self._address = address
+        self._connection = connection
+        self._source = source
+        self._report = report
+        self._shapes = {name: spans.shape_in_lake(shape) for name, shape in source.shapes.items() if _is_span(name)}
+        self._origin = source.facts["warehouse"]
+        self._taken = Copied()
+        self._done, self._total = 0, 1
+
+    def make_lake(self, create_at: Path | str | None) -> None:
+        """Make the lake, or the tables that it lacks."""
+        try:
+            with catalogues.attached(self._address, read_only=True) as lake:
+                if lake.is_complete():
+                    return
+            create_at = None
+        except NoWarehouseError:
+            if create_at is None:
+                raise
+        with (
+            locks.held(self._address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S),
+            catalogues.attached(self._address, read_only=False, create_at=create_at) as lake,
+        ):
+            lake.make_tables()
+
+    def compare(self, create_at: Path | str | None) -> Copied:
+        """What would be committed."""
+        try:
+            state = self._state()
+        except NoWarehouseError:
+            if create_at is None:
+                raise
+            state = State()
+        fence.refuse(self._address, self._source, state.facts, state.entries)
+        fresh, samples, _ = self._differing(state)
+        for span, _ in fresh.values():
+            self._count(span.table, span.rows)
+        for file, rows in samples.values():
+            self._count_file(file, rows)
+        return self._taken
+
+    def run(self, lock: locks.Held, now: datetime) -> Copied:
+        """Write the files that differ, and have them count."""
+        state = self._state()
+        fence.refuse(self._address, self._source, state.facts, state.entries)
+        fresh, samples, gone = self._differing(state)
+        if not (fresh or samples or gone) and origins.same(self._source, state.facts):
+            return self._taken
+        storage = storage_of(state.data_path)
+        loose = self._tidy(storage, state, {*fresh, *samples})
+        self._total = sum(span.rows for span, _ in fresh.values()) + sum(rows for _, rows in samples.values())
+        self._write_spans(storage, fresh, loose)
+        self._write_samples(storage, samples, loose)
+        token = fence.note_pending(self._source.root, self._address)
+        new = [(name, span.rows) for name, (span, _) in fresh.items()]
+        new += [(name, rows) for name, (_, rows) in samples.items()]
+        new.append(origins.write(self._connection, storage, self._source, token, now))
+        gone += [entry for entry in state.of(self._origin) if entry.table == catalogues.ORIGINS]
+        self._commit(lock, gone, new)
+        fence.note_committed(self._source.root, self._address, token)
+        return self._taken
+
+    def _state(self) -> State:
+        with catalogues.attached(self._address, read_only=True) as lake:
+            return State(
+                lake.data_path,
+                tuple(lake.entries()),
+                origins.facts(lake, self._origin),
+                frozenset(lake.known(self._origin)),
+            )
+
+    def _differing(self, state: State) -> tuple[dict[str, tuple[Span, str]], dict[str, tuple[File, int]], list[Entry]]:
+        """Files to write, by name: those of spans (with their tables) and those of samples; and those that go."""
+        stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.of(self._origin) if e.digest}
+        fresh: dict[str, tuple[Span, str]] = {}
+        for number, (table, shape) in enumerate(self._shapes.items()):
+            self._report("compare", number, len(self._shapes))
+            for span in spans.of_table(self._connection, self._source.database, shape):
+                if stored.pop(span.key, None) is None:
+                    fresh[span.name(self._origin, self._source.version)] = (span, table)
+        there = {entry.name: entry for entry in state.of(self._origin) if not entry.digest}
+        samples = {}
+        for file, rows in self._source.files():
+            if not rows:  # a catalogue has no files without rows, and readers do without them
+                continue
+            if there.pop(f"{self._origin}/{file.path}", None) is None:
+                samples[f"{self._origin}/{file.path}"] = (file, rows)
+        old = [entry for entry in stored.values() if entry.table != catalogues.ORIGINS]
+        return fresh, samples, [*old, *there.values()]
+
+    def _tidy(self, storage: Storage, state: State, wanted: Collection[str]) -> set[str]:
+        """Remove what a commit that was stopped left; returns which of the wanted files it left whole."""
+        found = storage.sizes(f"{self._origin}/")
+        loose = {name for name in found if name not in state.known}
+        storage.remove(sorted(loose - set(wanted)))
+        return loose & set(wanted)
+
+    def _write_spans(self, storage: Storage, fresh: Mapping[str, tuple[Span, str]], loose: Collection[str]) -> None:
+        for name, (span, table) in fresh.items():
+            shape = self._shapes[table]
+            if not (name in loose and storage.local):
+                with storage.writing(name) as file:
+                    spans.write(self._connection, self._source.database, shape, span, file)
+            else:
+                spans.require(self._connection, shape, span, storage.address(name))
+            self._count(table, span.rows)
+            self._advance(table.removeprefix("main."), span.rows)
+
+    def _write_samples(self, storage: Storage, samples: Mapping[str, tuple[File, int]], loose: Collection[str]) -> None:
+        def write(item: tuple[str, tuple[File, int]]) -> tuple[File, int]:
+            name, (file, rows) = item
+            if not (name in loose and storage.has(name, file.sha256)):
+                integrity.require(self._source.root, [file])
+                storage.put(self._source.root / file.path, name)
+            return file, rows
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for file, rows in pool.map(write, samples.items()):
+                self._count_file(file, rows)
+                self._advance(file.table, rows)
+
+    def _commit(self, lock: locks.Held, gone: Iterable[Entry], new: Iterable[tuple[str, int]]) -> None:
+        with (
+            locks.held(self._address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S),
+            catalogues.attached(self._address, read_only=False) as lake,
+        ):
+            lock.confirm()
+            fence.refuse_clusters_of_others(self._address, self._source, lake.entries())
+            lake.commit(gone, _entries(lake, new), f"data version {self._source.version} of {self._origin}")
+
+    def _count(self, table: str, rows: int) -> None:
+        if table != "main.partitions":
+            self._taken.tables.add(table)
+            self._taken.rows += rows
+
+    def _count_file(self, file: File, rows: int) -> None:
+        self._taken.files += 1
+        self._taken.bytes += file.bytes
+        self._taken.rows += rows
+
+    def _advance(self, what: str, rows: int) -> None:
+        self._done += rows
+        self._report(what, self._done, max(self._total, 1))
+
+
+def _is_span(table: str) -> bool:
+    return table not in spans.NOT_SPANS and not table.startswith("raw.")
+
+
+def _entries(lake: Catalogue, new: Iterable[tuple[str, int]]) -> Iterable[Entry]:
+    for name, rows in new:
+        entry = catalogues.entry_of(lake.storage.address(name), name, rows)
+        assert entry is not None, name  # noqa: S101 - names of ours
+        yield entry

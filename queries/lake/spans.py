@@ -1,0 +1,123 @@
+"""What a warehouse would have in a lake: its rows in spans, each of one table, one cluster and one month.
+
+A span is a file in the lake. It is compared by how many rows it has and by the sum of their digests, as units are (see
+`queries.units`), which stand in the name of the file: what has not changed is known without reading it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from queries import sql_files
+from queries.errors import CorruptWarehouseError
+from queries.sql_files import literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import duckdb
+
+    from queries.units import Shape
+
+NOT_SPANS: Final = frozenset({"main.meta"})
+"""Tables that are no spans: the facts of a warehouse are committed with each change."""
+
+WHOLE, DAYLESS = "all", "none"
+"""The span of a table without a time; and that of rows whose time is null."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows of a table, a cluster and a month."""
+
+    table: str
+    cluster: str | None
+    span: str
+    rows: int
+    digest: str
+
+    @property
+    def key(self) -> tuple[str, str | None, str, int, str]:
+        """What makes it the same as another."""
+        return self.table, self.cluster, self.span, self.rows, self.digest
+
+    def name(self, origin: str, version: int) -> str:
+        """The name of its file in the lake."""
+        cluster = "" if self.cluster is None else f"cluster={quote(self.cluster, safe='')}/"
+        return f"{origin}/tables/{self.table}/{cluster}{self.span}/{version:08d}-{self.rows}-{self.digest}.parquet"
+
+
+def shape_in_lake(shape: Shape) -> Shape:
+    """The shape with the time that tells the month: the first that is never null, if there is one."""
+    table = sql_files.table(shape.name.rpartition(".")[2])
+    times = [each.name for each in table.columns if each.type in {"DATE NOT NULL", "TIMESTAMPTZ NOT NULL"}]
+    return replace(shape, day=next(iter(times), shape.day))
+
+
+def of_table(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -> list[Span]:
+    """The spans of a table of an attached warehouse."""
+    found = connection.execute(
+        f"SELECT {shape.unit[0]}, {_span(shape)}, COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "  # noqa: S608 - our names
+        f'FROM "{database}".{shape.sql} WHERE {shape.rows} GROUP BY ALL HAVING COUNT(*) > 0 ORDER BY ALL'
+    )
+    return [Span(shape.name, *row) for row in found.fetchall()]
+
+
+def write(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, span: Span, file: Path | str) -> None:
+    """Write the file of a span, and read it back.
+
+    Raises:
+        CorruptWarehouseError: what was read is not what was written.
+    """
+    columns = ", ".join(f'"{column}"' for column in shape.columns)
+    connection.execute(
+        f'COPY (SELECT {columns} FROM "{database}".{shape.sql} WHERE {shape.rows} AND {_of(shape, span)}) '  # noqa: S608 - our names
+        f"TO {literal(str(file))} (FORMAT parquet, COMPRESSION zstd)"
+    )
+    require(connection, shape, span, file)
+
+
+def require(connection: duckdb.DuckDBPyConnection, shape: Shape, span: Span, file: Path | str) -> None:
+    """Have a file be that of a span.
+
+    Raises:
+        CorruptWarehouseError: it is not.
+    """
+    row = connection.execute(
+        f"SELECT COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "  # noqa: S608 - our names
+        f"FROM read_parquet({literal(str(file))}, hive_partitioning = false)"
+    ).fetchone()
+    if row != (span.rows, span.digest):
+        raise CorruptWarehouseError(
+            f"{file}: {span.table.removeprefix('main.')} of cluster {span.cluster} in {span.span} is not what was "
+            "written: nothing was committed. Run it again; if it happens again, please report it."
+        )
+
+
+def _span(shape: Shape) -> str:
+    if shape.day is None:
+        return literal(WHOLE)
+    return f"coalesce(strftime({shape.unit[1]}, '%Y-%m'), {literal(DAYLESS)})"
+
+
+def _digest(shape: Shape) -> str:
+    columns = ", ".join(f'"{column}"' for column in shape.columns)
+    return f"hash({columns})"
+
+
+def _of(shape: Shape, span: Span) -> str:
+    """The condition on the rows of a span: a range of times, so that those of other months are not read."""
+    conditions = [f"{shape.unit[0]} IS NOT DISTINCT FROM {'NULL' if span.cluster is None else literal(span.cluster)}"]
+    if shape.day is not None:
+        conditions.append(_within(f'"{shape.day}"', span.span))
+    return " AND ".join(conditions)
+
+
+def _within(column: str, span: str) -> str:
+    if span == DAYLESS:
+        return f"{column} IS NULL"
+    year, month = map(int, span.split("-"))
+    after = f"{year + month // 12:04d}-{month % 12 + 1:02d}"
+    return f"{column} >= '{span}-01' AND {column} < '{after}-01'"
