@@ -23,7 +23,7 @@ import duckdb
 from queries import sql_files
 from queries.errors import CorruptWarehouseError, NoWarehouseError
 from queries.lake import engine
-from queries.lake.faults import BusyError, catalogue_errors, no_lake
+from queries.lake.faults import BucketError, BusyError, catalogue_errors, no_lake
 from queries.lake.storage import storage_of
 from queries.sql_files import literal
 
@@ -274,10 +274,7 @@ def attached(address: Address, *, read_only: bool, create_at: Path | str | None 
     with engine.connection() as connection, contextlib.ExitStack() as stack:
         engine.load(connection, "ducklake", *_SCANNERS[address.kind])
         name = stack.enter_context(_attached(address, connection, read_only=read_only, create_at=create_at))
-        catalogue = Catalogue(address, connection, name)
-        if not catalogue.storage.local:
-            engine.permit_s3(connection)
-        yield catalogue
+        yield Catalogue(address, connection, name)
 
 
 _SCANNERS: Final[dict[str, tuple[str, ...]]] = {
@@ -309,4 +306,6 @@ def _attached(
                 if time.monotonic() >= until:
                     raise
                 time.sleep(0.1)
+            except BucketError:
+                engine.permit_s3(connection)
         yield name

@@ -29,6 +29,10 @@ class BusyError(LockedWarehouseError):
     """A file that holds the catalogue is open in another process at this moment."""
 
 
+class BucketError(WarehouseError):
+    """The files are in a bucket, and DuckDB's extension for those is not loaded yet."""
+
+
 @contextlib.contextmanager
 def catalogue_errors(address: Address) -> Iterator[None]:
     """Turn DuckDB's errors about a catalogue into this package's.
@@ -48,6 +52,8 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
     text = str(error).lower()
     if any(words in text for words in _BUSY):
         return BusyError(f"{address} is open in another process at this moment: {why}")
+    if "requires the extension httpfs" in text:
+        return BucketError(f"{address}: {why}")
     if any(words in text for words in _UNREACHABLE):
         return WarehouseError(
             f"the catalogue of {address} cannot be reached: {without_secrets(_reason(str(error)))}\n"

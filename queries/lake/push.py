@@ -138,9 +138,9 @@ class _Push:
         """Write the files that differ, and have them count."""
         state = self._state()
         fence.refuse(self._address, self._source, state.facts, state.entries)
-        fresh, samples, gone = self._differing(state)
-        if not (fresh or samples or gone) and origins.same(self._source, state.facts):
+        if origins.same(self._source, state.facts):  # a published copy never changes: this one is in the lake
             return self._taken
+        fresh, samples, gone = self._differing(state)
         storage = storage_of(state.data_path)
         loose = self._tidy(storage, state, {*fresh, *samples})
         self._total = sum(span.rows for span, _ in fresh.values()) + sum(rows for _, rows in samples.values())

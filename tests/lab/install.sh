@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
     slurmctld slurmd slurmdbd slurm-client slurmrestd
     slurm-wlm-basic-plugins slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin
-    munge mariadb-server jq
+    munge mariadb-server jq postgresql
     prometheus prometheus-alertmanager victoria-metrics etcd-server openssl openssh-client chromium chromium-driver fonts-dejavu-core python3 zsh fish
 )
 

@@ -1,0 +1,52 @@
+"""Addresses of lakes: what is one, and that none holds a password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from queries.errors import WarehouseError
+from queries.lake.address import address_of
+from queries.lake.faults import without_secrets
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "at"),
+    [
+        ("ducklake:postgres:dbname=lake host=db", "postgres", "dbname=lake host=db"),
+        ("/etc/trackside/ducklake:postgres:service=lake", "postgres", "service=lake"),
+        ("ducklake:/srv/lake.ducklake", "duckdb", "/srv/lake.ducklake"),
+        ("/etc/trackside/ducklake:lake.db", "duckdb", "/etc/trackside/lake.db"),
+        ("ducklake:sqlite:/srv/lake.sqlite", "sqlite", "/srv/lake.sqlite"),
+    ],
+)
+def test_address_is_read_from_a_path(text: str, kind: str, at: str) -> None:
+    address = address_of(Path(text))
+    assert address is not None
+    assert (address.kind, address.at) == (kind, at)
+
+
+@pytest.mark.parametrize("text", ["trackside-data", "/srv/my-ducklake:x", "/srv/ducklake"])
+def test_directory_is_no_lake(text: str) -> None:
+    assert address_of(Path(text)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ducklake:postgres:dbname=lake password=hunter2",
+        "ducklake:postgres:dbname=lake PASSWORD = hunter2",
+        "ducklake:postgres:postgresql://me:hunter2@db/lake",
+        "ducklake:postgres:lake",
+        "ducklake:",
+    ],
+)
+def test_address_with_a_password_is_refused_unrepeated(text: str) -> None:
+    with pytest.raises(WarehouseError) as refused:
+        address_of(text)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_message_keeps_no_words_of_libpq() -> None:
+    assert "hunter2" not in without_secrets('cannot connect at "host=db password=hunter2": refused')

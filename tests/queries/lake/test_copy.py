@@ -1,0 +1,191 @@
+"""A lake holds what was copied into it, whole or not at all, and gives it back."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
+from queries.lake import catalogue, locks
+from queries.lake.address import Address, address_of
+from queries.warehouse import open_reader, open_writer, vacuum
+from tests.queries.lake.support import add_reject, differences, into_lake, out_of_lake, samples
+from tests.support.warehouses import NOW, from_accounting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class StoppedHereError(Exception):
+    """Stands for whatever ends a copy."""
+
+
+def stops_at(call: int) -> Callable[[str, int, int], None]:
+    calls = iter(range(call))
+
+    def report(_what: str, _done: int, _total: int) -> None:
+        if next(calls, None) is None:
+            raise StoppedHereError
+
+    return report
+
+
+def stops_after(table: str) -> Callable[[str, int, int], None]:
+    def report(what: str, _done: int, _total: int) -> None:
+        if what == table:
+            raise StoppedHereError
+
+    return report
+
+
+def of(lake: Path) -> Address:
+    address = address_of(lake)
+    assert address is not None
+    return address
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> str:
+    return str(tmp_path / "files")
+
+
+@pytest.fixture
+def filled(source: Path, lake: Path, files: str) -> Path:
+    """A lake with the warehouse in it."""
+    into_lake(source, lake, files)
+    return lake
+
+
+def test_lake_has_every_table_and_sample(source: Path, filled: Path) -> None:
+    assert differences(source, filled) == []
+    there, here = samples(filled), samples(source)
+    assert here["gpu_samples"].height > 0
+    assert all(there[name].equals(rows) for name, rows in here.items())
+
+
+def test_second_copy_takes_only_what_changed(source: Path, filled: Path) -> None:
+    assert into_lake(source, filled).rows == 0
+    add_reject(source, "late")
+    taken = into_lake(source, filled)
+    assert (taken.rows, taken.files) == (1, 0)
+    assert differences(source, filled) == []
+
+
+def test_changed_rows_replace_those_before(source: Path, filled: Path) -> None:
+    with open_writer(source, verb="test", now=NOW) as writer, writer.transaction():
+        rows = writer.table("runs").head(2)
+        writer.delete("runs", rows.select("cluster", "run_id"))
+    into_lake(source, filled)
+    assert differences(source, filled) == []
+
+
+def test_lake_is_copied_back(filled: Path, source: Path, tmp_path: Path) -> None:
+    out_of_lake(filled, tmp_path / "back")
+    assert differences(source, tmp_path / "back") == []
+    assert out_of_lake(filled, tmp_path / "back").rows == 0
+
+
+def test_directory_copied_back_goes_on(filled: Path, source: Path, tmp_path: Path) -> None:
+    """The directory before it then did not make the last commit, and may not undo it."""
+    back = tmp_path / "back"
+    out_of_lake(filled, back)
+    add_reject(back, "elsewhere")
+    into_lake(back, filled)
+    add_reject(source, "here")
+    with pytest.raises(WarehouseError, match="did not make that commit"):
+        into_lake(source, filled)
+    assert differences(back, filled) == []
+
+
+def test_earlier_state_is_refused(filled: Path, source: Path, tmp_path: Path) -> None:
+    back = tmp_path / "back"
+    out_of_lake(filled, back)
+    add_reject(source, "later")
+    into_lake(source, filled)
+    with pytest.raises(WarehouseError, match="Nothing was changed"):
+        into_lake(back, filled)
+
+
+def test_copy_may_be_stopped_anywhere(source: Path, lake: Path, files: str) -> None:
+    for at in sorted(random.Random(7).sample(range(1, 120), 4)):
+        with pytest.raises(StoppedHereError):
+            into_lake(source, lake, files, report=stops_at(at))
+        with pytest.raises(NoWarehouseError, match="nothing has been copied"), open_reader(lake):
+            pass
+    into_lake(source, lake, files)
+    assert differences(source, lake) == []
+    removed = vacuum(lake, before=NOW)
+    assert (removed.loose, removed.replaced) == (0, 0)
+
+
+def test_vacuum_leaves_no_file_that_nobody_needs(source: Path, filled: Path, files: str) -> None:
+    add_reject(source, "late")
+    into_lake(source, filled)
+    add_reject(source, "stopped")
+    with pytest.raises(StoppedHereError):
+        into_lake(source, filled, report=stops_after("rejects"))
+    vacuum(filled, before=NOW.replace(year=2100))
+    with catalogue.attached(of(filled), read_only=True) as lake:
+        assert set(lake.storage.sizes("")) == {entry.name for entry in lake.entries()}
+    assert samples(filled)["gpu_samples"].height > 0
+
+
+def test_second_committer_is_refused_by_name(source: Path, filled: Path) -> None:
+    with open_reader(source) as reader:
+        origin = reader.meta("warehouse")
+    assert origin is not None
+    with locks.held(of(filled), origin), pytest.raises(LockedWarehouseError, match="is being written by process"):
+        into_lake(source, filled)
+
+
+def test_cluster_of_another_warehouse_is_refused(source: Path, filled: Path, tmp_path: Path) -> None:
+    add_reject(other := from_accounting(tmp_path / "other", jobs=20, compute=False), "r", cluster="demo")
+    with pytest.raises(WarehouseError, match="has cluster demo from another warehouse"):
+        into_lake(other, filled)
+
+
+def test_lake_has_the_clusters_of_several(source: Path, filled: Path, tmp_path: Path) -> None:
+    other = from_accounting(tmp_path / "other", jobs=20, compute=False)
+    into_lake(other, filled)
+    with open_reader(filled) as fleet, open_reader(source) as one, open_reader(other) as two:
+        for table in ("nodes", "gpu_time", "loads", "runs"):
+            assert fleet.table(table).height == one.table(table).height + two.table(table).height
+    out_of_lake(filled, tmp_path / "one", cluster="demo")
+    assert differences(source, tmp_path / "one") == []
+
+
+def test_lake_is_not_written_directly(filled: Path) -> None:
+    with pytest.raises(NoWarehouseError, match="warehouse copy DIR"), open_writer(filled, verb="test", now=NOW):
+        pass
+
+
+def test_missing_lake_says_how_to_make_one(source: Path, lake: Path) -> None:
+    with pytest.raises(NoWarehouseError, match="--data-path"), open_reader(lake):
+        pass
+    with pytest.raises(NoWarehouseError, match="--data-path"):
+        into_lake(source, lake)
+
+
+def test_large_tables_are_read_from_files(
+    source: Path, filled: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("queries.lake.snapshot.IN_THE_COPY", 1)
+    assert differences(source, filled) == []
+    out_of_lake(filled, tmp_path / "back")
+    assert differences(source, tmp_path / "back") == []
+
+
+def test_missing_extension_names_its_package(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queries.lake.engine._packaged", lambda _name: None)
+    monkeypatch.setattr("queries.lake.engine._instance", _without_extensions)
+    with pytest.raises(WarehouseError, match="pip install duckdb-extension-ducklake=="), open_reader(filled):
+        pass
+
+
+def _without_extensions() -> object:
+    import duckdb
+
+    return duckdb.connect(config={"extension_directory": "/nonexistent", "autoload_known_extensions": "false"})
