@@ -172,9 +172,9 @@ class Connection:
         """
         integrity.require(self.root, files)
 
-    def some_are_damaged(self) -> bool:
-        """Whether a file of samples does not have the size that it was written with."""
-        return bool(integrity.damaged(self.root, self.files(), digest=False))
+    def files_here(self) -> list[integrity.File]:
+        """Those of `files` that are to be on this machine: of a directory all of them."""
+        return self.files()
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query; parameters it does not use are left out.
@@ -349,9 +349,14 @@ class Connection:
         """
         text = self.fact_of_version(check_outcomes.FACT)
         stored = None if text is None else check_outcomes.from_text(text)
-        if stored is None or self.some_are_damaged():
+        if stored is None or integrity.damaged(self.root, self.files_here(), digest=False):
             return self.checks()
         return stored
+
+    @property
+    def place(self) -> str:
+        """The warehouse as people name it: its directory, or the address of a lake."""
+        return str(self.root)
 
     @property
     def path(self) -> Path:

@@ -132,7 +132,7 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
     loaded: set[str] = set()
     try:
         with open_reader(root) as reader:
-            _line("ok", f"{root}: data version {reader.data_version}")
+            _line("ok", f"{reader.place}: data version {reader.data_version}")
             for row in reader.query("status_sources").iter_rows(named=True):
                 loaded.add(row["source"])
                 age_s = None if row["covers_until"] is None else (now - row["covers_until"]).total_seconds()

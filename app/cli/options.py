@@ -93,7 +93,7 @@ def common_options(*, warehouse: bool = True, config: bool = True) -> argparse.A
             "--warehouse",
             type=path_of,
             metavar="DIR",
-            help="warehouse directory (else $TRACKSIDE_WAREHOUSE, else the config)",
+            help="warehouse directory, or a lake (else $TRACKSIDE_WAREHOUSE, else the config)",
         )
     if config:
         group.add_argument(

@@ -27,7 +27,7 @@ GAPS: Final = 10
 
 def status(reader: Reader, *, now: datetime) -> None:
     """Print the state of the warehouse."""
-    console.paragraph(f"warehouse {reader.root}, data version {reader.data_version}, seen at {now:%Y-%m-%dT%H:%M:%SZ}")
+    console.paragraph(f"warehouse {reader.place}, data version {reader.data_version}, seen at {now:%Y-%m-%dT%H:%M:%SZ}")
     console.echo()
     sources = _sources(reader, now)
     console.table(
@@ -87,7 +87,7 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
     sources = _sources(reader, now)
     last = ("loaded_at", "inputs", "read", "new", "known", "skipped", "rejected", "warnings")
     return {
-        "warehouse": str(reader.root),
+        "warehouse": reader.place,
         "data_version": reader.data_version,
         "seen_at": now,
         "sources": [

@@ -246,7 +246,7 @@ class Engine(Section):
 class Config(Section):
     """All settings."""
 
-    warehouse: Path = Field(default=place.DEFAULT_WAREHOUSE, description="warehouse directory")
+    warehouse: Path = Field(default=place.DEFAULT_WAREHOUSE, description="warehouse directory, or a lake")
     warehouse_group: str | None = Field(default=None, description="Unix group that may read it; else its owner alone")
     cluster: str | None = Field(default=None, description="cluster of inputs that do not name one")
     timezone: Zone | None = Field(default=None, description="zone of times that carry none")

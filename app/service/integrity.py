@@ -42,12 +42,13 @@ class Finding:
 
 def examine(root: Path) -> Iterator[Finding]:
     """Compare every file of a warehouse with its recorded size and digest."""
-    yield _readers(root)
-    yield from _database(root)
+    if root.is_dir():  # else it is the address of a lake
+        yield _readers(root)
+        yield from _database(root)
     try:
         with open_reader(root) as reader:
             yield from _published(reader)
-            yield from _samples(root, reader.files())
+            yield from _samples(reader.root, reader.files_here())
             yield from _lost_days(reader)
     except NoWarehouseError:
         return

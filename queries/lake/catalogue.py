@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -271,10 +272,18 @@ def attached(address: Address, *, read_only: bool, create_at: Path | str | None 
         NoWarehouseError: there is none.
         WarehouseError: it cannot be reached, or an extension is not installed.
     """
-    with engine.connection() as connection, contextlib.ExitStack() as stack:
+    with _alone(address), engine.connection() as connection, contextlib.ExitStack() as stack:
         engine.load(connection, "ducklake", *_SCANNERS[address.kind])
         name = stack.enter_context(_attached(address, connection, read_only=read_only, create_at=create_at))
         yield Catalogue(address, connection, name)
+
+
+_FILES: Final = threading.Lock()
+"""DuckDB attaches a file once in a process."""
+
+
+def _alone(address: Address) -> contextlib.AbstractContextManager[object]:
+    return contextlib.nullcontext() if address.file is None else _FILES
 
 
 _SCANNERS: Final[dict[str, tuple[str, ...]]] = {

@@ -83,6 +83,13 @@ def note_pending(root: Path, address: Address) -> str:
     return token
 
 
+def settle(root: Path, address: Address, there: Mapping[str, str]) -> None:
+    """Note the lake's last commit as ours if it is the one that was under way when its process ended."""
+    token = there.get(origins.TOKEN)
+    if token is not None and token != _notes(root).get(str(address), {}).get(_LAST):
+        note_committed(root, address, token)
+
+
 def note_committed(root: Path, address: Address, token: str) -> None:
     """Note that a lake has the state that this directory had at a commit."""
     _note(root, address, **{_LAST: token, _PENDING: token})

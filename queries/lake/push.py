@@ -138,6 +138,7 @@ class _Push:
         """Write the files that differ, and have them count."""
         state = self._state()
         fence.refuse(self._address, self._source, state.facts, state.entries)
+        fence.settle(self._source.root, self._address, state.facts)
         if origins.same(self._source, state.facts):  # a published copy never changes: this one is in the lake
             return self._taken
         fresh, samples, gone = self._differing(state)
@@ -193,11 +194,10 @@ class _Push:
     def _write_spans(self, storage: Storage, fresh: Mapping[str, tuple[Span, str]], loose: Collection[str]) -> None:
         for name, (span, table) in fresh.items():
             shape = self._shapes[table]
-            if not (name in loose and storage.local):
+            left = name in loose and storage.local
+            if not (left and spans.is_in(self._connection, shape, span, storage.address(name))):
                 with storage.writing(name) as file:
                     spans.write(self._connection, self._source.database, shape, span, file)
-            else:
-                spans.require(self._connection, shape, span, storage.address(name))
             self._count(table, span.rows)
             self._advance(table.removeprefix("main."), span.rows)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from queries import integrity
 from queries.lake import snapshot
 from queries.lake.storage import storage_of
 from queries.reader import Reader
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
 
 class LakeReader(Reader):
     """A published copy of a lake's snapshot."""
+
+    @property
+    def place(self) -> str:
+        """The address of the lake."""
+        return str(self._about()["address"])
 
     def token(self) -> str | None:
         """The last commit of the warehouse that this copy is of; None if it is of several."""
@@ -40,10 +44,9 @@ class LakeReader(Reader):
         self.have(files)
         super().require(files)
 
-    def some_are_damaged(self) -> bool:
-        """Whether a file that is here is not as it was written."""
-        here = [file for file in self.files() if (self.root / file.path).exists()]
-        return bool(integrity.damaged(self.root, here, digest=False))
+    def files_here(self) -> list[File]:
+        """Files of samples that are below the directory: those of a bucket are fetched when they are read."""
+        return [file for file in self.files() if (self.root / file.path).exists()]
 
     def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = json.loads(self.meta(snapshot.ABOUT) or "{}")

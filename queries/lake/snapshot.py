@@ -1,8 +1,8 @@
 """A lake as a directory that readers open: a published copy of one snapshot, made here of what the catalogue names.
 
-    CACHE/lakes/LAKE/published/NNNNNNNN.duckdb   numbered by the lake's snapshots; small tables are in it,
-                                                 large ones are views of the lake's files
-    CACHE/lakes/LAKE/raw/...                     links to the lake's folders, or copies of what was read from a bucket
+    CACHE/lakes/LAKE/MADE_BY/published/NNNNNNNN.duckdb   numbered by the lake's snapshots; small tables are in it,
+                                                         large ones are views of the lake's files
+    CACHE/lakes/LAKE/MADE_BY/raw/...                     links to the lake's folders, or what was read from a bucket
 
 It is a warehouse directory in every respect but that nobody writes to it: whatever reads a warehouse reads this. It
 may be deleted at any time.
@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -49,19 +50,29 @@ ABOUT: Final = "lake"
 SEEN_S: Final = 5.0
 """So long a process takes the snapshot that it saw last for the newest: a page asks many questions."""
 
+_FORM: Final = 1
+"""Changes with what a copy has besides its tables and views."""
+
 _FETCHED_AT_ONCE: Final = 8
 
 _ONCE: Final = frozenset({"main.node_lists", "main.job_summaries"})
 """Tables without a cluster: several warehouses may have the same row."""
+
+_making: Final = threading.Lock()
+"""One thread of a process makes a copy, the others find it made."""
 
 _seen: dict[Address, tuple[float, Path]] = {}
 """By lake: when its newest snapshot was looked for, and where its copies are."""
 
 
 def cache_of(identity: str, origin: str = "") -> Path:
-    """The directory of a lake's copies on this machine; with an origin, of those that have only its rows."""
+    """The directory of a lake's copies on this machine; with an origin, of those that have only its rows.
+
+    Copies of another Trackside are in another one: they may have other tables and views.
+    """
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home, "trackside", "lakes", f"{identity}{'-' if origin else ''}{origin[:8]}")
+    made_by = hashlib.sha256(f"{_FORM} {upgrade.views_digest(sql_files.views())}".encode()).hexdigest()
+    return Path(home, "trackside", "lakes", f"{identity}{'-' if origin else ''}{origin[:8]}", made_by[:12])
 
 
 def prepared(address: Address, cluster: str | None = None) -> Path:
@@ -75,6 +86,11 @@ def prepared(address: Address, cluster: str | None = None) -> Path:
         NoWarehouseError: there is no lake, or none of that cluster.
         WarehouseError: the catalogue cannot be reached, or is of another Trackside.
     """
+    with _making:
+        return _prepared(address, cluster)
+
+
+def _prepared(address: Address, cluster: str | None) -> Path:
     seen_at, root = _seen.get(address, (-SEEN_S, Path()))
     if cluster is None and time.monotonic() - seen_at < SEEN_S:
         return root
@@ -170,7 +186,8 @@ class _Builder:
             connection.close()
         unfinished.replace(target)
         self._point_at(target)
-        directory.sweep(self._root, ())
+        for old in directory.copies(self._root)[: -directory.PUBLISHED_KEPT]:
+            old.unlink(missing_ok=True)
 
     def _point_at(self, target: Path) -> None:
         pointer = target.with_name(f"current.{os.getpid()}.unfinished")
@@ -247,7 +264,8 @@ class _Builder:
         content = self._content
         clusters = {entry.cluster: entry.origin for entry in content.entries if entry.cluster}
         token = None if content.only is None else content.only[origins.TOKEN]
-        return {"data_path": content.data_path.rstrip("/"), "clusters": clusters, "token": token}
+        place = {"address": str(content.address), "data_path": content.data_path.rstrip("/")}
+        return {**place, "clusters": clusters, "token": token}
 
 
 def _rows_of(table: Table, files: Sequence[Path], *, once: bool) -> str:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+import duckdb
+
 from queries import sql_files
 from queries.errors import CorruptWarehouseError
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import duckdb
 
     from queries.units import Shape
 
@@ -76,24 +76,23 @@ def write(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, sp
         f'COPY (SELECT {columns} FROM "{database}".{shape.sql} WHERE {shape.rows} AND {_of(shape, span)}) '  # noqa: S608 - our names
         f"TO {literal(str(file))} (FORMAT parquet, COMPRESSION zstd)"
     )
-    require(connection, shape, span, file)
-
-
-def require(connection: duckdb.DuckDBPyConnection, shape: Shape, span: Span, file: Path | str) -> None:
-    """Have a file be that of a span.
-
-    Raises:
-        CorruptWarehouseError: it is not.
-    """
-    row = connection.execute(
-        f"SELECT COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "  # noqa: S608 - our names
-        f"FROM read_parquet({literal(str(file))}, hive_partitioning = false)"
-    ).fetchone()
-    if row != (span.rows, span.digest):
+    if not is_in(connection, shape, span, file):
         raise CorruptWarehouseError(
             f"{file}: {span.table.removeprefix('main.')} of cluster {span.cluster} in {span.span} is not what was "
             "written: nothing was committed. Run it again; if it happens again, please report it."
         )
+
+
+def is_in(connection: duckdb.DuckDBPyConnection, shape: Shape, span: Span, file: Path | str) -> bool:
+    """Whether a file has the rows of a span, each of them, and no others."""
+    try:
+        row = connection.execute(
+            f"SELECT COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "  # noqa: S608 - our names
+            f"FROM read_parquet({literal(str(file))}, hive_partitioning = false)"
+        ).fetchone()
+    except duckdb.Error:  # it is no Parquet file, or has other columns
+        return False
+    return row == (span.rows, span.digest)
 
 
 def _span(shape: Shape) -> str:

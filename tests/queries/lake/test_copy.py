@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from tests.support.warehouses import NOW, from_accounting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 class StoppedHereError(Exception):
@@ -98,6 +98,40 @@ def test_directory_copied_back_goes_on(filled: Path, source: Path, tmp_path: Pat
     with pytest.raises(WarehouseError, match="did not make that commit"):
         into_lake(source, filled)
     assert differences(back, filled) == []
+
+
+def test_commit_that_was_not_noted_is_known(filled: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after the lake had it, and again before the next: the directory is still the one that made it."""
+    add_reject(source, "one")
+    stopped_at(monkeypatch, "queries.lake.fence.note_committed", source, filled)
+    assert differences(source, filled) == []
+    add_reject(source, "two")
+    stopped_at(monkeypatch, "queries.lake.push._Push._commit", source, filled)
+    assert into_lake(source, filled).rows == 1
+    assert differences(source, filled) == []
+
+
+def stopped_at(monkeypatch: pytest.MonkeyPatch, function: str, source: Path, lake: Path) -> None:
+    """Copy into a lake, and stop where a function would be called."""
+
+    def stop(*_: object) -> None:
+        raise StoppedHereError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(function, stop)
+        with pytest.raises(StoppedHereError):
+            into_lake(source, lake)
+
+
+def test_half_a_file_is_written_anew(source: Path, lake: Path, files: str) -> None:
+    with pytest.raises(StoppedHereError):
+        into_lake(source, lake, files, report=stops_after("runs"))
+    left = list(Path(files).rglob("*.parquet"))
+    assert left
+    for file in left:
+        file.write_bytes(file.read_bytes()[:100])
+    into_lake(source, lake)
+    assert differences(source, lake) == []
 
 
 def test_earlier_state_is_refused(filled: Path, source: Path, tmp_path: Path) -> None:
