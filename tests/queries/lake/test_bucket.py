@@ -74,7 +74,7 @@ def test_vacuum_empties_a_bucket_of_replaced_files(source: Path, lake: Path, buc
     assert differences(source, lake) == []
 
 
-def test_refusal_of_a_bucket_tells_no_secret(
+def test_refusal_of_a_bucket_has_no_secret(
     source: Path, lake: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("queries.lake.storage._RETRIES", 0)

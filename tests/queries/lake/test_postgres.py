@@ -108,7 +108,7 @@ def test_crash_of_postgres_is_reported_and_survived(
     assert differences(source, lake) == []
 
 
-def test_unreachable_catalogue_tells_no_secret(
+def test_unreachable_catalogue_has_no_secret(
     postgres: PostgresLab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "hunter2")
