@@ -226,7 +226,6 @@ class _Builder:
         for table in sql_files.all_tables():
             if table.name not in {"meta", "schema_steps"} and not table.name.startswith("raw."):
                 self._make_table(connection, table)
-        connection.execute("DELETE FROM partitions WHERE rows = 0")  # a lake has no files without rows
         self._put_facts(connection)
         for samples in sql_files.sample_tables():
             files = integrity.live_files(connection, samples) if self._storage.local else []
@@ -241,7 +240,9 @@ class _Builder:
         if not entries:
             return
         rows = _rows_of(table, [self._place(entry) for entry in entries], once=name in _ONCE)
-        if sum(entry.rows for entry in entries) <= IN_THE_COPY or name in _ONCE:
+        if name == "main.partitions":
+            connection.execute(f"INSERT INTO {name} BY NAME {rows} WHERE rows > 0")  # a lake has no files without rows
+        elif sum(entry.rows for entry in entries) <= IN_THE_COPY or name in _ONCE:
             connection.execute(f"INSERT INTO {name} BY NAME {rows}")
         else:
             connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {rows}")
