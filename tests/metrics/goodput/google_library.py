@@ -46,7 +46,10 @@ def library() -> ModuleType:
         stubs[name] = ModuleType(name)
         stubs[name].__path__ = [path]
     with patch.dict(sys.modules, stubs):
-        return import_module(f"{PACKAGE}.src.goodput")
+        found = import_module(f"{PACKAGE}.src.goodput")
+        others = {name: each for name, each in sys.modules.items() if name.partition(".")[0] not in {"google", PACKAGE}}
+    sys.modules.update(others)  # parts of numpy cannot be imported twice
+    return found
 
 
 class _Recorded:
