@@ -137,7 +137,8 @@ def _put(options: argparse.Namespace, chosen: Publication, sources: Sources, fol
             console.echo()
             console.lines_as_made(verdict_lines(judged, where, Terminal.of()))
     console.echo()
-    console.echo(f"The warehouse: trackside show mfu --by run --warehouse {folder / 'warehouse'}")
+    question = "mfu --by run" if sources.run_logs else "goodput"
+    console.echo(f"The warehouse: trackside show {question} --warehouse {folder / 'warehouse'}")
     for path in written:
         console.echo(f"The report: {path}")
     for path in figures:
