@@ -44,7 +44,7 @@ def reason(n_slow: pl.Expr) -> pl.Expr:
         )
         .when((n_slow == 0) & pl.col("block"))
         .then(pl.lit("slow ranks are a block in a row: a pipeline stage that is not recorded, or their nodes"))
-        .when(~pl.col("tested"))
+        .when(~pl.col("tested").fill_null(value=False))
         .then(pl.lit("too few intervals, ranks or nodes to compare"))
         .when(cause == "job_shape")
         .then(_shape(n_slow))
