@@ -119,3 +119,11 @@ def test_steps_numbered_anew_after_a_restart_do_not_mix() -> None:
     }
     assert found["session-0"]["nodes"] == ["node-6"]
     assert (found["again"]["cause"], found["again"]["nodes"]) == ("none", [])
+
+
+def test_one_rank_a_stage_is_too_few_to_compare() -> None:
+    """A pipeline without data-parallel ranks: each stage has one rank, so no rank has peers."""
+    rows = SLOW.rows().filter((pl.col("run_id") == "run-0") & (pl.col("rank") < 8))
+    one = verdict(rows.with_columns(stage=pl.col("rank"), compute_s=pl.col("compute_s") * (1 + pl.col("rank") / 10)))
+    assert (one["cause"], one["nodes"]) == ("unknown", [])
+    assert one["reason"] == "too few intervals, ranks or nodes to compare"
