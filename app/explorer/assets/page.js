@@ -59,21 +59,43 @@ for (const when of ["focusin", "click"]) {
   });
 }
 
-// On paper every row is there, not only those that fit the table's height.
-const tables = () => [...document.querySelectorAll(".grid")].map((each) => {
+// On paper each table is plain: all of its rows, as wide as the paper, its words wrapped. A grid draws its rows only some
+// time after a printer asked for them.
+const grids = () => [...document.querySelectorAll(".grid")].map((each) => {
   const api = each.id && window.dash_ag_grid && window.dash_ag_grid.getApi(JSON.parse(each.id));
   return [each, api];
 }).filter(([, api]) => api);
+const paperLine = (kind, texts, columns) => {
+  const line = document.createElement("tr");
+  texts.forEach((text, at) => {
+    const cell = document.createElement(kind);
+    cell.textContent = text;
+    const { type, headerClass } = columns[at];
+    cell.classList.toggle("right", type === "rightAligned" || headerClass === "ag-right-aligned-header");
+    cell.classList.toggle("short", kind === "td" && String(text).length <= 16); // a time, a name: it stays on one line
+    line.append(cell);
+  });
+  return line;
+};
+const paperTable = (api) => {
+  const columns = api.getAllDisplayedColumns().map((column) => column.getColDef());
+  const table = document.createElement("table");
+  table.className = "paper";
+  table.createTHead().append(paperLine("th", columns.map((column) => column.headerName), columns));
+  const body = table.createTBody();
+  api.forEachNodeAfterFilterAndSort(({ data }) => {
+    const texts = columns.map(({ field }) => data[`${field}__text`] ?? data[field] ?? "-");
+    body.append(paperLine("td", texts, columns));
+  });
+  return table;
+};
+const CHART = 1000; // the widest chart on paper, within the 1,080 pixels that style.css gives a printed page
+const charts = () => document.querySelectorAll(".js-plotly-plot .svg-container");
 window.addEventListener("beforeprint", () => {
-  for (const [each, api] of tables()) {
-    each.dataset.height = each.style.height;
-    each.style.height = "";
-    api.setGridOption("domLayout", "print");
-  }
+  for (const [each, api] of grids()) each.after(paperTable(api));
+  for (const each of charts()) each.style.zoom = Math.min(1, CHART / each.clientWidth);
 });
 window.addEventListener("afterprint", () => {
-  for (const [each, api] of tables()) {
-    each.style.height = each.dataset.height || "";
-    api.setGridOption("domLayout", each.dataset.height ? "normal" : "autoHeight");
-  }
+  for (const each of document.querySelectorAll("table.paper")) each.remove();
+  for (const each of charts()) each.style.zoom = "";
 });

@@ -71,10 +71,26 @@ def test_no_old_number_stays_under_a_new_period(site: Site, chromium: Browser, m
 def test_a_table_is_whole_on_paper(site: Site, chromium: Browser) -> None:
     chromium.open(f"{site.url}/runs", until=".ag-row")
     assert len(chromium.all(".ag-row")) < 100
-    chromium.run("window.dispatchEvent(new Event('beforeprint'))")
-    chromium.until(lambda _: len(chromium.all(".ag-row")) == 200, "rows are missing on paper")
+    printed = "window.dispatchEvent(new Event('beforeprint')); return document.querySelectorAll('.paper td').length"
+    shown = "return document.querySelectorAll('.ag-header-cell-text').length"
+    assert chromium.run(printed) == 200 * chromium.run(shown)  # at once: a printer does not wait
+    first = "return document.querySelector('.paper tbody tr').innerText"
+    assert chromium.text(".ag-row[row-index='0'] .ag-cell") in chromium.run(first)
     chromium.run("window.dispatchEvent(new Event('afterprint'))")
-    chromium.until(lambda _: len(chromium.all(".ag-row")) < 100, "the table stayed as long as on paper")
+    assert not chromium.all(".paper")
+    assert chromium.console() == []
+
+
+def test_a_chart_is_not_wider_than_the_paper(site: Site, chromium: Browser) -> None:
+    width = "return document.querySelector('.main-svg').getBoundingClientRect().width"
+    zoom = "return document.querySelector('.svg-container').style.zoom"
+    chromium.resize(1900, 1000)
+    chromium.open(f"{site.url}/run?id=1", until=".js-plotly-plot .main-svg")
+    chromium.until(lambda _: chromium.run(width) > 1200, "the chart is as narrow as in the window before")
+    chromium.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert chromium.run(width) == pytest.approx(1000, abs=2)
+    chromium.run("window.dispatchEvent(new Event('afterprint'))")
+    assert chromium.run(zoom) == ""
     assert chromium.console() == []
 
 
