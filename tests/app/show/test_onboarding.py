@@ -146,7 +146,7 @@ def test_coordinators_are_those_of_the_latest_observation(root: Path) -> None:
     assert managed(root) == []
 
 
-def test_tables_of_accounts_name_coordinators_the_other_way_round(root: Path) -> None:
+def test_tables_of_accounts_name_coordinators_per_account(root: Path) -> None:
     (root / "accounts").write_text(
         "Account|Descr|Org|Coord Accounts|Cluster|Par Name|User|Share\n"
         "llm|llm|llm|alice,caroline|bench|root||1\nllm|llm|llm|alice,caroline|bench||alice|1\n"

@@ -197,7 +197,7 @@ def test_workload_that_a_step_made_is_one_gang() -> None:
     ]
 
 
-def test_ray_job_that_is_tried_again_has_another_cluster_and_attempt() -> None:
+def test_retried_ray_job_has_another_cluster_and_attempt() -> None:
     job = owner("RayJob", "tune")
     objects = [workload("RayJob", "tune")]
     for number, (created, ended, code) in enumerate(((0, 20, 1), (25, 50, 0))):

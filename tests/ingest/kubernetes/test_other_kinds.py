@@ -66,7 +66,7 @@ def test_instance_without_a_machine_ends_by_its_phase() -> None:
     assert shown(attempts) == [("FAILED", moment(0.5), moment(25))]
 
 
-def test_machine_that_moves_goes_on_and_one_that_boots_again_does_not() -> None:
+def test_moved_machine_goes_on_and_a_rebooted_one_does_not() -> None:
     above = owner("VirtualMachine", "desk")
     boots = [
         workload("VirtualMachineInstance", name, created=created, above=above)

@@ -42,7 +42,7 @@ def train(restart: int, begin: float, end: float | None, **values: Any) -> list[
     ]
 
 
-def test_initializers_are_waiting_time_and_their_retries_no_attempts() -> None:
+def test_initializers_are_waiting_time_and_no_attempts() -> None:
     tries = [fetch(0, 0, 10, exit_code=1), fetch(0, 12, 20)]
     tries[1]["metadata"] |= {"name": "again", "uid": "again"}
     rows = trained(*tries, *train(0, 20, 50), status=completed(50))
@@ -69,7 +69,7 @@ def mpi(name: str, **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
     return pod(f"mpi-{name}", above=owner("MPIJob", "mpi"), labels=labels, **values)
 
 
-def test_launcher_without_gpus_ends_its_job_and_does_not_start_it() -> None:
+def test_launcher_without_gpus_ends_its_job_but_starts_none() -> None:
     launcher = mpi("launcher-0", gpus=0, node="cpu-1", scheduled=0, ended=45, exit_code=3)
     row = launched(launcher, mpi("worker-0", scheduled=20, ended=44), mpi("worker-1", scheduled=25, ended=44))
     assert (row["started_at"], row["ended_at"], row["state"], row["exit_code"]) == (moment(20), moment(45), "FAILED", 3)
@@ -84,5 +84,5 @@ def test_job_whose_launcher_waits_for_workers_is_pending() -> None:
     assert (going_on["state"], going_on["started_at"]) == ("RUNNING", moment(20))
 
 
-def test_initializer_is_no_attempt_before_there_is_a_pod_with_gpus() -> None:
+def test_initializer_is_no_attempt_before_pods_with_gpus() -> None:
     assert trained(fetch(0, 0, 10)) == []

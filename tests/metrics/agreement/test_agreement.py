@@ -151,7 +151,7 @@ def test_maintenance_and_unobserved_hosts_are_no_disagreement() -> None:
     assert one(slurm=[Span("n1", 5, 15, "down")], hosts=[Span("h1", 5, 15, "unknown")]) == []
 
 
-def test_pods_that_may_have_gone_before_the_first_list_are_no_disagreement() -> None:
+def test_pods_gone_before_the_first_list_are_no_disagreement() -> None:
     pods = (Pair("n1", "h1", 5, 10), Pair("n1", "h1", 14, None))
     spans = [
         found(Story(pairs, (), (), (), THERE), listed=listed)

@@ -53,7 +53,7 @@ def test_users_have_their_latest_names() -> None:
     assert latest([(0, "a"), (9, "a"), (9, "b")], renamed(1, "a", "b"), renamed(2, "b", "c")) == ["c", "c", "c"]
 
 
-def test_name_given_again_is_somebody_elses_from_then_on() -> None:
+def test_name_given_again_is_another_persons_from_then_on() -> None:
     rows = [(0, "b"), (5, "b"), (0, "a")]
     assert latest(rows, renamed(1, "b", "c", 3), renamed(3, "a", "b")) == ["c", "b", "b"]
 
