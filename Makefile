@@ -13,6 +13,9 @@ ONE_THREAD := $(if $(filter fast,$(TIER)),POLARS_MAX_THREADS=1)
 
 MINUTES ?= 10
 
+# Tests that read only the sources: check runs them, too, so that a long name does not cost a whole run of the tests.
+RULES := tests/test_names.py tests/app/test_json_text.py
+
 # Containers often set it. Without compiled files every process, and every worker of the tests, compiles all again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -32,12 +35,13 @@ $(READY): requirements.lock pyproject.toml
 demo: setup       ## the main job end to end on a simulated cluster
 	$(BIN)/trackside demo
 
-check: setup      ## formatting, lint, types, layers, generated files are current
+check: setup      ## formatting, lint, types, layers, names; generated files are current
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m app.docgen --check
+	$(BIN)/python -m pytest -q $(RULES)
 
 fix: setup        ## what check can mend by itself
 	$(BIN)/python -m app.docgen
