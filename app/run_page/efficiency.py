@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from app.formatting import duration
 from app.run_page import texts
 from app.run_page.header import last_held
+from metrics.units import HOUR_S
 from metrics.usage.recorded import JOBSTATS
 
 if TYPE_CHECKING:
@@ -36,8 +37,20 @@ def cpu_lines(contents: Contents) -> list[Line]:
     used, held = (sum(row[name] for row in rows) for name in ("cpu_s", "cpu_held_s"))
     least = "at least " if any(row["n_lost_steps"] for row in rows) else ""
     share = texts.share(used / held)
-    text = f"{least}{share} used: {duration(used)} of {duration(held)} of CPU time held ({_source(rows[0])})"
+    text = f"{least}{share} used: {_cpu_times(used, held)} held ({_source(rows[0])})"
     return [("CPUs", text), *_lost(rows), *_partly(contents, rows)]
+
+
+def _cpu_times(used_s: float, held_s: float) -> str:
+    """CPU time used of that held: in hours of one CPU, as GPU time is, but for less than an hour.
+
+    >>> _cpu_times(3.6, 36.0), _cpu_times(9_000.0, 360_000_000.0)
+    ('3.6 s of 36 s of CPU time', '2 CPU-h of 100,000 CPU-h')
+    """
+    if held_s < HOUR_S:
+        return f"{duration(used_s)} of {duration(held_s)} of CPU time"
+    used, held = (texts.hours(seconds, "CPU-h", of=held_s) for seconds in (used_s, held_s))
+    return f"{used} of {held}"
 
 
 def _lost(rows: list[Row]) -> list[Line]:
