@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -35,14 +34,34 @@ def nearby(
         The columns of both; pairs with `-before_s <= at - of <= after_s`, in no order. Rows without a time have none.
     """
     low, high = round(before_s * _US), round(after_s * _US)
-    width = max(math.ceil(low + high), 1)
     moment, other = pl.col(of).dt.epoch("us"), pl.col(at).dt.epoch("us")
-    first = (other - high).floordiv(width)
-    timed = few.filter(pl.col(at).is_not_null()).with_columns(_slot=pl.concat_list(first, first + 1))
     return (
-        many.filter(pl.col(of).is_not_null())
-        .with_columns(_slot=moment.floordiv(width))
-        .join(timed.explode("_slot"), on=[*by, "_slot"])
+        _in_slot(many, of, low + high)
+        .join(_in_slots(few, at, high, low + high), on=[*by, "_slot"])
         .filter((other - moment >= -low) & (other - moment <= high))
         .drop("_slot")
     )
+
+
+def at_some_time(
+    many: pl.DataFrame, few: pl.DataFrame, *, of: str, at: str, before_s: float, after_s: float
+) -> pl.DataFrame:
+    """The rows of `many` that `nearby` may pair, wherever they were: few of them, where `few` are few.
+
+    Arguments are those of `nearby`.
+    """
+    low, high = round(before_s * _US), round(after_s * _US)
+    slots = _in_slots(few, at, high, low + high).select("_slot").unique()
+    return _in_slot(many, of, low + high).join(slots, on="_slot", how="semi", maintain_order="left").drop("_slot")
+
+
+def _in_slot(many: pl.DataFrame, of: str, width: int) -> pl.DataFrame:
+    """Rows that have a time, with the slot that it lies in."""
+    slot = pl.col(of).dt.epoch("us").floordiv(max(width, 1))
+    return many.filter(pl.col(of).is_not_null()).with_columns(_slot=slot)
+
+
+def _in_slots(few: pl.DataFrame, at: str, high: int, width: int) -> pl.DataFrame:
+    """Rows that have a time, once for each of the two slots that rows near it lie in."""
+    first = (pl.col(at).dt.epoch("us") - high).floordiv(max(width, 1))
+    return few.filter(pl.col(at).is_not_null()).with_columns(_slot=pl.concat_list(first, first + 1)).explode("_slot")

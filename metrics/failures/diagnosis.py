@@ -14,7 +14,7 @@ from __future__ import annotations
 import polars as pl
 
 from metrics import frames
-from metrics.time_join import nearby
+from metrics.time_join import at_some_time, nearby
 
 EVENTS: frames.Schema = frames.EVENTS | {"lasts_until": frames.TIME}
 """Events; `lasts_until` is the end of a node state (far in the future while it lasts), null for a moment."""
@@ -136,8 +136,9 @@ def events_around(
         pl.col("ended_at").alias("_end"),
         cancelled_by_person().alias("_by"),
     )
-    where = attempt_nodes.join(life, on=_KEY).select(*_KEY, "node", "_start", "_end", "_by")
-    near = nearby(where, events, of="_end", at="ts", by=("cluster", "node"), before_s=before_s, after_s=after_s)
+    within = {"of": "_end", "at": "ts", "before_s": before_s, "after_s": after_s}
+    where = on_their_nodes(at_some_time(life, events, **within), attempt_nodes)
+    near = nearby(where.select(*_KEY, "node", "_start", "_end", "_by"), events, by=("cluster", "node"), **within)
     pairs = near.filter(since_start("_start"))
     severity = pl.col("severity").replace_strict(_SEVERITIES, default=2, return_dtype=pl.Int64())
     informative = ~pl.col("class").is_in(_SILENT).fill_null(value=False)
@@ -157,6 +158,17 @@ def events_around(
         .with_columns(place=pl.int_range(pl.len()).over(_KEY))
         .drop("_start", "_end", "_by", "_severity", "_reaction", "_offset", "lasts_until")
     )
+
+
+def on_their_nodes(some: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataFrame:
+    """Some attempts on each of their nodes: of millions of rows those of their jobs are found first, by one column.
+
+    Args:
+        some: the attempt's key and more.
+        attempt_nodes: `frames.ATTEMPT_NODES`.
+    """
+    of_jobs = attempt_nodes.join(some.select("job_id").unique(), on="job_id", how="semi")
+    return of_jobs.join(some, on=_KEY)
 
 
 def cancelled_by_person() -> pl.Expr:

@@ -21,6 +21,7 @@ from metrics.failures.diagnosis import (
     in_words,
     kind_of_state,
     likeliest_cause,
+    on_their_nodes,
 )
 
 BEFORE_END_S = 600.0
@@ -164,7 +165,7 @@ def _only_nodes(ended: pl.DataFrame, attempt_nodes: pl.DataFrame, joined: pl.Dat
     broken = joined.join(ended.filter(pl.col("state").is_in(_BY_ITSELF)), on=_KEY, how="semi").select(_EXECUTION)
     parts = joined.join(broken, on=_EXECUTION, how="semi").select(*_KEY, "run_id", "attempt_no")
     nodes = (
-        attempt_nodes.join(parts, on=_KEY)
+        on_their_nodes(parts, attempt_nodes)
         .group_by(_EXECUTION)
         .agg(pl.col("node").first().alias("only_node"), pl.col("node").n_unique().alias("n"))
     )

@@ -10,8 +10,7 @@ WITH held AS (
         a.ended_at,
         a.end_guessed,
         a.suspended_s,
-        UNNEST(l.nodes) AS node,
-        UNNEST(generate_series(0, LEN(l.nodes) - 1)) AS place,
+        l.nodes,
         LEN(l.nodes) AS n_nodes,
         a.gpus_from,
         -- Whole GPUs are spread as whole ones; parts of GPUs by the thousandth.
@@ -20,6 +19,23 @@ WITH held AS (
     FROM attempt_gpus AS a
     JOIN node_lists AS l USING (node_list)
     ANTI JOIN placements AS p USING (cluster, scheduler, job_id, submitted_at)
+),
+-- Worked out once for an attempt, not for each of its nodes: there are millions of those.
+spread AS (
+    SELECT
+        *,
+        CAST((units // n_nodes) * unit / 1000 AS DECIMAL(12, 3)) AS least,
+        CAST((units // n_nodes + 1) * unit / 1000 AS DECIMAL(12, 3)) AS most,
+        units % n_nodes AS n_most,
+        CASE
+            WHEN units IS NULL THEN 'unknown'
+            WHEN units % n_nodes = 0 AND gpus_from NOT IN ('request', 'steps') THEN 'accounting'
+            ELSE 'assumed'
+        END AS evidence
+    FROM held
+),
+on_nodes AS (
+    SELECT * EXCLUDE (nodes), UNNEST(nodes) AS node, GENERATE_SUBSCRIPTS(nodes, 1) AS place FROM spread
 )
 SELECT
     cluster,                                                                         -- cluster
@@ -27,17 +43,13 @@ SELECT
     job_id,                                                                          -- as in attempts
     submitted_at,                                                                    -- as in attempts
     node,                                                                            -- node
-    CAST((units // n_nodes + CAST(place < units % n_nodes AS BIGINT)) * unit / 1000 AS DECIMAL(12, 3)) AS n_gpus, -- as in attempt_nodes
-    CASE
-        WHEN units IS NULL THEN 'unknown'
-        WHEN units % n_nodes = 0 AND gpus_from NOT IN ('request', 'steps') THEN 'accounting'
-        ELSE 'assumed'
-    END AS evidence,                                                                 -- as in attempt_nodes
+    CASE WHEN place <= n_most THEN most ELSE least END AS n_gpus,                    -- as in attempt_nodes
+    evidence,                                                                        -- as in attempt_nodes
     started_at,                                                                      -- when it got them: as in attempts, but in placements
     ended_at,                                                                        -- when it lost them: as in attempts, but in placements
     end_guessed,                                                                     -- as in attempts
     suspended_s                                                                      -- as in attempts
-FROM held
+FROM on_nodes
 UNION ALL
 SELECT
     p.cluster,
