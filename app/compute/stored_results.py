@@ -19,6 +19,7 @@ from app.results.ettr import (
     expected_run_rows,
     gpu_days,
     long_run_rows,
+    own_inputs_in,
     to_expect,
 )
 from app.results.failures.failure_rates import failure_history, failure_rate_tables
@@ -32,7 +33,7 @@ from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window
 from metrics import frames
-from metrics.ettr.expected import shared_inputs
+from metrics.ettr.expected import shared_of
 from metrics.mfu.flops import MEASURES
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from app.compute.run_numbers import RunNumbers
     from app.config.settings import Rules
     from app.window import Source
+    from metrics.ettr.expected import Shared
     from metrics.failures.exposure import Histories
     from queries.warehouse import Writer
 
@@ -160,7 +162,8 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
         by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
         found = numbers.found if standard == window else to_expect(once, standard)
-        expected = expected_run_rows(once, standard, by_run=by_run, rates=own_rates, known=found)
+        own = own_inputs_in(by_run, found)
+        expected = expected_run_rows(once, standard, rates=own_rates, own=own)
         jobs = job_accounts(once, standard)
         spent = goodput_rows(once, standard)
         of_cluster += [
@@ -175,7 +178,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
             mfu_rows(once, standard),
         ]
         if standard == window:
-            writer.append("expected_inputs", _expected_inputs(window, numbers, own_rates))
+            writer.append("expected_inputs", _expected_inputs(window, shared_of(own), own_rates))
     progress("MFU of runs", 0.6)
     writer.append("mfu", mfu_run_rows(source, window, measures=MEASURES))
     proxy = mfu_proxy(source, window)
@@ -186,9 +189,8 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
     _write_advice(writer, source, windows, rates)
 
 
-def _expected_inputs(window: Window, numbers: RunNumbers, rates: pl.DataFrame) -> pl.DataFrame:
+def _expected_inputs(window: Window, shared: Shared, rates: pl.DataFrame) -> pl.DataFrame:
     """What the expected ETTR of all runs depends on: the view `run_metrics` works it out."""
-    shared = shared_inputs(numbers.by_run, numbers.found.started, numbers.found.saves)
     return pl.DataFrame(
         {
             "cluster": [window.cluster],

@@ -22,7 +22,7 @@ from metrics.checkpoints.advice import logged_saves
 from metrics.ettr.confidence import interval_over_runs
 from metrics.ettr.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
 from metrics.ettr.expected import FORMS as EXPECTED_FORMS
-from metrics.ettr.expected import at_failure_rate, expected, inputs, over_runs, seen, starts
+from metrics.ettr.expected import at_failure_rate, expected, inputs_of, over_runs, own_inputs, seen, starts
 from metrics.ettr.timeline import run_timeline
 from metrics.exact import exact_sum
 
@@ -262,7 +262,7 @@ def expected_run_rows(
     *,
     by_run: pl.DataFrame | None = None,
     rates: pl.DataFrame | None = None,
-    known: ToExpect | None = None,
+    own: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """The ETTR that each run is to be expected to have, in every form, with what it was worked out from.
 
@@ -271,21 +271,27 @@ def expected_run_rows(
         window: cluster and time.
         by_run: as `ettr_run_rows` returns it, where it is at hand.
         rates: rows of `failure_rate_rows` of the window, where they are at hand.
-        known: as `to_expect` returns it, where it is at hand.
+        own: as `own_inputs_in` returns it, where it is at hand.
 
     Returns:
         As `metrics.ettr.expected.expected`, with `expected_low` and `expected_high`: at both ends of the 95 %
         interval of the cluster's failure rate. `mttf_s` is null where there was no failure.
     """
-    runs = ettr_run_rows(source, window) if by_run is None else by_run
-    found = to_expect(source, window) if known is None else known
+    if own is None:
+        runs = ettr_run_rows(source, window) if by_run is None else by_run
+        own = own_inputs_in(runs, to_expect(source, window))
     rate = pooled_rate(failure_rate_rows(source, window) if rates is None else rates)
-    own = inputs(runs, found.started, found.saves, gpu_days(rate.value))
+    of_runs = inputs_of(own, gpu_days(rate.value))
     at_rate, at_high, at_low = (
-        expected(at_failure_rate(own, gpu_days(each))) for each in (rate.value, rate.high, rate.low)
+        expected(at_failure_rate(of_runs, gpu_days(each))) for each in (rate.value, rate.high, rate.low)
     )
     ends = {"expected_low": at_high["expected"], "expected_high": at_low["expected"]}
     return at_rate.with_columns(pl.col("mttf_s").replace(math.inf, None), **ends)
+
+
+def own_inputs_in(by_run: pl.DataFrame, found: ToExpect) -> pl.DataFrame:
+    """What was measured of each run that its expected ETTR depends on: `metrics.ettr.expected.own_inputs`."""
+    return own_inputs(by_run, found.started, found.saves)
 
 
 def logged_starts(source: Source, window: Window) -> pl.DataFrame:

@@ -17,6 +17,7 @@ import polars as pl
 from metrics import frames, unknown
 from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_mean, exact_sum
+from metrics.few_keys import sort_by
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, as_executions, by_id
@@ -188,7 +189,7 @@ def ettr_by_run(
         .join(imputed_gpu_s, on=_RUN, how="left")
         .with_columns(pl.col(SUMMED).fill_null(0.0))
     )
-    return _ratios(table).filter(pl.col("wall_gpu_s") > 0).sort(_RUN)
+    return sort_by(_ratios(table).filter(pl.col("wall_gpu_s") > 0), _RUN)
 
 
 def ettr_total(by_run: pl.DataFrame) -> pl.DataFrame:

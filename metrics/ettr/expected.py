@@ -67,8 +67,12 @@ def inputs(
         `write_s`, `queue_s` (mean of the starts), `productive_s` (null where it is unknown), and `restart_from`,
         `interval_from`: measured, of the cluster, or assumed.
     """
-    table = _own(by_run, started, checkpoints)
-    shared = _shared(table)
+    return inputs_of(own_inputs(by_run, started, checkpoints), gpu_days_per_failure)
+
+
+def inputs_of(table: pl.DataFrame, gpu_days_per_failure: float | None) -> pl.DataFrame:
+    """As `inputs`, of what `own_inputs` returned."""
+    shared = shared_of(table)
     gpus = pl.col("milli_gpus") / 1000
     measured, paced = pl.col("own_restart").is_not_null(), pl.col("interval_s").is_not_null()
     return table.with_columns(
@@ -98,7 +102,7 @@ _OWN = ("milli_gpus", "wall_gpu_s", "startup", "queued_initial", "queued_requeue
 """Columns of a run that its expected ETTR depends on."""
 
 
-def _own(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
+def own_inputs(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
     """Runs that held a known number of GPUs, with what was measured of each: `own_restart`, `interval_s`, `write_s`."""
     return (
         by_run.select(*_RUN, *_OWN)  # of some forty columns: what follows copies each
@@ -122,12 +126,8 @@ class Shared(NamedTuple):
     interval_measured: bool
 
 
-def shared_inputs(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> Shared:
-    """What all runs of a cluster share; arguments as of `inputs`."""
-    return _shared(_own(by_run, started, checkpoints))
-
-
-def _shared(table: pl.DataFrame) -> Shared:
+def shared_of(table: pl.DataFrame) -> Shared:
+    """What all runs of a cluster share, of what `own_inputs` returned."""
     measured, paced = pl.col("own_restart").is_not_null(), pl.col("interval_s").is_not_null()
     everyone = exact_sum(pl.col("startup").filter(measured)) / exact_sum(_BEGUN.filter(measured))
     row = table.select(
@@ -220,33 +220,24 @@ def over_runs(expectations: pl.DataFrame) -> pl.DataFrame:
         (`exact_share`).
     """
     weight = pl.col("wall_gpu_s")
-
-    def mean(name: str) -> pl.Expr:
-        usable = pl.col(name).is_not_null() & pl.col(name).is_finite()
-        below = _sum_where(usable, weight)
-        return pl.when(below > 0).then(_sum_where(usable, pl.col(name) * weight) / below).alias(name)
-
-    def share(which: pl.Expr, name: str) -> pl.Expr:
-        return (_sum_where(which, weight) / exact_sum(weight)).alias(name)
-
     names = [*FORMS, "expected", "restart_s", "interval_s", "write_s", "queue_s", "lost_share"]
-    return (
-        expectations.group_by("cluster")
-        .agg(
-            pl.len().cast(pl.Int64).alias("n"),
-            exact_sum(weight),
-            *(mean(name) for name in names),
-            share(pl.col("restart_from") == "measured", "restart_measured"),
-            share(pl.col("interval_from") == "measured", "interval_measured"),
-            share(pl.col("regime") == "exact", "exact_share"),
-        )
-        .sort("cluster")
-    )
-
-
-def _sum_where(which: pl.Expr, values: pl.Expr) -> pl.Expr:
-    """The sum of the values of some rows; a filter within a group takes longer."""
-    return exact_sum(pl.when(which).then(values))
+    known = {name: pl.col(name).is_not_null() & pl.col(name).is_finite() for name in names}
+    # Sums of a million runs are what takes time: where a column is known of all runs, their weight is summed once.
+    everywhere = expectations.select(known[name].all().alias(name) for name in names).row(0, named=True)
+    parts = {f"_of_{name}": exact_sum(pl.when(known[name]).then(pl.col(name) * weight)) for name in names} | {
+        f"_below_{name}": exact_sum(pl.when(known[name]).then(weight)) for name in names if not everywhere[name]
+    }
+    shares = {
+        "restart_measured": pl.col("restart_from") == "measured",
+        "interval_measured": pl.col("interval_from") == "measured",
+        "exact_share": pl.col("regime") == "exact",
+    }
+    parts |= {name: exact_sum(pl.when(which).then(weight)) for name, which in shares.items()}
+    summed = expectations.group_by("cluster").agg(pl.len().cast(pl.Int64).alias("n"), exact_sum(weight), **parts)
+    below = {name: weight if everywhere[name] else pl.col(f"_below_{name}") for name in names}
+    means = {name: pl.when(below[name] > 0).then(pl.col(f"_of_{name}") / below[name]) for name in names}
+    measured = {name: pl.col(name) / weight for name in shares}
+    return summed.select("cluster", "n", weight, **means, **measured).sort("cluster")
 
 
 # What is published --------------------------------------------------------------------------------------------------

@@ -136,9 +136,9 @@ def events_around(
         pl.col("ended_at").alias("_end"),
         cancelled_by_person().alias("_by"),
     )
-    within = {"of": "_end", "at": "ts", "before_s": before_s, "after_s": after_s}
-    where = on_their_nodes(at_some_time(life, events, **within), attempt_nodes)
-    near = nearby(where.select(*_KEY, "node", "_start", "_end", "_by"), events, by=("cluster", "node"), **within)
+    some = at_some_time(life, events, of="_end", at="ts", before_s=before_s, after_s=after_s)
+    where = on_their_nodes(some, attempt_nodes).select(*_KEY, "node", "_start", "_end", "_by")
+    near = nearby(where, events, of="_end", at="ts", by=("cluster", "node"), before_s=before_s, after_s=after_s)
     pairs = near.filter(since_start("_start"))
     severity = pl.col("severity").replace_strict(_SEVERITIES, default=2, return_dtype=pl.Int64())
     informative = ~pl.col("class").is_in(_SILENT).fill_null(value=False)

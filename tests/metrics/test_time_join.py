@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics.frames import TEXT, TIME
-from metrics.time_join import nearby
+from metrics.time_join import at_some_time, nearby
 from tests.metrics.tables import START
 
 Moments = list[tuple[str, int | None]]
@@ -38,3 +38,17 @@ def test_what_is_near_is_what_trying_all_pairs_finds(many: Moments, few: Moments
         if place == other and end is not None and ts is not None and -before <= ts - end <= after
     ]
     assert sorted(result.select("i", "j").rows()) == sorted(expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(_moments, _moments, _window, _window)
+def test_rows_at_some_time_hold_all_that_is_near(many: Moments, few: Moments, before: int, after: int) -> None:
+    left, right = moments(many, "ended", "i"), moments(few, "ts", "j")
+    near = nearby(left, right, of="ended", at="ts", by=["node"], before_s=before, after_s=after)
+    some = at_some_time(left, right, of="ended", at="ts", before_s=before, after_s=after)
+    assert set(near["i"]) <= set(some["i"]) <= set(left.drop_nulls("ended")["i"])
+    assert some["i"].is_unique().all()
+    widest = before + after + max(before, after, 1)
+    times = [second for _, second in few if second is not None]
+    ended = {i: second for i, (_, second) in enumerate(many) if second is not None}
+    assert all(any(abs(ended[i] - ts) <= widest + 1 for ts in times) for i in some["i"]), "far from all of them"

@@ -64,9 +64,10 @@ def priced_interruptions(source: Source, window: Window) -> pl.DataFrame:
         The named query `interruptions`, and `cost_gpu_s` as `interruption_costs` has it.
     """
     which = ["run_id", "attempt_no"]
+    priced = interruption_costs(source, window).select(*which, "cost_gpu_s").drop_nulls("cost_gpu_s")  # most are not
     return (
         source.query("interruptions", cluster=window.cluster, since=window.since, until=window.until)
-        .join(interruption_costs(source, window).select(*which, "cost_gpu_s"), on=which, how="left")
+        .join(priced, on=which, how="left")
         .sort("ended_at", "job_id", descending=[True, False])
     )
 

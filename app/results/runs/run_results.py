@@ -8,6 +8,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.ettr.ettr import FORMS, SUMMED
+from metrics.few_keys import sort_by
 
 if TYPE_CHECKING:
     from app.results.runs.job_goodput import JobAccounts
@@ -67,12 +68,10 @@ def rows_of_runs(digests: pl.DataFrame, by_run: pl.DataFrame, started: pl.DataFr
 def stored_by_run(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of `app.results.ettr.ettr_run_rows` that rows of `OF_RUNS` were made of, but for the runs' times."""
     held = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
-    return (
-        rows.filter(pl.col("n_attempts").is_not_null())
-        .rename({stored: name for name, stored in _STORED_AS.items()})
-        .select(*_RUN, "n_attempts", "milli_gpus", *_STORED_AS, *_RATIOS, unseen_share=held)
-        .sort(_RUN)
+    named = rows.filter(pl.col("n_attempts").is_not_null()).rename(
+        {stored: name for name, stored in _STORED_AS.items()}
     )
+    return sort_by(named.select(*_RUN, "n_attempts", "milli_gpus", *_STORED_AS, *_RATIOS, unseen_share=held), _RUN)
 
 
 def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) -> pl.DataFrame:

@@ -13,11 +13,11 @@ WITH seen AS (
       ) IS NOT TRUE
 ),
 ended AS (
-    SELECT DISTINCT r.run_id, r.attempt_no
-    FROM run_attempts AS r
+    SELECT DISTINCT i.run_id, i.attempt_no
+    FROM interruptions AS i
+    JOIN run_attempts AS r USING (cluster, run_id, attempt_no)
     SEMI JOIN seen AS s ON r.scheduler = s.scheduler AND r.job_id = s.job_id AND r.submitted_at = s.submitted_at
-    SEMI JOIN interruptions AS i ON r.cluster = i.cluster AND r.run_id = i.run_id AND r.attempt_no = i.attempt_no
-    WHERE r.cluster = $cluster
+    WHERE i.cluster = $cluster
 ),
 wanted AS (
     SELECT run_id, attempt_no FROM ended

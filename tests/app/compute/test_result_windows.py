@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -232,6 +232,35 @@ def the_other_cluster_is_removed(cluster: Cluster) -> None:
             cluster.writer.delete(table, gone)
 
 
+def a_runs_first_attempt_ends_otherwise(cluster: Cluster) -> None:
+    of_runs = cluster.writer.table("run_attempts")
+    continued = of_runs.filter(pl.col("attempt_no") == 2)["run_id"].sort()
+    if not continued.is_empty():
+        first = of_runs.filter(pl.col("run_id") == continued[continued.len() // 2], pl.col("attempt_no") == 1)
+        change_attempts(cluster, first, pl.lit("NODE_FAIL").alias("state"))
+
+
+def an_old_attempt_ends_days_later(cluster: Cluster) -> None:
+    attempts = cluster.writer.table("attempts").filter(pl.col("ended_at") < BEGIN + timedelta(days=9)).sort("ended_at")
+    if not attempts.is_empty():
+        later = (pl.col("ended_at") + timedelta(days=11)).alias("ended_at")
+        change_attempts(cluster, attempts.tail(1), later)
+
+
+def change_attempts(cluster: Cluster, some: pl.DataFrame, new: pl.Expr) -> None:
+    keys = list(frames.ATTEMPT_KEY)
+    with cluster.writer.transaction():
+        rows = cluster.writer.frame("SELECT * FROM stored.attempts").join(some.select(keys), on=keys, how="semi")
+        cluster.writer.replace("stored.attempts", rows.with_columns(new), keys=keys)
+
+
+def jobs_of_a_day_amid_the_others_are_removed(cluster: Cluster) -> None:
+    day = (BEGIN + timedelta(days=12)).date()
+    gone = cluster.writer.table("attempts").filter(pl.col("started_at").dt.date() == day)
+    with cluster.writer.transaction():
+        cluster.writer.delete("stored.attempts", gone.select(frames.ATTEMPT_KEY))
+
+
 STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
     hours_pass,
     a_late_job_arrives,
@@ -241,6 +270,9 @@ STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
     first_days_leave_or_return,
     another_cluster_is_read,
     the_other_cluster_is_removed,
+    a_runs_first_attempt_ends_otherwise,
+    an_old_attempt_ends_days_later,
+    jobs_of_a_day_amid_the_others_are_removed,
 )
 
 
@@ -254,6 +286,7 @@ def assert_same_as_full(cluster: Cluster) -> None:
 @pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=4))
+@example(steps=[*STEPS[-3:], hours_pass])
 def test_results_equal_a_full_computation_whatever_changed(
     sources: Path, steps: list[Callable[[Cluster], None]]
 ) -> None:
