@@ -60,7 +60,7 @@ def windowed(source: Source, whole: Window) -> WindowedSource:
 
 @settings(max_examples=25, deadline=None)
 @given(ends=st.tuples(offsets, offsets))
-@pytest.mark.parametrize("name", sorted({*SLICES, "exposures"}))
+@pytest.mark.parametrize("name", sorted({*SLICES, "endings", "exposures"}))
 def test_windowed_source_returns_the_rows_of_the_query(
     source: Source, windowed: WindowedSource, whole: Window, name: str, ends: tuple[int, int]
 ) -> None:
