@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -32,8 +32,9 @@ from tests.support.command import ROOT
 from tests.support.slurm.dumps import HEADER, tiny
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+    from types import FrameType
 
 __all__ = ["corrections"]  # imported before the fork
 
@@ -48,9 +49,12 @@ IMPORTED_LATER = (
     *("ingest.registry", "ingest.prometheus.load_files", "ingest.runlog.tensorboard", "queries.parquet_days"),
     *("app.cli.ingest_report", "app.cli.retention_report", "app.cli.run_context", "app.cli.source_files"),
     *("app.cli.verbs.adjudicate", "app.cli.verbs.compute", "app.cli.verbs.ingest", "app.cli.verbs.retention"),
-    *("app.cli.verbs.serve", "app.results.usage", "app.results.people", "app.progress"),
+    *("app.cli.verbs.serve", "app.cli.verbs.warehouse", "app.results.usage", "app.results.people", "app.progress"),
+    *("queries.lake.push", "queries.lake.snapshot"),
 )
 """Modules that verbs import when they need them."""
+
+CHANGE, STATEMENT = b".", b"s"
 
 LONGEST_S = 300.0
 """A process that is to end by itself and has not by then hangs."""
@@ -74,19 +78,38 @@ def slurm(command: list[str], _: Mapping[str, str]) -> Completed:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: exit status (None if it was killed), how long it took, changes that it made to folders."""
+    """How a process ended.
+
+    Attributes:
+        status: exit status; None if it was killed.
+        seconds: how long it took.
+        changes: that it made to folders.
+        statements: of SQL that it ran; 0 unless `Kill.of_statements` says to count them.
+    """
 
     status: int | None
     seconds: float
     changes: int
+    statements: int
 
 
 @dataclass(frozen=True)
 class Kill:
-    """When a process is killed: so long after its start, or before its n-th change to a folder. Neither: never."""
+    """When a process is killed: if no moment is given, never.
+
+    Attributes:
+        after_s: so long after its start.
+        before_change: before its n-th change to a folder.
+        at_statement: at its n-th statement of SQL.
+        into_s: so long after that statement has begun; 0: before it.
+        of_statements: count the statements, for `Ended.statements`.
+    """
 
     after_s: float | None = None
     before_change: int | None = None
+    at_statement: int | None = None
+    into_s: float = 0.0
+    of_statements: bool = False
 
 
 class Killer:
@@ -105,9 +128,8 @@ class Killer:
         wanted = {
             "folder": str(folder),
             "arguments": arguments,
-            "after_s": moment.after_s,
-            "before": moment.before_change,
             "later_s": later_s,
+            **asdict(moment),
         }
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -147,8 +169,10 @@ def main() -> None:
             _become(wanted, counts)
         os.close(counts)
         ended = _watch(child, wanted["after_s"])
-        with os.fdopen(counted, "rb") as changes:
-            print(json.dumps({**ended, "changes": len(changes.read())}), flush=True)  # noqa: T201 - the answer
+        with os.fdopen(counted, "rb") as file:
+            done = file.read()
+        counts_of = {"changes": done.count(CHANGE), "statements": done.count(STATEMENT)}
+        print(json.dumps({**ended, **counts_of}), flush=True)  # noqa: T201 - the answer
 
 
 def _watch(child: int, after_s: float | None) -> dict[str, Any]:
@@ -168,13 +192,13 @@ def _watch(child: int, after_s: float | None) -> dict[str, Any]:
 
 
 def _become(wanted: dict[str, Any], counts: int) -> NoReturn:
-    """Be that command line; every change to a folder is a byte to `counts`."""
+    """Be that command line; every change to a folder, and every statement, is a byte to `counts`."""
     printed = os.open(f"{wanted['folder']}/said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(printed, stream)
     os.chdir(wanted["folder"])
     _stand_still(NOW + timedelta(seconds=wanted["later_s"]))
-    left = [wanted["before"] or 0]
+    left = [wanted["before_change"] or 0]
 
     def changed(event: str, arguments: tuple[Any, ...]) -> None:
         written = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
@@ -183,14 +207,37 @@ def _become(wanted: dict[str, Any], counts: int) -> NoReturn:
         if left[0] == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         left[0] -= 1
-        os.write(counts, b".")
+        os.write(counts, CHANGE)
 
     sys.addaudithook(changed)
+    if wanted["at_statement"] or wanted["of_statements"]:
+        sys.setprofile(_of_statements(wanted["at_statement"] or 0, wanted["into_s"], counts))
     status = 70
     try:
         status = cli.main(wanted["arguments"])
     finally:
         os._exit(status)
+
+
+def _of_statements(at: int, into_s: float, counts: int) -> Callable[[FrameType, str, object], None]:
+    """A profiler of the main thread that ends the process at its n-th statement, or so long after it has begun.
+
+    The alarm is not handled, so it ends the process in the middle of DuckDB's work as SIGKILL does.
+    """
+    left = [at]
+
+    def called(_frame: FrameType, event: str, function: object) -> None:
+        if event != "c_call" or getattr(function, "__name__", "") != "execute":
+            return
+        os.write(counts, STATEMENT)
+        if left[0] == 1 and not into_s:
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif left[0] == 1:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, into_s)
+        left[0] -= 1
+
+    return called
 
 
 def _stand_still(moment: datetime) -> None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import random
-import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from queries.errors import LockedWarehouseError, WarehouseError
-from queries.lake import catalogue, locks
+from queries.lake import locks
 from queries.lake.address import Address
 from queries.warehouse import open_reader, vacuum
-from tests.queries.lake.support import add_reject, differences, into_lake, out_of_lake
+from tests.queries.lake.support import (
+    add_reject,
+    differences,
+    files_without_need,
+    into_lake,
+    of_lake,
+    of_source,
+    out_of_lake,
+    statements,
+    tried,
+)
 from tests.support.warehouses import NOW
 
 if TYPE_CHECKING:
@@ -22,8 +30,7 @@ if TYPE_CHECKING:
 
     from tests.lab.postgres import PostgresLab
 
-COPY = "import sys; sys.argv[0] = 'trackside'; from trackside import main; sys.exit(main())"
-KILLS = 8
+CRASHES = 24 if os.environ.get("TRACKSIDE_TEST_KILLS") == "all" else 6
 
 
 @pytest.fixture
@@ -40,17 +47,6 @@ def lake(address: Address, tmp_path: Path) -> Path:
 @pytest.fixture
 def files(tmp_path: Path) -> str:
     return str(tmp_path / "files")
-
-
-def committer(source: Path, address: Address, files: str) -> subprocess.Popen[bytes]:
-    """A process that copies a directory into a lake."""
-    command = ["warehouse", "copy", str(source), str(address), "--data-path", files, "--quiet"]
-    return subprocess.Popen([sys.executable, "-c", COPY, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def files_without_need(address: Address) -> set[str]:
-    with catalogue.attached(address, read_only=True) as lake:
-        return set(lake.storage.sizes("")) - {entry.name for entry in lake.entries()}
 
 
 def test_lake_in_postgres_is_the_warehouse(source: Path, lake: Path, files: str, tmp_path: Path) -> None:
@@ -71,41 +67,44 @@ def test_second_committer_is_refused_by_process(source: Path, lake: Path, addres
     assert into_lake(source, lake).rows == 0
 
 
+def test_absent_postgres_is_said(lake: Path, source: Path, postgres: PostgresLab) -> None:
+    into_lake(source, lake, str(lake.parent / "files"))
+    postgres.stop("immediate")
+    try:
+        with pytest.raises(WarehouseError, match="cannot be reached"), open_reader(lake):
+            pass
+    finally:
+        postgres.start()
+
+
 @pytest.mark.slow
-def test_killed_committer_leaves_the_lake_whole(source: Path, lake: Path, address: Address, files: str) -> None:
-    """Killed anywhere: readers see the state before or after; in the end all is there once, and no file too many."""
-    chance = random.Random(24)
-    into_lake(source, lake, files)
-    for number in range(KILLS):
+def test_postgres_that_crashes_leaves_the_lake_whole(
+    source: Path, address: Address, postgres: PostgresLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends at once and is started again, before a statement of a commit or in the middle of one."""
+
+    def crash() -> None:
+        postgres.stop("immediate")
+        postgres.start()
+
+    lake = tmp_path / str(address)
+    into_lake(source, lake, str(tmp_path / "files"))
+    add_reject(source, "counted")
+    with statements(monkeypatch) as counted:
+        into_lake(source, lake)
+    chance, refused = random.Random(24), 0
+    for number in range(CRASHES):
         add_reject(source, f"row {number}")
-        process = committer(source, address, files)
-        time.sleep(chance.uniform(0.5, 8.0))
-        process.kill()
-        process.communicate()
-        with open_reader(lake) as reader, open_reader(source) as whole:
-            seen, there = reader.table("rejects")["raw"], whole.table("rejects")["raw"]
-        assert seen.is_unique().all()
-        assert set(seen) <= set(there)
+        at = chance.randint(counted.done - 30 if number % 2 else 1, counted.done)
+        with statements(monkeypatch, at=at, act=crash, into_s=chance.choice((0.0, 0.002))):
+            refused += bool(tried(source, lake))
+        rejects = of_lake(address)[0]
+        assert rejects in {of_source(source)[0] - each for each in range(number + 2)}
+    assert refused > 0
     into_lake(source, lake)
     assert differences(source, lake) == []
     vacuum(lake, before=NOW.replace(year=2100))
     assert files_without_need(address) == set()
-
-
-@pytest.mark.slow
-def test_crash_of_postgres_is_reported_and_survived(
-    source: Path, lake: Path, address: Address, files: str, postgres: PostgresLab
-) -> None:
-    process = committer(source, address, files)
-    time.sleep(4.0)
-    postgres.stop("immediate")
-    _, message = process.communicate(timeout=300)
-    assert b"Traceback" not in message
-    with pytest.raises(WarehouseError, match="cannot be reached"), open_reader(lake):
-        pass
-    postgres.start()
-    into_lake(source, lake, files)
-    assert differences(source, lake) == []
 
 
 def test_unreachable_catalogue_has_no_secret(

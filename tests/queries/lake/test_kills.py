@@ -1,0 +1,111 @@
+"""kill -9 of a committer at many moments: readers see a state before or after, and in the end all is there once.
+
+A moment is a statement of SQL, before it or some milliseconds into it, or a change to a folder: no time is spent on
+waiting for one. `TRACKSIDE_TEST_KILLS=all` takes all moments, `make test` every fourth.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from queries.lake.address import Address
+from queries.warehouse import vacuum
+from tests.queries.lake.support import (
+    change,
+    differences,
+    files_without_need,
+    into_lake,
+    of_lake,
+    of_source,
+    samples,
+)
+from tests.support.killing import Kill, killer
+from tests.support.warehouses import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab.postgres import PostgresLab
+    from tests.support.killing import Ended, Killer
+
+ALL = os.environ.get("TRACKSIDE_TEST_KILLS") == "all"
+MOMENTS = 24
+"""Of each catalogue and kind of copy."""
+INTO_S = (0.0, 0.0005, 0.002, 0.01)
+"""How long after a statement has begun, at random."""
+KILLS_A_COMMIT = 3
+"""Kills of a copy before one is run to its end."""
+
+
+@pytest.fixture(scope="module")
+def killing() -> Iterator[Killer]:
+    with killer() as made:
+        yield made
+
+
+@pytest.fixture(params=["postgres", "sqlite", "duckdb"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Address:
+    """A lake that there is not yet."""
+    if request.param == "postgres":
+        postgres: PostgresLab = request.getfixturevalue("postgres")
+        return Address("postgres", postgres.new_database())
+    return Address(request.param, str(tmp_path / "lake.catalogue"))
+
+
+def said(folder: Path) -> str:
+    """What the processes said last."""
+    return (folder / "said.txt").read_text()[-3000:]
+
+
+def moments(name: str, counted: Ended) -> list[Kill]:
+    """Statements of the whole copy and of its end, where it commits; and changes to folders."""
+    chance = random.Random(name)
+
+    def at(first: int) -> Kill:
+        return Kill(at_statement=chance.randint(first, counted.statements), into_s=chance.choice(INTO_S))
+
+    end = max(1, counted.statements - 40)
+    found = [
+        each
+        for _ in range(MOMENTS // 3)
+        for each in (at(1), at(end), Kill(before_change=chance.randint(1, counted.changes)))
+    ]
+    chance.shuffle(found)
+    return found if ALL else found[::4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begun", [False, True], ids=["first copy", "later copy"])
+def test_kill_at_any_moment_leaves_the_lake_whole(
+    source: Path, address: Address, killing: Killer, tmp_path: Path, *, begun: bool
+) -> None:
+    def copy(to: Address, kill: Kill | None = None) -> Ended:
+        files = f"files-{to.kind}-{to == address}"
+        return killing.run(tmp_path, "warehouse", "copy", str(source), str(to), "--data-path", files, "-q", kill=kill)
+
+    change(source, 0)
+    if begun:
+        assert copy(address).status == 0, said(tmp_path)
+        change(source, 1)
+    counted = copy(address if begun else Address("sqlite", str(tmp_path / "counted")), Kill(of_statements=True))
+    assert counted.statements > 40, said(tmp_path)
+    before, killed = of_lake(address), 0
+    for number, kill in enumerate(moments(f"{address.kind} {begun}", counted), 2):
+        change(source, number)
+        killed += copy(address, kill).status is None
+        assert of_lake(address) in {before, of_source(source)}, kill
+        if begun and number % KILLS_A_COMMIT == 0:
+            assert copy(address).status == 0, said(tmp_path)
+        before = of_lake(address)
+    lake = tmp_path / str(address)
+    assert killed > 0
+    into_lake(source, lake)
+    assert differences(source, lake) == []
+    assert all(samples(lake)[name].equals(rows) for name, rows in samples(source).items())
+    vacuum(lake, before=NOW.replace(year=2100))
+    assert files_without_need(address) == set()
