@@ -75,12 +75,6 @@ class Source:
         )
         return [(integrity.File(*row), rows) for *row, rows in found.fetchall()]
 
-    def clusters(self) -> list[str]:
-        """The clusters of which it has rows."""
-        tables = [shape for shape in self.shapes.values() if "cluster" in shape.columns]
-        each = " UNION ".join(f"SELECT cluster FROM {self.database}.{shape.sql}" for shape in tables)  # noqa: S608 - our names
-        return sorted(cluster for (cluster,) in self._connection.execute(each).fetchall())
-
     @contextlib.contextmanager
     def attached(self) -> Iterator[Self]:
         """Let go of it at the end."""
@@ -238,8 +232,11 @@ class _Copy:
             self._writer.renew_sample_views()
         return self.taken
 
-    def _transaction(self) -> contextlib.AbstractContextManager[Writer]:
-        return self._writer.transaction(version=self._source.version)
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Writer]:
+        with self._writer.transaction(version=self._source.version) as writer:
+            writer.changes.touch_anything()
+            yield writer
 
     def _put(self, key: str, value: str) -> None:
         self._connection.execute("DELETE FROM main.meta WHERE key = ?", [key])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _COUNTED: Final = {
-    "main.meta": "key NOT IN ('root', 'views', 'incomplete_views', 'copying', 'copied', 'lake')",
+    "main.meta": "key NOT IN ('root', 'views', 'incomplete_views', 'copying', 'copied', 'lake', 'changed')",
     "main.partitions": "removed_version IS NULL",
 }
 """The rows of a table that are compared: not those about the place of a database."""

@@ -23,10 +23,11 @@ from queries import copying, directory, integrity, permissions, recovery, sql_fi
 from queries.copying import COPYING, Copied
 from queries.errors import CorruptWarehouseError, NoWarehouseError
 from queries.lake.address import address_of
+from queries.lent_rows import ROW_GROUP
 from queries.opening import connect, corrupt, disk_errors, duckdb_errors, first_line
 from queries.reader import MADE, CheckResult, Reader
 from queries.sample_views import view_whole
-from queries.writer import ROW_GROUP, Writer
+from queries.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,6 +152,7 @@ def copy_to_lake(
     report: Callable[[str, int, int], None],
     data_path: str | None = None,
     dry_run: bool = False,
+    full: bool = False,
 ) -> Copied:
     """Have a lake have what is published of a warehouse directory: see `queries.lake.push`."""
     from queries.lake import push  # noqa: PLC0415 - only for a lake
@@ -160,7 +162,7 @@ def copy_to_lake(
         raise NoWarehouseError(f"{source}: a lake is copied from a warehouse directory, and into one")
     with open_reader(source) as reader:
         root, path = reader.root, reader.path
-    return push.push(address, root, path, now=now, report=report, create_at=data_path, dry_run=dry_run)
+    return push.push(address, root, path, now=now, report=report, create_at=data_path, dry_run=dry_run, full=full)
 
 
 def vacuum(lake: Path, *, before: datetime) -> Removed:

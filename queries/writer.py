@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final, Self
 import duckdb
 
 from queries import check_outcomes, directory, integrity, sql_files, upgrade
+from queries.changes import FACT, Changes, months_of, time_of, written
 from queries.errors import CheckError, QueryError
+from queries.lent_rows import ROW_GROUP, LentRows, portions
 from queries.opening import disk_errors, duckdb_errors, engine
 from queries.reader import CheckResult, Connection
 from queries.sample_views import view_whole
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
 
     from queries import parquet_days
 
-ROW_GROUP = 122_880
-"""Rows that DuckDB packs together. Handed over in portions of that size, they are packed on several cores at once."""
-
 _INCOMPLETE: Final = "incomplete_views"
 """Fact of the warehouse: sample tables whose views leave out damaged files."""
 
@@ -41,6 +40,7 @@ class Writer(Connection):
         self._highest = directory.highest_number(root)
         self._written: list[Path] = []
         self._changed_samples: set[str] = set()
+        self.changes = Changes()
 
     @contextlib.contextmanager
     def transaction(self, *, version: int | None = None) -> Iterator[Self]:
@@ -51,8 +51,10 @@ class Writer(Connection):
         with duckdb_errors(self.root):
             self._connection.execute("BEGIN TRANSACTION")
             try:
+                self.changes = Changes.of(self.meta(FACT), self.data_version)
                 yield self
                 version = self._next_version if version is None else version
+                self._put_meta(FACT, self.changes.text(version))
                 self._put_meta("data_version", str(version))
                 self._refresh_sample_views()
                 self._note(committed=version)
@@ -87,8 +89,9 @@ class Writer(Connection):
         if rows.is_empty():
             return
         many = rows.height > ROW_GROUP
-        with self._handed_over(_portions(rows) if many else rows) as name, self._in_bulk(many=many):
+        with self._handed_over(portions(rows) if many else rows) as name, self._in_bulk(many=many):
             self._connection.execute(f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name}")  # noqa: S608 - our names
+        self.changes.touch(table, months_of(rows, time_of(table)))
 
     @contextlib.contextmanager
     def _in_bulk(self, *, many: bool) -> Iterator[None]:
@@ -120,11 +123,27 @@ class Writer(Connection):
             return
         if keys.height == 1:  # ten times as fast as a join with a frame
             match = " AND ".join(f'"{column}" = ?' for column in keys.columns)
-            self._connection.execute(f"DELETE FROM {_named(table)} WHERE {match}", keys.row(0))  # noqa: S608 - our names
+            self._change(table, f"DELETE FROM {_named(table)} WHERE {match}", keys.row(0))  # noqa: S608 - our names
             return
         match = " AND ".join(f't."{column}" = k."{column}"' for column in keys.columns)
         with self._handed_over(keys) as name:
-            self._connection.execute(f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}")  # noqa: S608 - our names
+            self._change(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}")  # noqa: S608 - our names
+
+    def _change(self, table: str, sql: str, params: object = ()) -> None:
+        """Run a statement that inserts or deletes rows, and note of which months they are."""
+        column = time_of(table)
+        if column is None:
+            self._change_any(table, sql, params)
+            return
+        month = f"CAST(date_trunc('month', \"{column}\") AS DATE) AS month"
+        months = self._connection.execute(f"{sql} RETURNING {month}", params).pl()
+        self.changes.touch(table, months_of(months, "month"))
+
+    def _change_any(self, table: str, sql: str, params: object) -> None:
+        """Run a statement that may change rows of any month."""
+        row = self._connection.execute(sql, params).fetchone()
+        if row is None or row[0]:
+            self.changes.touch(table)
 
     def bring_in_line(self, table: str, rows: pl.DataFrame, *, key: pl.DataFrame) -> int:
         """Have the table's rows of a key be these; those that are stored as they ought to be are not written again.
@@ -151,7 +170,7 @@ class Writer(Connection):
             return rows.height
         if not gone.is_empty():
             with self._handed_over(gone.select("place")) as name:
-                self._connection.execute(f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE t.rowid = k.place")  # noqa: S608 - our names
+                self._change(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE t.rowid = k.place")  # noqa: S608 - our names
         new = rows[fresh.join(stored, on="digest", how="anti")["place"].sort()]
         self.append(table, new)
         return new.height
@@ -169,7 +188,7 @@ class Writer(Connection):
     def _digests_of(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Digests of rows as the table would store them: `place` (in `rows`), `digest`."""
         placed = rows.with_row_index("place")
-        with self._handed_over(_portions(placed) if placed.height > ROW_GROUP else placed) as name:
+        with self._handed_over(portions(placed) if placed.height > ROW_GROUP else placed) as name:
             digest = _digest(table, rows.columns)
             return self._connection.execute(f"SELECT place, {digest} AS digest FROM {name}").pl()  # noqa: S608 - our names
 
@@ -180,9 +199,10 @@ class Writer(Connection):
         rows = rows.unique(subset=list(keys), keep="first", maintain_order=True)
         match = " AND ".join(f't."{column}" IS NOT DISTINCT FROM f."{column}"' for column in keys)
         with self._handed_over(rows) as name:
-            self._connection.execute(
+            self._change(
+                table,
                 f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name} AS f "  # noqa: S608 - our names
-                f"WHERE NOT EXISTS (SELECT 1 FROM {_named(table)} AS t WHERE {match})"
+                f"WHERE NOT EXISTS (SELECT 1 FROM {_named(table)} AS t WHERE {match})",
             )
 
     def matching(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> pl.DataFrame:
@@ -232,7 +252,9 @@ class Writer(Connection):
         with contextlib.ExitStack() as stack:
             for key, rows in (frames or {}).items():
                 stack.enter_context(self._handed_over(rows, key, once=once))
-            self._connection.execute(named.sql, {key: params[key] for key in named.parameters})
+            verb, table = written(named.sql)
+            change = self._change_any if verb == "UPDATE" else self._change  # it may move a row to another month
+            change(table, named.sql.rstrip().rstrip(";"), {key: params[key] for key in named.parameters})
 
     def stop_on_failed_checks(self, *, since: datetime | None = None) -> list[CheckResult]:
         """Run all checks: raise on those that stop, return those that warn.
@@ -306,6 +328,7 @@ class Writer(Connection):
                 f"{table!r} is not a sample table; the sample tables are: {', '.join(sql_files.sample_tables())}"
             )
         self._changed_samples.add(table)
+        self.changes.touch("partitions")
         with disk_errors(self.root):
             yield parquet_days.Files(self.root, self._connection, table, self._next_version, self._written)
 
@@ -447,36 +470,6 @@ class Writer(Connection):
         finally:
             with contextlib.suppress(duckdb.Error):  # a failed transaction takes it back itself
                 self._connection.execute(f'DROP TABLE temp."{name}"')
-
-
-class LentRows:
-    """Rows that DuckDB reads under a name, until they are taken back.
-
-    DuckDB keeps what was registered within a transaction until its end: rows themselves would stay in memory so long.
-    """
-
-    def __init__(self, rows: pa.Table | pa.RecordBatchReader) -> None:
-        self.rows: pa.Table | pa.RecordBatchReader | None = rows
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows as a stream of Arrow's C interface; a table gives one as often as it is requested."""
-        if self.rows is None:
-            message = "rows were read after they were taken back"
-            raise AssertionError(message)
-        return self.rows.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
-
-    def take_back(self) -> None:
-        """Let go of the rows."""
-        self.rows = None
-
-
-def _portions(rows: pl.DataFrame) -> pa.RecordBatchReader:
-    """Rows as they lie in memory, to be read once from first to last: DuckDB cannot filter texts of this form."""
-    import polars as pl  # noqa: PLC0415 - as above
-    import pyarrow as pa  # noqa: PLC0415 - as above
-
-    table = rows.to_arrow(compat_level=pl.CompatLevel.newest())
-    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=ROW_GROUP))
 
 
 def _digest(table: str, columns: Collection[str]) -> str:

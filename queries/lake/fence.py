@@ -18,7 +18,7 @@ from queries.lake import origins
 from queries.opening import disk_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from queries.copying import Source
@@ -35,7 +35,6 @@ def refuse(address: Address, source: Source, there: Mapping[str, str], entries: 
     Raises:
         WarehouseError: it is; the message says what to do.
     """
-    refuse_clusters_of_others(address, source, entries)
     if not there:
         return
     notes = _notes(source.root).get(str(address), {})
@@ -53,14 +52,16 @@ def refuse(address: Address, source: Source, there: Mapping[str, str], entries: 
     )
 
 
-def refuse_clusters_of_others(address: Address, source: Source, entries: Iterable[Entry]) -> None:
+def refuse_clusters_of_others(
+    address: Address, source: Source, clusters: Collection[str | None], entries: Iterable[Entry]
+) -> None:
     """Refuse to commit clusters that the lake has from another warehouse.
 
     Raises:
         WarehouseError: it has.
     """
     others = {entry.cluster: entry.origin for entry in entries if entry.origin != _origin(source) and entry.cluster}
-    both = sorted(set(source.clusters()) & set(others))
+    both = sorted(others.keys() & set(clusters))
     if both:
         raise WarehouseError(
             f"{address} has cluster {both[0]} from another warehouse ({others[both[0]]}): one cluster is committed "

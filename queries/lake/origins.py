@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Final
 
-from queries import sql_files
+from queries import changes, sql_files
 from queries.lake.catalogue import ORIGINS
 from queries.sql_files import literal
 
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 TOKEN, COMMITTED_AT, COMMITTED_BY, SCHEMA = "lake_token", "lake_committed_at", "lake_committed_by", "lake_schema"
 """Facts of ours: which commit was the last, when it was made and by whom, and digests of the schema steps."""
 
-OURS: Final = frozenset({TOKEN, COMMITTED_AT, COMMITTED_BY, SCHEMA})
+STATE: Final = "lake_state"
+"""Another: what distinguishes the committed data version (see `queries.changes`), as far as that is known."""
 
-_OF_THE_PLACE: Final = frozenset({"root", "views", "incomplete_views", "copying", "copied", "lake"})
+OURS: Final = frozenset({TOKEN, COMMITTED_AT, COMMITTED_BY, SCHEMA, STATE})
+
+_OF_THE_PLACE: Final = frozenset({"root", "views", "incomplete_views", "copying", "copied", "lake", changes.FACT})
 """Facts about the place of a database, which mean nothing elsewhere: as in `queries.units`."""
 
 
@@ -62,6 +65,8 @@ def write(
     """Write the file of an origin's facts; returns its name and how many rows it has."""
     by = f"{socket.gethostname()}:{source.root}"
     rows = portable(source) | {TOKEN: token, COMMITTED_AT: now.isoformat(timespec="seconds"), COMMITTED_BY: by}
+    if state := changes.of_warehouse(source.facts).state(source.version):
+        rows[STATE] = state
     origin = source.facts["warehouse"]
     name = f"{origin}/tables/{ORIGINS}/all/{source.version:08d}-{len(rows)}-{int(token, 16)}.parquet"
     values = ", ".join(f"({literal(origin)}, {literal(key)}, {literal(value)})" for key, value in rows.items())

@@ -7,15 +7,17 @@ already, and removes those that it does not need.
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from queries import integrity
+from queries import changes, integrity
 from queries.copying import Copied, Source
 from queries.errors import NoWarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import engine, fence, locks, origins, spans
+from queries.lake.spans import Span
 from queries.lake.storage import storage_of
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from queries.integrity import File
     from queries.lake.address import Address
     from queries.lake.catalogue import Catalogue, Entry
-    from queries.lake.spans import Span
     from queries.lake.storage import Storage
 
 _AT_ONCE: Final = 4
@@ -48,6 +49,11 @@ class State:
         """The files of an origin."""
         return [entry for entry in self.entries if entry.origin == origin]
 
+    def spans(self, origin: str, table: str) -> list[Span]:
+        """The spans of a table that it has of an origin."""
+        mine = (entry for entry in self.entries if entry.origin == origin and entry.table == table)
+        return [Span(entry.table, entry.cluster, entry.span, entry.rows, entry.digest) for entry in mine]
+
 
 def push(
     address: Address,
@@ -58,6 +64,7 @@ def push(
     report: Callable[[str, int, int], None],
     create_at: Path | str | None = None,
     dry_run: bool = False,
+    full: bool = False,
 ) -> Copied:
     """Have a lake have what is published of a warehouse directory.
 
@@ -69,13 +76,14 @@ def push(
         report: takes what is being done, how much of it is done, of how much.
         create_at: where the files are going to be, if there is no lake yet.
         dry_run: change nothing; return what would be committed.
+        full: compare every row, not only those of tables and months that the directory has noted as changed.
 
     Raises:
         LockedWarehouseError: another process commits the same warehouse.
         WarehouseError: the lake has a later state of it, or its clusters are those of another; or as they say.
     """
     with engine.connection() as connection, Source(connection, root, path).attached() as source:
-        work = _Push(address, connection, source, report)
+        work = _Push(address, connection, source, report, full=full)
         if dry_run:
             return work.compare(create_at)
         work.make_lake(create_at)
@@ -92,6 +100,8 @@ class _Push:
         connection: duckdb.DuckDBPyConnection,
         source: Source,
         report: Callable[[str, int, int], None],
+        *,
+        full: bool,
     ) -> None:
         self._address = address
         self._connection = connection
@@ -99,8 +109,11 @@ class _Push:
         self._report = report
         self._shapes = {name: spans.shape_in_lake(shape) for name, shape in source.shapes.items() if _is_span(name)}
         self._origin = source.facts["warehouse"]
+        self._changes = changes.Changes() if full else changes.of_warehouse(source.facts)
+        self._full = full
         self._taken = Copied()
         self._done, self._total = 0, 1
+        self._clusters: set[str | None] = set()
 
     def make_lake(self, create_at: Path | str | None) -> None:
         """Make the lake, or the tables that it lacks."""
@@ -128,6 +141,7 @@ class _Push:
             state = State()
         fence.refuse(self._address, self._source, state.facts, state.entries)
         fresh, samples, _ = self._differing(state)
+        self._refuse_clusters_of_others(state.entries)
         for span, _ in fresh.values():
             self._count(span.table, span.rows)
         for file, rows in samples.values():
@@ -139,9 +153,13 @@ class _Push:
         state = self._state()
         fence.refuse(self._address, self._source, state.facts, state.entries)
         fence.settle(self._source.root, self._address, state.facts)
-        if origins.same(self._source, state.facts):  # a published copy never changes: this one is in the lake
+        same = origins.same(self._source, state.facts)
+        if same and not self._full:  # a published copy never changes: this one is in the lake
             return self._taken
         fresh, samples, gone = self._differing(state)
+        self._refuse_clusters_of_others(state.entries)
+        if same and not (fresh or samples or gone):
+            return self._taken
         storage = storage_of(state.data_path)
         loose = self._tidy(storage, state, {*fresh, *samples})
         self._total = sum(span.rows for span, _ in fresh.values()) + sum(rows for _, rows in samples.values())
@@ -169,9 +187,10 @@ class _Push:
         """Files to write, by name: those of spans (with their tables) and those of samples; and those that go."""
         stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.of(self._origin) if e.digest}
         fresh: dict[str, tuple[Span, str]] = {}
-        for number, (table, shape) in enumerate(self._shapes.items()):
+        for number, table in enumerate(self._shapes):
             self._report("compare", number, len(self._shapes))
-            for span in spans.of_table(self._connection, self._source.database, shape):
+            for span in self._spans(table, state):
+                self._clusters.add(span.cluster)
                 if stored.pop(span.key, None) is None:
                     fresh[span.name(self._origin, self._source.version)] = (span, table)
         there = {entry.name: entry for entry in state.of(self._origin) if not entry.digest}
@@ -181,8 +200,34 @@ class _Push:
                 continue
             if there.pop(f"{self._origin}/{file.path}", None) is None:
                 samples[f"{self._origin}/{file.path}"] = (file, rows)
+            self._clusters.add(file.cluster)
         old = [entry for entry in stored.values() if entry.table != catalogues.ORIGINS]
         return fresh, samples, [*old, *there.values()]
+
+    def _spans(self, table: str, state: State) -> list[Span]:
+        """The spans of a table: those that may have changed are read, the others are as the lake has them.
+
+        The number of rows is compared in any case: where it is another, the whole table is read.
+        """
+        shape, there = self._shapes[table], state.spans(self._origin, table)
+        read = functools.partial(spans.of_table, self._connection, self._source.database, shape)
+        changed = self._changed_since(state.facts, table)
+        if changes.WHOLE in changed:
+            return read()
+        found = [span for span in there if span.span not in changed] + (read(months=changed) if changed else [])
+        height = spans.height(self._connection, self._source.database, shape)
+        return found if sum(span.rows for span in found) == height else read()
+
+    def _changed_since(self, there: Mapping[str, str], table: str) -> frozenset[str]:
+        """The months of a table that may have changed since the lake's last commit; `WHOLE` if that is not known."""
+        version = int(there.get("data_version", -1))
+        known = self._changes.state(version)
+        if known is None or known != there.get(origins.STATE) or there.get(origins.SCHEMA) != origins.schema():
+            return frozenset({changes.WHOLE})
+        return self._changes.since(version, table)
+
+    def _refuse_clusters_of_others(self, entries: Iterable[Entry]) -> None:
+        fence.refuse_clusters_of_others(self._address, self._source, self._clusters, entries)
 
     def _tidy(self, storage: Storage, state: State, wanted: Collection[str]) -> set[str]:
         """Remove what a commit that was stopped left; returns which of the wanted files it left whole."""
@@ -220,7 +265,7 @@ class _Push:
             catalogues.attached(self._address, read_only=False) as lake,
         ):
             lock.confirm()
-            fence.refuse_clusters_of_others(self._address, self._source, lake.entries())
+            self._refuse_clusters_of_others(lake.entries())
             lake.commit(gone, _entries(lake, new), f"data version {self._source.version} of {self._origin}")
 
     def _count(self, table: str, rows: int) -> None:

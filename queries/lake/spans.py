@@ -12,20 +12,18 @@ from urllib.parse import quote
 
 import duckdb
 
-from queries import sql_files
+from queries.changes import DAYLESS, WHOLE, time_of
 from queries.errors import CorruptWarehouseError
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from queries.units import Shape
 
 NOT_SPANS: Final = frozenset({"main.meta"})
 """Tables that are no spans: the facts of a warehouse are committed with each change."""
-
-WHOLE, DAYLESS = "all", "none"
-"""The span of a table without a time; and that of rows whose time is null."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +49,34 @@ class Span:
 
 def shape_in_lake(shape: Shape) -> Shape:
     """The shape with the time that tells the month: the first that is never null, if there is one."""
-    table = sql_files.table(shape.name.rpartition(".")[2])
-    times = [each.name for each in table.columns if each.type in {"DATE NOT NULL", "TIMESTAMPTZ NOT NULL"}]
-    return replace(shape, day=next(iter(times), shape.day))
+    return replace(shape, day=time_of(shape.name.removeprefix("main.")))
 
 
-def of_table(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -> list[Span]:
-    """The spans of a table of an attached warehouse."""
+def of_table(
+    connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, *, months: Collection[str] = (WHOLE,)
+) -> list[Span]:
+    """The spans of a table of an attached warehouse.
+
+    Args:
+        connection: which it is attached to.
+        database: its name.
+        shape: of the table.
+        months: those to read; `WHOLE`: all.
+    """
+    which = "true" if WHOLE in months else " OR ".join(_within(f'"{shape.day}"', month) for month in sorted(months))
     found = connection.execute(
         f"SELECT {shape.unit[0]}, {_span(shape)}, COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "  # noqa: S608 - our names
-        f'FROM "{database}".{shape.sql} WHERE {shape.rows} GROUP BY ALL HAVING COUNT(*) > 0 ORDER BY ALL'
+        f'FROM "{database}".{shape.sql} WHERE {shape.rows} AND ({which}) '
+        "GROUP BY ALL HAVING COUNT(*) > 0 ORDER BY ALL"
     )
     return [Span(shape.name, *row) for row in found.fetchall()]
+
+
+def height(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -> int:
+    """How many rows a table has, which takes no look at them."""
+    counted = connection.execute(f'SELECT COUNT(*) FROM "{database}".{shape.sql} WHERE {shape.rows}')  # noqa: S608 - our names
+    row = counted.fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def write(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, span: Span, file: Path | str) -> None:
@@ -119,4 +133,4 @@ def _within(column: str, span: str) -> str:
         return f"{column} IS NULL"
     year, month = map(int, span.split("-"))
     after = f"{year + month // 12:04d}-{month % 12 + 1:02d}"
-    return f"{column} >= '{span}-01' AND {column} < '{after}-01'"
+    return f"({column} >= '{span}-01' AND {column} < '{after}-01')"

@@ -54,6 +54,11 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would be copied, and change nothing")
     parser.add_argument(
+        "--full",
+        action="store_true",
+        help="into a lake: compare every row, not only tables and months that are noted as changed since the last copy",
+    )
+    parser.add_argument(
         "--data-path",
         metavar="PLACE",
         help="of a new lake: where its files are going to be, a folder or s3://BUCKET/...",
@@ -137,6 +142,7 @@ def _copy_to_lake(options: argparse.Namespace, report: ReportProgress) -> Copied
         report=report,
         data_path=_absolute(options.data_path),
         dry_run=options.dry_run,
+        full=options.full,
     )
 
 
