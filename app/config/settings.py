@@ -165,6 +165,7 @@ class Serve(Section):
         default=15.0, ge=0, le=525_600, description="minutes between two cycles of `serve`; 0: only serve"
     )
     runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` loads: file patterns")
+    lake: Path | None = Field(default=None, description="lake into which `serve` copies the warehouse after each cycle")
 
 
 class Rules(Section):
@@ -309,7 +310,8 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     """Relative paths of a configuration file are relative to its folder, not to the working directory."""
     claims = None if config.claims is None else folder / config.claims
     runlogs = tuple(str(Path(glob.escape(str(folder)), pattern)) for pattern in config.serve.runlogs)
-    serve = config.serve.model_copy(update={"runlogs": runlogs})
+    lake = None if config.serve.lake is None else folder / config.serve.lake
+    serve = config.serve.model_copy(update={"runlogs": runlogs, "lake": lake})
     kubeconfig = config.kubernetes.kubeconfig
     kubernetes = config.kubernetes.model_copy(
         update={"kubeconfig": None if kubeconfig is None else folder / kubeconfig.expanduser()}

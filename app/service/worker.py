@@ -43,8 +43,9 @@ from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.live import transport
 from queries import directory
 from queries.errors import LockedWarehouseError, WarehouseError
+from queries.lake.address import address_of
 from queries.published import publish
-from queries.warehouse import open_reader, open_writer
+from queries.warehouse import copy_to_lake, open_reader, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -115,6 +116,7 @@ class Worker:
     _warned: list[str] = field(default_factory=list)
     _retained: datetime | None = None
     _published: Path | None = None
+    _committed: Path | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _started: datetime | None = None
@@ -186,6 +188,8 @@ class Worker:
         self._worked("warehouse", now)
         if self.settings.grafana.parquet is not None:
             self._step("parquet", now, functools.partial(self._publish, self.settings.grafana.parquet))
+        if self.settings.serve.lake is not None:
+            self._step("lake", now, functools.partial(self._commit, self.settings.serve.lake, now))
         self.sources.pop("trackside", None)  # a fault outside all sources; this time there was none
         if not any(each.last_error for each in self.sources.values()):
             self.last_success = clock.now()
@@ -286,6 +290,15 @@ class Worker:
             with open_reader(self.root) as reader:
                 publish(reader, target)
             self._published = copy
+        return []
+
+    def _commit(self, lake: Path, now: datetime) -> Sequence[Report]:
+        """Commit the warehouse to a lake, if there is a newer copy of it than the last time."""
+        copy = directory.current_copy(self.root)
+        if copy != self._committed:
+            taken = copy_to_lake(self.root, lake, now=now, report=self._check_stop)
+            _log(logging.INFO, "committed", lake=str(address_of(lake)), rows=taken.rows, files=taken.files)
+            self._committed = copy
         return []
 
     def _retain(self, writer: Writer, now: datetime) -> Sequence[Report]:
