@@ -116,6 +116,10 @@ def months_of(rows: pl.DataFrame, column: str | None) -> Collection[str]:
     if column not in rows.columns:
         return [DAYLESS]
     times = rows[column]
+    if not times.dtype.is_temporal():  # a text, which DuckDB makes a time of
+        return [WHOLE]
+    if getattr(times.dtype, "time_zone", None) not in {None, "UTC"}:
+        times = times.dt.convert_time_zone("UTC")
     low, high = times.min(), times.max()
     found = [DAYLESS] if times.null_count() else []
     if low is None or high is None:

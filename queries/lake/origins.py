@@ -55,8 +55,17 @@ def schema() -> str:
 
 
 def same(source: Source, there: Mapping[str, str]) -> bool:
-    """Whether the lake has these facts already."""
-    return portable(source) == {key: value for key, value in there.items() if key not in OURS - {SCHEMA}}
+    """Whether the lake has this very state: one restored from a backup may have the same data version as another."""
+    return portable(source) | _state(source) == {key: value for key, value in there.items() if key not in _NOT_COMPARED}
+
+
+_NOT_COMPARED: Final = OURS - {SCHEMA, STATE}
+
+
+def _state(source: Source) -> dict[str, str]:
+    """What distinguishes the state of a warehouse, if its last writer noted that."""
+    state = changes.of_warehouse(source.facts).state(source.version)
+    return {} if state is None else {STATE: state}
 
 
 def write(
@@ -65,8 +74,7 @@ def write(
     """Write the file of an origin's facts; returns its name and how many rows it has."""
     by = f"{socket.gethostname()}:{source.root}"
     rows = portable(source) | {TOKEN: token, COMMITTED_AT: now.isoformat(timespec="seconds"), COMMITTED_BY: by}
-    if state := changes.of_warehouse(source.facts).state(source.version):
-        rows[STATE] = state
+    rows |= _state(source)
     origin = source.facts["warehouse"]
     name = f"{origin}/tables/{ORIGINS}/all/{source.version:08d}-{len(rows)}-{int(token, 16)}.parquet"
     values = ", ".join(f"({literal(origin)}, {literal(key)}, {literal(value)})" for key, value in rows.items())

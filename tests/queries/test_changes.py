@@ -93,6 +93,19 @@ def test_row_without_its_time_is_noted() -> None:
     assert changes.months_of(rows, "day") == changes.months_of(rows.drop("day"), "day") == [DAYLESS]
 
 
+@pytest.mark.parametrize(
+    ("times", "months"),
+    [
+        (pl.Series(["2026-09-01"]), [WHOLE]),
+        (pl.Series([datetime(2026, 9, 30, 23, tzinfo=UTC)]).dt.convert_time_zone("Asia/Tokyo"), ["2026-09"]),
+        (pl.Series([date(2026, 12, 31), date(2027, 1, 1), None]), ["2026-12", "2027-01", DAYLESS]),
+        (pl.Series([None], dtype=pl.Datetime("us", "UTC")), [DAYLESS]),
+    ],
+)
+def test_month_of_a_time_is_that_of_utc(times: pl.Series, months: list[str]) -> None:
+    assert changes.months_of(pl.DataFrame({"t": times}), "t") == months
+
+
 def test_failed_transaction_notes_nothing(writer: Writer) -> None:
     before = writer.meta(changes.FACT)
     with pytest.raises(QueryError):
