@@ -143,6 +143,46 @@ def written(sql: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
+def months_of_keys(table: str, keys: pl.DataFrame) -> Collection[str] | None:
+    """The months of a table's rows with some keys; None if the keys do not tell."""
+    column = time_of(table)
+    if column is None or keys.columns == ["cluster"]:
+        return (WHOLE,)
+    return months_of(keys, column) if column in keys.columns else None
+
+
+def months_inserted(table: str, frames: Iterable[pl.DataFrame]) -> Collection[str]:
+    """The months of rows that a statement inserts, made of these frames: of one alone the table's time is a column."""
+    column = time_of(table)
+    of_time = [frame for frame in frames if column in frame.columns]
+    return months_of(of_time[0], column) if len(of_time) == 1 else [WHOLE]
+
+
+def month_sql(column: str) -> str:
+    """SQL for the month of a date or a time, in UTC: a third of the time of what knows time zones."""
+    return f"date_trunc('month', make_timestamp(epoch_us({column})))"
+
+
+def months_of_deleted(sql: str, column: str) -> str:
+    """SQL for the months of the rows that a statement deletes.
+
+    >>> months_of_deleted("DELETE FROM gpu_hours AS h USING i WHERE h.ts = i.ts", "ts").partition(" FROM ")[2]
+    'gpu_hours AS h , i WHERE h.ts = i.ts'
+    """
+    found = _DELETED.search(sql)
+    assert found is not None, sql  # noqa: S101 - a statement of ours
+    name = found["alias"] or found["table"]
+    rest = found["rest"]
+    tables = f", {rest.removeprefix('USING').lstrip()}" if rest.startswith("USING") else rest
+    month = month_sql(f'{name}."{column}"')
+    return f"SELECT DISTINCT {month} FROM {found['named']} {tables}"  # noqa: S608 - a statement of ours
+
+
+_DELETED: Final = re.compile(
+    r"DELETE FROM\s+(?P<named>(?P<table>[\w.\"]+)(?:\s+AS\s+(?P<alias>\w+))?)\s+(?P<rest>.*)", re.DOTALL
+)
+
+
 def _month(moment: Any) -> str:  # noqa: ANN401 - a date or a time
     return f"{moment.year:04d}-{moment.month:02d}"
 

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Final, Self
 import duckdb
 
 from queries import check_outcomes, directory, integrity, sql_files, upgrade
-from queries.changes import FACT, Changes, months_of, time_of, written
+from queries.changes import (
+    DAYLESS,
+    FACT,
+    WHOLE,
+    Changes,
+    months_inserted,
+    months_of,
+    months_of_deleted,
+    months_of_keys,
+    time_of,
+    written,
+)
 from queries.errors import CheckError, QueryError
 from queries.lent_rows import ROW_GROUP, LentRows, portions
 from queries.opening import disk_errors, duckdb_errors, engine
@@ -121,29 +132,36 @@ class Writer(Connection):
         """Delete the table's rows whose values equal a row of `keys` in all its columns."""
         if keys.is_empty():
             return
+        months = months_of_keys(table, keys)
         if keys.height == 1:  # ten times as fast as a join with a frame
             match = " AND ".join(f'"{column}" = ?' for column in keys.columns)
-            self._change(table, f"DELETE FROM {_named(table)} WHERE {match}", keys.row(0))  # noqa: S608 - our names
+            self._delete(table, f"DELETE FROM {_named(table)} WHERE {match}", keys.row(0), months)  # noqa: S608 - our names
             return
         match = " AND ".join(f't."{column}" = k."{column}"' for column in keys.columns)
-        with self._handed_over(keys) as name:
-            self._change(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}")  # noqa: S608 - our names
+        with self._handed_over(keys, "deleted", once=months is not None) as name:
+            self._delete(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}", months=months)  # noqa: S608 - our names
 
-    def _change(self, table: str, sql: str, params: object = ()) -> None:
-        """Run a statement that inserts or deletes rows, and note of which months they are."""
+    def _delete(self, table: str, sql: str, params: object = (), months: Collection[str] | None = None) -> None:
+        """Run a statement that deletes rows, and note of which months they are; None: the table is asked."""
+        if months is None:
+            months = self._months_found(table, sql, params)
+            if not months:
+                return
+        self._change(table, sql, params, months=months)
+
+    def _months_found(self, table: str, sql: str, params: object) -> list[str]:
+        """The months of the rows that a statement is going to delete."""
         column = time_of(table)
         if column is None:
-            self._change_any(table, sql, params)
-            return
-        month = f"CAST(date_trunc('month', \"{column}\") AS DATE) AS month"
-        months = self._connection.execute(f"{sql} RETURNING {month}", params).pl()
-        self.changes.touch(table, months_of(months, "month"))
+            return [WHOLE]
+        found = self._connection.execute(months_of_deleted(sql, column), params).fetchall()
+        return [DAYLESS if month is None else f"{month:%Y-%m}" for (month,) in found]
 
-    def _change_any(self, table: str, sql: str, params: object) -> None:
-        """Run a statement that may change rows of any month."""
+    def _change(self, table: str, sql: str, params: object = (), *, months: Collection[str] = (WHOLE,)) -> None:
+        """Run a statement that changes rows of some months; if there are any, note that."""
         row = self._connection.execute(sql, params).fetchone()
         if row is None or row[0]:
-            self.changes.touch(table)
+            self.changes.touch(table, months)
 
     def bring_in_line(self, table: str, rows: pl.DataFrame, *, key: pl.DataFrame) -> int:
         """Have the table's rows of a key be these; those that are stored as they ought to be are not written again.
@@ -169,8 +187,8 @@ class Writer(Connection):
             self.append(table, rows)
             return rows.height
         if not gone.is_empty():
-            with self._handed_over(gone.select("place")) as name:
-                self._change(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE t.rowid = k.place")  # noqa: S608 - our names
+            with self._handed_over(gone.select("place"), "deleted", once=False) as name:
+                self._delete(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE t.rowid = k.place")  # noqa: S608 - our names
         new = rows[fresh.join(stored, on="digest", how="anti")["place"].sort()]
         self.append(table, new)
         return new.height
@@ -203,6 +221,7 @@ class Writer(Connection):
                 table,
                 f"INSERT INTO {_named(table)} BY NAME SELECT * FROM {name} AS f "  # noqa: S608 - our names
                 f"WHERE NOT EXISTS (SELECT 1 FROM {_named(table)} AS t WHERE {match})",
+                months=months_of(rows, time_of(table)),
             )
 
     def matching(self, table: str, rows: pl.DataFrame, *, keys: Sequence[str]) -> pl.DataFrame:
@@ -247,14 +266,21 @@ class Writer(Connection):
     def run(
         self, name: str, frames: Mapping[str, pl.DataFrame] | None = None, *, once: bool = False, **params: object
     ) -> None:
-        """Run a named statement that writes, with frames available to it under their names; `once` as above."""
+        """Run a named statement that writes, with frames available to it under their names; `once` as above.
+
+        A frame that has the column of the table's time (`queries.changes.time_of`) has the times of what it inserts.
+        """
         named = sql_files.named_queries()[name]
         with contextlib.ExitStack() as stack:
             for key, rows in (frames or {}).items():
                 stack.enter_context(self._handed_over(rows, key, once=once))
-            verb, table = written(named.sql)
-            change = self._change_any if verb == "UPDATE" else self._change  # it may move a row to another month
-            change(table, named.sql.rstrip().rstrip(";"), {key: params[key] for key in named.parameters})
+            statement, values = named.sql, {key: params[key] for key in named.parameters}
+            verb, table = written(statement)
+            if verb == "DELETE FROM":
+                self._delete(table, statement, values)
+            else:
+                months = months_inserted(table, (frames or {}).values()) if verb == "INSERT INTO" else (WHOLE,)
+                self._change(table, statement, values, months=months)
 
     def stop_on_failed_checks(self, *, since: datetime | None = None) -> list[CheckResult]:
         """Run all checks: raise on those that stop, return those that warn.

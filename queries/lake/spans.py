@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import duckdb
 
-from queries.changes import DAYLESS, WHOLE, time_of
+from queries.changes import DAYLESS, WHOLE, month_sql, time_of
 from queries.errors import CorruptWarehouseError
 from queries.sql_files import literal
 
@@ -112,7 +112,8 @@ def is_in(connection: duckdb.DuckDBPyConnection, shape: Shape, span: Span, file:
 def _span(shape: Shape) -> str:
     if shape.day is None:
         return literal(WHOLE)
-    return f"coalesce(strftime({shape.unit[1]}, '%Y-%m'), {literal(DAYLESS)})"
+    month = month_sql(f'"{shape.day}"')
+    return f"coalesce(strftime({month}, '%Y-%m'), {literal(DAYLESS)})"
 
 
 def _digest(shape: Shape) -> str:

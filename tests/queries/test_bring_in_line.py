@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from queries import writer as writing
+from queries.lent_rows import ROW_GROUP
 from queries.warehouse import Writer, open_writer
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def test_rows_become_those_and_only_the_difference_is_written(
 ) -> None:
     others = users({"a": "llm"}, cluster="other")
     with pytest.MonkeyPatch.context() as patch, writer.transaction():
-        patch.setattr(writing, "ROW_GROUP", 2 if many else writing.ROW_GROUP)
+        patch.setattr(writing, "ROW_GROUP", 2 if many else ROW_GROUP)
         writer.delete("users", KEY)
         writer.replace("users", others, keys=["cluster"])
         writer.append("users", users(before))

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from queries import writer as writing
+from queries.lent_rows import LentRows
 from queries.warehouse import open_writer
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def test_rows_are_let_go_of_before_the_transaction_ends(
     most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DuckDB keeps what was registered until then: of a long computation that would be everything it wrote."""
-    lent: list[writing.LentRows] = []
+    lent: list[LentRows] = []
 
-    class Watched(writing.LentRows):
+    class Watched(LentRows):
         def __init__(self, rows: pa.Table) -> None:
             lent.append(self)
             super().__init__(rows)
