@@ -62,11 +62,10 @@ class Writer(Connection):
         with duckdb_errors(self.root):
             self._connection.execute("BEGIN TRANSACTION")
             try:
-                self.changes = Changes.of(self.meta(FACT), self.data_version)
+                self.changes = self._changes_so_far()
                 yield self
                 version = self._next_version if version is None else version
-                self._put_meta(FACT, self.changes.text(version))
-                self._put_meta("data_version", str(version))
+                self._put_facts({FACT: self.changes.text(version), "data_version": str(version)})
                 self._refresh_sample_views()
                 self._note(committed=version)
                 self._connection.execute("COMMIT")
@@ -79,6 +78,12 @@ class Writer(Connection):
             finally:
                 self._written.clear()
                 self._changed_samples.clear()
+
+    def _changes_so_far(self) -> Changes:
+        """What is noted of the transactions before the open one."""
+        found = self._connection.execute("SELECT key, value FROM meta WHERE key IN (?, 'data_version')", [FACT])
+        facts = dict(found.fetchall())
+        return Changes.of(facts.get(FACT), int(facts.get("data_version", 0)))
 
     @property
     def _next_version(self) -> int:
@@ -454,8 +459,12 @@ class Writer(Connection):
                 self.put_fact_of_version(key, value.removeprefix(before))
 
     def _put_meta(self, key: str, value: str) -> None:
-        self._connection.execute("DELETE FROM meta WHERE key = ?", [key])
-        self._connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
+        self._put_facts({key: value})
+
+    def _put_facts(self, facts: Mapping[str, str]) -> None:
+        self._connection.execute("DELETE FROM meta WHERE key IN (SELECT unnest(?))", [list(facts)])
+        rows = ", ".join("(?, ?)" for _ in facts)
+        self._connection.execute(f"INSERT INTO meta VALUES {rows}", [text for fact in facts.items() for text in fact])  # noqa: S608 - placeholders
 
     @contextlib.contextmanager
     def _handed_over(
