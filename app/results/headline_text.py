@@ -147,13 +147,11 @@ def hours(gpu_hours: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share; what is there and would round to nothing says so.
+    """A share.
 
-    >>> share(0.123), share(0.0001), share(0.0), share(None)
-    ('12.3 %', '< 0.1 %', '0.0 %', '-')
+    >>> share(0.123), share(0.0001), share(None)
+    ('12.3 %', '< 0.1 %', '-')
     """
-    if value is not None and 0 < value < 0.0005:
-        return "< 0.1 %"
     return display(value, "ratio")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.formatting import duration
+from app import formatting
 from app.terminal.columns import decimals, neat
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ def percent(value: float | None, *, digits: int = 1) -> str:
     >>> percent(0.9402), percent(0.0004), percent(0.0), percent(None), percent(0.5, digits=0)
     ('94.0 %', '< 0.1 %', '0.0 %', 'an unknown share', '50 %')
     """
-    if value is None:
-        return "an unknown share"
-    least = 10.0**-digits
-    return f"< {least:.{digits}f} %" if 0 < 100 * value < least / 2 else f"{100 * value:.{digits}f} %"
+    return "an unknown share" if value is None else formatting.percent(value, digits=digits)
 
 
 def bounded(value: float | None, low: float | None, high: float | None) -> str:
@@ -91,7 +88,7 @@ def lasted(seconds: float | None) -> str:
     >>> lasted(64.0), lasted(None)
     ('1 min 4 s', 'an unknown time')
     """
-    return "an unknown time" if seconds is None else duration(seconds)
+    return "an unknown time" if seconds is None else formatting.duration(seconds)
 
 
 def row_of(rows: pl.DataFrame, column: str, value: str) -> Mapping[str, Any] | None:

@@ -74,6 +74,7 @@ def _interruption_rows(source: Reader, window: Window, run: str | None) -> Answe
         ("interruptions", "interruption_costs"),
         headline=_headline(rows),
         order=COSTLIEST,
+        in_words=(pl.col("domains").str.replace_all(",", ", ", literal=True),),
         ranked=("run_id", "class", "cause", "n_gpus", "cost_gpu_s", "node", "state", "runtime_s"),
         notes=(*notes, _COST, _FROM, *_unpriced(rows["cost_gpu_s"].null_count())),
         parameters={} if run is None else {"run": run},
