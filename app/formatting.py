@@ -55,7 +55,7 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
     >>> display(0.0004, "ratio"), display(0.0, "ratio"), display(0.00004, "ratio_2")
-    ('< 0.1 %', '0.0 %', '< 0.01 %')
+    ('< 0.1 %', '0 %', '< 0.01 %')
     >>> display(4.845e22, "flop"), display(3.7e-06, "number"), display(3.71e-250, "number"), display(True, "text")
     ('48.5 ZFLOP', '0.00000370', '3.7e-250', 'yes')
     """
@@ -77,14 +77,16 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
 
 
 def percent(value: float, *, digits: int = 1) -> str:
-    """A ratio in per cent; what is there and would round to nothing says so.
+    """A ratio in per cent; what is there and would round to nothing says so, and nothing at all is a bare zero.
 
     >>> percent(0.9402), percent(0.0004), percent(0.0), percent(-0.0004), percent(0.5, digits=0)
-    ('94.0 %', '< 0.1 %', '0.0 %', '> -0.1 %', '50 %')
+    ('94.0 %', '< 0.1 %', '0 %', '> -0.1 %', '50 %')
     """
     least = 10.0**-digits
-    if value == 0 or abs(100 * value) >= least / 2:
-        return f"{100 * value + 0.0:.{digits}f} %"
+    if value == 0:
+        return "0 %"
+    if abs(100 * value) >= least / 2:
+        return f"{100 * value:.{digits}f} %"
     return f"< {least:.{digits}f} %" if value > 0 else f"> -{least:.{digits}f} %"
 
 

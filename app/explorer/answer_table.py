@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -12,10 +13,9 @@ from app.explorer import components, zones
 from app.results import headline_text
 from app.terminal.columns import neat
 from app.visible import visible
+from dashboards import palette
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
@@ -25,11 +25,26 @@ PAGES: Final = {"run_id": ("/run", "id"), "run": ("/run", "id"), "node": ("/node
                 "last_node": ("/node", "node"), "nodes": ("/node", "node")}  # fmt: skip
 """Columns, or what a subject is, whose cells are links: to which page, under which parameter."""
 
+CAUSES: Final = {"cause": ("/gpu-time", "cause"), "category": ("/gpu-time", "category")}
+"""The same for questions whose causes are those of lost GPU-time: elsewhere a cause is one of outages, say."""
+
+CATEGORY: Final = "category"
+"""The column whose texts are those of the Overview: words and colours of `dashboards.palette`."""
+
 CARRIED: Final = {"/node": ("category", "cause")}
 """Filters that go along to a page, so that it says what led there."""
 
+BESIDE: Final = {"/gpu-time": ("category",)}
+"""Columns of the same row that go along to a page."""
+
+Leads = Mapping[str, tuple[str, str]]
+"""As `PAGES`."""
+
 LETTER, PADDING, NARROWEST, WIDEST = 7.4, 28, 64, 230
 """Pixels of a letter, of a cell's edges, and of the narrowest and the widest column; longer texts are wrapped."""
+
+DOT: Final = 20
+"""Pixels of the dot before the name of a category."""
 
 CAPITAL: Final = 0.25
 """By how much wider a capital letter is: states are written in them."""
@@ -51,7 +66,13 @@ MEASURED: Final = 300
 
 
 def answer_table(
-    rows: pl.DataFrame, columns: Mapping[str, tuple[str, str]], view: View, *, name: str, dimension: str
+    rows: pl.DataFrame,
+    columns: Mapping[str, tuple[str, str]],
+    view: View,
+    *,
+    name: str,
+    dimension: str,
+    leads: Leads = PAGES,
 ) -> Component:
     """A table with the rows of an answer.
 
@@ -61,6 +82,7 @@ def answer_table(
         view: the current view, for links.
         name: of the table, one of the page.
         dimension: what a column `subject` holds.
+        leads: columns whose cells are links.
     """
     rows = zones.local_times(rows, view.zone)
     columns = {column: each for column, each in columns.items() if column in rows.columns}
@@ -69,39 +91,50 @@ def answer_table(
     definitions = []
     for column, (heading, unit) in columns.items():
         key = f"c_{column}"
-        links = _links(rows[column], column, dimension, view)
+        links = addresses(rows, column, dimension, view, leads)
         for number, value in enumerate(rows[column].to_list()):
             cell = cells[number]
             cell[key] = components.plain(value, unit)
             cell[f"{key}__text"] = texts[column][number]
             if links is not None and links[number]:
                 cell[f"{key}__href"] = links[number]
-        definitions.append(_definition(key, heading, unit, texts[column], linked=links is not None))
+            if column == CATEGORY and value:
+                cell[f"{key}__colour"] = palette.swatch(value).colour
+        shown = _shown(key, linked=links is not None, swatch=column == CATEGORY)
+        definitions.append(_definition(key, heading, unit, texts[column], shown))
     return components.table_of(definitions, cells, name=name, height=520, file=name)
 
 
-def linked(column: str, dimension: str) -> bool:
+def linked(column: str, dimension: str, leads: Leads = PAGES) -> bool:
     """Whether the cells of a column are links: a click on them goes elsewhere."""
-    return (dimension if column == "subject" else column) in PAGES
+    return (dimension if column == "subject" else column) in leads
 
 
 def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[str]:
-    if (dimension if column == "subject" else column) in {"run", "run_id"}:
+    held = dimension if column == "subject" else column
+    if held in {"run", "run_id"}:
         return [visible(headline_text.run_label(value)) if value else "-" for value in values.to_list()]
+    if held == CATEGORY:
+        return [palette.swatch(value).label if value else "-" for value in values.to_list()]
     return [visible(text) for text in neat(values.to_list(), unit)]
 
 
-def _links(values: pl.Series, column: str, dimension: str, view: View) -> list[str | None] | None:
-    target = PAGES.get(dimension if column == "subject" else column)
-    if target is None or values.dtype != pl.String:
+def addresses(
+    rows: pl.DataFrame, column: str, dimension: str, view: View, leads: Leads = PAGES
+) -> list[str | None] | None:
+    """Where each row's cell of a column leads; None where its cells are no links."""
+    target = leads.get(dimension if column == "subject" else column)
+    if target is None or rows.schema[column] != pl.String:
         return None
     path, parameter = target
     carried = {name: view.get(name) for name in CARRIED.get(path, ())}
+    beside = [name for name in BESIDE.get(path, ()) if name in rows.columns]
+    found = rows.select(pl.col(column).alias("_of"), *beside).to_dicts()
     return [
-        view.link(path, **carried, **{parameter: value})
-        if isinstance(value, str) and not _NOT_ONE.search(value)
+        view.link(path, **(carried | {name: row[name] or "" for name in beside} | {parameter: row["_of"]}))
+        if isinstance(row["_of"], str) and not _NOT_ONE.search(row["_of"])
         else None
-        for value in values.to_list()
+        for row in found
     ]
 
 
@@ -109,18 +142,23 @@ _NOT_ONE: Final = re.compile(r"^\(|^$|, ")
 """Texts that name nobody, such as "(no attempt)", or several."""
 
 
-def _definition(key: str, heading: str, unit: str, texts: list[str], *, linked: bool) -> dict[str, Any]:
-    width = width_of(heading, texts, whole=unit != "text")
+def _shown(key: str, *, linked: bool, swatch: bool) -> dict[str, str]:
+    """What `Cell` is told of a column with links or colours; nothing where a plain text does."""
+    return ({"href": f"{key}__href"} if linked else {}) | ({"swatch": f"{key}__colour"} if swatch else {})
+
+
+def _definition(key: str, heading: str, unit: str, texts: list[str], shown: dict[str, str]) -> dict[str, Any]:
+    width = width_of(heading, texts, whole=unit != "text") + (DOT if "swatch" in shown else 0)
     made: dict[str, Any] = {
         "field": key,
-        "headerName": heading[:1].upper() + heading[1:] if heading[1:2].islower() or " " in heading else heading,
+        "headerName": titled(heading),
         "minWidth": width,
         "flex": 1 if unit == "text" else None,
         "headerTooltip": heading,
     }
     right = unit not in {"text", "time"}
-    if linked:
-        made |= {"cellRenderer": "Cell", "cellRendererParams": {"href": f"{key}__href"}}
+    if shown:
+        made |= {"cellRenderer": "Cell", "cellRendererParams": shown}
     else:
         made |= {
             "valueFormatter": {"function": "formatted(params)"},
@@ -133,6 +171,20 @@ def _definition(key: str, heading: str, unit: str, texts: list[str], *, linked: 
     if right:
         made["headerClass"] = "ag-right-aligned-header"
     return {name: value for name, value in made.items() if value is not None}
+
+
+def titled(heading: str) -> str:
+    """A heading with a capital, unless it begins with a symbol or a unit.
+
+    >>> titled("cost GPU-h"), titled("n"), titled("kWh"), titled("kg CO2e"), titled("p90")
+    ('Cost GPU-h', 'n', 'kWh', 'kg CO2e', 'p90')
+    """
+    word = heading.split(" ", 1)[0]
+    as_it_is = word in _UNITS or not (heading[1:2].islower() or " " in heading)
+    return heading if as_it_is else heading[:1].upper() + heading[1:]
+
+
+_UNITS: Final = ("kg", "kWh")
 
 
 def width_of(heading: str, texts: list[str], *, whole: bool = False) -> int:

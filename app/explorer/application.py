@@ -412,6 +412,11 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
     made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
         ClientsideFunction("trackside", "shut"), Output("burger", "opened"), Input("url", "pathname")
     )
+    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+        ClientsideFunction("trackside", "follow"),
+        Input({"type": "leads", "name": ALL}, "clickData"),
+        prevent_initial_call=True,
+    )
 
 
 _DEFAULTS = {"by": "cause", "class": "infrastructure", "sort": "gpus"}

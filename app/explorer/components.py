@@ -195,8 +195,15 @@ def stacked_bar(
     )
 
 
-def figure(made: go.Figure, name: str, description: str) -> Component:
-    """A chart with a description for screen readers."""
+def figure(made: go.Figure, name: str, description: str, *, leads: bool = False) -> Component:
+    """A chart with a description for screen readers.
+
+    Args:
+        made: the chart.
+        name: of the chart, one of the page.
+        description: for screen readers.
+        leads: whether a click on a bar goes to the address that it has as `customdata`.
+    """
     config: Any = {
         "displaylogo": False,
         "responsive": True,
@@ -204,7 +211,11 @@ def figure(made: go.Figure, name: str, description: str) -> Component:
         "toImageButtonOptions": {"format": "svg", "filename": f"trackside-{name}"},
     }
     graph = dcc.Graph(
-        id=name, figure=made, config=config, className="chart", style={"height": f"{made.layout.height}px"}
+        id={"type": "leads", "name": name} if leads else name,
+        figure=made,
+        config=config,
+        className="chart leads" if leads else "chart",
+        style={"height": f"{made.layout.height}px"},
     )
     return html.Div(graph, role="figure", **aria({"aria-label": description}))
 

@@ -62,7 +62,7 @@ def opened(
             if triggered["type"] == "grid":
                 row, column = int(value["rowId"]), str(value["colId"]).removeprefix("c_")
                 by = ask(asked, explorer, view).by
-                if linked(column, by):
+                if linked(column, by, asked.leads):
                     return no_update, no_update, no_update
             title, contents = answer_drawer.drawer(asked, explorer, view, row, column)
     except (UsageError, WarehouseError, NothingYetError) as error:

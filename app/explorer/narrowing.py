@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from dashboards import palette
+
 if TYPE_CHECKING:
     from app.explorer.filters import View
     from app.window import Window
@@ -41,6 +43,11 @@ CHOSEN_BETWEEN: Final = ("gpu_model", "scheduler")
 def label(name: str) -> str:
     """The name of a filter for people."""
     return LABELS.get(name, name.capitalize())
+
+
+def value_label(name: str, value: str) -> str:
+    """What a filter is set to, for people."""
+    return palette.swatch(value).label if name == "category" else value
 
 
 def choices(source: Reader, window: Window) -> dict[str, list[str]]:

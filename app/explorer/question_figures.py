@@ -11,7 +11,7 @@ from app.explorer import figures
 from app.results import headline_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
 
@@ -48,12 +48,21 @@ def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float 
         values = [float(each) / scale for each in shown[value].to_list()]
         ends = _ends(shown, values, low, high, scale)
         result.add_bar(y=names, x=values, orientation="h", marker={"color": "#0072B2"}, error_x=ends, showlegend=False,
-                       hovertemplate="%{y}: %{x:,.4g}<extra></extra>")  # fmt: skip
+                       ids=shown[label].to_list(), hovertemplate="%{y}: %{x:,.4g}<extra></extra>")  # fmt: skip
         result.update_xaxes(title={"text": title}, rangemode="tozero", showgrid=True)
         result.update_yaxes(type="category")
         return result
 
     return made
+
+
+def lead_to(made: go.Figure, hrefs: Mapping[str, str | None]) -> bool:
+    """Let bars lead to addresses, by what the bars are of; whether any does."""
+    named = [each for each in made.data if each.ids is not None]
+    for each in named:
+        each.customdata = [hrefs.get(subject) for subject in each.ids]
+        each.ids = None
+    return any(href for each in named for href in each.customdata)
 
 
 def _label(text: str) -> str:

@@ -10,8 +10,8 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrowing
-from app.explorer.answer_table import answer_table
+from app.explorer import components, narrowing, question_figures
+from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
 from app.show.registry import of_runs, question_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
     from dash.development.base_component import Component
 
+    from app.explorer.answer_table import Leads
     from app.explorer.filters import View
     from app.explorer.narrowing import Narrowed
     from app.explorer.page import Data
@@ -54,6 +55,7 @@ class Asked:
         runs: named query with the ids of the runs that it is asked about where no filter is chosen; empty: all.
         only: what the section says of that.
         ignores: filters of the page that are not about this section.
+        causes: whether its causes are those of lost GPU-time, so that they lead to it.
     """
 
     question: str
@@ -68,6 +70,12 @@ class Asked:
     runs: str = ""
     only: str = ""
     ignores: tuple[str, ...] = ()
+    causes: bool = False
+
+    @property
+    def leads(self) -> Leads:
+        """Where its cells and bars lead."""
+        return {**PAGES, **CAUSES} if self.causes else PAGES
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -194,7 +202,7 @@ def panel(asked: Asked, shown: Shown, view: View) -> Component:
         asked.heading,
         html.P(answer.headline, className="answer") if said else None,
         _chooser(asked, shown),
-        _figure(asked, shown),
+        _figure(asked, shown, view),
         _table(asked, shown, view),
         _notes(asked, shown, view),
         right=html.Div([_definition_button(asked), components.export_button(f"ask-{asked.anchor}")], className="tools"),
@@ -216,11 +224,17 @@ def _chooser(asked: Asked, shown: Shown) -> Component | None:
     return html.Div([html.Span("by", className="small"), chooser], className="chooser")
 
 
-def _figure(asked: Asked, shown: Shown) -> Component | None:
-    if asked.figure is None or shown.answer.rows.is_empty():
+def _figure(asked: Asked, shown: Shown, view: View) -> Component | None:
+    rows = shown.answer.rows
+    if asked.figure is None or rows.is_empty():
         return None
-    made = asked.figure(shown.answer.rows, shown.by)
-    return None if made is None else components.figure(made, f"figure-{asked.anchor}", asked.heading)
+    made = asked.figure(rows, shown.by)
+    if made is None:
+        return None
+    subject = next((each for each in (shown.by, "subject") if each in rows.columns), "")
+    hrefs = addresses(rows, subject, shown.by, view, asked.leads) if subject else None
+    leads = question_figures.lead_to(made, dict(zip(rows[subject], hrefs, strict=True)) if hrefs else {})
+    return components.figure(made, f"figure-{asked.anchor}", asked.heading, leads=leads)
 
 
 def _table(asked: Asked, shown: Shown, view: View) -> Component:
@@ -234,7 +248,7 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
     pinned = {narrowing.COLUMNS[name] for name in applied} - {first}
     columns = {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others)) if name not in pinned}
-    table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by)
+    table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads)
     more = f"The first {rows.height:,} of {shown.total:,} rows; all: {command(asked, shown.by, view)}"
     return html.Div(
         [table, html.P(more, className="small") if shown.total > rows.height else None], className="grid-box"
@@ -248,7 +262,7 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         about = [each for each in commands if not shown.narrowed or _names(each, view)]
         if commands and not about:
             continue  # advice about what the filters leave out
-        notes.append(html.P(text, className="small"))
+        notes.append(html.P(text, className="small pre-line"))
         notes += map(components.code, about)
     if notes and shown.narrowed:
         notes.insert(

@@ -214,7 +214,7 @@ def _chips(shown: View, page: Page) -> Component | None:
         value = shown.get(name)
         if value:
             others = {key: each for key, each in shown.params.items() if key != name}
-            words = f"{narrowing.label(name)}: {value}"
+            words = f"{narrowing.label(name)}: {narrowing.value_label(name, value)}"
             inside: list[Component | str] = [
                 words,
                 components.icon("cross"),

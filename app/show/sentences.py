@@ -21,7 +21,7 @@ def percent(value: float | None, *, digits: int = 1) -> str:
     """A ratio.
 
     >>> percent(0.9402), percent(0.0004), percent(0.0), percent(None), percent(0.5, digits=0)
-    ('94.0 %', '< 0.1 %', '0.0 %', 'an unknown share', '50 %')
+    ('94.0 %', '< 0.1 %', '0 %', 'an unknown share', '50 %')
     """
     return "an unknown share" if value is None else formatting.percent(value, digits=digits)
 

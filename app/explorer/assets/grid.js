@@ -70,9 +70,7 @@ window.dashAgGridComponentFunctions = Object.assign(window.dashAgGridComponentFu
             if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
             event.preventDefault();
             event.stopPropagation();
-            window.history.pushState({}, "", href);
-            window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
-            window.scrollTo(0, 0);
+            window.dash_clientside.trackside.go(href);
           },
         }, label)
       : h("span", { key: "text", title: whole }, label));

@@ -20,6 +20,21 @@ window.dash_clientside = Object.assign(window.dash_clientside || {}, {
     navbar: (opened, shown) => ({ ...shown, collapsed: { ...shown.collapsed, mobile: !opened } }),
     shut: () => false,
     csv: (clicks) => Boolean(clicks),
+    // To another page of the explorer, without loading it anew.
+    go: (href) => {
+      window.history.pushState({}, "", href);
+      window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+      window.scrollTo(0, 0);
+    },
+    // A click on a bar goes to the address that the bar has.
+    follow: () => {
+      const [clicked] = window.dash_clientside.callback_context.triggered;
+      const [point] = (clicked && clicked.value && clicked.value.points) || [];
+      const href = point && point.customdata;
+      if (typeof href === "string" && href.startsWith("/") && !href.startsWith("//")) {
+        window.dash_clientside.trackside.go(href);
+      }
+    },
   },
 });
 

@@ -9,12 +9,13 @@ PAGE = page_of(
     "/gpu-time",
     "GPU time",
     [
-        Asked("lost", by="cause", title="Where all GPU-time went"),
+        Asked("lost", by="cause", title="Where all GPU-time went", causes=True),
         Asked(
             "interruptions",
             by="event",
             title="What interrupted attempts, and which node caused it",
             name="ends",
+            causes=True,
             chosen=False,
             days=QUARTER,
         ),

@@ -24,6 +24,7 @@ PAGE = page_of(
             by="cause",
             title="What interrupted attempts",
             name="causes",
+            causes=True,
             figure=bars("cost_gpu_s", "GPU-hours", scale=3600),
         ),
         Asked("restarts", by="stage", title="From an interruption to the next start"),
