@@ -15,7 +15,7 @@ import polars as pl
 
 from app.access import people
 from app.errors import UsageError
-from app.explorer import filters, narrowing, questions
+from app.explorer import costliest, filters, narrowing, questions
 from app.explorer.pages import overview, run, runs
 from app.results.constants import computed_constants
 from app.results.runs.runs import resolve_run
@@ -238,7 +238,7 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     _name(overview.gather): _of_everyone,
     _name(overview.account): _of_everyone,
     _name(overview.interruption_counts): _of_everyone,
-    _name(overview.costs): _costs,
+    _name(costliest.costs): _costs,
     _name(narrowing.choices): _choices,
     _name(resolve_run): _runs_meant,
     _name(run.gather): _one_run,

@@ -12,21 +12,19 @@ from dash import html
 from app import formatting
 from app.claims import verify as verifying
 from app.errors import UsageError
-from app.explorer import components, figures, filters
+from app.explorer import components, costliest, figures, filters
 from app.explorer.page import Data, Page, Section
-from app.results import advice, headline_text
-from app.results.failures.interruptions import interruption_costs, node_failures
-from app.results.goodput import lost_rows
+from app.results import headline_text
+from app.results.failures.interruptions import interruption_costs
 from app.results.headlines import headlines
 from app.results.nodes.capacity import nodes_by_accounting
 from app.results.source import CachedSource
 from app.results.windows import ledger_sums
 from dashboards import palette
-from metrics.categories import COSTLY
 from metrics.goodput.goodput import lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dash.development.base_component import Component
 
@@ -35,19 +33,6 @@ if TYPE_CHECKING:
     from app.window import Window
     from metrics.claims.verdict import Claim, Judged
     from queries.warehouse import Reader
-
-DIMENSIONS = {
-    "cause": "Cause",
-    "node": "Node",
-    "user": "User",
-    "account": "Account",
-    "partition": "Partition",
-    "run": "Run",
-}
-"""What the costs can be split by."""
-
-COSTLIEST = 12
-"""Rows of the table of costs."""
 
 RECENT = 200
 """Interruptions that the page lists."""
@@ -116,45 +101,6 @@ def recent(source: Reader, window: Window, of_class: str, node: str = "", cause:
     order = [pl.col("class") != "infrastructure", -pl.col("cost_gpu_s"), -pl.col("ended_at").dt.epoch("us")]
     shown = events.sort(order, nulls_last=True, maintain_order=True).head(RECENT)
     return shown.with_columns(cost_gpu_h=pl.col("cost_gpu_s") / 3600), events.height
-
-
-def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
-    """GPU-hours that could have trained and did not, by who had them, the most first.
-
-    Returns:
-        `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
-        node what `app.results.failures.interruptions.node_failures` returns.
-    """
-    if by == "node":
-        return node_failures(source, window)
-    rows = lost_rows(source, window, by).filter(pl.col("category").is_in(COSTLY))
-    return (
-        rows.filter(pl.col("subject") != "(no attempt)")
-        .sort("gpu_hours", descending=True)
-        .group_by("subject", maintain_order=True)
-        .agg(
-            pl.col("category").first(),
-            pl.col("cause").first(),
-            pl.col("gpu_hours").sum(),
-            pl.col("share").sum(),
-        )
-        .sort("gpu_hours", "subject", descending=[True, False])
-    )
-
-
-def costs_by_cause(lost: pl.DataFrame) -> pl.DataFrame:
-    """The same by cause: `subject`, `category`, `cause`, `gpu_hours`, `share`.
-
-    Args:
-        lost: `app.results.goodput.lost_rows` of the cluster.
-    """
-    return (
-        lost.filter(pl.col("category").is_in(COSTLY))
-        .group_by("category", "cause")
-        .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
-        .sort("gpu_hours", descending=True)
-        .with_columns(subject=pl.coalesce("cause", "category"))
-    )
 
 
 def verdict_on(judged: Sequence[Judged], metric: str) -> Judged | None:
@@ -251,8 +197,8 @@ def _account(data: Account, view: View) -> Component:
         .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
         .sort("gpu_hours", descending=True)
         .with_columns(
-            label=_links("category", lambda name: palette.swatch(name).label),
-            colour=_links("category", lambda name: palette.swatch(name).colour),
+            label=costliest.links("category", lambda name: palette.swatch(name).label),
+            colour=costliest.links("category", lambda name: palette.swatch(name).colour),
             href=pl.struct("category", "cause").map_elements(
                 lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
             ),
@@ -288,11 +234,6 @@ def _account(data: Account, view: View) -> Component:
     )
 
 
-def _links(column: str, made: Callable[[str], str]) -> pl.Expr:
-    """A text made of each value of a column."""
-    return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)
-
-
 def _trend(data: Account, _: View) -> Component:
     if data.by_day.is_empty():
         return components.panel("GPU-hours per day", html.P("Nothing in this period.", className="nothing"))
@@ -326,99 +267,6 @@ def every_day(window: Window) -> list[str]:
     return pl.date_range(pl.lit(first).str.to_date(), pl.lit(last).str.to_date(), eager=True).cast(pl.String).to_list()
 
 
-def _costs(spent: pl.DataFrame, view: View) -> Component:
-    """The largest costs, split by the address's dimension."""
-    by = view.get("by", "cause")
-    table, note = _node_table(spent, view) if by == "node" else _cost_table(spent, by, view)
-    chooser = dmc.SegmentedControl(
-        id={"type": "filter", "name": "by"},
-        data=[{"value": name, "label": label} for name, label in DIMENSIONS.items()],
-        value=by,
-        size="xs",
-        **components.aria({"aria-label": "Split the costs by"}),
-    )
-    return components.panel(
-        "What is costing us most",
-        html.Div(chooser, className="chooser"),
-        table,
-        note=note,
-        right=components.export_button("costs"),
-    )
-
-
-def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
-    """Nodes by what their failures cost, what to do about the first that failed often, and what the numbers are."""
-    note = (
-        "Cost in GPU-hours of the interruptions attributed to a node: lost and stalled time of the attempt, and "
-        "startup "
-        "of the one that followed. Unobserved: interruptions of attempts of which more than a tenth was unobserved; no "
-        "sum includes their cost."
-    )
-    rows = blamed.head(COSTLIEST).with_columns(
-        href=_links("node", lambda node: view.link("/node", node=node)),
-        gpu_hours=pl.col("cost_gpu_s") / 3600,
-    )
-    columns = [
-        components.column("node", "Node", href="href", flex=2, minWidth=80),
-        components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
-        components.column("interruptions", "Count", "count", width=72, minWidth=72),
-        components.column("cause", "Mostly", flex=2, minWidth=108),
-        components.column("unpriced", "Unobserved", "count", width=64, minWidth=64),
-    ]
-    table = components.grid(rows, columns, name="costs", empty="No interruption is attributed to a node.")
-    to_do = advice.drain(blamed)
-    if to_do is None:
-        return table, note
-    why, command = to_do
-    return html.Div([table, html.P(why), components.code(command)]), note
-
-
-def _top(rows: pl.DataFrame) -> float:
-    """GPU-hours of a full bar."""
-    return max([each for each in rows["gpu_hours"].to_list() if each], default=1.0)
-
-
-def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
-    """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
-    links = {
-        "cause": pl.struct("category", "cause").map_elements(
-            lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
-        ),
-        "run": _links("subject", lambda run: view.link("/run", id=run)),
-    }
-    rows = spent.head(COSTLIEST).with_columns(
-        href=links.get(by, _links("subject", lambda who: view.link("/runs", **{by: who}))),
-        label=_links("category", lambda name: palette.swatch(name).label),
-        colour=_links("category", lambda name: palette.swatch(name).colour),
-    )
-    if by == "cause":
-        named = [
-            components.column("subject", "Cause", href="href", flex=2, minWidth=120),
-            components.column("label", "Category", swatch="colour", flex=2, minWidth=152),
-        ]
-    else:
-        named = [
-            components.column(
-                "subject", DIMENSIONS[by], "run" if by == "run" else "text", href="href", flex=2, minWidth=120
-            ),
-            components.column("label", "Mostly", swatch="colour", flex=2, minWidth=152),
-        ]
-    hours = components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)
-    columns = [named[0], hours, named[1]]
-    note = (
-        f"GPU-hours that could have trained and did not: {_costly()}."
-        if by == "cause"
-        else f"GPU-hours within allocations that could have trained and did not: {_costly('allocated')}."
-    )
-    return components.grid(rows, columns, name="costs", empty="No lost time was observed."), note
-
-
-def _costly(state: str | None = None) -> str:
-    """What counts as a cost, of a state of the GPUs or of all, in words."""
-    swatches = [palette.swatch(name) for name in COSTLY]
-    return "; ".join(swatch.label.lower() for swatch in swatches if state in {None, swatch.state})
-
-
 def interruptions_table(
     found: tuple[pl.DataFrame, int], view: View, *, title: str = "Recent interruptions", chosen: str = ""
 ) -> Component:
@@ -433,9 +281,9 @@ def interruptions_table(
     events, count = found
     node, cause = view.get("node"), view.get("cause")
     rows = events.with_columns(
-        href=_links("run_id", lambda run: view.link("/run", id=run)),
-        node_href=_links("node", lambda name: view.link("/node", node=name)),
-        colour=_links("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888")),
+        href=costliest.links("run_id", lambda run: view.link("/run", id=run)),
+        node_href=costliest.links("node", lambda name: view.link("/node", node=name)),
+        colour=costliest.links("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888")),
         why=pl.when((pl.col("class") == pl.col("cause")) | (chosen == "infrastructure"))
         .then(pl.col("cause"))
         .otherwise(pl.format("{}: {}", "class", "cause")),
@@ -489,8 +337,8 @@ def _cards(data: Numbers, _: View) -> Component:
 def _checked(_: Data, view: View) -> None:
     """Refuse an address that the page cannot show."""
     by, of_class = view.get("by", "cause"), view.get("class", "infrastructure")
-    if by not in DIMENSIONS:
-        raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(DIMENSIONS)}")
+    if by not in costliest.DIMENSIONS:
+        raise UsageError(f"by: costs cannot be split by {by!r}; there are: {', '.join(costliest.DIMENSIONS)}")
     if of_class not in CLASSES:
         raise UsageError(f"class: there is no list {of_class!r}; there are: {', '.join(CLASSES)}")
 
@@ -505,7 +353,11 @@ def _account_of(data: Data, view: View) -> Account:
 
 def _costs_of(data: Data, view: View) -> pl.DataFrame:
     by = view.get("by", "cause")
-    return costs_by_cause(_account_of(data, view).lost) if by == "cause" else data.answers.ask(costs, view.window, by)
+    return (
+        costliest.costs_by_cause(_account_of(data, view).lost)
+        if by == "cause"
+        else data.answers.ask(costliest.costs, view.window, by)
+    )
 
 
 def _recent_of(data: Data, view: View) -> tuple[pl.DataFrame, int]:
@@ -525,7 +377,7 @@ SECTIONS = (
         span=4,
         height=380,
     ),
-    Section("costs", "What is costing us most", _costs_of, _costs, span=5, height=560),
+    Section("costs", "What is costing us most", _costs_of, costliest.panel, span=5, height=560),
     Section("interruptions", "Recent interruptions", _recent_of, _recent, span=7, height=560),
 )
 

@@ -18,7 +18,7 @@ from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.compute.stored_results import standard_windows
 from app.config.settings import Config
-from app.explorer.pages import overview
+from app.explorer import costliest
 from app.results import headlines
 from app.results.goodput import lost_rows
 from app.results.serving.cache import AnswerCache
@@ -126,7 +126,7 @@ def test_what_costs_most_is_the_same_as_in_the_explorer(everything: Path, of_eve
     with open_reader(everything) as reader:
         computed = reader.query("computed", cluster="demo").row(0, named=True)
         window = Window("demo", computed["since"], computed["until"])
-        shown = overview.costs_by_cause(lost_rows(reader, window))
+        shown = costliest.costs_by_cause(lost_rows(reader, window))
     rows = shown.select("category", "cause", "gpu_hours").rows()
     assert lost == pytest.approx({(name, cause or "none"): 3600 * hours for name, cause, hours in rows})
     assert {category for category, _ in lost} > {"pending_demand", "startup", "lost"}

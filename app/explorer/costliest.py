@@ -1,0 +1,175 @@
+"""What costs most: by cause, node, user, account, partition or run, and what a person can do about the first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import polars as pl
+from dash import html
+
+from app.explorer import components
+from app.results import advice
+from app.results.failures.interruptions import node_failures
+from app.results.goodput import lost_rows
+from dashboards import palette
+from metrics.categories import COSTLY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dash.development.base_component import Component
+
+    from app.explorer.filters import View
+    from app.window import Window
+    from queries.warehouse import Reader
+
+DIMENSIONS = {
+    "cause": "Cause",
+    "node": "Node",
+    "user": "User",
+    "account": "Account",
+    "partition": "Partition",
+    "run": "Run",
+}
+"""What the costs can be split by."""
+
+COSTLIEST = 12
+"""Rows of the table of costs."""
+
+
+def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
+    """GPU-hours that could have trained and did not, by who had them, the most first.
+
+    Returns:
+        `subject`, `category` (of the largest part), `cause`, `gpu_hours`, `share` (of all GPU-time in the window); by
+        node what `app.results.failures.interruptions.node_failures` returns.
+    """
+    if by == "node":
+        return node_failures(source, window)
+    rows = lost_rows(source, window, by).filter(pl.col("category").is_in(COSTLY))
+    return (
+        rows.filter(pl.col("subject") != "(no attempt)")
+        .sort("gpu_hours", descending=True)
+        .group_by("subject", maintain_order=True)
+        .agg(
+            pl.col("category").first(),
+            pl.col("cause").first(),
+            pl.col("gpu_hours").sum(),
+            pl.col("share").sum(),
+        )
+        .sort("gpu_hours", "subject", descending=[True, False])
+    )
+
+
+def costs_by_cause(lost: pl.DataFrame) -> pl.DataFrame:
+    """The same by cause: `subject`, `category`, `cause`, `gpu_hours`, `share`.
+
+    Args:
+        lost: `app.results.goodput.lost_rows` of the cluster.
+    """
+    return (
+        lost.filter(pl.col("category").is_in(COSTLY))
+        .group_by("category", "cause")
+        .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
+        .sort("gpu_hours", descending=True)
+        .with_columns(subject=pl.coalesce("cause", "category"))
+    )
+
+
+def panel(spent: pl.DataFrame, view: View) -> Component:
+    """The largest costs, split by the address's dimension."""
+    by = view.get("by", "cause")
+    table, note = _node_table(spent, view) if by == "node" else _cost_table(spent, by, view)
+    chooser = dmc.SegmentedControl(
+        id={"type": "filter", "name": "by"},
+        data=[{"value": name, "label": label} for name, label in DIMENSIONS.items()],
+        value=by,
+        size="xs",
+        **components.aria({"aria-label": "Split the costs by"}),
+    )
+    return components.panel(
+        "What is costing us most",
+        html.Div(chooser, className="chooser"),
+        table,
+        note=note,
+        right=components.export_button("costs"),
+    )
+
+
+def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
+    """Nodes by what their failures cost, what to do about the first that failed often, and what the numbers are."""
+    note = (
+        "Cost in GPU-hours of the interruptions attributed to a node: lost and stalled time of the attempt, and "
+        "startup "
+        "of the one that followed. Unobserved: interruptions of attempts of which more than a tenth was unobserved; no "
+        "sum includes their cost."
+    )
+    rows = blamed.head(COSTLIEST).with_columns(
+        href=links("node", lambda node: view.link("/node", node=node)),
+        gpu_hours=pl.col("cost_gpu_s") / 3600,
+    )
+    columns = [
+        components.column("node", "Node", href="href", flex=2, minWidth=80),
+        components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
+        components.column("interruptions", "Count", "count", width=72, minWidth=72),
+        components.column("cause", "Mostly", flex=2, minWidth=108),
+        components.column("unpriced", "Unobserved", "count", width=64, minWidth=64),
+    ]
+    table = components.grid(rows, columns, name="costs", empty="No interruption is attributed to a node.")
+    to_do = advice.drain(blamed)
+    if to_do is None:
+        return table, note
+    why, command = to_do
+    return html.Div([table, html.P(why), components.code(command)]), note
+
+
+def _top(rows: pl.DataFrame) -> float:
+    """GPU-hours of a full bar."""
+    return max([each for each in rows["gpu_hours"].to_list() if each], default=1.0)
+
+
+def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
+    """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
+    targets = {
+        "cause": pl.struct("category", "cause").map_elements(
+            lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
+        ),
+        "run": links("subject", lambda run: view.link("/run", id=run)),
+    }
+    rows = spent.head(COSTLIEST).with_columns(
+        href=targets.get(by, links("subject", lambda who: view.link("/runs", **{by: who}))),
+        label=links("category", lambda name: palette.swatch(name).label),
+        colour=links("category", lambda name: palette.swatch(name).colour),
+    )
+    if by == "cause":
+        named = [
+            components.column("subject", "Cause", href="href", flex=2, minWidth=120),
+            components.column("label", "Category", swatch="colour", flex=2, minWidth=152),
+        ]
+    else:
+        named = [
+            components.column(
+                "subject", DIMENSIONS[by], "run" if by == "run" else "text", href="href", flex=2, minWidth=120
+            ),
+            components.column("label", "Mostly", swatch="colour", flex=2, minWidth=152),
+        ]
+    hours = components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)
+    columns = [named[0], hours, named[1]]
+    note = (
+        f"GPU-hours that could have trained and did not: {_costly()}."
+        if by == "cause"
+        else f"GPU-hours within allocations that could have trained and did not: {_costly('allocated')}."
+    )
+    return components.grid(rows, columns, name="costs", empty="No lost time was observed."), note
+
+
+def _costly(state: str | None = None) -> str:
+    """What counts as a cost, of a state of the GPUs or of all, in words."""
+    swatches = [palette.swatch(name) for name in COSTLY]
+    return "; ".join(swatch.label.lower() for swatch in swatches if state in {None, swatch.state})
+
+
+def links(column: str, made: Callable[[str], str]) -> pl.Expr:
+    """A text made of each value of a column."""
+    return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)
