@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.explorer import components, zones
+from app.explorer import components, open_pages, zones
 from app.results import headline_text
 from app.terminal.columns import neat
 from app.visible import visible
@@ -124,7 +124,7 @@ def addresses(
 ) -> list[str | None] | None:
     """Where each row's cell of a column leads; None where its cells are no links."""
     target = leads.get(dimension if column == "subject" else column)
-    if target is None or rows.schema[column] != pl.String:
+    if target is None or rows.schema[column] != pl.String or not open_pages.is_open(target[0]):
         return None
     path, parameter = target
     carried = {name: view.get(name) for name in CARRIED.get(path, ())}

@@ -24,6 +24,7 @@ from app.explorer import (
     grafana,
     loading,
     narrowing,
+    open_pages,
     sections,
     security,
     shell,
@@ -223,7 +224,7 @@ def _page(
         return shell.navigation(path, None), None, _not_found(path), "Not found · Trackside"
     each = pages_by_path[path]
     title = f"{each.name} · Trackside"
-    if not gate.is_open(path):
+    if not open_pages.is_open(path):
         return shell.navigation(path, None), None, _cannot(gate.NotYoursError(), "/"), title
     try:
         shown = explorer.view(search)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
 from dash import html
 
-from app.explorer import components
+from app.explorer import components, open_pages
 from app.results import advice
 from app.results.failures.interruptions import node_failures
 from app.results.goodput import lost_rows
@@ -36,6 +36,42 @@ DIMENSIONS = {
 
 COSTLIEST = 12
 """Rows of the table of costs."""
+
+ADVISED = 3
+"""Of these, the first for which it is said what to do."""
+
+
+class ToDo(NamedTuple):
+    """What a person can do about a cost: in words, and the page that says more."""
+
+    words: str
+    path: str
+    page: str
+
+
+_NODES: Final = ToDo(
+    "Drain the nodes that fail more often than chance gives, and shorten outages. Which, with the command:",
+    "/nodes",
+    "Nodes",
+)
+_STEPLESS: Final = ToDo(
+    "See in which runs it happened, and what was last to answer:", "/anomalies", "Stragglers and anomalies"
+)
+_STARTS: Final = ToDo("See which stage of a start takes longest:", "/reliability", "Reliability")
+
+TO_DO: Final = {
+    "checkpoint": ToDo("Save at the interval that loses least. Which run should save how often:", "/checkpoints",
+                       "Checkpoints and waste"),
+    "pending_demand": ToDo("Jobs waited for GPUs that were idle. Which sizes could start, and where:", "/placement",
+                           "Placement"),
+    **dict.fromkeys(("startup", "teardown"), _STARTS),
+    **dict.fromkeys(("lost", "stalled", "maintenance", "drained", "down"), _NODES),
+    **dict.fromkeys(("data_stall", "hang", "inactive", "idle_gpus", "lockstep"), _STEPLESS),
+}  # fmt: skip
+"""By cause, or else by category."""
+
+_BY_PEOPLE: Final = frozenset({"cancelled", "failed", "out_of_memory", "preempted", "requeued", "timeout"})
+"""Causes of lost time that no node explains: it is not said what to do."""
 
 
 def costs(source: Reader, window: Window, by: str) -> pl.DataFrame:
@@ -101,9 +137,8 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
     """Nodes by what their failures cost, what to do about the first that failed often, and what the numbers are."""
     note = (
         "Cost in GPU-hours of the interruptions attributed to a node: lost and stalled time of the attempt, and "
-        "startup "
-        "of the one that followed. Unobserved: interruptions of attempts of which more than a tenth was unobserved; no "
-        "sum includes their cost."
+        "startup of the one that followed. Unobserved: interruptions of attempts of which more than a tenth was "
+        "unobserved; no sum includes their cost."
     )
     rows = blamed.head(COSTLIEST).with_columns(
         href=links("node", lambda node: view.link("/node", node=node)),
@@ -138,6 +173,7 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
         "run": links("subject", lambda run: view.link("/run", id=run)),
     }
     rows = spent.head(COSTLIEST).with_columns(
+        subject=pl.struct("category", "cause").map_elements(_named, pl.String) if by == "cause" else pl.col("subject"),
         href=targets.get(by, links("subject", lambda who: view.link("/runs", **{by: who}))),
         label=links("category", lambda name: palette.swatch(name).label),
         colour=links("category", lambda name: palette.swatch(name).colour),
@@ -145,7 +181,7 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
     if by == "cause":
         named = [
             components.column("subject", "Cause", href="href", flex=2, minWidth=120),
-            components.column("label", "Category", swatch="colour", flex=2, minWidth=152),
+            components.column("label", "Category", swatch="colour", flex=2, minWidth=164),
         ]
     else:
         named = [
@@ -154,14 +190,39 @@ def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, st
             ),
             components.column("label", "Mostly", swatch="colour", flex=2, minWidth=152),
         ]
-    hours = components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=140)
+    hours = components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=124)
     columns = [named[0], hours, named[1]]
     note = (
         f"GPU-hours that could have trained and did not: {_costly()}."
         if by == "cause"
         else f"GPU-hours within allocations that could have trained and did not: {_costly('allocated')}."
     )
-    return components.grid(rows, columns, name="costs", empty="No lost time was observed."), note
+    table = components.grid(rows, columns, name="costs", empty="No lost time was observed.")
+    return html.Div([table, _advice(spent, view) if by == "cause" else None]), note
+
+
+def to_do(category: str, cause: str | None) -> ToDo | None:
+    """What a person can do about a cause; None where Trackside knows nothing."""
+    return None if cause in _BY_PEOPLE else TO_DO.get(cause or "") or TO_DO.get(category)
+
+
+def _advice(spent: pl.DataFrame, view: View) -> Component | None:
+    """What to do about the first causes, each kind of advice once, as far as its page is open to whoever asks."""
+    told: dict[ToDo, list[str]] = {}
+    for row in spent.head(ADVISED).to_dicts():
+        advised = to_do(row["category"], row["cause"])
+        if advised is not None and open_pages.is_open(advised.path):
+            told.setdefault(advised, []).append(_named(row))
+    items = [
+        html.Li([html.B(", ".join(names)), f": {each.words} ", components.link(each.page, view.link(each.path))])
+        for each, names in told.items()
+    ]
+    return html.Div([html.H3("What to do"), html.Ol(items)], className="to-do") if items else None
+
+
+def _named(row: dict[str, str | None]) -> str:
+    """A cause by its name, or by that of its category where it has none."""
+    return row["cause"] or palette.swatch(row["category"] or "").label
 
 
 def _costly(state: str | None = None) -> str:

@@ -17,7 +17,7 @@ from app.visible import visible
 from dashboards import palette
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
 INK, DIM, LINE = "#1c2733", "#5c6b7a", "#e3e8ed"
@@ -66,11 +66,12 @@ def _pattern(swatch: palette.Swatch) -> dict[str, object]:
     }
 
 
-def trend(by_day: pl.DataFrame, *, height: int = 300) -> go.Figure:
+def trend(by_day: pl.DataFrame, *, href: Callable[[str], str], height: int = 300) -> go.Figure:
     """GPU-hours of each day by category, stacked.
 
     Args:
         by_day: `subject` (a day as text), `category`, `gpu_hours`.
+        href: from a day to the page about it.
         height: in pixels.
     """
     made = blank(height, barmode="stack", yaxis={"title": {"text": "GPU-hours per day"}}, bargap=0)
@@ -87,6 +88,7 @@ def trend(by_day: pl.DataFrame, *, height: int = 300) -> go.Figure:
         made.add_bar(
             x=days.to_list(),
             y=values.to_list(),
+            customdata=list(map(href, days)),
             name=swatch.label,
             marker={"color": swatch.colour, "line": {"width": 0}, **_pattern(swatch)},
             hovertemplate="%{y:,.0f} GPU-h",
@@ -96,12 +98,15 @@ def trend(by_day: pl.DataFrame, *, height: int = 300) -> go.Figure:
     return made
 
 
-def interruptions(events: pl.DataFrame, days: Sequence[str], *, height: int = 300) -> go.Figure:
+def interruptions(
+    events: pl.DataFrame, days: Sequence[str], *, href: Callable[[str], str], height: int = 300
+) -> go.Figure:
     """Interruptions of each day by class, stacked.
 
     Args:
         events: `day`, `class`, `n`.
         days: every day of the window, so that a day without interruptions is drawn, too.
+        href: from a day to the page about it.
         height: in pixels.
     """
     made = blank(height, barmode="stack", yaxis={"title": {"text": "interruptions per day"}, "rangemode": "tozero"})
@@ -115,6 +120,7 @@ def interruptions(events: pl.DataFrame, days: Sequence[str], *, height: int = 30
         made.add_bar(
             x=list(days),
             y=values.fill_null(0).to_list(),
+            customdata=list(map(href, days)),
             name=safe(name),
             marker={"color": palette.CLASS_COLOURS.get(name, "#888888"), "line": {"width": 0}},
             hovertemplate="%{y}",

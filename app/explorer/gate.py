@@ -246,13 +246,3 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     _name(questions.answered): _answer,
 }
 """Rules by the name of the function that reads."""
-
-PAGES: Final = frozenset(
-    {"/", "/gpu-time", "/reliability", "/scaling", "/runs", "/run", "/jobs", "/compare", "/definitions", "/docs"}
-)
-"""Pages that the navigation offers viewers; what is on them passes the rules all the same."""
-
-
-def is_open(path: str) -> bool:
-    """Whether a page is for whoever asks now."""
-    return people.current().sees_all or path in PAGES

@@ -44,11 +44,14 @@ def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float 
         if shown.height < 2:
             return None
         names = [_label(headline_text.run_label(each) if by == "run" else each) for each in shown[label].to_list()]
-        result = figures.blank(90 + 24 * shown.height, hovermode="closest", margin={"l": 130, "r": 20, "t": 8, "b": 44})
+        lines = max(name.count("<br>") + 1 for name in names)
+        height = 90 + (8 + 16 * lines) * shown.height
+        result = figures.blank(height, hovermode="closest", margin={"l": 130, "r": 20, "t": 8, "b": 44})
         values = [float(each) / scale for each in shown[value].to_list()]
         ends = _ends(shown, values, low, high, scale)
+        hover = f"%{{y}}: %{{x:,.4g}} {title}<extra></extra>"
         result.add_bar(y=names, x=values, orientation="h", marker={"color": "#0072B2"}, error_x=ends, showlegend=False,
-                       ids=shown[label].to_list(), hovertemplate="%{y}: %{x:,.4g}<extra></extra>")  # fmt: skip
+                       ids=shown[label].to_list(), hovertemplate=hover)  # fmt: skip
         result.update_xaxes(title={"text": title}, rangemode="tozero", showgrid=True)
         result.update_yaxes(type="category")
         return result

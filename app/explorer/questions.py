@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import html
@@ -243,16 +243,29 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
         why = "No row matches the filters above." if shown.narrowed else answer.when_empty
         return html.P(why, className="nothing pre-line")
     rows = answer.rows.with_columns(answer.in_words)
-    first, *others = (name for name in answer.columns if name not in answer.explained)
-    ranked = [name for name in answer.ranked if name in others]
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
-    pinned = {narrowing.COLUMNS[name] for name in applied} - {first}
-    columns = {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others)) if name not in pinned}
+    columns = _columns(answer, {narrowing.COLUMNS[name] for name in applied})
     table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads)
     more = f"The first {rows.height:,} of {shown.total:,} rows; all: {command(asked, shown.by, view)}"
     return html.Div(
         [table, html.P(more, className="small") if shown.total > rows.height else None], className="grid-box"
     )
+
+
+ACTION: Final = "action"
+"""The column with what to do: a page has room for it even where a terminal has not."""
+
+NOTE: Final = "note"
+"""A column that is left out where it says nothing of any row."""
+
+
+def _columns(answer: Answer, pinned: set[str]) -> dict[str, tuple[str, str]]:
+    """The columns of the table: what matters most and what to do first, without those whose value a filter says."""
+    first, *others = (name for name in answer.columns if name not in answer.explained or name == ACTION)
+    ranked = [name for name in (*answer.ranked, ACTION) if name in others]
+    silent = {NOTE} if NOTE in answer.rows.columns and not answer.rows[NOTE].drop_nulls().len() else set()
+    left_out = (pinned | silent) - {first}
+    return {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others)) if name not in left_out}
 
 
 def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:

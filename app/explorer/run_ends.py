@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 from dash import html
 
-from app.explorer import components, correcting
+from app.explorer import components, correcting, open_pages
 from dashboards import palette
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from app.explorer.filters import View
 
 TO_DO: Final = {
-    "infrastructure": "Nothing in the job to change. Save often enough to lose little.",
+    "infrastructure": "Nothing in the job to change; saving at the best interval loses least (below: How often it "
+    "should save).",
     "preemption": "A job of higher priority took its GPUs: save when the scheduler warns, and often.",
     "planned": "The nodes were taken out on purpose: save before, or run elsewhere meanwhile.",
     "timeout": "It reached its time limit: request a longer one, or save and resubmit before it.",
@@ -74,7 +75,7 @@ def panel(interruptions: pl.DataFrame, view: View) -> Component | None:
             ],
             className="small",
         )
-        if repeated
+        if repeated and open_pages.is_open("/nodes")
         else None,
         note="How often each cause ended one of its attempts in this period. Each end, with its evidence, is below.",
     )

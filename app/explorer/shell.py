@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
 
-from app.explorer import components, gate, narrowing, zones
+from app.explorer import components, narrowing, open_pages, zones
 from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual
@@ -131,7 +131,7 @@ def navigation(path: str, shown: View | None) -> Component:
     links: list[Component] = []
     group = ""
     for target, each in pages_by_path.items():
-        if each.icon is None or not gate.is_open(target):
+        if each.icon is None or not open_pages.is_open(target):
             continue
         if each.group != group:
             group = each.group

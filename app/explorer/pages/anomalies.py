@@ -8,7 +8,7 @@ PAGE = page_of(
     "/anomalies",
     "Stragglers and anomalies",
     [
-        Asked("stragglers", title="Slow nodes, or the shape of the job"),
+        Asked("stragglers", title="What ranks waited for: a slow node, the network, or the shape of the job"),
         Asked("anomalies", days=7, by="node", title="Telemetry that deviates from peers"),
         Asked("stalls", title="Times without a step, and which rank was last"),
     ],

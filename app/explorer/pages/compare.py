@@ -11,7 +11,7 @@ from app import formatting
 from app.errors import UsageError
 from app.explorer import components
 from app.explorer.page import Page, Section
-from app.explorer.pages import run
+from app.explorer.pages import run, runs
 from app.explorer.questions import heading
 from app.results import headline_text
 from app.results.runs.runs import resolve_run
@@ -86,22 +86,29 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
     }
 
 
-def _top(_: None, view: View) -> Component:
+def _offered(data: Data, view: View) -> list[str]:
+    """Runs to choose from: the largest of the period."""
+    found = data.answers.ask(runs.gather, view.window, runs.wanted_by(view), runs.Order())
+    return found.rows["run_id"].to_list()
+
+
+def _top(offered: list[str], view: View) -> Component:
     inputs = [
-        dmc.TextInput(
+        dmc.Autocomplete(
             id={"type": "filter", "name": side}, label=f"Run {side.upper()}", value=view.get(side), debounce=600,
-            placeholder="run or job id", size="sm",
+            data=offered, limit=50, placeholder="choose one, or type the id of a run or job", size="sm",
         )
         for side in SIDES
     ]  # fmt: skip
-    return html.Div([heading("Two runs side by side", "Give two runs or jobs."), html.Div(inputs, className="two")])
+    lead = "Choose two runs, or type the id of any run or job; the largest runs of the period are offered."
+    return html.Div([heading("Two runs side by side", lead), html.Div(inputs, className="two")])
 
 
 PAGE = Page(
     "/compare",
     "Two runs",
     "compare",
-    lambda _, __: None,
+    _offered,
     _top,
     position=23,
     group="Runs",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import html
 
+from app.explorer import components
 from app.explorer.narrowing import choices
 from app.explorer.page import Page
 from app.explorer.questions import FILTERS, Asked, heading, section
@@ -40,11 +41,27 @@ def _top(names: list[str], view: View) -> Component:
         value=user or None,
         clearable=True,
         searchable=True,
-        placeholder="choose yourself",
+        placeholder="your user name",
         size="sm",
     )
     lead = "What each run cost, why it restarted, how often it should save, and what it wastes."
-    return html.Div([heading("My jobs", lead), html.Div(chooser, className="pick-user")])
+    return html.Div(
+        [heading("My jobs", lead), html.Div(chooser, className="pick-user"), None if user else _whose(names, view)]
+    )
+
+
+MOST_NAMED = 30
+"""Users up to whom each has a link; among more one searches."""
+
+
+def _whose(names: list[str], view: View) -> Component:
+    """How to come to one's jobs, where no user is chosen."""
+    if not names:
+        return html.P("Nobody had jobs in this period. Choose a longer one.", className="nothing")
+    links = [components.link(name, view.link("/jobs", user=name)) for name in sorted(names)[:MOST_NAMED]]
+    more = "" if len(names) <= MOST_NAMED else f" The first {MOST_NAMED} of {len(names):,} are here; search for others."
+    why = f"Whose jobs? Choose a user.{more}"
+    return components.panel("Users with jobs in this period", html.P(why), html.Div(links, className="names"))
 
 
 PAGE = Page(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.explorer.question_figures import bars
 from app.explorer.questions import Asked, page_of
 
 PAGE = page_of(
@@ -9,7 +10,11 @@ PAGE = page_of(
     "Nodes",
     [
         Asked("lemons", title="Nodes that fail more often than chance gives"),
-        Asked("nodes", title="Nodes, those whose failures cost most first"),
+        Asked(
+            "nodes",
+            title="Nodes, those whose failures cost most first",
+            figure=bars("cost_gpu_s", "GPU-hours that its failures cost", scale=3600),
+        ),
         Asked("lifecycle", by="cause", title="Outages: how long until capacity is back"),
         Asked("health", by="incident", title="Incidents: hardware events, and the attempts they touch"),
     ],

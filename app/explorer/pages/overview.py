@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
@@ -20,11 +21,12 @@ from app.results.headlines import headlines
 from app.results.nodes.capacity import nodes_by_accounting
 from app.results.source import CachedSource
 from app.results.windows import ledger_sums
+from app.times import iso
 from dashboards import palette
 from metrics.goodput.goodput import lost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dash.development.base_component import Component
 
@@ -234,13 +236,28 @@ def _account(data: Account, view: View) -> Component:
     )
 
 
-def _trend(data: Account, _: View) -> Component:
+def _of_day(view: View) -> Callable[[str], str]:
+    """From a day (UTC) to where its GPU-time went and what interrupted attempts."""
+
+    def address_of(day: str) -> str:
+        since = datetime.fromisoformat(day).replace(tzinfo=UTC)
+        return view.link("/gpu-time", since=iso(since), until=iso(since + timedelta(days=1)))
+
+    return address_of
+
+
+def _trend(data: Account, view: View) -> Component:
     if data.by_day.is_empty():
         return components.panel("GPU-hours per day", html.P("Nothing in this period.", className="nothing"))
     unseen = bool((data.by_day["category"] == "unattributed").any())
     return components.panel(
         "GPU-hours per day",
-        components.figure(figures.trend(data.by_day), "trend", "GPU-hours of each day by category, stacked"),
+        components.figure(
+            figures.trend(data.by_day, href=_of_day(view)),
+            "trend",
+            "GPU-hours of each day by category, stacked",
+            leads=True,
+        ),
         note="Productive time lies between the lower and the upper edge of the hatched band."
         if unseen
         else "The colours are those of the bar above.",
@@ -253,11 +270,12 @@ def _interruptions_by_day(counts: pl.DataFrame, view: View) -> Component:
     return components.panel(
         "Interruptions per day",
         components.figure(
-            figures.interruptions(counts, every_day(view.window)),
+            figures.interruptions(counts, every_day(view.window), href=_of_day(view)),
             "interruptions-by-day",
             "Interruptions of each day by class",
+            leads=True,
         ),
-        note=f"{counts['n'].sum():,} attempts ended otherwise than by completing.",
+        note=f"{counts['n'].sum():,} attempts ended otherwise than by completing. A click on a day shows that day.",
     )
 
 
@@ -317,7 +335,7 @@ def interruptions_table(
                 components.column("ended_at", view.titled("Ended"), "time", width=138, minWidth=138),
             ],
             name="recent",
-            height=460,
+            height=620,
             zone=view.zone,
             empty="Infrastructure interrupted nothing." if what else "None.",
         ),

@@ -19,6 +19,7 @@ from app.results import headline_text
 from app.results.failures.lemons import judged as judged_window
 from app.results.failures.lemons import node_score_rows
 from app.results.windows import ledger_sums
+from app.times import iso
 from dashboards import palette
 from metrics.goodput.goodput import lost
 
@@ -43,12 +44,13 @@ OLD = timedelta(days=2)
 
 @dataclass(frozen=True)
 class Task:
-    """Something that a person should do now: what, why, the command, and the page with more."""
+    """Something that a person should do now: what, why, the command, and the page with more, by its name."""
 
     what: str
     why: str
     command: str = ""
     href: str = ""
+    page: str = ""
 
 
 def last_days(view: View) -> tuple[Window, Window]:
@@ -81,21 +83,22 @@ def _of_claims(refuted: Sequence[Judged], view: View) -> list[Task]:
         return []
     quoted = "; ".join(f"{each.claim.id}: “{each.claim.quoted}”" for each in refuted)
     what = "A claim is refuted" if len(refuted) == 1 else f"{len(refuted)} claims are refuted"
-    return [Task(what, quoted, f"trackside verify {view.command}", view.link("/verdicts"))]
+    return [Task(what, quoted, f"trackside verify {view.command}", view.link("/verdicts"), "Verdicts")]
 
 
 def _of_data(view: View) -> list[Task]:
     """What the data lack to say anything about today."""
-    state, tasks = view.state, []
+    state, tasks, more = view.state, [], (view.link("/quality"), "Data quality")
     if state.newer_loads:
-        why = f"{state.newer_loads:,} loads came after the numbers were computed."
-        tasks.append(Task("Loaded data are not computed yet", why, "trackside compute", "/quality"))
+        loads = "1 load" if state.newer_loads == 1 else f"{state.newer_loads:,} loads"
+        why = f"{loads} came after the numbers were computed."
+        tasks.append(Task("Loaded data are not computed yet", why, "trackside compute", *more))
     age = clock.now() - state.until
     if age > OLD:
         why = (
             f"The data end {view.moment(state.until)} {view.zone_name}, {formatting.duration(age.total_seconds())} ago."
         )
-        tasks.append(Task("The data are old", why, "trackside ingest slurm && trackside compute", "/quality"))
+        tasks.append(Task("The data are old", why, "trackside ingest slurm && trackside compute", *more))
     return tasks
 
 
@@ -104,7 +107,7 @@ def _of_node(row: dict[str, Any], view: View) -> Task:
     what = f"{node} is a {row['verdict']}" if row["verdict"] == "lemon" else f"{node} is suspect"
     why = f"It failed {row['failures']:,} times where chance gives {row['expected']:.2g}."
     inspect = f"scontrol show node {shlex.quote(node)}"
-    return Task(what, why, inspect, view.link("/node", node=node))
+    return Task(what, why, inspect, view.link("/node", node=node), node)
 
 
 def _needs(tasks: list[Task], _: View) -> Component:
@@ -115,7 +118,7 @@ def _needs(tasks: list[Task], _: View) -> Component:
         html.Li(
             [
                 html.Div(
-                    [html.B(each.what), components.link("More", each.href) if each.href else None],
+                    [html.B(each.what), components.link(each.page, each.href) if each.href else None],
                     className="blame-head",
                 ),
                 html.P(each.why, className="small"),
@@ -145,14 +148,25 @@ def counts(source: Reader, window: Window) -> dict[str, int]:
 
 
 def _changes(data: Data, view: View) -> pl.DataFrame:
-    """Rows `what`, `now`, `before`, `change`: shares of all GPU-time by category, interruptions by class."""
+    """Shares of all GPU-time by category, and interruptions by class: `now`, and the day `before`.
+
+    Returns:
+        `what` (in words), `kind` (category or class), its `name`, `unit`, `now`, `before`.
+    """
     hours = [data.answers.ask(by_category, each) for each in last_days(view)]
     ended = [data.answers.ask(counts, each) for each in last_days(view)]
     names = [name for name in palette.ORDER if any(name in each for each in hours)]
-    rows = [(palette.swatch(name).label, "share", *(_share(each, name) for each in hours)) for name in names]
+    rows = [
+        (palette.swatch(name).label, "category", name, "share", *(_share(each, name) for each in hours))
+        for name in names
+    ]
     classes = sorted(set(ended[0]) | set(ended[1]))
-    rows += [(f"Interruptions: {name}", "count", *(float(each.get(name, 0)) for each in ended)) for name in classes]
-    return pl.DataFrame(rows, schema=["what", "unit", "now", "before"], orient="row", infer_schema_length=None)
+    rows += [
+        (f"Interruptions: {name}", "class", name, "count", *(float(each.get(name, 0)) for each in ended))
+        for name in classes
+    ]
+    columns = ["what", "kind", "name", "unit", "now", "before"]
+    return pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None)
 
 
 def _share(hours: dict[str, float], name: str) -> float | None:
@@ -166,15 +180,16 @@ def _changed(rows: pl.DataFrame, view: View) -> Component:
     texts = [
         {
             "what": row["what"],
+            "href": view.link("/gpu-time", since=iso(now.since), until=iso(now.until), **{row["kind"]: row["name"]}),
             **{side: _text(row[side], row["unit"]) for side in ("now", "before")},
             "change": _change(row),
         }
         for row in rows.to_dicts()
     ]
     columns = [
-        components.column("what", "What", flex=2, minWidth=200),
-        components.column("now", "Last 24 h", flex=1, minWidth=90, type="rightAligned"),
-        components.column("before", "24 h before", flex=1, minWidth=90, type="rightAligned"),
+        components.column("what", "What", href="href", flex=2, minWidth=130, wrapText=True, autoHeight=True),
+        components.column("now", "Last 24 h", flex=1, minWidth=76, type="rightAligned"),
+        components.column("before", "24 h before", flex=1, minWidth=76, type="rightAligned"),
         components.column("change", "Change", flex=1, minWidth=90, type="rightAligned"),
     ]
     return components.panel(

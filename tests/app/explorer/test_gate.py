@@ -17,7 +17,7 @@ from app.claims.watched import WatchedClaims
 from app.config.access import Access
 from app.config.settings import Config
 from app.errors import UsageError
-from app.explorer import create_app, explaining, gate, loading
+from app.explorer import create_app, explaining, gate, loading, open_pages
 from app.explorer.application import Explorer, page
 from app.explorer.page import pages
 from app.results.serving.cache import AnswerCache
@@ -89,7 +89,7 @@ def searches(path: str) -> list[str]:
     return ["", "?user={own}", "?by=user", *splits]
 
 
-@pytest.mark.parametrize("path", sorted(gate.PAGES))
+@pytest.mark.parametrize("path", sorted(open_pages.PAGES))
 def test_no_page_names_other_people_or_their_runs(path: str, explorer: Explorer, known: Known) -> None:
     person = viewer(known)
     for search in searches(path):
@@ -99,7 +99,7 @@ def test_no_page_names_other_people_or_their_runs(path: str, explorer: Explorer,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(set(pages()) - gate.PAGES))
+@pytest.mark.parametrize("path", sorted(set(pages()) - open_pages.PAGES))
 def test_other_pages_refuse_viewers_and_so_do_their_sections(path: str, explorer: Explorer, known: Known) -> None:
     person = viewer(known)
     with seen_by(person):

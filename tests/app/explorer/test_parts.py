@@ -160,7 +160,7 @@ def test_thousands_of_checkpoints_do_not_hide_training_between() -> None:
 
 def test_charts_take_texts_of_users_as_texts() -> None:
     events = pl.DataFrame({"day": ["2026-10-01"], "class": ["<b>x</b>"], "n": [1]})
-    assert figures.interruptions(events, ["2026-10-01"]).data[0].name == "&lt;b&gt;x&lt;/b&gt;"
+    assert figures.interruptions(events, ["2026-10-01"], href=str).data[0].name == "&lt;b&gt;x&lt;/b&gt;"
 
 
 def test_a_long_line_keeps_its_slowest_points() -> None:
@@ -182,5 +182,5 @@ def test_a_long_line_keeps_its_slowest_points() -> None:
 
 def test_a_day_without_interruptions_is_drawn_as_one() -> None:
     events = pl.DataFrame({"day": ["2026-10-01"], "class": ["user"], "n": [1]})
-    (bars,) = figures.interruptions(events, ["2026-10-01", "2026-10-02"]).data
+    (bars,) = figures.interruptions(events, ["2026-10-01", "2026-10-02"], href=str).data
     assert list(bars.y) == [1, 0]

@@ -71,6 +71,7 @@ def _summed(known: Lifecycle, window: Window, by: str) -> Answer:
         QUERIES,
         headline=_headline(rows),
         ranked=("n", "n_open", "median_s", "p90_s", "lost_gpu_s", "relapses"),
+        in_words=(pl.col("subject").replace(ALL, "all unplanned"),),
         notes=(_HOW, *_censored(rows)),
         parameters={"corrected": []},
         when_empty=NOTHING,
