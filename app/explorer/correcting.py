@@ -183,6 +183,33 @@ def _input(kind: str, name: str, field: Field, value: str) -> Component:
     return made
 
 
+def changes_of_each(titles: Mapping[str, str]) -> Component:
+    """A button for each correction in force, which shows what the numbers are without it.
+
+    Args:
+        titles: id -> what was corrected.
+    """
+    items = [
+        html.Li(
+            [
+                html.Div([html.B(number), html.Span(title)], className="blame-head"),
+                dmc.Button(
+                    "Numbers without it",
+                    id={"type": "fix-without", "id": number},
+                    size="compact-xs",
+                    variant="default",
+                    **components.aria({"aria-label": f"Numbers without {number}"}),
+                ),
+                dcc.Loading(
+                    html.Div(id={"type": "fix-lacking", "id": number}, **components.aria({"aria-live": "polite"}))
+                ),
+            ]
+        )
+        for number, title in titles.items()
+    ]
+    return html.Ul(items, className="blame tasks")
+
+
 # From what a page sends to a request ------------------------------------------------------------------------------
 
 
@@ -264,6 +291,25 @@ def effect(data: Addresses, search: str, kind: str, values: Mapping[str, str]) -
     )
 
 
+SEEN_ONLY: Final = Signature("whoever looks", "to see the numbers without it; nothing is stored")
+"""Who withdraws a correction on a copy that is thrown away."""
+
+
+def lacking(data: Data, number: str) -> Component:
+    """What the numbers are without a correction: each as it is, and as it were. Nothing is changed."""
+    saw("correction-effect", kind="withdraw", values=f"id={number}")
+    if refusal := _refusal(data):
+        return _refused(refusal)
+    assert data.corrector is not None  # noqa: S101 - for the type checker: `_refusal` has looked
+    try:
+        with panics.as_errors():
+            request, person = WithdrawRequest(number), people.current()
+            _, done = data.corrector.effect(request, SEEN_ONLY, to=person.name, now=clock.now())
+    except (UsageError, WarehouseError) as error:
+        return _refused(in_page_words(str(error)))
+    return html.Div([html.P("As it is -> without this correction:", className="small"), _changes(done)])
+
+
 def make(data: Data, kind: str, word: str) -> Component:
     """Make a correction whose effect was shown; what was done, or why not."""
     if refusal := _refusal(data):
@@ -303,13 +349,15 @@ def _refused(why: str) -> Component:
 
 
 def _effect(done: Done) -> Component:
+    return html.Div([html.P(done.message), _changes(done)])
+
+
+def _changes(done: Done) -> Component:
     if done.effect is None:
-        changes: Component = html.P("Nothing was computed with it.", className="small")
-    elif not done.effect:
-        changes = html.P("It changes no verdict, no number, no GPU-time and no interruption.", className="note")
-    else:
-        changes = html.Ul([html.Li(each) for each in done.effect], className="fix-effects")
-    return html.Div([html.P(done.message), changes])
+        return html.P("Nothing was computed with it.", className="small")
+    if not done.effect:
+        return html.P("It changes no verdict, no number, no GPU-time and no interruption.", className="note")
+    return html.Ul([html.Li(each) for each in done.effect], className="fix-effects")
 
 
 def register(made: Dash, explorer: Addresses) -> None:
@@ -341,3 +389,14 @@ def register(made: Dash, explorer: Addresses) -> None:
         if not clicks or not isinstance(ctx.triggered_id, dict):
             return no_update
         return components.readable(make(explorer, str(ctx.triggered_id["kind"]), str(word or "")))
+
+    @made.callback(
+        Output({"type": "fix-lacking", "id": MATCH}, "children"),
+        Input({"type": "fix-without", "id": MATCH}, "n_clicks"),
+        running=[(Output({"type": "fix-without", "id": MATCH}, "disabled"), True, False)],
+        prevent_initial_call=True,
+    )
+    def show_lacking(clicks: int | None) -> Any:  # noqa: ANN401 - components or no_update
+        if not clicks or not isinstance(ctx.triggered_id, dict):
+            return no_update
+        return components.readable(lacking(explorer, str(ctx.triggered_id["id"])))

@@ -71,7 +71,14 @@ def _claim(each: Judged, view: View) -> Component:
     )
 
 
-def _corrections(made: Sequence[Correction], view: View) -> Component:
+def _corrections(data: Data, view: View) -> tuple[list[Correction], bool]:
+    """All corrections, and whether whoever asks now may see the numbers without them."""
+    return data.answers.ask(corrections, view.window.cluster), data.corrector is not None
+
+
+def _listed(found: tuple[list[Correction], bool], view: View) -> Component:
+    made, may_try = found
+    in_force = {each.id: _in_words(each) for each in made if each.counts}
     rows = pl.DataFrame(
         {
             "made_at": [each.made_at for each in made],
@@ -93,9 +100,16 @@ def _corrections(made: Sequence[Correction], view: View) -> Component:
     return components.panel(
         "Corrections by people",
         components.grid(rows, columns, name="corrections", empty="Nobody corrected anything.", zone=view.zone),
+        html.Details([html.Summary("What each of them changes"), correcting.changes_of_each(in_force)], open=True)
+        if in_force and may_try
+        else None,
         note="Each keeps the derived value beside the corrected one; a computation applies those in force.",
         right=components.export_button("corrections") if made else None,
     )
+
+
+def _in_words(each: Correction) -> str:
+    return f"{describe_subject(each)}: {describe_before(each)} -> {describe_after(each)}"
 
 
 def _state(each: Correction) -> str:
@@ -141,8 +155,8 @@ PAGE = Page(
         Section(
             "corrections",
             "Corrections by people",
-            lambda data, view: data.answers.ask(corrections, view.window.cluster),
             _corrections,
+            _listed,
         ),
         Section("correct", "Make a correction", _correct, _forms, height=360),
     ),

@@ -131,6 +131,25 @@ def test_effect_says_what_the_correction_would_change(explorer: Explorer, root: 
     assert made(root) == []
 
 
+def test_numbers_without_a_correction_are_those_before_it(explorer: Explorer, root: Path) -> None:
+    row = interruption(root)
+    with seen_by(OPERATOR):
+        shown = correcting.effect(explorer, "", "cause", filled(row))
+        correcting.make(explorer, "cause", word_in(shown))
+        with open_reader(root) as reader:
+            (known,) = read_corrections(reader)
+        listed = text_of(loading.show(explorer, {"path": "/verdicts", "search": "", "ticket": "t"}, "corrections"))
+        undone = text_of(correcting.lacking(explorer, known.id))
+    assert f"Numbers without {known.id}" in listed
+    counted = f"{row['class']} interruptions: "
+    changed = next(text for text in text_of(shown).split('"') if text.startswith(counted))
+    before, after = changed.removeprefix(counted).split(" -> ")
+    assert f"{counted}{after} -> {before}" in undone
+    assert interruption(root)["cause"] == "put_right"  # it is still in force
+    with seen_by(VIEWER):
+        assert correcting.REFUSED in text_of(correcting.lacking(explorer, known.id))
+
+
 def test_viewers_are_refused_everywhere(explorer: Explorer, root: Path) -> None:
     row = interruption(root)
     with seen_by(OPERATOR):
