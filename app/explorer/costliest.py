@@ -214,7 +214,13 @@ def _advice(spent: pl.DataFrame, view: View) -> Component | None:
         if advised is not None and open_pages.is_open(advised.path):
             told.setdefault(advised, []).append(_named(row))
     items = [
-        html.Li([html.B(", ".join(names)), f": {each.words} ", components.link(each.page, view.link(each.path))])
+        html.Li(
+            [
+                html.B(", ".join(dict.fromkeys(names))),
+                f": {each.words} ",
+                components.link(each.page, view.link(each.path)),
+            ]
+        )
         for each, names in told.items()
     ]
     return html.Div([html.H3("What to do"), html.Ol(items)], className="to-do") if items else None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 
-from app.explorer import components, filters
-from app.explorer.answer_table import LETTER, WIDEST, answer_table, width_of
+from app.explorer import components, filters, questions
+from app.explorer.answer_table import CAUSES, LETTER, WIDEST, answer_table, width_of
 from app.explorer.filters import ClusterState, Situation
-from app.explorer.question_figures import bars
+from app.explorer.question_figures import bars, lead_to
+from app.show.answer import Answer
+from dashboards import palette
 
 END = datetime(2026, 11, 1, tzinfo=UTC)
 STATE = ClusterState("c", datetime(2026, 9, 1, tzinfo=UTC), END, END, 0, ())
@@ -42,6 +45,46 @@ def test_a_node_takes_along_what_led_to_it() -> None:
     (cells,) = made.rowData
     assert cells["c_node__href"] == "/node?category=lost&cause=ecc&node=n1"
     assert cells["c_user__href"] == "/jobs?user=ada"
+
+
+def test_a_cause_leads_to_its_lost_time_of_that_category() -> None:
+    rows = pl.DataFrame({"category": ["lost", None], "cause": ["ecc", None]})
+    columns = {name: (name, "text") for name in rows.columns}
+    made: Any = answer_table(rows, columns, VIEW, name="x", dimension="cause", leads=CAUSES)
+    known, unknown = made.rowData
+    assert known["c_cause__href"] == "/gpu-time?category=lost&cause=ecc"
+    assert "c_cause__href" not in unknown
+    plain: Any = answer_table(rows, columns, VIEW, name="x", dimension="cause")
+    assert "c_cause__href" not in plain.rowData[0]
+
+
+def test_a_category_has_the_word_and_colour_of_the_overview() -> None:
+    rows = pl.DataFrame({"category": ["pending_demand"]})
+    made: Any = answer_table(rows, {"category": ("category", "text")}, VIEW, name="x", dimension="cause")
+    (cells,) = made.rowData
+    assert cells["c_category__text"] == "Idle, work waiting"
+    assert made.columnDefs[0]["cellRendererParams"] == {"swatch": "c_category__colour"}
+    assert cells["c_category__colour"] == palette.swatch("pending_demand").colour
+
+
+def test_an_empty_note_takes_no_column() -> None:
+    rows = pl.DataFrame(
+        {"node": ["n1"], "note": [None], "action": ["drain it"], "n": [1]}, schema_overrides={"note": pl.String}
+    )
+    columns = {"node": ("node", "text"), "n": ("n", "count"), "note": ("note", "text"), "action": ("action", "text")}
+    answer = Answer("x", rows, columns, explained=("action",))
+    assert list(questions._columns(answer, set())) == ["node", "action", "n"]  # noqa: SLF001 - panels have much more
+    told = replace(answer, rows=rows.with_columns(note=pl.lit("few")))
+    assert list(questions._columns(told, set())) == ["node", "action", "n", "note"]  # noqa: SLF001 - as above
+
+
+def test_bars_lead_to_what_they_stand_for() -> None:
+    rows = pl.DataFrame({"node": ["n1", "n2"], "gpu_s": [3600.0, 1800.0]})
+    made = bars("gpu_s", "GPU-hours", scale=3600)(rows, "node")
+    assert made is not None
+    assert lead_to(made, {"n1": "/node?node=n1"})
+    assert list(made.data[0].customdata) == [None, "/node?node=n1"]  # the largest is drawn last
+    assert not lead_to(made, {})
 
 
 def test_yes_and_no_are_words_and_no_boxes_to_tick() -> None:

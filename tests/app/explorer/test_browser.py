@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 
 from app.explorer import filters
 from app.results import headline_text
@@ -68,6 +70,17 @@ def test_a_copied_address_opens_the_same_view(site: Site, chromium: Browser) -> 
     assert "2026-10-03 00:00 to 2026-10-06 00:00 UTC, 3 days" in chromium.text("#filters")
     assert chromium.wait(".pick-period input").get_attribute("value") == "Custom dates"
     assert "n1" in chromium.text("#costs")
+
+
+def test_a_click_on_a_day_of_the_chart_opens_that_day(site: Site, chromium: Browser) -> None:
+    chromium.open(site.url, until=".leads .main-svg")
+    area = chromium.wait(".leads .nsewdrag")
+    chromium.run("arguments[0].scrollIntoView({block: 'center'})", area)
+    ActionChains(chromium.driver).move_to_element_with_offset(area, 0, 30).pause(0.5).click().perform()
+    chromium.until(lambda _: "/gpu-time" in str(chromium.run("return location.pathname")), "the click led nowhere")
+    (since,), (until,) = (search_of(chromium)[name] for name in ("since", "until"))
+    assert datetime.fromisoformat(until) - datetime.fromisoformat(since) == timedelta(days=1)
+    assert chromium.console() == []
 
 
 def test_splitting_the_costs_goes_into_the_address(site: Site, chromium: Browser) -> None:
