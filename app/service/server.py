@@ -27,6 +27,7 @@ from app.explorer import create_app
 from app.json_text import as_json
 from app.results.serving.cache import AnswerCache
 from app.service import connections, exporter, log
+from app.service.ahead import Ahead
 from app.service.reporter import Reporter
 from app.service.worker import Worker
 from app.times import iso
@@ -115,10 +116,11 @@ def _serve(  # noqa: PLR0917 - all are needed, in their natural order
     names = {*settings.serve.names, *filter(None, [settings.access.host])}
     # A proxy passes on requests of other machines: where nobody logs in, anyone would run SELECTs and correct here.
     trusted = settings.access.asks_who or (is_loopback(host) and not names)
-    application = make_application(root, settings, worker, reporter, trusted=trusted)
+    answers, claims = AnswerCache(root), WatchedClaims(settings.claims)
+    application = make_application(root, settings, worker, reporter, trusted=trusted, answers=answers, claims=claims)
     guarded = only_own_names(application, host, names) if names or is_loopback(host) else application.wsgi_app
     server = connections.make_server(guarded, listening)
-    threads = [each for each in (worker, reporter) if each is not None]
+    threads = [each for each in (worker, reporter, Ahead(answers, claims)) if each is not None]
     try:
         url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
         console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
@@ -141,14 +143,16 @@ def make_application(
     reporter: Reporter | None = None,
     *,
     trusted: bool = False,
+    answers: AnswerCache | None = None,
+    claims: WatchedClaims | None = None,
 ) -> Flask:
-    """The explorer's server with `/metrics` and `/healthz` on it; `trusted`: see `create_app`.
+    """The explorer's server with `/metrics` and `/healthz` on it; `trusted`, `answers`, `claims`: see `create_app`.
 
     Raises:
         ClaimsError: the claims file cannot be used.
     """
-    claims = WatchedClaims(settings.claims)
-    answers = AnswerCache(root)
+    claims = claims or WatchedClaims(settings.claims)
+    answers = AnswerCache(root) if answers is None else answers
     application: Flask = create_app(root, settings, claims, answers, trusted=trusted).server
     last = exporter.LastScrape()
 

@@ -1,0 +1,93 @@
+"""The first pages, answered before anyone asks: when the server starts, and whenever newer data are published.
+
+Their answers read the ledger, which takes seconds for a year of a large cluster. Answers are kept as long as no newer
+data are published, so that whoever opens a page in the morning waits for none of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from app import panics
+from app.explorer import filters
+from app.explorer.application import Explorer
+from app.explorer.page import pages
+from app.faults import FAULTS, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.claims.watched import WatchedClaims
+    from app.explorer.filters import View
+    from app.results.serving.cache import AnswerCache
+
+logger = logging.getLogger("trackside.ahead")
+
+PATHS: Final = ("/", "/today")
+"""Pages that people open first."""
+
+CLUSTERS: Final = 8
+"""Clusters whose pages are answered; those of more are answered when they are asked for."""
+
+TICK_S: Final = 5.0
+"""Time between two looks for newer data."""
+
+PATIENCE_S: Final = 20.0
+"""How long a stop waits for a question at work."""
+
+
+class Ahead:
+    """A thread that asks what the first pages ask, over all data of each cluster.
+
+    Args:
+        answers: the cache that the explorer answers from.
+        claims: the claims that it judges.
+    """
+
+    def __init__(self, answers: AnswerCache, claims: WatchedClaims) -> None:
+        self._explorer = Explorer(answers, claims)
+        self._answered = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="trackside-ahead", daemon=True)
+
+    def start(self) -> None:
+        """Begin with a look at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop between two questions."""
+        self._stop.set()
+        self._thread.join(PATIENCE_S)
+
+    def look(self) -> None:
+        """Answer the first pages, if newer data were published since the last look."""
+        version = self._explorer.answers.version()
+        if not version or version == self._answered:
+            return
+        self._answered = version
+        for path, view in self._asked():
+            for section in (pages()[path].sections or _none)(view):
+                if self._stop.is_set():
+                    return
+                with panics.as_errors():
+                    section.gather(self._explorer, view)
+
+    def _asked(self) -> Iterator[tuple[str, View]]:
+        situation = self._explorer.answers.ask(filters.situation)
+        for each in situation.computed[:CLUSTERS]:
+            view = filters.resolve(situation, {"cluster": each.cluster})
+            yield from ((path, view) for path in PATHS)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.look()
+            except FAULTS as error:
+                logger.warning("the first pages are not answered ahead: %s", reason_of(error))
+            self._stop.wait(TICK_S)
+
+
+def _none(_: View) -> tuple[()]:
+    return ()
