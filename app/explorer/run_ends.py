@@ -113,6 +113,10 @@ MOST_BLAMED: Final = 100
 """Ends of attempts that are explained one by one."""
 
 
+SEEN_AT_ONCE: Final = 4
+"""Ends that the box of them shows without scrolling."""
+
+
 def ends(interruptions: pl.DataFrame, view: View) -> Component:
     """Each end of an attempt, with its cause and the evidence for it."""
     rows = interruptions.sort("ended_at").to_dicts()
@@ -120,6 +124,7 @@ def ends(interruptions: pl.DataFrame, view: View) -> Component:
         nothing = html.P("No attempt of this run was interrupted in this period.", className="nothing")
         return components.panel("Why attempts ended", nothing)
     more = f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""
+    more += " The list scrolls." if len(rows) > SEEN_AT_ONCE else ""
     return components.panel(
         "Why attempts ended",
         html.Ol([html.Li(_end(row, view)) for row in rows[:MOST_BLAMED]], className="blame"),

@@ -2,8 +2,9 @@
 
 python -m tests.bench.visitors WAREHOUSE [PEOPLE] [SECONDS]     (50 people for 600 seconds, if not given)
 
-Everybody asks what a browser asks: the page's frame, then each of its sections. One person's visit comes first, to
-compare with; both are timed by request. The server is a process of its own, on the loopback.
+Everybody asks what a browser asks: the page's frame, then each of its sections. One person's visits come first, to
+compare with: the first, for which all answers are computed, and another, like those of people who come later. All are
+timed by request. The server is a process of its own, on the loopback.
 """
 
 from __future__ import annotations
@@ -198,10 +199,11 @@ def main(arguments: Sequence[str]) -> None:
     seconds = float(arguments[2]) if len(arguments) > 2 else 600.0
     addresses = scenario(warehouse)
     with served(warehouse) as (url, pid):
-        alone = Visit()
-        for address in addresses:
-            open_page(url, *address, alone)
-        _told("one person", alone)
+        for name in ("one person, the first", "one person, later"):
+            alone = Visit()
+            for address in addresses:
+                open_page(url, *address, alone)
+            _told(name, alone)
         memory, over = [memory_mib(pid)], threading.Event()
 
         def watch() -> None:

@@ -335,7 +335,7 @@ def interruptions_table(
                 components.column("ended_at", view.titled("Ended"), "time", width=138, minWidth=138),
             ],
             name="recent",
-            height=620,
+            height=min(620, 60 + 34 * events.height),
             zone=view.zone,
             empty="Infrastructure interrupted nothing." if what else "None.",
         ),

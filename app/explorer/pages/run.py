@@ -420,6 +420,7 @@ def slow_words(steps: pl.DataFrame) -> str:
 def _mfu(mfu: pl.DataFrame) -> Component | None:
     if mfu["value"].null_count() == mfu.height:
         return None
+    noted = mfu["note"].null_count() < mfu.height
     return components.panel(
         "MFU by convention",
         components.grid(
@@ -432,7 +433,7 @@ def _mfu(mfu: pl.DataFrame) -> Component | None:
                 components.column("ci_low", "95 % from", "ratio", flex=1, minWidth=90),
                 components.column("ci_high", "to", "ratio", flex=1, minWidth=80),
                 components.column("n", "Steps", "count", flex=1, minWidth=85),
-                components.column("note", "Note", flex=3, minWidth=140),
+                *([components.column("note", "Note", flex=3, minWidth=140)] if noted else []),
             ],
             name="mfu",
         ),
