@@ -22,7 +22,7 @@ def answers(tmp_path: Path) -> AnswerCache:
     return AnswerCache(from_accounting(tmp_path, jobs=5))
 
 
-def test_what_the_first_pages_ask_is_answered_already(answers: AnswerCache) -> None:
+def test_first_pages_are_answered_before_anyone_opens_them(answers: AnswerCache) -> None:
     claims = WatchedClaims(None)
     Ahead(answers, claims).look()
     known = len(answers)
@@ -35,7 +35,7 @@ def test_what_the_first_pages_ask_is_answered_already(answers: AnswerCache) -> N
     assert len(answers) == known
 
 
-def test_the_same_data_are_asked_about_once(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_again_without_newer_data(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
     ahead = Ahead(answers, WatchedClaims(None))
     ahead.look()
 
@@ -46,7 +46,7 @@ def test_the_same_data_are_asked_about_once(answers: AnswerCache, monkeypatch: p
     ahead.look()
 
 
-def test_without_a_warehouse_nothing_is_asked(tmp_path: Path) -> None:
+def test_without_a_warehouse_nothing_is_read(tmp_path: Path) -> None:
     answers = AnswerCache(tmp_path / "none")
     ahead = Ahead(answers, WatchedClaims(None))
     ahead.start()
