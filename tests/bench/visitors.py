@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import re
 import statistics
@@ -192,18 +193,24 @@ def memory_mib(pid: int) -> float:
     return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far, of the user and the system."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Print one person's times, those of many, and the server's memory meanwhile."""
+    """Print one person's times, those of many, what each request cost the server, and its memory meanwhile."""
     warehouse = Path(arguments[0])
     number = int(arguments[1]) if len(arguments) > 1 else 50
     seconds = float(arguments[2]) if len(arguments) > 2 else 600.0
     addresses = scenario(warehouse)
     with served(warehouse) as (url, pid):
         for name in ("one person, the first", "one person, later"):
-            alone = Visit()
+            alone, before = Visit(), cpu_seconds(pid)
             for address in addresses:
                 open_page(url, *address, alone)
-            _told(name, alone)
+            _told(name, alone, cpu_seconds(pid) - before)
         memory, over = [memory_mib(pid)], threading.Event()
 
         def watch() -> None:
@@ -212,15 +219,18 @@ def main(arguments: Sequence[str]) -> None:
 
         watcher = threading.Thread(target=watch)
         watcher.start()
+        before = cpu_seconds(pid)
         together = people(url, addresses, number=number, seconds=seconds)
+        used = cpu_seconds(pid) - before
         over.set()
         watcher.join()
-    _told(f"{number} people", together)
+    _told(f"{number} people", together, used)
     print("memory, MiB:", *(f"{each:.0f}" for each in memory[:: max(1, len(memory) // 10)]), f"most {max(memory):.0f}")  # noqa: T201
 
 
-def _told(name: str, visit: Visit) -> None:
-    print(f"{name}: {len(visit.seconds):,} requests, p95 {visit.p95:.2f} s, {len(visit.errors)} errors", flush=True)  # noqa: T201
+def _told(name: str, visit: Visit, used_s: float) -> None:
+    each = f"p95 {visit.p95:.2f} s, {1000 * used_s / len(visit.seconds):.0f} ms of CPU each"
+    print(f"{name}: {len(visit.seconds):,} requests, {each}, {len(visit.errors)} errors", flush=True)  # noqa: T201
     print(*visit.errors[:3], sep="\n", end="\n" if visit.errors else "", flush=True)  # noqa: T201
 
 
