@@ -122,6 +122,11 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count:,} steps have no time in the log: they are placed one behind the other by their durations, and what "
         "lay between them (checkpoints, evaluation, waiting) is unknown"
     ),
+    "log_repeated": "the log, or its beginning, is in the file more than once: {count:,} lines of it count once",
+    "order_unknown": (
+        "the lines have no times and go back again and again, as those of several ranks or mixed ones do: each step "
+        "counts once, in the order of its number; whether one was run again cannot be told"
+    ),
     "time_shared": (
         "{count:,} steps share the {detail} s that the log records for training, as if one process had run them all "
         "without a pause; when each of them was is unknown"

@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, UnrecognisedInputError
+from ingest.files.long_lines import with_ends
+from ingest.files.packed import LONGEST_MARK, packing_of, unpacked_stream
 from ingest.files.safe_open import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-GZIP: Final = b"\x1f\x8b"
-
-ZSTD: Final = b"\x28\xb5\x2f\xfd"
-"""How a Zstandard frame begins."""
 
 CHUNK: Final = 1 << 24
 """Bytes read at a time."""
@@ -128,6 +125,8 @@ class Input:
     def with_short_lines(self) -> Iterator[bytes]:
         """All chunks, but of a line that is far too long only its beginning and its end; the others are as they were.
 
+        A long line that was drawn over ends where it was (`with_ends`).
+
         A machine that loses power leaves megabytes of NULs in a file that was being written, and what is behind
         them is sound.
 
@@ -135,7 +134,7 @@ class Input:
             InputError: as for all chunks.
         """
         open_line = 0  # bytes of the line that goes on in the next chunk
-        for chunk in self._chunks():
+        for chunk in with_ends(self._chunks()):
             part = chunk
             if open_line > LONGEST_LINE:
                 end = chunk.find(b"\n")
@@ -175,29 +174,23 @@ class Input:
         return source
 
     def _plain(self) -> io.BufferedIOBase:
-        """The bytes themselves, or what is inside the gzip or Zstandard stream."""
+        """The bytes themselves, or what is inside the packed stream."""
         try:
-            begin = self._source.peek(len(ZSTD))
+            begin = self._source.peek(LONGEST_MARK)
         except OSError as error:
             message = f"{self.name}: {error.strerror or error}"
             raise InputError(message) from None
-        if begin.startswith(ZSTD):
-            from ingest.files.zstandard import ZstdFile  # noqa: PLC0415 - needs pyarrow, which most inputs do not
-
-            return ZstdFile(self._source)
-        return gzip.GzipFile(fileobj=self._source) if begin.startswith(GZIP) else self._source
-
-    def _packing(self) -> str:
-        return "gzip" if isinstance(self._stream, gzip.GzipFile) else "zstd"
+        self._packing = packing_of(begin)
+        return self._source if self._packing is None else unpacked_stream(self._packing, self._source)
 
     def _read(self, size: int) -> bytes:
         try:
             return self._stream.read(size)
         except EOFError:
-            message = f"{self.name}: the {self._packing()} stream is cut off; copy or write the file again"
+            message = f"{self.name}: the {self._packing} stream is cut off; copy or write the file again"
             raise TruncatedInputError(message) from None
         except (gzip.BadGzipFile, zlib.error, DamagedStreamError) as error:
-            message = f"{self.name}: the {self._packing()} stream is damaged ({error}); copy or write the file again"
+            message = f"{self.name}: the {self._packing} stream is damaged ({error}); copy or write the file again"
             raise InputError(message) from None
         except OSError as error:
             message = f"{self.name}: {error.strerror or error}"

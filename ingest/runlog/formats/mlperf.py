@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ingest.runlog.escapes import without_escapes
 from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Translation
 
 if TYPE_CHECKING:
@@ -52,9 +53,6 @@ RUN_STOP: Final = "mlperf_run_stop"
 
 _BEGINNINGS: Final = {"cache_clear", "init_start"}
 """Keys that a program logs when it starts."""
-
-_ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
-"""Colours, which launchers put around lines."""
 
 _KEY: Final = re.compile(r"(init|eval|run)_(start|stop)")
 
@@ -125,7 +123,7 @@ def _marked_lines(data: bytes, first: int) -> Iterator[tuple[int, bytes]]:
         begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
         end = len(data) if end < 0 else end
         line = data[begin:end]
-        yield first, _ANSI.sub(b"", line) if b"\x1b" in line else line
+        yield first, without_escapes(line)
         begin, at = end, data.find(MARK, end)
 
 

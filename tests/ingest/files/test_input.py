@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
+import lzma
 import os
+import random
 import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ingest.errors import InputError
@@ -160,6 +165,39 @@ def test_lines_after_a_hole_in_a_run_log_are_read(tmp_path: Path, monkeypatch: p
     assert lines[1].startswith(b'{"b":\0\0')
     assert lines[1].endswith(b'\0{"c":3}')
     assert len(lines[1]) <= LONGEST_LINE + (1 << 17) or piece == CHUNK
+
+
+_PACK = {
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "bzip2": bz2.compress,
+    "zstd": partial(pa.compress, codec="zstd", asbytes=True),
+}
+_TEXT = random.Random(1).randbytes(1 << 18)
+
+
+@pytest.mark.parametrize("packing", _PACK)
+def test_a_packed_file_is_read_as_what_is_in_it(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(_PACK[packing](_TEXT))
+    assert Input(str(path)).whole() == _TEXT
+
+
+@pytest.mark.parametrize("packing", _PACK)
+def test_a_packed_file_that_is_cut_off_is_refused(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(_PACK[packing](_TEXT)[:-100])
+    with pytest.raises(InputError, match=f"the {packing} stream is cut off"):
+        Input(str(path)).whole()
+
+
+@pytest.mark.parametrize("packing", ["gzip", "xz", "bzip2"])
+def test_a_packed_file_that_is_damaged_is_refused(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "log"
+    whole = _PACK[packing](_TEXT)
+    path.write_bytes(whole[:200_000] + b"\0" * 1_000 + whole[201_000:])
+    with pytest.raises(InputError, match=f"the {packing} stream is damaged"):
+        Input(str(path)).whole()
 
 
 MEMORY = """

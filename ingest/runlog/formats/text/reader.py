@@ -15,6 +15,7 @@ import polars as pl
 from ingest.errors import OptionError, UntimedError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
+from ingest.runlog.formats.text.order import in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.ranks import of_one_rank
 from ingest.runlog.formats.text.scan import US, Sample, Scan, scan
@@ -61,10 +62,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
             return None
         raise unknown_text(name, scans, sample.first, sample.candidate)
     request = _near(found, request)
-    every = found.records()
-    ours = of_one_rank(every, found.form)
-    account.n_duplicates += every.height - ours.height
-    records = with_times(ours, request, name)
+    records = _counted(found, request, account)
     if request.several and request.begin is not None and records["at"].is_null().all():
         raise UntimedError(begin_of_several(f"{name}: a log of {found.form.title}"))
     timeline = _timeline(found, _in_time(records), request, name)
@@ -74,6 +72,20 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     if steps.is_empty():
         raise UntimedError(_untimed(name, found, records))
     return _written(timeline.sessions, steps, request, _printed(steps, records))
+
+
+def _counted(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame:
+    """The records that count, with their times; the account gets how many of the others there are."""
+    every = found.records()
+    single = without_copies(every, found.form)
+    ours = with_times(of_one_rank(single, found.form), request, request.file)
+    records = in_order(ours, found.form)
+    account.n_duplicates += every.height - records.height
+    if single.height < every.height:
+        account.warnings.append(LoadWarning("log_repeated", every.height - single.height))
+    if records is not ours:
+        account.warnings.append(LoadWarning("order_unknown"))
+    return records
 
 
 _NO_CLOCK: Final = {name: pl.lit(None, dtype=pl.String) for name in ("month_day", "clock", "clock_fraction")}

@@ -19,6 +19,7 @@ from polars.exceptions import PolarsError
 
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import UnrecognisedInputError
+from ingest.runlog.escapes import without_escapes
 from ingest.runlog.lines import CUT
 from ingest.runlog.text_format import NUMBERS
 from ingest.runlog.translation import Refused
@@ -45,7 +46,6 @@ _NO_TEXT: Final = b"\x01"
 
 _LINE_END: Final = ord("\n")
 _LINES: Final = {"line": pl.Int64(), "text": pl.String()}
-_ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _STAMP: Final = (
     r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2})[T _]"
     r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -250,7 +250,7 @@ def _lines(chunks: Iterable[bytes], origin: str, words: list[str]) -> Iterator[t
     first, dense, full = 1, 0, 0
     try:
         for block, _ in clean_blocks(chunks, origin, BLOCK):
-            data = _ANSI.sub(b"", block) if b"\x1b" in block else block
+            data = without_escapes(block)
             mine = words if not dense else []
             lines, count, is_sparse = _numbered(data, first, mine, in_pieces=not full)
             dense = DENSE if mine and 2 * lines.height > count else max(dense - 1, 0)
@@ -314,7 +314,8 @@ def _texts(data: bytes, count: int) -> pl.Series:
 def _apart(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines that were written over, taken apart, and progress bars with something behind them.
 
-    The stamp of a container or a collector before such a line is of its end: the last part has it.
+    The stamp of a container or a collector before such a line is of its end: the last part has it, unless it has as
+    many stamps of its own as the first (then lines end with carriage returns alone).
     """
     lines = lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
     if not lines.select(pl.col("text").str.contains("\r", literal=True).any()).item():
@@ -322,7 +323,9 @@ def _apart(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text").str.strip_chars_end("\r").str.replace_all(_BAR_AND_MORE, "$1\r$2")
     parts = lines.with_columns(text.str.split("\r"), _stamp=text.str.extract(_LEADING)).explode("text")
     is_last = pl.int_range(pl.len()).over("line") == pl.len().over("line") - 1
-    stamped = pl.when(is_last & (pl.len().over("line") > 1)).then(pl.concat_str("_stamp", "text", separator=" "))
+    stamps = pl.col("text").str.count_matches(_STAMP)
+    lacks_one = stamps < stamps.first().over("line")
+    stamped = pl.when(is_last & lacks_one).then(pl.concat_str("_stamp", "text", separator=" "))
     return parts.select(
         "line",
         pl.coalesce(stamped, "text").alias("text"),

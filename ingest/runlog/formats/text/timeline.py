@@ -279,17 +279,18 @@ class Timeline:
         count = self._count(session, step, end, length)
         if length is None and end is not None and session.cursor is not None and session.previous is not None:
             length = max(end - session.cursor - _held(session, session.cursor, end), 0) / count
+        is_placed = session.is_reckoned
         if end is None and length is not None and session.cursor is not None:
+            is_placed = True
             since = max(session.cursor, session.held_until)
             end = max(since + round(count * length), self.now or 0)
-            self.counts["reckoned"] += count
         if end is None:
             self.unplaced.append(record["line"])
             return
         count = count if length is not None else 1
         begins, end = self._begins(record, session, count, length, end)
         self._resolve(session, begins[0])
-        self.counts["reckoned"] += count if session.is_reckoned else 0
+        self.counts["reckoned"] += count if is_placed else 0
         self.counts["averaged"] += count if count > 1 else 0
         if record["samples"] is not None:
             session.facts.setdefault("global_batch", str(record["samples"]))
@@ -320,7 +321,7 @@ class Timeline:
             session.bar_began = began
             return int(began + round(elapsed * US))
         if session.cursor is None:
-            session.cursor = self.now
+            session.cursor = self._reached(session)
         return None
 
     def _count(self, session: Session, step: int, end: int | None, length: float | None) -> int:

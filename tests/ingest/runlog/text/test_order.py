@@ -1,0 +1,57 @@
+"""Logs without times that stand in their file twice, or whose lines are mixed; and a real restart, which neither is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.ingest.runlog.text.test_megatron import line, old_line
+from tests.support.logs.foreign_logs import DAY, codes, read, starts, steps
+
+LINES = [old_line(n, ms=1000.0 + n) for n in range(1, 9)]
+ONCE = steps(read("".join(LINES), begin=DAY))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(LINES) * 2,
+        "".join(LINES) * 3,
+        "".join(LINES[:5] + LINES),
+        "".join(LINES + LINES[:5]),
+    ],
+    ids=["twice", "three times", "its beginning before", "its beginning behind"],
+)
+def test_copies_of_a_log_count_once(text: str) -> None:
+    parsed = read(text, begin=DAY)
+    assert steps(parsed) == ONCE
+    assert "log_repeated" in codes(parsed)
+    assert parsed.rows_read == parsed.rows_loaded + parsed.rows_duplicate
+
+
+def test_a_run_from_the_beginning_again_is_no_copy() -> None:
+    again = [old_line(n, ms=1100.0 + n) for n in range(1, 9)]
+    parsed = read("".join(LINES[:5] + again), begin=DAY)
+    assert [step for step, _, _ in steps(parsed)] == [*range(1, 6), *range(1, 9)]
+
+
+def test_a_process_without_times_lies_behind_the_last() -> None:
+    parsed = read("".join(LINES[:6] + [old_line(n, ms=1000.0) for n in range(4, 9)]), begin=DAY)
+    assert starts(parsed) == [0, 6.021]
+    assert steps(parsed)[6] == (4, 6.021, 1.0)
+    assert steps(parsed)[-1] == (8, 10.021, 1.0)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_mixed_lines_without_times_are_steps_in_order(ranks: int) -> None:
+    mixed = [old_line(n, ms=1000.0 + n) for n in range(1, 9) for _ in range(ranks)]
+    random.Random(5).shuffle(mixed)
+    parsed = read("".join(mixed), begin=DAY)
+    assert steps(parsed) == ONCE
+    assert "order_unknown" in codes(parsed)
+
+
+def test_lines_that_end_with_carriage_returns_alone() -> None:
+    text = "".join(line(n, f"08:00:{2 * n:02}") for n in range(1, 9))
+    assert steps(read(text.replace("\n", "\r"))) == steps(read(text))
