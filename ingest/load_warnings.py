@@ -123,6 +123,7 @@ MESSAGES: Final[Mapping[str, str]] = {
         "lay between them (checkpoints, evaluation, waiting) is unknown"
     ),
     "log_repeated": "the log, or its beginning, is in the file more than once: {count:,} lines of it count once",
+    "stated_not_taken": "the log records its own {detail}; what --set or --model states of it was not taken",
     "order_unknown": (
         "the lines have no times and go back again and again, as those of several ranks or mixed ones do: each step "
         "counts once, in the order of its number; whether one was run again cannot be told"

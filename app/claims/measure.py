@@ -35,6 +35,7 @@ from metrics.ettr.ettr import ettr_total, waits
 from metrics.exact import exact_sum
 from metrics.failures.exposure import POOLED, around
 from metrics.failures.rates import failure_rates, law_in
+from metrics.mfu.remark import beyond_peak
 from metrics.statistics import OVERDISPERSION_P
 
 if TYPE_CHECKING:
@@ -329,10 +330,10 @@ def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) ->
         unseen = unknown / whole if whole else 0.0
     if fleet.is_empty() or fleet["value"][0] is None:
         return Measurement(n=0, needed="a run log with steps and tokens: MFU has no other source")
-    return _mfu_measured(fleet, claim, unseen)
+    return mfu_measured(fleet, claim, unseen)
 
 
-def _mfu_measured(fleet: pl.DataFrame, claim: Claim, unseen: float) -> Measurement:
+def mfu_measured(fleet: pl.DataFrame, claim: Claim, unseen: float) -> Measurement:
     row = fleet.row(0, named=True)
     value, n = row["value"], row["n"]
     parts = Measurement(
@@ -343,6 +344,8 @@ def _mfu_measured(fleet: pl.DataFrame, claim: Claim, unseen: float) -> Measureme
         level="L1: logs",
         evidence=(("log", 1.0),),
     )
+    if claim.dtype is None and (impossible := beyond_peak([value])):
+        return replace(parts, needed=impossible[0], method=row["note"])
     if claim.kind == "delivered" and unseen > MOST_UNSEEN:
         missing = f"tokens, model sizes and GPU name of all logged steps: {unseen:.0%} of their time lack them"
         return replace(parts, needed=missing, method=row["note"])

@@ -138,16 +138,21 @@ def read(path: Path, *, of: Round) -> Sources:
         for log in _logs(system.folder):
             _add(sources, log, cluster, system.described)
     if not sources.run_logs:
-        found = "".join(f"\n  {line}" for line in sources.left_out)
-        raise UsageError(
-            f"{path}: no result of MLPerf Training: SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt{found}"
-        )
+        raise UsageError(_without_results(path, sources))
     if of.dtype is None:
         sources.left_out.append(
             f"MFU: logs of round {of.version} do not record the data type, and it is not known here; state it: "
             "--dtype fp8+bf16 (several: by +)"
         )
     return sources
+
+
+def _without_results(path: Path, sources: Sources) -> str:
+    """The message for a path without results that can be read: the layout, and what is there instead."""
+    reasons = sources.left_out or [f"there is {log.name}" for log in sorted(path.rglob("*.txt*"))[:3]]
+    found = "".join(f"\n  {line}" for line in reasons)
+    layout = "SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt and SUBMITTER/systems/SYSTEM.json"
+    return f"{path}: no result of MLPerf Training lies as published: {layout}{found}"
 
 
 class _Submitted(NamedTuple):
@@ -404,6 +409,8 @@ def _efficiencies(minutes: Mapping[int, float], steps: pl.DataFrame) -> Iterator
     rates = {gpus: _tokens_per_gpu_s(of) for gpus, of in _by_size(steps)}
     for gpus, rate in rates.items():
         yield Comparison(f"tokens/s/GPU, {gpus:,} GPUs", "1/s", None, rate, "kept steps")
+    for gpus in sorted(minutes.keys() - rates.keys()):
+        yield Comparison(f"tokens/s/GPU, {gpus:,} GPUs", "1/s", None, None, _WITHOUT_STEPS)
     if len(minutes) > 1:
         small, large = min(minutes), max(minutes)
         value = minutes[small] * small / (minutes[large] * large)
@@ -411,6 +418,9 @@ def _efficiencies(minutes: Mapping[int, float], steps: pl.DataFrame) -> Iterator
         of_small, of_large = rates.get(small), rates.get(large)
         rate = of_large / of_small if of_small and of_large else None
         yield Comparison(f"strong scaling, {small:,} to {large:,} GPUs", "ratio", None, rate, "by tokens/s/GPU")
+
+
+_WITHOUT_STEPS: Final = "no step has a time in these logs (tracked_stats with train_step_time), so there is no MFU"
 
 
 def _by_size(steps: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.formatting import duration
 from app.run_page import texts
+from metrics.mfu.remark import beyond_peak
 
 if TYPE_CHECKING:
     from app.run_page.contents import Contents, Row
@@ -59,6 +60,8 @@ def _mfu(page: Page, contents: Contents) -> None:
         words.append(f"in % by other conventions: {listed}")
     if words:
         page.fact("", "; ".join(words))
+    for remark in beyond_peak([min(each["value"] for each in [row, *peaks])]):
+        page.fact("", remark)
 
 
 def _layout(page: Page, contents: Contents) -> None:

@@ -13,6 +13,7 @@ from app.show.sentences import percent
 from metrics import frames
 from metrics.mfu.flops import MEASURES
 from metrics.mfu.mfu import step_mfu
+from metrics.mfu.remark import beyond_peak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ def by_part(source: Reader, window: Window, question: Question, *, when_empty: s
         metrics=("mfu", "hfu"),
         queries=("steps", "run_sessions", "run_events", *(["attempt_nodes", "nodes"] if by == "node_class" else [])),
         headline=_headline(rows, by),
-        notes=(*notes, *(about if rows.height else ())),
+        notes=(*notes, *((*about, *beyond_peak(rows["value"])) if rows.height else ())),
         parameters={"convention": used},
         when_empty=when_empty,
         parts={"metric": "metric", "subject": next(iter(PARTS[by])), "value": "value", "n": "n",

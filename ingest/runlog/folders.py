@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingest.errors import InputError
 from ingest.files.input import Input
-from ingest.runlog.formats.registry import recognised
+from ingest.runlog.formats.registry import may_be_run_log, recognised
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,9 +29,9 @@ RUN_LOGS: Final = (".jsonl", ".jsonl.gz")
 def logs_below(names: Iterable[str]) -> list[str]:
     """The same names, but for a folder the logs below it, in the order of their names.
 
-    A file below a folder is a log if its name ends like a run log's, if its contents begin like a format's that is
-    known, or if a text format has a step in its first `SEARCHED` bytes. Folders called as in `NO_LOGS` are passed over,
-    unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. A folder
+    A file below a folder is a log if its name ends like a run log's (and it is no other JSON), if its contents begin
+    like a format's that is known, or if a text format has a step in its first `SEARCHED` bytes. Folders called as in
+    `NO_LOGS` are passed over, unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. A folder
     without logs is returned itself, for the message that it is none.
     """
     return [each for name in names for each in (list(_below(name)) or [name])]
@@ -58,14 +58,15 @@ def _below(folder: str) -> Iterator[str]:
 
 def is_log(path: str, name: str) -> bool:
     """Whether a file below a folder, or in an archive, where it is called so, is a log."""
-    if name.endswith(RUN_LOGS):
-        return True
+    is_called_one = name.endswith(RUN_LOGS)
     try:
         with Input(path) as source:
+            if is_called_one and may_be_run_log(source.head):
+                return True
             is_text = b"\0" not in source.head and not _OF_WANDB.search(name)
             return recognised(source.head) is not None or (is_text and _has_steps(source))
     except (InputError, OSError):
-        return False
+        return is_called_one
 
 
 def _has_steps(source: Input) -> bool:

@@ -29,6 +29,8 @@ from ingest.runlog.steps import StepDays
 from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ingest.load_warnings import LoadWarning
     from ingest.runlog.log_warnings import Implausible
 
@@ -52,6 +54,8 @@ class Log:
     events: list[dict[str, Any]] = field(default_factory=list)
     refused: list[tuple[int, str, str, str | None]] = field(default_factory=list)
     warnings: list[LoadWarning] = field(default_factory=list)
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    not_taken: set[str] = field(default_factory=set)
     first_line: str = ""
     open: bool = False
     lost_at: int | None = None
@@ -117,8 +121,9 @@ class Log:
             return
         if isinstance(line, Run):
             self.open, self.lost_at = False, number
-            cluster = self.cluster if text_or_none(line.job_id) is None else self.cluster_of_jobs
-            session = session_of(line, cluster, self.origin, len(self.steps), self.warnings)
+            run = self._completed(line)
+            cluster = self.cluster if text_or_none(run.job_id) is None else self.cluster_of_jobs
+            session = session_of(run, cluster, self.origin, len(self.steps), self.warnings)
             self._is_past(session.began)
             self.sessions.append(session)
             self.open = True
@@ -142,6 +147,14 @@ class Log:
             self.n_skipped += 1
         else:
             self.events.append(names_of(session) | event)
+
+    def _completed(self, run: Run) -> Run:
+        """A `run` line with the facts that it lacks and the caller states."""
+        lacking = {name: value for name, value in self.stated.items() if getattr(run, name, value) is None}
+        self.not_taken |= {
+            name for name, value in self.stated.items() if name not in lacking and getattr(run, name, value) != value
+        }
+        return msgspec.structs.replace(run, **lacking) if lacking else run
 
     def _is_past(self, *moments: int) -> None:
         if max(moments) > self.latest_us:

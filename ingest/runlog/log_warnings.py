@@ -22,7 +22,12 @@ class Implausible:
 
 
 def warnings_of(
-    *, implausible: Mapping[str, Implausible], n_backwards: int, n_losses: int, skipped_ranks: Collection[int]
+    *,
+    implausible: Mapping[str, Implausible],
+    n_backwards: int,
+    n_losses: int,
+    skipped_ranks: Collection[int],
+    not_taken: Collection[str] = (),
 ) -> list[LoadWarning]:
     """The warnings of a log.
 
@@ -31,6 +36,7 @@ def warnings_of(
         n_backwards: steps that begin before the one before them: the clock was set.
         n_losses: losses that are no number.
         skipped_ranks: the ranks of the log, where lines of these were skipped and none is of rank 0; else none.
+        not_taken: stated facts that the log records itself.
     """
     warnings: list[LoadWarning] = []
     for name in [name for name in ("tokens", "loss") if name in implausible]:
@@ -46,4 +52,6 @@ def warnings_of(
         warnings.append(LoadWarning("losses_not_numbers", n_losses))
     if skipped_ranks:
         warnings.append(LoadWarning("no_rank_0", None, str(min(skipped_ranks))))
+    if not_taken:
+        warnings.append(LoadWarning("stated_not_taken", None, ", ".join(sorted(not_taken))))
     return warnings

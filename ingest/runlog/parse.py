@@ -174,7 +174,7 @@ def read_runlog(
     """
     latest_us = math.inf if now is None else latest(now).timestamp() * US
     of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
-    log = _read(blocks(chunks, origin, block), Log(origin, cluster, of_jobs, latest_us))
+    log = _read(blocks(chunks, origin, block), Log(origin, cluster, of_jobs, latest_us), account)
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
@@ -185,7 +185,7 @@ def read_runlog(
     return RunLog(log, merge_sessions(sessions), merge_events(events), _rejects(log, account), account)
 
 
-def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: Log) -> Log:
+def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: Log, account: Account | None) -> Log:
     """Read all blocks of lines, and the steps that come as columns between them."""
     first = 1
     for block, n_damaged in prefetch_one(blocks):
@@ -195,6 +195,7 @@ def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: Log) -> Log:
                 keep_columns(log, block)
                 continue
             block = lines_of(block)  # noqa: PLW2901 - each is looked at
+        log.stated = {} if account is None else account.stated  # known once the beginning is read
         lines = block.removesuffix(b"\n").split(b"\n")
         log.first_line = log.first_line or _first_text(block)
         base = len(log.sessions) - 1
@@ -226,6 +227,7 @@ def _warnings(log: Log) -> list[LoadWarning]:
         n_backwards=log.days.n_backwards,
         n_losses=log.n_losses,
         skipped_ranks=ranks if without_rank_0 else (),
+        not_taken=log.not_taken,
     )
 
 

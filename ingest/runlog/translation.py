@@ -87,11 +87,13 @@ class Account:
         refused: lines that cannot be used.
         n_duplicates: lines that repeat another one (of another rank, or written twice).
         warnings: what a person should know.
+        stated: facts for a run log, taken where its `run` lines have none.
     """
 
     refused: list[Refused] = field(default_factory=list)
     n_duplicates: int = 0
     warnings: list[LoadWarning] = field(default_factory=list)
+    stated: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass

@@ -22,6 +22,7 @@ from metrics.exact import FLOP, exact_mean, exact_sum
 from metrics.metric import Claimable, Exported, Metric, Parts
 from metrics.mfu.flops import CONVENTIONS, MEASURES, Convention, Measure
 from metrics.mfu.peaks import Peak, check_peak, peak, peaks
+from metrics.mfu.remark import INPUTS
 from metrics.mfu.session_flops import flops_per_token_expr
 from metrics.statistics import bootstrap_ratio_interval
 
@@ -343,10 +344,7 @@ def _note(
     notes += sorted({each.note for each in listed if each.note is not None})
     most = min((each.gpu.implausible_above for each in listed), default=1.0)
     if value > most:
-        notes.append(
-            f"{value:.0%} is more than such a GPU can do: is the peak of another data type (fp8?), are tokens counted "
-            "twice, or are there more GPUs than the log records?"
-        )
+        notes.append(f"{value:.0%} is more than such a GPU can do, so one of these is wrong: {INPUTS}")
     elif implausible:
         notes.append(f"{implausible} of {n} steps are above what such a GPU can do ({most:.0%})")
     if any(len(peaks(model, dtype)) > 1 for model, dtype in kinds):

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ingest.runlog.formats as package
-from ingest.errors import InputError
 from ingest.runlog.exported import lines_of_export
 from ingest.runlog.translation import HEAD, Account, LogRequest
 from ingest.runlog.wrapped import unwrapping
@@ -60,7 +59,7 @@ def chunks_of_run_log(
         account: gets what is to be reported besides the run log.
 
     Raises:
-        InputError: there are facts for a run log, which records its own; or the log cannot be placed in time.
+        InputError: the log cannot be placed in time.
     """
     head, rest = _beginning(chunks)
     form = recognised(head[:HEAD])
@@ -73,7 +72,7 @@ def chunks_of_run_log(
     if form is not None:
         yield from form.read(_chained(head, rest), named, account)
     elif _is_run_log(head[:HEAD]):
-        yield from _own(head, rest, name, request)
+        yield from _own(head, rest, request, account)
     else:
         yield from _text(head, rest, named, account)
 
@@ -104,10 +103,19 @@ def _is_run_log(head: bytes) -> bool:
     return rest in {b"", b"{"} if key is None else key[2] == b"" or key[1] in _OWN_KEYS
 
 
-def _own(head: bytes, rest: Iterator[bytes], name: str, request: LogRequest) -> Iterator[bytes]:
-    """A run log, as it comes."""
-    if request.facts:
-        raise InputError(f"{name}: a run log records its own facts; leave out --set and --model")
+def may_be_run_log(head: bytes) -> bool:
+    """Whether a file called like a run log may be one: an empty or damaged one, too, but no data of another kind.
+
+    >>> [may_be_run_log(head) for head in (b'{"type":"ru', b"", b"{broken", b'{"text": "a sample of a data set"}')]
+    [True, True, True, False]
+    """
+    key = _FIRST_KEY.match(head.lstrip())
+    return _is_run_log(head) or key is None or key[2] == b"" or key[1] in _OWN_KEYS
+
+
+def _own(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
+    """A run log, as it comes; what it lacks is taken from the facts that are stated."""
+    account.stated = dict(request.facts)
     yield head
     yield from rest
 

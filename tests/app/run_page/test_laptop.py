@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -95,3 +96,15 @@ def test_what_a_log_lacks_for_mfu_is_named(
     names = ("n_gpus", "gpu_model", "dtype", "params", "params_active", "flops_per_token")
     sessions = pl.DataFrame([dict.fromkeys(names) | session])
     assert lacking(sessions, pl.DataFrame({"tokens": [tokens]})) == expected
+
+
+def test_an_mfu_above_the_peak_is_remarked_upon(tmp_path: Path) -> None:
+    facts = {"n_gpus": 16, "gpu_model": "H100 SXM", "dtype": "bf16", "params": 8e9, "layers": 32, "heads": 32}
+    run = {"type": "run", "t": 1790812800, "run_id": "r", "head_dim": 128, "seq_len": 8192, **facts}
+    steps = [
+        {"type": "step", "step": n, "t": 1790812800 + 2 * n, "duration_s": 2, "tokens": 800_000} for n in range(1, 9)
+    ]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (run, *steps)))
+    assert trackside("ingest", "runlog", "run.jsonl", cwd=tmp_path).returncode == 0
+    page = " ".join(trackside("run", cwd=tmp_path).stdout.split())
+    assert "An MFU of 154 % cannot be: one of its inputs is wrong. Check parameters" in page

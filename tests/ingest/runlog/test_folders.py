@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.runlog import store
@@ -13,8 +14,6 @@ from tests.support.command import assert_same, contents
 from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ingest.store.report import Report
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -49,6 +48,13 @@ def test_a_text_log_below_a_folder_is_found_by_its_steps(tmp_path: Path) -> None
     names = [name.removeprefix(str(tmp_path)) for name in logs_below([str(tmp_path)])]
     assert "/slurm-29.out" in names
     assert len(names) == 3  # W&B's copy of what its run printed is none
+
+
+def test_data_sets_beside_logs_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").write_text('{"text": "a sample", "id": 1}\n')
+    (tmp_path / "run.jsonl").write_text('{"type":"run","v":1,"t":1790812800.5,"run_id":"r"}\n')
+    (tmp_path / "begun.jsonl").write_text("")
+    assert [Path(name).name for name in logs_below([str(tmp_path)])] == ["begun.jsonl", "run.jsonl"]
 
 
 def test_folders_of_code_are_read_if_they_are_named(tmp_path: Path) -> None:

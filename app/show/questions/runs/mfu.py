@@ -24,9 +24,12 @@ from app.show.sentences import counted, percent, row_of
 from metrics.mfu.flops import MEASURES
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of
+from metrics.mfu.remark import beyond_peak
 from metrics.mfu.wall import run_mfu
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from app.window import Window
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
@@ -77,7 +80,7 @@ def _whole(source: Reader, window: Window, conventions: tuple[Convention, ...]) 
         queries=(*_QUERIES, "ledger_sums"),
         parts={"metric": "metric", "subject": "convention", **_MFU_PARTS},
         when_empty=_NO_STEPS,
-        notes=(*_ABOUT, *disagreements(source, window)),
+        notes=(*_ABOUT, *beyond_peak(_values(rows)), *disagreements(source, window)),
     )
 
 
@@ -140,7 +143,12 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
         ranked=("measure", "convention", "value", "mfu_wall", "n", "ci_low", "ci_high"),
         metrics=("mfu", "hfu", "mfu_wall"),
         queries=(*_QUERIES, "ledger_sums"),
-        notes=(*notes, *_ABOUT, *disagreements(source, window, rows["run_id"].unique(maintain_order=True))),
+        notes=(
+            *notes,
+            *_ABOUT,
+            *beyond_peak(_over_the_fastest(rows)),
+            *disagreements(source, window, rows["run_id"].unique(maintain_order=True)),
+        ),
         parts={"metric": "measure", "subject": "run_id", **_MFU_PARTS},
         when_empty=_NO_STEPS,
     )
@@ -195,7 +203,7 @@ def _by_step(source: Reader, window: Window, question: Question, conventions: Co
         headline=_of_steps(rows, convention),
         metrics=("mfu",),
         queries=_QUERIES,
-        notes=notes,
+        notes=(*notes, *beyond_peak(rows["mfu"])),
         parameters={"convention": convention},
         worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED,
         parts={"subject": "step", "value": "mfu", "numerator": "flop", "denominator": "peak_flop", "at": "ts"},
@@ -223,7 +231,7 @@ def _by_gpu(source: Reader, window: Window, question: Question, conventions: tup
         headline=_most_steps(together),
         metrics=("mfu", "hfu"),
         queries=_QUERIES,
-        notes=_ABOUT,
+        notes=(*_ABOUT, *beyond_peak(_values(together))),
         parts={"metric": "metric", "subject": "gpu_model", **_MFU_PARTS},
         when_empty=_NO_STEPS,
     )  # fmt: skip
@@ -239,6 +247,16 @@ def _most_steps(rows: pl.DataFrame) -> str:
     return (
         f"{first['gpu_model']} ({first['dtype']}): MFU {percent(first['value'])} over {steps} ({first['convention']})."
     )
+
+
+def _values(rows: pl.DataFrame) -> Iterable[float | None]:
+    """The values of rows, where they have any."""
+    return rows["value"] if "value" in rows.columns else ()
+
+
+def _over_the_fastest(rows: pl.DataFrame) -> pl.Series:
+    """The values of runs over the peak of the fastest type in use: over a slower one's they may be above 100 %."""
+    return rows.group_by("run_id", "measure", "convention").agg(pl.col("value").min())["value"]
 
 
 _ABOUT: Final = (

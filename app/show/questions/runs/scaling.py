@@ -11,6 +11,7 @@ from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import conventions_meant
 from app.show.sentences import percent
+from metrics.mfu.remark import beyond_peak
 from metrics.scaling.change import LEAST_DAYS, Change, change_of
 from metrics.scaling.reference import BASELINE, beside_references
 from metrics.scaling.table import scaling_table
@@ -125,7 +126,7 @@ def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
         f"{row['n'] - row['reached']} of {row['n']} runs on {row['n_gpus']:,.0f} GPUs did not reach the target."
         for row in missed.iter_rows(named=True)
     ]
-    return (*_ABOUT, *_bookkeeping(rows), *words) if rows.height else ()
+    return (*_ABOUT, *_bookkeeping(rows), *words, *beyond_peak(rows["mfu"])) if rows.height else ()
 
 
 _ABOUT: Final = (
@@ -175,7 +176,7 @@ def _by_day(source: Reader, window: Window) -> Answer:
         queries=("steps", "run_sessions", "run_events", "attempt_nodes", "attempt_labels"),
         headline=" ".join(changes) or _no_change(rows),
         ranked=("n_gpus", "day", "tokens_per_gpu_s", "mfu", "step_s", "batch", "steps"),
-        notes=(_ABOUT_DAYS,) if rows.height else (),
+        notes=(_ABOUT_DAYS, *beyond_peak(rows["mfu"])) if rows.height else (),
         when_empty=_NO_RUNS,
     )
 
