@@ -334,6 +334,13 @@ def _mfu(source: Source, window: Window, claim: Claim, scoped: Scoped | None) ->
 
 
 def mfu_measured(fleet: pl.DataFrame, claim: Claim, unseen: float) -> Measurement:
+    """The pooled MFU as evidence; above 100 % of the peak in use it is none.
+
+    Args:
+        fleet: one row of `app.results.mfu.fleet_row`.
+        claim: what is tested.
+        unseen: the share of the logged time without an MFU.
+    """
     row = fleet.row(0, named=True)
     value, n = row["value"], row["n"]
     parts = Measurement(

@@ -31,8 +31,8 @@ def logs_below(names: Iterable[str]) -> list[str]:
 
     A file below a folder is a log if its name ends like a run log's (and it is no other JSON), if its contents begin
     like a format's that is known, or if a text format has a step in its first `SEARCHED` bytes. Folders called as in
-    `NO_LOGS` are passed over, unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. A folder
-    without logs is returned itself, for the message that it is none.
+    `NO_LOGS` are passed over, unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a
+    folder beside it. A folder without logs is returned itself, for the message that it is none.
     """
     return [each for name in names for each in (list(_below(name)) or [name])]
 

@@ -27,7 +27,7 @@ FOLDER: Final = SourceFolder(
     position=3,
     called="run logs",
     loader="ingest.runlog.store",
-    files="logs, folders or tar archives of them, .gz and .zst too; wandb:ENTITY/PROJECT[/RUN]; - is standard input",
+    files="logs, folders or tar archives of them, packed ones too; wandb:ENTITY/PROJECT[/RUN]; - is standard input",
     epilog="""\
 Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py). Logs of
 other frameworks are recognised by content: Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face, MLPerf, Weights &

@@ -187,6 +187,10 @@ def parse_format(entry: object, *, origin: str) -> TextFormat:
     lines = tuple(_line(line, f"{where}, line {n}") for n, line in enumerate(values["line"], 1))
     if not any(line.kind == "step" for line in lines):
         raise FormatError(f'{where}: no line is of kind "step", so it has no steps; write [[line]] with kind = "step"')
+    drawn = any(line.kind == "bar" for line in lines)
+    for n, line in enumerate(lines, 1):
+        if line.kind == "step" and not drawn and "step" not in dict(line.fields):
+            raise FormatError(f"{where}, line {n}: a step has no number; add its pattern: fields = {{ step = '...' }}")
     examples = tuple(_example(one, f"{where}, example {n}") for n, one in enumerate(values.get("example", ()), 1))
     rest = {
         name: values[name] for name in ("title", "resumes_aloud", "us_dates", "position", "words") if name in values

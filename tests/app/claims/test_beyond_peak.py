@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from app.claims import measure
-from app.claims.verify import judge
 from metrics.claims.claim import Claim
+from metrics.claims.verdict import judge
 
 
 @pytest.mark.parametrize(("mfu", "verdict"), [(0.6, "supported"), (1.5, "undetermined")])

@@ -12,8 +12,8 @@ import socket
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -23,6 +23,9 @@ from ingest.files import input as input_stream
 from ingest.files.input import CHUNK, LONGEST_LINE, Input
 from ingest.files.safe_open import open_input
 from tests.support.command import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHORT_S = 0.2
 
@@ -167,11 +170,11 @@ def test_lines_after_a_hole_in_a_run_log_are_read(tmp_path: Path, monkeypatch: p
     assert len(lines[1]) <= LONGEST_LINE + (1 << 17) or piece == CHUNK
 
 
-_PACK = {
+_PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "xz": lzma.compress,
     "bzip2": bz2.compress,
-    "zstd": partial(pa.compress, codec="zstd", asbytes=True),
+    "zstd": lambda data: bytes(pa.compress(data, codec="zstd", asbytes=True)),
 }
 _TEXT = random.Random(1).randbytes(1 << 18)
 

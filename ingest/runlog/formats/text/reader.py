@@ -70,7 +70,8 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     steps = timeline.steps.frame()
     _report(found, timeline, steps, account)
     if steps.is_empty():
-        raise UntimedError(_untimed(name, found, records))
+        unnumbered = timeline.unnumbered and not timeline.unplaced
+        raise UntimedError((_unnumbered if unnumbered else _untimed)(name, found, records))
     return _written(timeline.sessions, steps, request, _printed(steps, records))
 
 
@@ -154,6 +155,14 @@ def _untimed(name: str, found: Scan, records: pl.DataFrame) -> str:
     return (
         f"{name}: a log of {found.form.title} whose steps{reach} have no times, so it is unknown when they were.\n"
         "State when the log begins, if its lines have durations or a progress bar: --begin 2026-10-01T08:00:00Z"
+    )
+
+
+def _unnumbered(name: str, found: Scan, records: pl.DataFrame) -> str:
+    first = records.filter(pl.col("step").is_null())["line"][0]
+    return (
+        f"{name}: a log of {found.form.title} in which no step has a number (the first without is in line {first}).\n"
+        "If the format is one of yours: the first group of its pattern of `step` is to be a number and nothing else"
     )
 
 

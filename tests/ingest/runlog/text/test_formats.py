@@ -70,6 +70,7 @@ OWN: dict[str, Any] = {
             {"line": [{"kind": "step", "starts": "x", "needs": ["step"]}]},
             "needs the field step, which is not in fields",
         ),
+        ({"line": [{"kind": "step", "starts": "x"}]}, "line 1: a step has no number; add its pattern"),
         ({"line": [{"kind": "end", "starts": "x"}]}, "event is missing; write what begins or ends"),
     ],
 )

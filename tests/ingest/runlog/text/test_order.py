@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from ingest.errors import UntimedError
+from ingest.runlog.text_format import parse_format
 from tests.ingest.runlog.text.test_megatron import line, old_line
 from tests.support.logs.foreign_logs import DAY, codes, read, starts, steps
 
@@ -55,3 +57,10 @@ def test_mixed_lines_without_times_are_steps_in_order(ranks: int) -> None:
 def test_lines_that_end_with_carriage_returns_alone() -> None:
     text = "".join(line(n, f"08:00:{2 * n:02}") for n in range(1, 9))
     assert steps(read(text.replace("\n", "\r"))) == steps(read(text))
+
+
+def test_a_pattern_whose_group_is_no_number_is_named() -> None:
+    own = {"kind": "step", "starts": r"it \d+", "fields": {"step": "(it .*)"}}
+    form = parse_format({"name": "own", "line": [own]}, origin="here")
+    with pytest.raises(UntimedError, match=r"no step has a number \(the first without is in line 1\)"):
+        read("2026-10-01T08:00:00Z it 1 | 2.5\n", formats=(form,))
