@@ -116,6 +116,7 @@ def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
         "ingest/ranks/kineto.py",  # sums of a trace as lines of rank times, read by itself
         "ingest/prometheus/series/labels.py",  # the identity of a series, never read again
         "ingest/runlog/recorder/trackside_log.py",  # one file for training jobs; refuses what is not finite itself
+        "queries/changes.py",  # what the last transactions wrote: names and numbers
         "queries/check_outcomes.py",  # counts, stored in meta and read by itself
         "queries/lake/fence.py",  # tokens of a directory's commits
         "queries/lake/snapshot.py",  # where a copy's files are, and whose each cluster is
