@@ -124,7 +124,8 @@ def test_numbers_from_the_wheel(installed: Installed, computed: str) -> None:
 @pytest.mark.slow
 def test_a_stranger_reproduces_a_bundle(installed: Installed, computed: str, tmp_path: Path) -> None:
     """Somebody else's machine: a folder with the bundle and the README alone, no configuration, no warehouse."""
-    made = ("report", "bundle", "2026-10-01T01:00..2026-10-03", "--warehouse", computed, "-o", str(tmp_path / "e"))
+    period = ("--period", "2026-10-01T01:00..2026-10-03")
+    made = ("report", "bundle", *period, "--warehouse", computed, "-o", str(tmp_path / "e"))
     installed.output("trackside", *made)
     theirs = tmp_path / "theirs"
     shutil.copytree(tmp_path / "e", theirs / "e")

@@ -100,7 +100,7 @@ def _add_schema(reports: Subparsers) -> None:
 
 def _add_bundle(reports: Subparsers) -> None:
     parser = _add(reports, "bundle", "the evidence for the other party: inputs without names, signed", epilog=BUNDLE)
-    parser.add_argument("period", metavar="PERIOD", help="2026-10 (a month), or as of --period of `report sla`")
+    parser.add_argument("--period", required=True, metavar="PERIOD", help="2026-10 (a month), or as of `sla`")
     _add_cluster(parser)
     shared.add_claims(parser)
     parser.add_argument(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+PERIOD = ("--period", "2026-10-06..2026-10-10")
+
 SCOPED = """
 [[claim]]
 id = "some-nodes"
@@ -57,7 +59,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "sla.toml").write_text(CONTRACT + SCOPED)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / "key"], check=True)
     for target in ("e.tar.gz", "e"):
-        done = trackside("report", "bundle", "2026-10-06..2026-10-10", "--warehouse", str(warehouse), "--claims",
+        done = trackside("report", "bundle", *PERIOD, "--warehouse", str(warehouse), "--claims",
                          str(place / "sla.toml"), "--sign", str(place / "key"), "-o", str(place / target),
                          "--pseudonyms", str(place / "names.json"))  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -229,7 +231,7 @@ def test_bundle_with_corrections_reproduces_without_names(tmp_path: Path) -> Non
                          "--warehouse", str(root))  # fmt: skip
         assert done.returncode == 0, done.stderr
     assert trackside("compute", "--warehouse", str(root)).returncode == 0
-    done = trackside("report", "bundle", "2026-10-06..2026-10-10", "--warehouse", str(root), "--claims",
+    done = trackside("report", "bundle", *PERIOD, "--warehouse", str(root), "--claims",
                      str(tmp_path / "sla.toml"), "-o", str(tmp_path / "e"))  # fmt: skip
     assert done.returncode == 0, done.stderr
     done = trackside("report", "check", str(tmp_path / "e"), "--format", "json")
@@ -262,7 +264,7 @@ def test_bundle_holds_work_of_kubernetes_without_its_names(tmp_path: Path) -> No
     assert trackside("compute", *where).returncode == 0
     (tmp_path / "m.ics").write_text(CALENDAR.format("1007"))
     (tmp_path / "sla.toml").write_text(CONTRACT)
-    done = trackside("report", "bundle", "2026-10-06..2026-10-10", *where, "--claims", str(tmp_path / "sla.toml"),
+    done = trackside("report", "bundle", *PERIOD, *where, "--claims", str(tmp_path / "sla.toml"),
                      "-o", str(tmp_path / "e"))  # fmt: skip
     assert done.returncode == 0, done.stderr
     attempts = pl.read_parquet(tmp_path / "e" / "inputs" / "attempts.parquet")
