@@ -127,7 +127,7 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
     with_wall = measured.join(wall, on="run_id", how="left", maintain_order="left").with_columns(
         mfu_wall=pl.col("value") * pl.col("step_share")
     )
-    rows, notes = requested_runs(with_wall, source, window, question.run)
+    rows, notes = requested_runs(largest_first(with_wall), source, window, question.run)
     return Answer(
         "MFU by run and FLOP convention",
         rows,
@@ -152,6 +152,16 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
         parts={"metric": "measure", "subject": "run_id", **_MFU_PARTS},
         when_empty=_NO_STEPS,
     )
+
+
+def largest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of runs by the GPU-time that the run held, the most first; of one run in the order that they have.
+
+    >>> rows = pl.DataFrame({"run_id": ["a", "b", "c", "b"], "allocated_gpu_s": [1.0, 9.0, None, 9.0]})
+    >>> largest_first(rows)["run_id"].to_list()
+    ['b', 'b', 'a', 'c']
+    """
+    return rows.sort("allocated_gpu_s", descending=True, nulls_last=True, maintain_order=True)
 
 
 def _largest(rows: pl.DataFrame) -> str:
