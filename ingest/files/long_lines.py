@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 LONG: Final = 1 << 19
 """Bytes of a line from which on a carriage return in it counts as its end."""
 
+MOST_HELD: Final = 1 << 16
+"""Carriage returns at the end of a chunk that wait for the next one."""
+
 
 def with_ends(chunks: Iterable[bytes], longest: int = LONG) -> Iterator[bytes]:
     r"""The same chunks, in which lines that go on for longer end at their next carriage return.
@@ -31,13 +34,19 @@ def with_ends(chunks: Iterable[bytes], longest: int = LONG) -> Iterator[bytes]:
 
 
 def _undivided(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same chunks, none of which ends between a carriage return and what is behind it."""
+    """The same bytes, in chunks none of which ends between a carriage return and what is behind it.
+
+    Of more carriage returns than `MOST_HELD`, which are nobody's line, one may.
+    """
     held = b""
     for chunk in chunks:
         data = held + chunk if held else chunk
         whole = len(data.rstrip(b"\r")) if data.endswith(b"\r") else len(data)
+        if len(data) - whole > MOST_HELD:
+            whole = len(data)
         held = data[whole:]
-        yield data[:whole] if held else data
+        if whole:
+            yield data[:whole] if held else data
     if held:
         yield held
 

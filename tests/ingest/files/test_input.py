@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -201,6 +202,44 @@ def test_a_packed_file_that_is_damaged_is_refused(tmp_path: Path, packing: str) 
     path.write_bytes(whole[:200_000] + b"\0" * 1_000 + whole[201_000:])
     with pytest.raises(InputError, match=f"the {packing} stream is damaged"):
         Input(str(path)).whole()
+
+
+@pytest.mark.parametrize(
+    ("packing", "between"), [*((packing, b"") for packing in _PACK), ("xz", b"\0" * 4), ("gzip", b"\0" * 4)]
+)
+def test_joined_packed_files_are_read_whole(tmp_path: Path, packing: str, between: bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(_PACK[packing](b"first\n") + between + _PACK[packing](_TEXT))
+    assert Input(str(path)).whole() == b"first\n" + _TEXT
+
+
+@pytest.mark.parametrize("packing", ["xz", "bzip2"])
+@pytest.mark.parametrize("at", [0, 3, 8])
+def test_damaged_later_stream_is_not_left_out(tmp_path: Path, packing: str, at: int) -> None:
+    later = bytearray(_PACK[packing](_TEXT))
+    later[at] ^= 0xFF
+    path = tmp_path / "log"
+    path.write_bytes(_PACK[packing](b"first\n") + later)
+    with pytest.raises(InputError):
+        Input(str(path)).whole()
+
+
+def test_xz_that_requests_gigabytes_is_refused(tmp_path: Path) -> None:
+    whole = bytearray(lzma.compress(b"step 1\n"))
+    header = whole[12:24]  # of the first block: its dictionary's size is one byte
+    header[4] = 40
+    header[8:] = zlib.crc32(bytes(header[:8])).to_bytes(4, "little")
+    whole[12:24] = header
+    path = tmp_path / "log.xz"
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match="the xz stream is damaged"):
+        Input(str(path)).whole()
+
+
+def test_text_that_begins_like_bzip2_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"BZhang|gpu|100\n")
+    assert Input(str(path)).whole() == b"BZhang|gpu|100\n"
 
 
 MEMORY = """

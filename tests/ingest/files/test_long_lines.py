@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.files.long_lines import with_ends
+from ingest.files.long_lines import MOST_HELD, with_ends
 
 _TEXT = st.lists(st.sampled_from([b"a", b"bb", b"\r", b"\r\n", b"\n"]), max_size=60).map(b"".join)
 
@@ -25,3 +25,8 @@ def test_ends_replace_carriage_returns_alone(text: bytes) -> None:
 
 def test_lines_within_the_limit_are_left_alone() -> None:
     assert list(with_ends([b"a\rb\r", b"c\nd\r\n"], 7)) == [b"a\rb", b"\rc\nd\r\n"]
+
+
+def test_carriage_returns_without_end_are_not_kept() -> None:
+    chunk = b"\r" * (2 * MOST_HELD)
+    assert [len(each) for each in with_ends([chunk] * 4)] == [len(chunk)] * 4
