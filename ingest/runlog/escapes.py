@@ -7,7 +7,7 @@ from typing import Final
 
 _SEQUENCE: Final = re.compile(
     rb"(?:\x1b|#033)\[[0-?]*[ -/]*[@-~]"  # CSI: colours, movements; rsyslog writes ESC as #033
-    rb"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC: a window's title, a link
+    rb"|\x1b\](?:[^\x07\x1b\r\n]*(?:\x07|\x1b\\))?"  # OSC: a window's title, a link; without an end its mark alone
     rb"|\x1b[ -/][0-~]"  # a character set: tput sgr0 begins with one
     rb"|\x1b[0-Z\\^-~]"  # all others
 )

@@ -18,8 +18,10 @@ FEWEST: Final = 2
 MOST: Final = 100
 """Copies that are looked for."""
 
-OFTEN: Final = 10
-"""Of so many steps one goes back in a log that is out of order; no process starts anew that often."""
+OFTEN: Final = 3
+"""Of so many steps more than one goes back in a log that is out of order: every other one of two ranks, or of lines in
+no order. Processes that start anew, and epochs that count from one, go back less often, also of the few steps logged.
+"""
 
 FEWEST_BACK: Final = 3
 """Steps that go back in a log that is out of order."""

@@ -64,6 +64,8 @@ _WRITER: Final = (
 )
 _LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*)"
 """A stamp with which a line begins."""
+_ZONE: Final = r"(?:Z|[+-]\d{2}:?\d{2})$"
+"""How a stamp ends that says its zone."""
 _ELAPSED: Final = r"^(?:(?:(\d+) days?, )?(?:(\d+):)?(\d+):)?(\d+(?:\.\d+)?)$"
 _BAR_AND_MORE: Final = r"(\d+%\|[^|\r]*\| +\d+/\d+ \[[^\]\r]*\])([^\r])"
 """A progress bar, and what a program that did not know of it wrote behind it."""
@@ -315,7 +317,8 @@ def _apart(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines that were written over, taken apart, and progress bars with something behind them.
 
     The stamp of a container or a collector before such a line is of its end: the last part has it, unless it has as
-    many stamps of its own as the first (then lines end with carriage returns alone).
+    many stamps of its own as the first (then lines end with carriage returns alone). A stamp that says its zone goes
+    before one that does not, too.
     """
     lines = lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
     if not lines.select(pl.col("text").str.contains("\r", literal=True).any()).item():
@@ -324,7 +327,8 @@ def _apart(lines: pl.DataFrame) -> pl.DataFrame:
     parts = lines.with_columns(text.str.split("\r"), _stamp=text.str.extract(_LEADING)).explode("text")
     is_last = pl.int_range(pl.len()).over("line") == pl.len().over("line") - 1
     stamps = pl.col("text").str.count_matches(_STAMP)
-    lacks_one = stamps < stamps.first().over("line")
+    has_zone = pl.col("text").str.extract(_LEADING).str.contains(_ZONE).fill_null(value=False)
+    lacks_one = (stamps < stamps.first().over("line")) | (pl.col("_stamp").str.contains(_ZONE) & ~has_zone)
     stamped = pl.when(is_last & lacks_one).then(pl.concat_str("_stamp", "text", separator=" "))
     return parts.select(
         "line",

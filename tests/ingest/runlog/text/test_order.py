@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -52,6 +53,26 @@ def test_mixed_lines_without_times_are_steps_in_order(ranks: int) -> None:
     parsed = read("".join(mixed), begin=DAY)
     assert steps(parsed) == ONCE
     assert "order_unknown" in codes(parsed)
+
+
+def test_steps_run_again_stay_where_few_are_logged() -> None:
+    """Every hundredth step is logged, and three times a process goes on from an earlier one without saying so."""
+    runs = [range(first, first + 500, 100) for first in (100, 300, 500, 700)]
+    text = "".join(old_line(n, ms=1000.0 + 7 * run) for run, logged in enumerate(runs) for n in logged)
+    parsed = read(text, begin=DAY)
+    numbers = [step for step, _, _ in steps(parsed)]
+    assert [later for step, later in pairwise(numbers) if later <= step] == [300, 500, 700]
+    assert "order_unknown" not in codes(parsed)
+
+
+def test_stamp_with_a_zone_goes_before_one_without() -> None:
+    """A container's stamp, a bar drawn over, and behind it a line with a local stamp of its own."""
+    own = "".join(line(n, f"08:00:{2 * n:02}") for n in range(1, 9)).splitlines()
+    text = "".join(
+        f"2026-10-01T08:00:{2 * n:02}.1Z  2%|#  | {n}/100 [00:02<09:00, 1s/it]\r{each}\n"
+        for n, each in enumerate(own, 1)
+    )
+    assert [step for step, _, _ in steps(read(text))] == list(range(1, 9))
 
 
 def test_lines_that_end_with_carriage_returns_alone() -> None:
