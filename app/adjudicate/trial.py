@@ -61,8 +61,10 @@ class Corrector:
         self._shown: OrderedDict[str, Shown] = OrderedDict()
         self._one = threading.Lock()
 
-    def effect(self, request: Request, signature: Signature, *, to: str, now: datetime) -> tuple[str, Done]:
-        """The effect of a correction, and the word to make it with.
+    def effect(
+        self, request: Request, signature: Signature, *, to: str, now: datetime, keep: bool = True
+    ) -> tuple[str, Done]:
+        """The effect of a correction, and the word to make it with, unless it is not to be kept.
 
         Raises:
             UsageError: it cannot be made, or another effect is being computed.
@@ -77,6 +79,8 @@ class Corrector:
         finally:
             self._one.release()
         word = secrets.token_urlsafe(16)
+        if not keep:
+            return word, done
         self._shown[word] = Shown(request, signature, to, version, done)
         while len(self._shown) > KEPT:
             self._shown.popitem(last=False)

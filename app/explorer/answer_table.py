@@ -106,8 +106,9 @@ def answer_table(
 
 
 def linked(column: str, dimension: str, leads: Leads = PAGES) -> bool:
-    """Whether the cells of a column are links: a click on them goes elsewhere."""
-    return (dimension if column == "subject" else column) in leads
+    """Whether the cells of a column are links for whoever asks: a click on them goes elsewhere."""
+    target = leads.get(dimension if column == "subject" else column)
+    return target is not None and open_pages.is_open(target[0])
 
 
 def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[str]:
@@ -124,7 +125,7 @@ def addresses(
 ) -> list[str | None] | None:
     """Where each row's cell of a column leads; None where its cells are no links."""
     target = leads.get(dimension if column == "subject" else column)
-    if target is None or rows.schema[column] != pl.String or not open_pages.is_open(target[0]):
+    if target is None or rows.schema[column] != pl.String or not linked(column, dimension, leads):
         return None
     path, parameter = target
     carried = {name: view.get(name) for name in CARRIED.get(path, ())}

@@ -304,7 +304,7 @@ def lacking(data: Data, number: str) -> Component:
     try:
         with panics.as_errors():
             request, person = WithdrawRequest(number), people.current()
-            _, done = data.corrector.effect(request, SEEN_ONLY, to=person.name, now=clock.now())
+            _, done = data.corrector.effect(request, SEEN_ONLY, to=person.name, now=clock.now(), keep=False)
     except (UsageError, WarehouseError) as error:
         return _refused(in_page_words(str(error)))
     return html.Div([html.P("As it is -> without this correction:", className="small"), _changes(done)])

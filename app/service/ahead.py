@@ -14,6 +14,7 @@ from app import panics
 from app.explorer import filters
 from app.explorer.application import Explorer
 from app.explorer.page import pages
+from app.explorer.sections import new_ticket
 from app.faults import FAULTS, reason_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from app.claims.watched import WatchedClaims
     from app.explorer.filters import View
+    from app.explorer.page import Section
     from app.results.serving.cache import AnswerCache
 
 logger = logging.getLogger("trackside.ahead")
@@ -59,7 +61,8 @@ class Ahead:
     def stop(self) -> None:
         """Stop between two questions."""
         self._stop.set()
-        self._thread.join(PATIENCE_S)
+        if self._thread.is_alive():
+            self._thread.join(PATIENCE_S)
 
     def look(self) -> None:
         """Answer the first pages, if newer data were published since the last look."""
@@ -71,8 +74,15 @@ class Ahead:
             for section in (pages()[path].sections or _none)(view):
                 if self._stop.is_set():
                     return
-                with panics.as_errors():
-                    section.gather(self._explorer, view)
+                self._answer(section, view)
+
+    def _answer(self, section: Section, view: View) -> None:
+        """Answer one section, with the limits of a visitor; a failure is for whoever opens the page."""
+        try:
+            with self._explorer.answers.pool.on_behalf(new_ticket()), panics.as_errors():
+                section.gather(self._explorer, view)
+        except FAULTS as error:
+            logger.warning("%s is not answered ahead: %s", section.name, reason_of(error))
 
     def _asked(self) -> Iterator[tuple[str, View]]:
         situation = self._explorer.answers.ask(filters.situation)

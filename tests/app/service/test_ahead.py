@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from dash import html
 
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer
-from app.explorer.page import pages
+from app.explorer.page import Section, pages
 from app.results.serving.cache import AnswerCache
 from app.service.ahead import PATHS, Ahead
 from tests.support.warehouses import from_accounting
@@ -52,3 +54,22 @@ def test_without_a_warehouse_nothing_is_read(tmp_path: Path) -> None:
     ahead.start()
     ahead.stop()
     assert len(answers) == 0
+
+
+def test_section_that_fails_hides_no_other(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def gather(name: str) -> None:
+        asked.append(name)
+        if len(asked) == 1:
+            raise OSError("a copy that was swept meanwhile")
+
+    made = [Section(name, name, lambda _, __, name=name: gather(name), lambda *_: html.Div()) for name in "ab"]
+    page = replace(pages()["/"], sections=lambda _: made)
+    monkeypatch.setattr("app.service.ahead.pages", lambda: dict.fromkeys(PATHS, page))
+    Ahead(answers, WatchedClaims(None)).look()
+    assert asked == ["a", "b"] * len(PATHS)
+
+
+def test_one_that_was_never_started_can_be_stopped(answers: AnswerCache) -> None:
+    Ahead(answers, WatchedClaims(None)).stop()
