@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -59,12 +60,12 @@ def test_without_a_warehouse_nothing_is_read(tmp_path: Path) -> None:
 def test_section_that_fails_hides_no_other(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def gather(name: str) -> None:
+    def gather(name: str, *_: object) -> None:
         asked.append(name)
         if len(asked) == 1:
             raise OSError("a copy that was swept meanwhile")
 
-    made = [Section(name, name, lambda _, __, name=name: gather(name), lambda *_: html.Div()) for name in "ab"]
+    made = [Section(name, name, partial(gather, name), lambda *_: html.Div()) for name in "ab"]
     page = replace(pages()["/"], sections=lambda _: made)
     monkeypatch.setattr("app.service.ahead.pages", lambda: dict.fromkeys(PATHS, page))
     Ahead(answers, WatchedClaims(None)).look()
