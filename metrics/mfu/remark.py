@@ -18,7 +18,7 @@ def beyond_peak(values: Iterable[float | None]) -> tuple[str, ...]:
 
     >>> beyond_peak([0.41, None])
     ()
-    >>> beyond_peak([0.41, 1.2])[0][:59]
+    >>> beyond_peak([0.41, 1.2])[0][:60]
     'An MFU of 120 % cannot be: one of its inputs is wrong. Check'
     """
     most = max((value for value in values if value is not None), default=0.0)
