@@ -305,6 +305,7 @@ def _attached(
     else:
         options.append(f"DATA_PATH {literal(f'{create_at}/')}")
     until = time.monotonic() + _BUSY_S
+    engine.renew_s3(connection)
     with contextlib.ExitStack() as stack:
         while True:
             try:

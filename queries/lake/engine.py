@@ -94,13 +94,35 @@ def _missing(extension: str, why: str) -> str:
 def permit_s3(connection: duckdb.DuckDBPyConnection) -> None:
     """Have DuckDB read and write objects with the keys of the environment (AWS_ACCESS_KEY_ID and its like)."""
     load(connection, "httpfs")
+    _permit(connection, _keys())
+
+
+def renew_s3(connection: duckdb.DuckDBPyConnection) -> None:
+    """Have the keys be those of the environment now, if DuckDB was given others before: its database lasts longer."""
+    if _permitted not in {"", keys := _keys()}:
+        _permit(connection, keys)
+
+
+def _permit(connection: duckdb.DuckDBPyConnection, keys: str) -> None:
+    global _permitted  # noqa: PLW0603 - of the one database of this process
+    connection.execute(f"CREATE OR REPLACE SECRET trackside_lake (TYPE s3, {keys})")
+    _permitted = keys
+
+
+_permitted = ""
+"""What the secret was made of; empty where there is none."""
+
+
+def _keys() -> str:
+    """Keys and server of the environment, as DuckDB's secret names them."""
     given = {name: os.environ.get(variable, "") for name, variable in _OF_SECRET.items()}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if endpoint:
         scheme, _, host = endpoint.rpartition("://")
         given |= {"ENDPOINT": host.rstrip("/"), "URL_STYLE": "path", "USE_SSL": str(scheme != "http").lower()}
-    words = ", ".join(f"{name} {literal(value)}" for name, value in given.items() if value)
-    connection.execute(f"CREATE OR REPLACE SECRET trackside_lake (TYPE s3, {words or 'REGION ' + literal(REGION)})")
+    return (
+        ", ".join(f"{name} {literal(value)}" for name, value in given.items() if value) or f"REGION {literal(REGION)}"
+    )
 
 
 REGION: Final = "us-east-1"
