@@ -79,9 +79,13 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
 def percent(value: float, *, digits: int = 1) -> str:
     """A ratio in per cent; what is there and would round to nothing says so, and nothing at all is a bare zero.
 
+    >>> percent(math.nan)
+    '-'
     >>> percent(0.9402), percent(0.0004), percent(0.0), percent(-0.0004), percent(0.5, digits=0)
     ('94.0 %', '< 0.1 %', '0 %', '> -0.1 %', '50 %')
     """
+    if not math.isfinite(value):
+        return NOTHING
     least = 10.0**-digits
     if value == 0:
         return "0 %"
