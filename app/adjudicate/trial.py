@@ -61,10 +61,21 @@ class Corrector:
         self._shown: OrderedDict[str, Shown] = OrderedDict()
         self._one = threading.Lock()
 
-    def effect(
-        self, request: Request, signature: Signature, *, to: str, now: datetime, keep: bool = True
-    ) -> tuple[str, Done]:
-        """The effect of a correction, and the word to make it with, unless it is not to be kept.
+    def effect(self, request: Request, signature: Signature, *, to: str, now: datetime) -> tuple[str, Done]:
+        """The effect of a correction, and the word to make it with.
+
+        Raises:
+            UsageError, WarehouseError: as `tried`.
+        """
+        version, done = self.tried(request, signature, now=now)
+        word = secrets.token_urlsafe(16)
+        self._shown[word] = Shown(request, signature, to, version, done)
+        while len(self._shown) > KEPT:
+            self._shown.popitem(last=False)
+        return word, done
+
+    def tried(self, request: Request, signature: Signature, *, now: datetime) -> tuple[str, Done]:
+        """The data version, and the effect that a correction has on them; nothing is stored or kept.
 
         Raises:
             UsageError: it cannot be made, or another effect is being computed.
@@ -78,13 +89,7 @@ class Corrector:
                 done = adjudicate(writer, self._settings, request, signature, now=now, progress=_silent)
         finally:
             self._one.release()
-        word = secrets.token_urlsafe(16)
-        if not keep:
-            return word, done
-        self._shown[word] = Shown(request, signature, to, version, done)
-        while len(self._shown) > KEPT:
-            self._shown.popitem(last=False)
-        return word, done
+        return version, done
 
     def make(self, word: str, *, to: str, now: datetime) -> Done:
         """Make the correction whose effect was shown.

@@ -107,12 +107,17 @@ def answer_table(
 
 def linked(column: str, dimension: str, leads: Leads = PAGES) -> bool:
     """Whether the cells of a column are links for whoever asks: a click on them goes elsewhere."""
-    target = leads.get(dimension if column == "subject" else column)
+    target = leads.get(_held(column, dimension))
     return target is not None and open_pages.is_open(target[0])
 
 
+def _held(column: str, dimension: str) -> str:
+    """What a column holds: `subject` is what the answer is split by."""
+    return dimension if column == "subject" else column
+
+
 def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[str]:
-    held = dimension if column == "subject" else column
+    held = _held(column, dimension)
     if held in {"run", "run_id"}:
         return [visible(headline_text.run_label(value)) if value else "-" for value in values.to_list()]
     if held == CATEGORY:
@@ -124,10 +129,9 @@ def addresses(
     rows: pl.DataFrame, column: str, dimension: str, view: View, leads: Leads = PAGES
 ) -> list[str | None] | None:
     """Where each row's cell of a column leads; None where its cells are no links."""
-    target = leads.get(dimension if column == "subject" else column)
-    if target is None or rows.schema[column] != pl.String or not linked(column, dimension, leads):
+    if rows.schema[column] != pl.String or not linked(column, dimension, leads):
         return None
-    path, parameter = target
+    path, parameter = leads[_held(column, dimension)]
     carried = {name: view.get(name) for name in CARRIED.get(path, ())}
     beside = [name for name in BESIDE.get(path, ()) if name in rows.columns]
     found = rows.select(pl.col(column).alias("_of"), *beside).to_dicts()

@@ -195,6 +195,25 @@ def stacked_bar(
     )
 
 
+def chooser(name: str, labels: Mapping[str, str], value: str | None, described: str) -> Component:
+    """Buttons of which one is chosen: a filter of the address.
+
+    Args:
+        name: of the filter, `name=default` where it has a default.
+        labels: its values, with their texts.
+        value: the one chosen.
+        described: what is chosen, for screen readers.
+    """
+    made: Component = dmc.SegmentedControl(
+        id={"type": "filter", "name": name},
+        data=[{"value": each, "label": label} for each, label in labels.items()],
+        value=value,
+        size="xs",
+        **aria({"aria-label": described}),
+    )
+    return made
+
+
 def figure(made: go.Figure, name: str, description: str, *, leads: bool = False) -> Component:
     """A chart with a description for screen readers.
 

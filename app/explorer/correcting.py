@@ -303,8 +303,7 @@ def lacking(data: Data, number: str) -> Component:
     assert data.corrector is not None  # noqa: S101 - for the type checker: `_refusal` has looked
     try:
         with panics.as_errors():
-            request, person = WithdrawRequest(number), people.current()
-            _, done = data.corrector.effect(request, SEEN_ONLY, to=person.name, now=clock.now(), keep=False)
+            _, done = data.corrector.tried(WithdrawRequest(number), SEEN_ONLY, now=clock.now())
     except (UsageError, WarehouseError) as error:
         return _refused(in_page_words(str(error)))
     return html.Div([html.P("As it is -> without this correction:", className="small"), _changes(done)])

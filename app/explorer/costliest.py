@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
 from dash import html
 
@@ -117,13 +116,7 @@ def panel(spent: pl.DataFrame, view: View) -> Component:
     """The largest costs, split by the address's dimension."""
     by = view.get("by", "cause")
     table, note = _node_table(spent, view) if by == "node" else _cost_table(spent, by, view)
-    chooser = dmc.SegmentedControl(
-        id={"type": "filter", "name": "by"},
-        data=[{"value": name, "label": label} for name, label in DIMENSIONS.items()],
-        value=by,
-        size="xs",
-        **components.aria({"aria-label": "Split the costs by"}),
-    )
+    chooser = components.chooser("by", DIMENSIONS, by, "Split the costs by")
     return components.panel(
         "What is costing us most",
         html.Div(chooser, className="chooser"),

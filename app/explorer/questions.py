@@ -214,13 +214,8 @@ def _chooser(asked: Asked, shown: Shown) -> Component | None:
         return None
     entry = question_of(asked.question)
     default = asked.by or (entry.default_of_run if asked.run else entry.default)
-    chooser = dmc.SegmentedControl(
-        id={"type": "filter", "name": f"{asked.parameter}={default}"},
-        data=[{"value": each, "label": each.replace("_", " ")} for each in shown.splits],
-        value=shown.by,
-        size="xs",
-        **components.aria({"aria-label": "Split by"}),
-    )
+    labels = {each: each.replace("_", " ") for each in shown.splits}
+    chooser = components.chooser(f"{asked.parameter}={default}", labels, shown.by, "Split by")
     return html.Div([html.Span("by", className="small"), chooser], className="chooser")
 
 

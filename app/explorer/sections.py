@@ -27,13 +27,13 @@ logger = logging.getLogger("trackside.explorer")
 
 def waiting(above: Component, page: Page, view: View, search: str) -> Component:
     """A page whose sections are asked for once the browser has it."""
-    sections = _of(page, view)
+    sections = sections_of(page, view)
     return _page(above, sections, [[_ask(each, page, search), _shell(each, _loading(each, view))] for each in sections])
 
 
 def at_once(above: Component, page: Page, data: Data, view: View) -> Component:
     """The same page with all that its sections show."""
-    sections = _of(page, view)
+    sections = sections_of(page, view)
     return _page(above, sections, [[_shell(each, loaded(each, data, view))] for each in sections])
 
 
@@ -43,7 +43,7 @@ def section_of(page: Page, view: View, name: str) -> Section:
     Raises:
         UsageError: the page has none.
     """
-    for each in _of(page, view):
+    for each in sections_of(page, view):
         if each.name == name:
             return each
     raise UsageError(f"{page.path} has no section {name!r}")
@@ -68,7 +68,8 @@ def new_ticket() -> str:
     return uuid.uuid4().hex
 
 
-def _of(page: Page, view: View) -> Sequence[Section]:
+def sections_of(page: Page, view: View) -> Sequence[Section]:
+    """The sections of a page; none where it has none."""
     return page.sections(view) if page.sections is not None else ()
 
 

@@ -14,7 +14,7 @@ from app import panics
 from app.explorer import filters
 from app.explorer.application import Explorer
 from app.explorer.page import pages
-from app.explorer.sections import new_ticket
+from app.explorer.sections import new_ticket, sections_of
 from app.faults import FAULTS, reason_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Ahead:
             return
         self._answered = version
         for path, view in self._asked():
-            for section in (pages()[path].sections or _none)(view):
+            for section in sections_of(pages()[path], view):
                 if self._stop.is_set():
                     return
                 self._answer(section, view)
@@ -97,7 +97,3 @@ class Ahead:
             except FAULTS as error:
                 logger.warning("the first pages are not answered ahead: %s", reason_of(error))
             self._stop.wait(TICK_S)
-
-
-def _none(_: View) -> tuple[()]:
-    return ()

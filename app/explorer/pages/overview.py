@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
 from dash import html
 
@@ -314,13 +313,7 @@ def interruptions_table(
         "lost and stalled time, and startup of the attempt that followed; unknown (-) where more than a tenth of the "
         "attempt was unobserved."
     )
-    chooser = dmc.SegmentedControl(
-        id={"type": "filter", "name": "class"},
-        data=[{"value": name, "label": label} for name, label in CLASSES.items()],
-        value=chosen,
-        size="xs",
-        **components.aria({"aria-label": "Which interruptions"}),
-    )
+    chooser = components.chooser("class", CLASSES, chosen, "Which interruptions")
     return components.panel(
         title,
         html.Div(chooser, className="chooser") if chosen else None,
