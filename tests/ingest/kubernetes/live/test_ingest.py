@@ -69,6 +69,12 @@ def caught_up(api: ApiServer, plural: str) -> None:
     raise AssertionError(api.requests[-5:])
 
 
+def all_caught_up(api: ApiServer) -> None:
+    """Wait until no kind's watch stands at what was before now: one that does ends when the server forgets."""
+    for plural in ("pods", "nodes", "jobs", "workloads"):
+        caught_up(api, plural)
+
+
 def attempts(tmp_path: Path) -> list[tuple[Any, ...]]:
     with open_reader(tmp_path / "w") as reader:
         return reader.frame("SELECT name, state, started_at, ended_at, n_gpus FROM attempts ORDER BY ALL").rows()
@@ -219,8 +225,7 @@ def test_held_watch_keeps_what_the_server_forgets(tmp_path: Path, api: ApiServer
     short = pod("short", created=10, ended=20, exit_code=1)
     api.put(pod("short", created=10), short)
     api.remove(short)
-    for plural in ("pods", "nodes", "jobs", "workloads"):
-        caught_up(api, plural)
+    all_caught_up(api)
     api.forget()
     assert warned(read(tmp_path, follower)) == {}
     assert [row[:2] for row in attempts(tmp_path)] == [("short", "FAILED"), ("stays", "RUNNING")]
@@ -244,9 +249,9 @@ def test_events_of_a_reading_that_failed_are_in_the_next(tmp_path: Path, api: Ap
     short = pod("short", created=10, ended=20, exit_code=1)
     api.put(short)
     api.remove(short)
-    caught_up(api, "pods")
-    api.forget()
+    all_caught_up(api)
     api.broken = {"jobs"}
+    api.forget()
     assert "418" in str(read(tmp_path, follower).error)
     api.broken = set()
     caught_up(api, "jobs")
