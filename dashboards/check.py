@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboards import grafana, lint
+from dashboards import board_json, grafana, lint
 from dashboards.build import generated
 from dashboards.errors import BoardError
 
@@ -46,7 +46,7 @@ def check(target: Path | None) -> Checked:
     findings = lint.lint([board for board, _ in boards.values()], beside=beside)
     if target is None:
         findings += [_stale(path) for path, text in generated().items() if boards[Path(path)][1] != text]
-    panels = 0 if findings else sum(1 for board, _ in boards.values() for _ in lint.panels(board))
+    panels = 0 if findings else sum(1 for board, _ in boards.values() for _ in board_json.panels(board))
     return Checked(findings, len(boards), panels)
 
 

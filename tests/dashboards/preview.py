@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboards import lint
+from dashboards import board_json
 from dashboards.annotations import marks
 from dashboards.boards import fleet
 from dashboards.build import boards
@@ -114,7 +114,7 @@ def _panel(panel: Json, drawing: Drawing, values: dict[str, str], shift: int) ->
         f"left:{place['x'] * unit + 4:.0f}px;top:{(place['y'] + shift) * CELL + 4}px;"
         f"width:{place['w'] * unit - 6:.0f}px;height:{place['h'] * CELL - 6}px"
     )
-    title = html.escape(lint.interpolated(panel["title"], values))
+    title = html.escape(board_json.interpolated(panel["title"], values))
     if panel["type"] == "row":
         mark = "&gt;" if panel["collapsed"] else "v"
         count = f" ({len(panel['panels'])} panels)" if panel["collapsed"] else ""
@@ -178,7 +178,7 @@ def _instants(panel: Json, drawing: Drawing, values: dict[str, str]) -> list[tup
     return [
         (_named(target, row["metric"]), float(row["value"][1]))
         for target in panel["targets"]
-        for row in drawing.server.instant(lint.interpolated(target["expr"], values))
+        for row in drawing.server.instant(board_json.interpolated(target["expr"], values))
     ]
 
 
@@ -222,7 +222,7 @@ def _series(panel: Json, drawing: Drawing, values: dict[str, str]) -> Points:
     end, count = drawing.server.end_s, round(drawing.hours * 3600 / drawing.step_s)
     found: Points = {}
     for target in panel["targets"]:
-        expr = lint.interpolated(target["expr"], values, step_s=drawing.step_s)
+        expr = board_json.interpolated(target["expr"], values, step_s=drawing.step_s)
         for row in drawing.server.ranged(expr, hours=drawing.hours, step_s=drawing.step_s):
             at = {round((end - float(moment)) / drawing.step_s): float(value) for moment, value in row["values"]}
             found[_named(target, row["metric"])] = [at.get(count - place) for place in range(count + 1)]
@@ -246,7 +246,7 @@ def _table(panel: Json, drawing: Drawing, values: dict[str, str]) -> str:
     joined: list[Json] = []
     for target in panel["targets"]:
         value = "Value" if len(panel["targets"]) == 1 else f"Value #{target['refId']}"
-        for row in drawing.server.instant(lint.interpolated(target["expr"], values)):
+        for row in drawing.server.instant(board_json.interpolated(target["expr"], values)):
             labels = row["metric"]
             same = [each for each in joined if all(each.get(key) == labels[key] for key in labels if key in each)]
             if not same or value in same[0]:
@@ -354,7 +354,7 @@ def _marks(drawing: Drawing, values: dict[str, str], plot: _Plot) -> str:
     for each in marks()["list"]:
         if not each["enable"] or not each.get("useValueForTime"):
             continue
-        for row in drawing.server.instant(lint.interpolated(each["expr"], values)):
+        for row in drawing.server.instant(board_json.interpolated(each["expr"], values)):
             share = (float(row["value"][1]) / 1000 - begin) / (drawing.hours * 3600)
             if 0 <= share <= 1:
                 x = 50 + share * (plot.width - 50)

@@ -11,8 +11,9 @@ import pytest
 
 from app.claims.targets import targets_of
 from app.cli.main import main
-from dashboards import build, lint
+from dashboards import build
 from dashboards.boards import fleet
+from dashboards.lint_rules import form
 from metrics.claims.verdict import Claim
 from queries import published
 from tests.support.warehouses import from_accounting
@@ -97,7 +98,7 @@ def test_own_and_edited_boards_may_differ_in_what_is_taste(tmp_path: Path, capsy
     stat["fieldConfig"]["defaults"].pop("unit")
     stat["targets"][0]["expr"] = 'avg by (pod) (DCGM_FI_DEV_GPU_UTIL{Hostname=~"n.*"})'
     board["annotations"]["list"].append(
-        {"name": "Mine", "enable": True, "iconColor": "red", "datasource": lint.OF_GRAFANA}
+        {"name": "Mine", "enable": True, "iconColor": "red", "datasource": form.OF_GRAFANA}
     )
     board |= {"uid": "my-board", "editable": True, "id": 12, "version": 3, "panels": board["panels"][:4]}
     (tmp_path / "mine.json").write_text(json.dumps(board))

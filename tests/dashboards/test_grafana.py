@@ -9,8 +9,9 @@ import pytest
 from grafanalib import core  # type: ignore[import-untyped]  # grafanalib ships no types
 from jsonschema import Draft7Validator
 
-from dashboards import grafana, lint
+from dashboards import board_json, grafana
 from dashboards.boards import fleet
+from dashboards.lint_rules import form
 
 
 def _board(*panels: Any, **more: Any) -> grafana.Json:  # noqa: ANN401 - grafanalib has no types
@@ -22,12 +23,12 @@ def _panel(plugin: str = "stat", **more: Any) -> grafana.ModernPanel:  # noqa: A
 
 
 def _dashboard_errors(board: object) -> list[str]:
-    return [error.message for error in Draft7Validator(lint.known("dashboard")).iter_errors(board)]
+    return [error.message for error in Draft7Validator(form.known("dashboard")).iter_errors(board)]
 
 
 @pytest.mark.parametrize("plugin", sorted(grafana.OPTIONS))
 def test_plugin_defaults_are_complete_by_grafanas_schema(plugin: str) -> None:
-    schemas = lint.known("panels")[plugin]
+    schemas = form.known("panels")[plugin]
     assert list(Draft7Validator(schemas["options"]).iter_errors(grafana.OPTIONS[plugin])) == []
     assert list(Draft7Validator(schemas["custom"]).iter_errors(grafana.CUSTOM[plugin])) == []
     assert _dashboard_errors(_board(_panel(plugin))) == []
@@ -102,7 +103,7 @@ def test_options_are_added_to_the_defaults() -> None:
 
 
 def test_defaults_exist_for_exactly_the_panel_types_in_use() -> None:
-    used = {each["type"] for each in lint.panels(fleet.fleet())}
+    used = {each["type"] for each in board_json.panels(fleet.fleet())}
     assert set(grafana.OPTIONS) == set(grafana.CUSTOM) == used
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboards import lint
+from dashboards import board_json, lint
 from dashboards.boards import fleet
 from dashboards.promql_names import names
 
@@ -31,7 +31,7 @@ GOOD = _without_links(fleet.fleet())
 
 
 def _at(board: Json, title: str) -> Json:
-    result: Json = next(each for each in lint.panels(board) if each["title"] == title)
+    result: Json = next(each for each in board_json.panels(board) if each["title"] == title)
     return result
 
 
@@ -217,12 +217,12 @@ def test_words_of_a_query_are_classified(expr: str, matched: dict[str, set[str]]
 
 @pytest.mark.parametrize(("step_s", "scrape_s", "rate"), [(15, 15, "60s"), (300, 60, "360s"), (60, 60, "240s")])
 def test_the_rate_interval_is_grafanas(step_s: int, scrape_s: int, rate: str) -> None:
-    text = lint.interpolated("rate(a[$__rate_interval])", step_s=step_s, scrape_s=scrape_s)
+    text = board_json.interpolated("rate(a[$__rate_interval])", step_s=step_s, scrape_s=scrape_s)
     assert text == f"rate(a[{rate}])"
 
 
 def test_variables_are_filled_in_however_they_are_written() -> None:
-    text = lint.interpolated("$cluster ${cluster:regex} [[cluster]] $other", {"cluster": "a|b"})
+    text = board_json.interpolated("$cluster ${cluster:regex} [[cluster]] $other", {"cluster": "a|b"})
     assert text == "a|b a|b a|b 1"
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from dashboards import lint
+from dashboards import board_json, lint
 from dashboards.annotations import OF_PROMETHEUS
 from dashboards.boards.fleet import TARGETS
 from dashboards.build import boards
@@ -80,13 +80,13 @@ def _leaves(value: object, path: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_titles_of_a_board_differ(name: str) -> None:
-    titles = [panel["title"] for panel in lint.panels(BOARDS[name]) if panel["gridPos"]["w"] > 2]
+    titles = [panel["title"] for panel in board_json.panels(BOARDS[name]) if panel["gridPos"]["w"] > 2]
     assert len(titles) == len(set(titles))
 
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_stat_shows_one_number_in_one_colour(name: str) -> None:
-    for panel in lint.panels(BOARDS[name]):
+    for panel in board_json.panels(BOARDS[name]):
         if panel["type"] != "stat" or panel["gridPos"]["w"] <= 2:
             continue
         assert len(panel["targets"]) == 1, panel["title"]
@@ -113,7 +113,7 @@ OF_A_CLUSTER: Final = {"account", "block", "device", "gpu", "job_id", "namespace
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_equal_names_on_two_clusters_are_never_joined(name: str) -> None:
-    for panel in lint.panels(BOARDS[name]):
+    for panel in board_json.panels(BOARDS[name]):
         for target in panel["targets"]:
             for by in re.findall(r"\b(?:by|on) ?\(([^()]*)\)", target["expr"]):
                 labels = {each.strip() for each in by.split(",")}
@@ -133,7 +133,7 @@ def test_equal_names_on_two_clusters_are_never_joined_by_a_rule() -> None:
 @pytest.mark.parametrize("name", BOARDS)
 def test_lines_of_a_panel_are_the_same_at_each_moment(name: str) -> None:
     """`topk` over a range picks others at each moment, and a panel of five then has dozens of broken lines."""
-    for panel in lint.panels(BOARDS[name]):
+    for panel in board_json.panels(BOARDS[name]):
         for target in panel["targets"]:
             for chosen in re.findall(r"(?:topk|bottomk)\(\d+, (\w+)", target["expr"]) if target.get("range") else ():
                 assert chosen in {"max_over_time", "min_over_time"}, panel["title"]
@@ -151,13 +151,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 def _empty(server: Prometheus, board: Json, values: dict[str, str]) -> set[str]:
     """Panels and annotations with a query that returns nothing."""
     all_values = {each["name"]: each["allValue"] for each in board["templating"]["list"] if each.get("allValue")}
-    queries = [(panel["title"], target) for panel in lint.panels(board) for target in panel["targets"]]
+    queries = [(panel["title"], target) for panel in board_json.panels(board) for target in panel["targets"]]
     queries += [(each["name"], each) for each in board["annotations"]["list"] if each["name"] != "Verdicts"]
     return {title for title, target in queries if not _rows(server, target, all_values | values)}
 
 
 def _rows(server: Prometheus, target: dict[str, Any], values: dict[str, str]) -> list[dict[str, Any]]:
-    expr = lint.interpolated(target["expr"], values)
+    expr = board_json.interpolated(target["expr"], values)
     return server.ranged(expr, hours=0.25, step_s=60) if target.get("range") else server.instant(expr)
 
 
@@ -176,7 +176,7 @@ def test_every_query_of_a_board_returns_rows(prometheus: Prometheus, name: str) 
 def test_rows_of_a_table_have_no_name_that_keeps_them_apart(prometheus: Prometheus, name: str) -> None:
     """Tables of several queries are joined where all columns are equal, the name of a bare series among them."""
     every = {each["name"]: each["allValue"] for each in BOARDS[name]["templating"]["list"] if each.get("allValue")}
-    for panel in lint.panels(BOARDS[name]):
+    for panel in board_json.panels(BOARDS[name]):
         if panel["type"] == "table" and len(panel["targets"]) > 1:
             rows = [row for target in panel["targets"] for row in _rows(prometheus, target, every | {"window": "7d"})]
             assert not [row["metric"] for row in rows if "__name__" in row["metric"]], panel["title"]
@@ -188,7 +188,7 @@ def test_slurms_board_has_rows_with_each_family(prometheus: Prometheus, family: 
     """Events are Trackside's own, of other clusters."""
     events = {"Incidents", "Interruptions", "Drains"}
     assert _empty(prometheus, BOARDS["slurm"], {"cluster": family}) - events == NOT_TOLD[family]
-    for panel in lint.panels(BOARDS["slurm"]):
+    for panel in board_json.panels(BOARDS["slurm"]):
         if panel["title"] in NOT_TOLD[family]:
             text = f"{panel['description']} {panel['fieldConfig']['defaults']['noValue']}"
             assert "not" in text or "no " in text, "says that it may be empty"
@@ -224,12 +224,12 @@ def test_every_variable_of_a_board_offers_values(prometheus: Prometheus, name: s
         if each["type"] == "query":
             match = re.fullmatch(r"label_values\((.+),\s*(\w+)\)", each["query"])
             assert match
-            assert prometheus.label_values(lint.interpolated(match[1], values), match[2]), each["name"]
+            assert prometheus.label_values(board_json.interpolated(match[1], values), match[2]), each["name"]
 
 
 @pytest.mark.xdist_group("prometheus")
 def test_each_claim_is_counted_with_one_verdict(prometheus: Prometheus) -> None:
-    panels = {panel["title"]: panel["targets"][0] for panel in lint.panels(BOARDS["sla"])}
+    panels = {panel["title"]: panel["targets"][0] for panel in board_json.panels(BOARDS["sla"])}
     counted = {
         word: [float(row["values"][-1][1]) for row in _rows(prometheus, panels[f"Claims {word}"], EACH)]
         for word in ("supported", "undetermined", "refuted")
@@ -243,7 +243,7 @@ def test_each_claim_is_counted_with_one_verdict(prometheus: Prometheus) -> None:
     [("2026-11-01T00:00:00", 1.0), ("2026-10-16T12:00:00", 0.5), ("2026-10-01T00:01:00", 1 / (31 * 24 * 60))],
 )
 def test_data_that_end_with_a_month_cover_it(prometheus: Prometheus, moment: str, share: float) -> None:
-    (panel,) = (each for each in lint.panels(BOARDS["sla"]) if each["title"] == "Month that is over")
+    (panel,) = (each for each in board_json.panels(BOARDS["sla"]) if each["title"] == "Month that is over")
     end_s = datetime.fromisoformat(f"{moment}+00:00").timestamp()
     expr = panel["targets"][0]["expr"].replace(exported("data_end_timestamp_seconds"), f"vector({end_s})")
     ((_, value),) = (row["value"] for row in prometheus.instant(expr))

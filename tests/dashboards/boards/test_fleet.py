@@ -13,10 +13,11 @@ import pytest
 from app.claims.file import read_claims
 from app.claims.targets import targets_of
 from app.config.settings import Rules
-from dashboards import lint
+from dashboards import board_json
 from dashboards.boards import fleet
 from dashboards.build import boards, generated
 from dashboards.exported_metrics import BY_NAME, FAMILIES, HISTORY, WINDOWS
+from dashboards.lint_rules import content
 from dashboards.palette import BY_CATEGORY
 from dashboards.parts import WINDOWS_OFFERED
 from dashboards.promql_names import names
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BOARD = fleet.fleet()
-PANELS = list(lint.panels(BOARD))
+PANELS = list(board_json.panels(BOARD))
 QUERIES = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
 ROOT = Path(__file__).parents[3]
 
@@ -43,7 +44,7 @@ def test_its_thresholds_are_the_targets_of_the_claims_that_ship() -> None:
 
 
 def test_thresholds_follow_the_targets_and_need_a_claim() -> None:
-    other = {panel["title"]: panel for panel in lint.panels(fleet.fleet({"ettr": (0.9, 0.95)}))}
+    other = {panel["title"]: panel for panel in board_json.panels(fleet.fleet({"ettr": (0.9, 0.95)}))}
     assert _steps(other["ETTR"]) == [(None, "red"), (0.9, "yellow"), (0.95, "green")]
     assert "thresholds" not in other["MFU"]["fieldConfig"]["defaults"]
 
@@ -92,7 +93,7 @@ def test_all_that_is_exported_is_shown_on_some_board() -> None:
 
 
 def _exprs(board: dict[str, Any]) -> Iterator[str]:
-    for panel in lint.panels(board):
+    for panel in board_json.panels(board):
         yield from (target["expr"] for target in panel["targets"])
     yield from (each["expr"] for each in board["annotations"]["list"])
 
@@ -115,12 +116,12 @@ def test_trainable_time_is_shown_category_by_category() -> None:
 
 def test_seed_has_each_exported_family_with_its_exact_labels() -> None:
     seeded = {line.split("{")[0] for line in seed.history(0).splitlines() if not line.startswith("#")}
-    assert {family.name for family in FAMILIES} == seeded - lint.SERVER_METRICS
+    assert {family.name for family in FAMILIES} == seeded - content.SERVER_METRICS
 
 
 @pytest.mark.parametrize(("title", "target"), QUERIES)
 def test_what_the_words_of_a_query_name_is_what_a_parser_finds(title: str, target: dict[str, Any]) -> None:
-    parsed = promql_parser.parse(lint.interpolated(target["expr"]))
+    parsed = promql_parser.parse(board_json.interpolated(target["expr"]))
     assert sorted(names(target["expr"]).matched) == sorted(_selectors(parsed))
 
 
@@ -186,7 +187,7 @@ def test_two_tracksides_with_the_same_cluster_count_once(prometheus: Prometheus)
     twice = 'label_replace(trackside_gpus, "instance", "other", "", "") or trackside_gpus'
     assert len(prometheus.instant(twice)) == 2 * len(prometheus.instant("trackside_gpus"))
     (panel,) = (panel for panel in PANELS if panel["title"] == "GPUs by state")
-    expr = lint.interpolated(panel["targets"][0]["expr"], {"cluster": "alpha"})
+    expr = board_json.interpolated(panel["targets"][0]["expr"], {"cluster": "alpha"})
     selector = 'trackside_gpus{cluster=~"alpha"}'
     assert selector in expr
     doubled = expr.replace(selector, f"({twice.replace('trackside_gpus', selector)})")
@@ -194,5 +195,5 @@ def test_two_tracksides_with_the_same_cluster_count_once(prometheus: Prometheus)
 
 
 def _rows(server: Prometheus, target: dict[str, Any], values: dict[str, str]) -> list[dict[str, Any]]:
-    expr = lint.interpolated(target["expr"], values)
+    expr = board_json.interpolated(target["expr"], values)
     return server.instant(expr) if target["instant"] else server.ranged(expr, hours=1, step_s=seed.STEP_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards import lint
+from dashboards import board_json
 from dashboards.boards.fleet import TARGETS, fleet
 from dashboards.boards.reliability import reliability
 
@@ -10,7 +10,7 @@ BOARD = reliability(TARGETS)
 
 
 def test_thresholds_of_reliability_are_the_strictest_claims() -> None:
-    panels = {panel["title"]: panel["fieldConfig"]["defaults"] for panel in lint.panels(BOARD)}
+    panels = {panel["title"]: panel["fieldConfig"]["defaults"] for panel in board_json.panels(BOARD)}
     steps = [(step["value"], step["color"]) for step in panels["MTTF of 1,024 GPUs"]["thresholds"]["steps"]]
     assert steps == [(None, "red"), (0.33 * 86400, "yellow"), (3.66 * 86400, "green")]
     steps = [(step["value"], step["color"]) for step in panels["Time to job restart, median"]["thresholds"]["steps"]]
@@ -19,7 +19,7 @@ def test_thresholds_of_reliability_are_the_strictest_claims() -> None:
 
 def test_mttf_has_one_rule_of_colours_on_all_boards() -> None:
     def thresholds(board: dict[str, object]) -> object:
-        (panel,) = (each for each in lint.panels(board) if each["title"] == "MTTF of 1,024 GPUs")
+        (panel,) = (each for each in board_json.panels(board) if each["title"] == "MTTF of 1,024 GPUs")
         return panel["fieldConfig"]["defaults"]["thresholds"]
 
     for targets in (TARGETS, {"mttf": (1.0,)}, {"mttf": (1.0, 2.0, 3.0)}):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from dashboards import lint
+from dashboards import board_json
 from dashboards.boards.fleet import TARGETS
 from dashboards.build import boards
 from tests.dashboards import filled, seed
@@ -47,7 +47,7 @@ def _lines(series: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _rows(server: Prometheus, target: dict[str, Any], values: dict[str, str]) -> Rows:
-    expr = lint.interpolated(target["expr"], values)
+    expr = board_json.interpolated(target["expr"], values)
     at = seed.END_S - 120  # before the end of each series, where both look back alike
     told = server.instant(expr, at=at)
     return {json.dumps(row["metric"], sort_keys=True): float(row["value"][1]) for row in told}
@@ -58,7 +58,7 @@ def _rows(server: Prometheus, target: dict[str, Any], values: dict[str, str]) ->
 def test_victoria_metrics_gives_the_rows_of_prometheus(both: tuple[Prometheus, Prometheus], name: str) -> None:
     board = BOARDS[name]
     values = {each["name"]: each["allValue"] for each in board["templating"]["list"] if each.get("allValue")} | CHOSEN
-    for panel in lint.panels(board):
+    for panel in board_json.panels(board):
         for target in panel["targets"]:
             expected, told = (_rows(server, target, values) for server in both)
             assert sorted(told.values()) == pytest.approx(sorted(expected.values())), target["expr"]

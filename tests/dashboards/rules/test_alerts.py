@@ -12,7 +12,7 @@ import pytest
 from app.manual import FOLDER
 from dashboards.boards.fleet import TARGETS
 from dashboards.exported_metrics import BY_NAME
-from dashboards.lint import SERVER_METRICS
+from dashboards.lint_rules.content import SERVER_METRICS
 from dashboards.promql_names import names
 from dashboards.rules.alerts import MANUAL, alerts, alerts_text
 from dashboards.rules.derived import DERIVED

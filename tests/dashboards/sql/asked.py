@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from dashboards import lint
+from dashboards import board_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,6 @@ def chosen(board: Json, server: duckdb.DuckDBPyConnection, **given: list[str]) -
 
 def asked(board: Json) -> Iterator[tuple[Json, str]]:
     """Panels and their statements."""
-    for panel in lint.panels(board):
+    for panel in board_json.panels(board):
         for target in panel["targets"]:
             yield panel, target["rawSql"]

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from dashboards import lint
+from dashboards import board_json, lint
 from dashboards.boards.fleet import TARGETS
 from dashboards.build import boards, duckdb_source, sql_boards
 from queries import published
@@ -73,7 +73,7 @@ def test_grafanas_own_models_lose_nothing_of_a_sql_board(name: str) -> None:
 
     again = json.loads(JSONEncoder(sort_keys=True, indent=2).encode(Dashboard.from_json(BOARDS[name])))
     statements = [sql for _, sql in asked(BOARDS[name])]
-    assert [target["rawSql"] for panel in lint.panels(again) for target in panel["targets"]] == statements
+    assert [target["rawSql"] for panel in board_json.panels(again) for target in panel["targets"]] == statements
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -139,11 +139,15 @@ def test_numbers_are_those_of_the_warehouse(tmp_path: Path) -> None:
         days = reader.table("gpu_time_daily")["gpu_seconds"].cast(pl.Float64).sum()
     with duckdb.connect() as connection:
         connection.execute((tmp_path / "p" / published.VIEWS).read_text())
-        panel = next(panel for panel in lint.panels(BOARDS["gpu_time"]) if panel["title"] == "Goodput (of allocated)")
+        panel = next(
+            panel for panel in board_json.panels(BOARDS["gpu_time"]) if panel["title"] == "Goodput (of allocated)"
+        )
         values = {"cluster": ["demo"], "window": ["all"]}
         ((cluster, value),) = connection.execute(filled(panel["targets"][0]["rawSql"], values)).fetchall()
         ((total,),) = connection.execute("SELECT SUM(gpu_seconds) FROM gpu_time").fetchall()
-        panel = next(panel for panel in lint.panels(BOARDS["gpu_time"]) if panel["title"] == "Goodput of the range")
+        panel = next(
+            panel for panel in board_json.panels(BOARDS["gpu_time"]) if panel["title"] == "Goodput of the range"
+        )
         values = chosen(BOARDS["gpu_time"], connection)
         ((_, of_range),) = connection.execute(filled(panel["targets"][0]["rawSql"], values)).fetchall()
     assert (cluster, value) == ("demo", whole)
@@ -189,7 +193,7 @@ def test_the_provisioned_source_has_a_view_of_each_table(folder: Path) -> None:
 
 
 def _first(board: Json, kind: str) -> Json:
-    result: Json = next(panel for panel in lint.panels(board) if panel["type"] == kind)["targets"][0]
+    result: Json = next(panel for panel in board_json.panels(board) if panel["type"] == kind)["targets"][0]
     return result
 
 

@@ -1,0 +1,1 @@
+"""The rules of `dashboards.lint`: each a function from a board to what is wrong with it."""
