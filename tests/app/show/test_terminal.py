@@ -25,6 +25,7 @@ from app.terminal.rows import USUAL_ROWS
 from app.terminal.terminal import PIPE, Terminal
 from metrics.catalog import BY_NAME
 from metrics.categories import COSTLY
+from queries.memo import Memo
 from queries.warehouse import open_reader
 from tests.support.command import trackside
 from tests.support.pseudo_terminal import trackside_in_terminal
@@ -54,16 +55,22 @@ def splits() -> list[object]:
     ]
 
 
-def answer_of(root: Path, what: str, by: str) -> tuple[Answer, list[Window]]:
-    with open_reader(root) as reader:
+@pytest.fixture(scope="module")
+def memo() -> Memo:
+    """What one question was made of, the next need not make again."""
+    return Memo(size=64)
+
+
+def answer_of(root: Path, what: str, by: str, memo: Memo | None = None) -> tuple[Answer, list[Window]]:
+    with open_reader(root, memo) as reader:
         return run_question(
             reader, windows(reader, Period()), question_of(what), Question(by=by, details=False), report=pytest.fail
         )
 
 
 @pytest.mark.parametrize(("what", "by"), splits())
-def test_lines_fit_the_terminal_and_no_column_is_lost(what: str, by: str, root: Path) -> None:
-    answer, shown = answer_of(root, what, by)
+def test_lines_fit_the_terminal_and_no_column_is_lost(what: str, by: str, root: Path, memo: Memo) -> None:
+    answer, shown = answer_of(root, what, by, memo)
     for columns in WIDTHS:
         lines = answer_lines(answer, shown, Terminal(columns, 50, colours=True, moves=True))
         plain = [_ESCAPES.sub("", line) for line in lines]
