@@ -110,6 +110,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "Kubernetes, load its pods, too"
     ),
     # Run logs
+    "packed_log_cut": (
+        "the {detail} stream is cut off: the first {count:,} bytes in it could be unpacked and are loaded, what came "
+        "behind them is lost. If the file is complete later, load it again: it takes the place of what was loaded"
+    ),
     "run_value_implausible": "{detail}",
     "steps_implausible": "{detail}",
     "steps_backwards": "{count} steps begin before the step logged before them: the node's clock was set back",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
 import sys
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -53,15 +51,26 @@ class Input:
         head: The first `HEAD` bytes.
         size: Bytes on disk; 0 where that is unknown (a pipe).
         done: So many of them have been read.
+        cut: The packing of a stream that turned out to be cut off, where that `may_be_cut`; else None.
+        n_unpacked: Bytes that have been read, unpacked.
 
     Raises:
         InputError: It cannot be opened, or its beginning is damaged.
     """
 
-    def __init__(self, name: str, *, shown: str | None = None) -> None:
+    def __init__(self, name: str, *, shown: str | None = None, may_be_cut: bool = False) -> None:
+        """Open it.
+
+        Args:
+            name: Of the file.
+            shown: How it is called in messages.
+            may_be_cut: A packed stream that is cut off ends where it was cut, unless nothing of it can be unpacked.
+        """
         self.name = as_text(name if shown is None else shown)
         self._path = name
-        self.size = self.done = 0
+        self._may_be_cut = may_be_cut
+        self.cut: str | None = None
+        self.size = self.done = self.n_unpacked = 0
         self._sha256 = hashlib.sha256()
         self._source = self._open()
         try:
@@ -78,7 +87,7 @@ class Input:
 
         Raises:
             InputError: It cannot be read, or is damaged.
-            TruncatedInputError: The gzip stream ends too early.
+            TruncatedInputError: The packed stream is cut off, and that is not expected.
         """
         for chunk in self._chunks():
             self._sha256.update(chunk)
@@ -169,6 +178,7 @@ class Input:
                 raise UnrecognisedInputError("standard input is closed; pipe a file into it")
             source = sys.stdin.buffer
             return source if isinstance(source, io.BufferedReader) else io.BufferedReader(source)  # type: ignore[arg-type]  # any reader of bytes will do
+        self.n_unpacked = 0
         source = open_input(Path(self._path))
         self.size = os.fstat(source.fileno()).st_size
         return source
@@ -184,12 +194,20 @@ class Input:
         return self._source if self._packing is None else unpacked_stream(self._packing, self._source)
 
     def _read(self, size: int) -> bytes:
+        data = self._read_some(size)
+        self.n_unpacked += len(data)
+        return data
+
+    def _read_some(self, size: int) -> bytes:
         try:
             return self._stream.read(size)
         except EOFError:
+            if self._may_be_cut and self.n_unpacked:
+                self.cut = self._packing
+                return b""
             message = f"{self.name}: the {self._packing} stream is cut off; copy or write the file again"
             raise TruncatedInputError(message) from None
-        except (gzip.BadGzipFile, zlib.error, DamagedStreamError) as error:
+        except DamagedStreamError as error:
             message = f"{self.name}: the {self._packing} stream is damaged ({error}); copy or write the file again"
             raise InputError(message) from None
         except OSError as error:

@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-import io
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from ingest.errors import DamagedStreamError
+from ingest.files.unpacked import Unpacked
 
-_PIECE: Final = 1 << 24
-"""Bytes that are unpacked at a time where all are requested."""
+if TYPE_CHECKING:
+    import io
+
+_PIECE: Final = 1 << 20
+"""Bytes that are unpacked at a time."""
+
+_UNWRITTEN: Final = b"\xff"
+"""A byte that UTF-8 does not have: it fills what is not written yet."""
 
 
-class ZstdFile(io.BufferedIOBase):
+class ZstdFile(Unpacked):
     """What is inside a Zstandard stream, unpacked as it is read."""
 
     def __init__(self, source: io.BufferedIOBase) -> None:
         self._stream = pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """So many bytes, or the rest.
-
-        Raises:
-            EOFError: it ends too early.
-            DamagedStreamError: it is damaged.
-        """
-        parts = []
-        left = size if size is not None and size >= 0 else None
-        while left is None or left > 0:
-            part = self._some(_PIECE if left is None else left)
-            if not part:
-                break
-            parts.append(part)
-            left = None if left is None else left - len(part)
-        return b"".join(parts)
+        self._fault: Exception | None = None
 
     def _some(self, size: int) -> bytes:
+        """As of `Unpacked`. Arrow does not say how much it had unpacked when it failed: that shows in the buffer."""
+        if self._fault is not None:
+            raise self._fault
+        buffer = bytearray(_UNWRITTEN * (_PIECE if size < 0 else min(size, _PIECE)))
         try:
-            return bytes(self._stream.read(size))
+            return bytes(buffer[: self._stream.readinto(buffer)])
         except OSError as error:
-            if "runcated" in str(error):
-                raise EOFError from None
-            raise DamagedStreamError(str(error)) from None
+            self._fault = EOFError() if "runcated" in str(error) else DamagedStreamError(str(error))
+        unpacked = bytes(buffer.rstrip(_UNWRITTEN))
+        if not unpacked:
+            raise self._fault
+        return unpacked

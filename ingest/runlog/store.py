@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ingest.errors import InputError, OptionError, ServerDownError, UnrecognisedInputError
+from ingest.errors import InputError, OptionError, ServerDownError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.archive import Member, unpacked
 from ingest.files.input import Input
 from ingest.future import without_future
+from ingest.load_warnings import LoadWarning
+from ingest.runlog.escapes import without_escapes
 from ingest.runlog.folders import is_log, logs_below, without_logs
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
 from ingest.runlog.lines import CUT
@@ -82,7 +84,7 @@ def ingest_files(
             raise member.error
         if is_live(name):
             return load_live(name, of_others)
-        with Input(member.path, shown=name) as source:
+        with Input(member.path, shown=name, may_be_cut=True) as source:
             return load_input(source, of_others)
 
     def load_input(source: Input, of_others: str) -> Parsed:
@@ -92,9 +94,13 @@ def ingest_files(
         account = Account()
         stated = replace(request, several=len(named_files) > 1)
         chunks = chunks_of_run_log(content, source.name, stated, account)
-        log = read_runlog(
-            chunks, origin=source.name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=account
-        )
+        try:
+            log = read_runlog(
+                chunks, origin=source.name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=account
+            )
+        except InputError as error:
+            raise _with_cut(error, source) from None
+        account.warnings += _cut(source)
         return load(writer, log, text, request=from_file(source.name), digest=source.digest(), now=now)
 
     def load_live(name: str, of_others: str) -> Parsed:
@@ -107,6 +113,19 @@ def ingest_files(
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
         named_files = {member.shown: member for member in (*members, *on_servers)}
         return load_each(list(named_files), load_file, cluster=lambda: named, progress=progress)
+
+
+def _cut(source: Input) -> list[LoadWarning]:
+    """The warning about a packed log that is cut off, if it is."""
+    return [] if source.cut is None else [LoadWarning("packed_log_cut", source.n_unpacked, source.cut)]
+
+
+def _with_cut(error: InputError, source: Input) -> InputError:
+    """What is wrong with a log; of one that is cut off, that it is."""
+    if source.cut is None:
+        return error
+    n_read = f"only its first {source.n_unpacked:,} bytes could be unpacked"
+    return TruncatedInputError(f"{error}\nThe {source.cut} stream is cut off: {n_read}; copy or write the file again")
 
 
 def _runs(name: str) -> list[Member]:
@@ -193,12 +212,13 @@ class CutLines:
         self._search(before + b"\n")
 
     def _search(self, text: bytes) -> bytes:
-        """Search for the cut lines; returns the text."""
+        """Search for the cut lines, which have no colours and may have been written over; returns the text."""
+        plain = without_escapes(text).replace(b"\r", b"\n")
         for cut in self.cuts:
             beginning = self._beginning(cut)
-            if beginning in text:
+            if beginning in plain:
                 self._goes_on.add(cut)
-            if beginning + b"\n" in text:
+            if beginning + b"\n" in plain:
                 self._ends.add(cut)
         return text
 

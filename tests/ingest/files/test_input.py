@@ -174,7 +174,7 @@ def test_lines_after_a_hole_in_a_run_log_are_read(tmp_path: Path, monkeypatch: p
 _PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "xz": lzma.compress,
-    "bzip2": bz2.compress,
+    "bzip2": lambda data: bz2.compress(data, 1),
     "zstd": lambda data: bytes(pa.compress(data, codec="zstd", asbytes=True)),
 }
 _TEXT = random.Random(1).randbytes(1 << 18)
@@ -193,6 +193,49 @@ def test_a_packed_file_that_is_cut_off_is_refused(tmp_path: Path, packing: str) 
     path.write_bytes(_PACK[packing](_TEXT)[:-100])
     with pytest.raises(InputError, match=f"the {packing} stream is cut off"):
         Input(str(path)).whole()
+
+
+_LINES = b"".join(b"step %d loss %d\n" % (step, step * 7919 % 10_007) for step in range(20_000))
+
+
+@pytest.mark.parametrize("packing", _PACK)
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_cut_file_that_may_be_cut_is_read_to_its_cut(tmp_path: Path, packing: str, share: float) -> None:
+    whole = _PACK[packing](_LINES)
+    path = tmp_path / "log"
+    path.write_bytes(whole[: int(len(whole) * share)])
+    source = Input(str(path), may_be_cut=True)
+    text = source.whole()
+    assert _LINES.startswith(text)
+    assert len(text) > share / 2 * len(_LINES)
+    assert (source.cut, source.n_unpacked) == (packing, len(text))
+
+
+@pytest.mark.parametrize("packing", _PACK)
+def test_cut_file_is_refused_if_none_of_it_is_unpacked(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(_PACK[packing](_TEXT)[:12])
+    with pytest.raises(InputError, match=f"the {packing} stream is cut off"):
+        Input(str(path), may_be_cut=True).whole()
+
+
+@pytest.mark.parametrize("packing", _PACK)
+def test_whole_file_that_may_be_cut_is_not(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(_PACK[packing](_LINES))
+    source = Input(str(path), may_be_cut=True)
+    assert source.whole() == _LINES
+    assert source.cut is None
+
+
+def test_gzip_gives_every_byte_before_its_cut(tmp_path: Path) -> None:
+    """As zlib alone unpacks it: what is left in it at the end of the input counts, too."""
+    whole = gzip.compress(b"a" * 300_000)
+    path = tmp_path / "log"
+    for size in range(40, len(whole)):
+        path.write_bytes(whole[:size])
+        knew = zlib.decompressobj(31).decompress(whole[:size])
+        assert Input(str(path), may_be_cut=True).whole() == knew
 
 
 @pytest.mark.parametrize("packing", ["gzip", "xz", "bzip2"])

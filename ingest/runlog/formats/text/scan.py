@@ -110,7 +110,7 @@ class Scan:
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
         """Read lines (`line`, `part`, `text`); the last one of the last block may be cut off."""
-        rest = lines
+        rest, last = lines, lines.select("line", "part").row(-1) if is_last and lines.height else None
         for number, kind in enumerate(self.form.lines):
             if number == 1:  # nearly all lines that are read are of the first kind: the others are searched once
                 rest = rest.filter(pl.col("text").str.contains(self.form.starts))
@@ -118,13 +118,13 @@ class Scan:
                 return
             mine = rest["text"].str.contains(kind.pattern)
             own = rest.filter(mine)
-            if is_last and own.height and own["line"][-1] == lines["line"][-1] and _may_go_on(kind, own["text"][-1]):
+            if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
                 self.refused.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
                 own = own.head(-1)
-            self._add(number, kind, own)
+            self._add(number, kind, own, last)
             rest = rest.filter(~mine)
 
-    def _add(self, number: int, kind: LineKind, lines: pl.DataFrame) -> None:
+    def _add(self, number: int, kind: LineKind, lines: pl.DataFrame, last: tuple[int, int] | None) -> None:
         if lines.is_empty():
             return
         records = _records(number, kind, lines, us_dates=self.form.us_dates)
@@ -132,18 +132,20 @@ class Scan:
         absent = [pl.col(_column(name)).is_null() for name in kind.needs]
         bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
         if bad.height:
-            self._refuse(kind, bad)
+            self._refuse(kind, bad, last)
             records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
         self._records.append(records.with_columns(text))
 
-    def _refuse(self, kind: LineKind, bad: pl.DataFrame) -> None:
+    def _refuse(self, kind: LineKind, bad: pl.DataFrame, last: tuple[int, int] | None) -> None:
+        """Refuse lines; the last one of a log, with no line end behind it, is cut, and may be whole another time."""
         for row in bad.iter_rows(named=True):
             absent = [name for name in kind.needs if row[_column(name)] is None]
             why = f"no {' and no '.join(absent)} in it" if absent else "it does not end as one"
             reason = f"damaged line of {self.form.title} ({kind.event or kind.kind}): {why}"
-            self.refused.append(Refused(row["line"], reason, row["text"][:RAW_LIMIT]))
+            is_cut = (row["line"], row["part"]) == last
+            self.refused.append(Refused(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT]))
 
     def counts(self) -> dict[str, int]:
         """How many lines of each kind there are, by its name, damaged ones too."""
