@@ -26,6 +26,7 @@ from app import clock
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.compute.unchanged import code_digest, inputs_digest
+from app.config.log_formats import tried_formats
 from app.errors import EXIT_STATUS
 from app.faults import FAULTS
 from app.service import integrity
@@ -259,7 +260,7 @@ class Worker:
             if not named:
                 self._warn("runlog", f"serve.runlogs: no file matches {pattern}")
         changed = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
-        logs = LogRequest(timezone=self.settings.timezone, formats=self.settings.runlog.text_formats())
+        logs = LogRequest(timezone=self.settings.timezone, formats=tried_formats(self.settings.runlog, None))
         reports = runlogs.ingest_files(
             writer, changed, cluster=self.settings.cluster, now=now, progress=self._check_stop, logs=logs
         )

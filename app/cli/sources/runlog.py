@@ -63,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _request(options: argparse.Namespace, settings: Config) -> LogRequest:
     """What logs of other frameworks do not record, by the options and the configuration."""
+    from app.config.log_formats import tried_formats
+    from app.config.place import config_file
     from ingest.runlog import facts
     from ingest.runlog.formats.text.times import parse_begin
     from ingest.runlog.translation import LogRequest
@@ -73,5 +75,5 @@ def _request(options: argparse.Namespace, settings: Config) -> LogRequest:
         timezone=timezone,
         begin=None if options.begin is None else parse_begin(options.begin, timezone),
         year=options.year,
-        formats=settings.runlog.text_formats(),
+        formats=tried_formats(settings.runlog, config_file(options.config)),
     )

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from ingest.runlog.formats.text.examples import given, mistakes
 from ingest.runlog.formats.text.scan import scan_lines
-from ingest.runlog.formats.text.timeline import facts_in
 from ingest.runlog.text_format import Example, FormatError, TextFormat, builtin, parse_format, with_builtin
 
 EXAMPLES = [(form, example) for form in builtin() for example in form.examples]
 
 
-def given(form: TextFormat, example: Example) -> dict[str, Any]:
-    """What a line gives, in the words of an example."""
-    scanned = scan_lines(form, example.text + "\n")
-    assert scanned.refused == []
-    [record] = scanned.records().iter_rows(named=True)
-    kind = form.lines[record["kind"]]
-    values = {name: record[name] for name in example.gives if name in record and name != "kind"}
-    if "duration_s" in example.gives and record["duration_s"] is None:
-        values["duration_s"] = round(record["duration_ms"] / 1000, 9)
-    facts = facts_in(kind, record["text"]) if kind.kind == "facts" else {}
-    return values | facts | {"kind": kind.kind} | ({"event": kind.event} if kind.event else {})
-
-
 @pytest.mark.parametrize(("form", "example"), EXAMPLES, ids=lambda each: each.name if hasattr(each, "name") else "")
 def test_examples_give_what_they_say(form: TextFormat, example: Example) -> None:
-    assert given(form, example) == dict(example.gives)
+    came = given(form, example.text)
+    names = {*example.gives, "kind", *(["event"] if "event" in came else [])}
+    assert {name: came.get(name) for name in names} == dict(example.gives)
 
 
-@pytest.mark.parametrize(("form", "example"), EXAMPLES, ids=lambda each: each.name if hasattr(each, "name") else "")
-def test_examples_have_a_word_of_their_format(form: TextFormat, example: Example) -> None:
-    assert not form.words or any(word in example.text for word in form.words)
+@pytest.mark.parametrize("form", builtin(), ids=lambda form: form.name)
+def test_builtin_formats_have_no_mistaken_example(form: TextFormat) -> None:
+    assert list(mistakes(form)) == []
 
 
 @pytest.mark.parametrize("form", builtin(), ids=lambda form: form.name)
@@ -77,6 +67,55 @@ OWN: dict[str, Any] = {
 def test_mistakes_in_an_entry_are_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         parse_format(OWN | change, origin="here")
+
+
+TEXT = "2026-10-01 08:00:02 step 7 | 4,096 tokens | took 1900 ms |"
+MINE = OWN | {
+    "line": [
+        {
+            "kind": "step",
+            "starts": r"step \d+ \|",
+            "ends": r"\|$",
+            "needs": ["duration_ms"],
+            "fields": {"step": r"step (\d+)", "tokens": r"([\d,]+) tokens", "duration_ms": r"took ([\d.]+) ms"},
+        },
+        {"kind": "facts", "starts": "^model ", "fields": {"params": r"with ([\d,]+) parameters"}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "gives", "found"),
+    [
+        (TEXT, {"step": 7, "tokens": 4096, "duration_s": 1.9}, None),
+        (TEXT, {"kind": "step", "duration_ms": 1900}, None),
+        (TEXT, {}, None),
+        ("model m with 8,030,261,248 parameters", {"params": 8030261248}, None),
+        (TEXT, {"step": 8}, "expected step = 8, but step = 7 came of it: '2026-10-01 08:00:02 step 7 |"),
+        (TEXT, {"step": 7, "loss": 2.5}, "expected loss = 2.5, but no loss came of it"),
+        (TEXT, {"kind": "facts"}, "expected kind = 'facts', but kind = 'step' came of it"),
+        ("step 7 |", {"step": 7}, r"expected step = 7, but damaged line .* no duration_ms in it: 'step 7 |'"),
+        (
+            "stage 7 |",
+            {"step": 7},
+            r"expected step = 7, but no line reads it: `starts` of none of the lines 1 \(step\)",
+        ),
+        (f"{TEXT}\n{TEXT}", {"step": 7}, "but 2 lines of it are read; an example has one"),
+    ],
+)
+def test_an_example_is_compared_with_what_it_gives(text: str, gives: dict[str, Any], found: str | None) -> None:
+    form = parse_format(MINE | {"example": [{"text": text, "gives": gives}]}, origin="here")
+    wrong = list(mistakes(form))
+    if found is None:
+        assert wrong == []
+    else:
+        [one] = wrong
+        assert re.match(f"example 1: .*{found}", one), one
+
+
+def test_an_example_without_a_word_of_its_format_is_mistaken() -> None:
+    form = parse_format(MINE | {"words": ["iteration"], "example": [{"text": TEXT}]}, origin="here")
+    assert re.match(r"example 1: none of the words \(iteration\) is in it", next(iter(mistakes(form))))
 
 
 def test_an_own_format_replaces_one_of_its_name() -> None:
