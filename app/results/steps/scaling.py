@@ -86,11 +86,13 @@ def what_changed(source: Source, window: Window, n_gpus: float, day: str) -> Dif
     nodes = source.query("attempt_nodes", cluster=window.cluster).select(*key, "node")
     labels = source.query("attempt_labels", cluster=window.cluster, every=True, env="", comment_key="", by_wckey=False)
     found = {
-        "driver": _drivers(source, window.cluster),
         "nodes": nodes.rename({"node": "value"}),
         "image": labels.select(*key, value=pl.col("submit_line").str.extract(_IMAGE.pattern, 1)),
     }
-    sides = {what: _sides(attempts.join(rows, on=key, nulls_equal=True)) for what, rows in found.items()}
+    measured = _measured_drivers(source, window, steps.with_columns(after=after), nodes)
+    recorded = attempts.join(_drivers(source, window.cluster), on=key, nulls_equal=True).select("after", "value")
+    sides = {"driver": _sides(pl.concat([recorded, measured]))}
+    sides |= {what: _sides(attempts.join(rows, on=key, nulls_equal=True)) for what, rows in found.items()}
     unknown = [what for what, (before, since) in sides.items() if not (before and since)]
     texts = (_difference(what, *both) for what, both in sides.items() if what not in unknown)
     return Differences([text for text in texts if text], unknown)
@@ -118,6 +120,28 @@ def _drivers(source: Source, cluster: str) -> pl.DataFrame:
     )
     found = recorded.join_asof(sessions, left_on="ts", right_on="started_at", by=of, check_sortedness=False)
     return found.select(*frames.ATTEMPT_KEY, "value")
+
+
+def _measured_drivers(source: Source, window: Window, steps: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """The drivers (`value`) that telemetry names of the nodes of steps, on either side (`after`).
+
+    Of a day on which a node's driver changed, that which was there while the steps were, if one was seen then.
+
+    Args:
+        source: where the rows are read from.
+        window: of the steps.
+        steps: the steps, with `after`.
+        nodes: of each attempt.
+    """
+    key = list(frames.ATTEMPT_KEY)
+    day = pl.col("ts").dt.truncate("1d")
+    spans = steps.group_by(*key, "after", day=day).agg(low=pl.col("ts").min(), high=pl.col("ts").max())
+    versions = source.query("driver_versions", **window.parameters).rename({"ts": "day", "version": "value"})
+    versions = versions.with_columns(pl.col("day").cast(spans.schema["day"]))
+    of_nodes = spans.join(nodes, on=key, nulls_equal=True).join(versions, on=["cluster", "node", "day"])
+    seen = (pl.col("first_seen_at") <= pl.col("high")) & (pl.col("last_seen_at") >= pl.col("low"))
+    then = of_nodes.with_columns(seen=seen).filter(pl.col("seen") | ~pl.col("seen").any().over(*key, "node", "day"))
+    return then.select("after", "value").unique()
 
 
 def _sides(rows: pl.DataFrame) -> tuple[set[str], set[str]]:

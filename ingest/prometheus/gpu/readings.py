@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from ingest.prometheus.client.remote_read import Samples
+from ingest.prometheus.gpu.drivers import Versions
 from ingest.prometheus.gpu.samples import KEY, LONG, end, of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.gpu.server import cell_means
 from ingest.prometheus.health import xid
@@ -194,11 +195,17 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     samples = averaging.samples(cluster)
     health = xid.events(_xid_readings(raw, averaging.present()), cluster=cluster)
     times = samples.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
+    versions = Versions()
+    versions.add(gathered.samples)
     account = _account(gathered, set(names(mapping)), counts, raw.height)
     return Parsed(
         SOURCE,
         frozenset({cluster}),
-        {"gpu_samples": samples, "health_events": health},
+        {
+            "gpu_samples": samples,
+            "health_events": health,
+            "driver_versions": versions.frame(cluster),
+        },
         empty(REJECTS),
         **account,
         columns=sorted({*columns, *raw["name"].unique()}),

@@ -21,6 +21,8 @@ import polars as pl
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.client.raw import as_samples
 from ingest.prometheus.client.remote_read import Samples
+from ingest.prometheus.gpu.drivers import LABEL as DRIVER_LABEL
+from ingest.prometheus.gpu.drivers import Versions
 from ingest.prometheus.gpu.samples import of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.health import xid
 from ingest.prometheus.reader import Reader, ScrapeSpec
@@ -70,6 +72,7 @@ class _Reading:
     until: datetime
     refused: dict[str, str] = field(default_factory=dict)
     indexes: Indexes = field(default_factory=Indexes)
+    versions: Versions = field(default_factory=lambda: Versions(early_ms=1))
 
     @property
     def step(self) -> timedelta:
@@ -95,21 +98,26 @@ class _Reading:
             first=self.since + self.step,
             last=self.until,
             step=self.step,
-            each=lambda samples: self._readings(cell_means(samples, self.spec.interval_s * 1000)),
+            each=lambda samples: self._averaged(cell_means(samples, self.spec.interval_s * 1000)),
         )
 
     def _means_of_server(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Averages as the server computes them."""
         if not names:
             return
-        places, queries = ", ".join(LOCATION_LABELS), []
+        places, queries = ", ".join((*LOCATION_LABELS, DRIVER_LABEL)), []
         window = self.server.window(self.step, at=self.until)
         for name in names:
             series = self.spec.series(name, *self.spec.mapping.of_gpus[name].matchers())
             queries.append(f"max by ({places}) (avg_over_time({series}{window}))")
         readings = self.server.points_of(queries, first=self.since + self.step, last=self.until, step=self.step)
         for name, points in zip(names, readings, strict=True):
-            yield self._readings(as_samples(points, name), chosen=True)
+            yield self._averaged(as_samples(points, name), chosen=True)
+
+    def _averaged(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
+        """READINGS of means; the drivers that they name are noted."""
+        self.versions.add(samples)
+        return self._readings(samples, chosen=chosen)
 
     def xids(self) -> pl.DataFrame:
         """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
@@ -226,7 +234,7 @@ def _frame(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> pl
 
 
 def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
-    """Telemetry of a segment of time on the grid: `gpu_samples` and `health_events`.
+    """Telemetry of a segment of time on the grid: `gpu_samples`, `health_events` and `driver_versions`.
 
     See `ingest.prometheus.reader.Read`.
 
@@ -255,7 +263,11 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
     return Parsed(
         SOURCE,
         frozenset({spec.cluster}),
-        {"gpu_samples": samples, "health_events": health},
+        {
+            "gpu_samples": samples,
+            "health_events": health,
+            "driver_versions": reading.versions.frame(spec.cluster),
+        },
         rejects,
         rows_read=points.height + raw.height + rejects.height,
         rows_loaded=good.values.height + raw.height,

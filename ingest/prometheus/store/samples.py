@@ -10,6 +10,7 @@ import polars as pl
 
 from ingest.future import without_future
 from ingest.prometheus.files.gpu_hours import without_duplicates
+from ingest.prometheus.gpu import drivers
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
 from ingest.prometheus.node import kubernetes_nodes, kubernetes_pods
@@ -132,9 +133,17 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
         _write_hours(writer, NODES, frames["node_hours"].unique(list(NODES.key), keep="last", maintain_order=True))
     if "health_events" in frames:
         _write_events(writer, frames["health_events"])
+    if "driver_versions" in frames:
+        _write_drivers(writer, frames["driver_versions"])
     if "metered_pods" in frames:
         _write_pods(writer, frames["metered_pods"], frames["metered_namespaces"])
         _write_metered_nodes(writer, parsed.frames["metered_node_states"], parsed.frames["metered_nodes"])
+
+
+def _write_drivers(writer: Writer, versions: pl.DataFrame) -> None:
+    """Versions of drivers, merged with what earlier readings named."""
+    existing = writer.matching("driver_versions", versions, keys=drivers.KEY).select(versions.columns)
+    writer.replace("driver_versions", drivers.merged(pl.concat([existing, versions])), keys=drivers.KEY)
 
 
 def _write_pods(writer: Writer, pods: pl.DataFrame, namespaces: pl.DataFrame) -> None:

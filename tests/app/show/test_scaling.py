@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.cli import main as cli
+from queries.warehouse import open_reader
 from tests.support.logs.mlperf import BEGIN_MS, MlperfRun, publish
 
 if TYPE_CHECKING:
@@ -78,6 +79,29 @@ def test_a_new_driver_is_named(root: Path, tmp_path: Path, capsys: pytest.Captur
     assert cli.main(["ingest", "runlog", str(tmp_path / "drivers.jsonl"), "--warehouse", str(own)]) == 0
     text = printed(own, capsys, "--by", "day")
     assert "since then driver: new 580.2, gone 570.1; nodes: new " in text
+    assert "(unknown: image)" in text
+
+
+def test_a_new_driver_is_named_by_telemetry(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the day of the change a node of the job had the old driver in the night before."""
+    own = tmp_path / "w"
+    shutil.copytree(root, own)
+    with open_reader(own) as reader:
+        nodes = dict(reader.table("attempt_nodes").sort("node").select("job_id", "node").rows())
+    lines = ["# TYPE DCGM_FI_DEV_GPU_UTIL gauge"]
+    for day in range(len(BEFORE + AFTER)):
+        begin = BEGIN_MS / 1000 + day * 86_400
+        moments = [(begin + 60 * minute, "570.86.15" if day < len(BEFORE) else "580.65.06") for minute in range(9)]
+        if day == len(BEFORE):
+            moments.insert(0, (begin // 86_400 * 86_400 + 60, "570.86.15"))
+        for at, version in moments:
+            labels = f'gpu="0",Hostname="{nodes[str(3 + day)]}",DCGM_FI_DRIVER_VERSION="{version}"'
+            lines.append(f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 98 {at:.3f}")
+    (tmp_path / "dcgm.txt").write_text("\n".join([*lines, "# EOF"]) + "\n")
+    command = ["ingest", "prometheus", str(tmp_path / "dcgm.txt"), "--cluster", "Acme", "--warehouse", str(own)]
+    assert cli.main(command) == 0
+    text = printed(own, capsys, "--by", "day")
+    assert "since then driver: new 580.65.06, gone 570.86.15; nodes: new " in text
     assert "(unknown: image)" in text
 
 

@@ -195,7 +195,8 @@ _DAY_COLUMNS: Final = {
 _ABOUT_DAYS: Final = (
     f"A change is named where the days before and after it, {LEAST_DAYS} at least on either side, differ beyond their "
     "noise (t test of the logarithms at the clearest split, 5 % over all splits together). The driver is that which "
-    "a run log records or nvidia-smi printed into it, the image that of the submit line."
+    "a run log records, nvidia-smi printed into it or dcgm-exporter names (label DCGM_FI_DRIVER_VERSION), the image "
+    "that of the submit line."
 )
 
 
