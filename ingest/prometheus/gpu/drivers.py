@@ -62,7 +62,7 @@ class Versions:
 
     def frame(self, cluster: str) -> pl.DataFrame:
         """DRIVER_VERSIONS of the nodes and days that had a reading with a version."""
-        schema = {"node": pl.String, "version": pl.String, "low": _MOMENT, "high": _MOMENT}
+        schema: Schema = {"node": pl.String(), "version": pl.String(), "low": _MOMENT, "high": _MOMENT}
         spans = pl.DataFrame(self._spans, schema, orient="row")
         return merged(
             spans.select(

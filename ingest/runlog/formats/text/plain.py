@@ -2,8 +2,8 @@
 
 The result is that of `Timeline.take` for each.
 
-Plain are lines of one kind and one writer that have a time and a duration, each of a later step than the one before,
-with nothing else of the format between them.
+Plain are lines of one kind and one writer, each of a later step than the one before, with nothing else of the format
+between them, all of which have a time, or a duration, or both.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def _is_step(timeline: Timeline) -> pl.Expr:
 
 def _stretches(records: pl.DataFrame, is_step: pl.Expr) -> Iterator[tuple[pl.DataFrame, bool]]:
     """Parts of the records, and whether a part is plain."""
-    length = pl.coalesce("duration_s", "duration_ms")
-    whole = is_step & pl.col("at").is_not_null() & pl.col("step").is_finite() & length.is_finite() & (length >= 0)
-    whole &= pl.col("total_tokens").is_null()
+    whole = is_step & pl.col("step").is_finite() & pl.col("total_tokens").is_null() & _placed_by().is_not_null()
     goes_on = whole & whole.shift(1) & (pl.col("step") > pl.col("step").shift(1))
-    same = pl.col("kind").eq(pl.col("kind").shift(1)) & pl.col("writer").eq_missing(pl.col("writer").shift(1))
+    same = pl.all_horizontal(
+        each.eq_missing(each.shift(1)) for each in (pl.col("kind"), pl.col("writer"), _placed_by())
+    )
     follows = (goes_on & same).fill_null(value=False)
     numbered = records.select(stretch=(~follows).cum_sum()).to_series().rle().struct.unnest()
     begin = since = 0
@@ -65,6 +65,25 @@ def _stretches(records: pl.DataFrame, is_step: pl.Expr) -> Iterator[tuple[pl.Dat
         yield records[since:begin], False
 
 
+_BOTH, _STAMP, _DURATION = "both", "stamp", "duration"
+"""What places a line's steps in time: its stamp and its duration, the stamp alone, or the duration alone."""
+
+
+def _placed_by() -> pl.Expr:
+    """Which of these it is; null where it is none, or not plainly one."""
+    at, length = pl.col("at"), pl.coalesce("duration_s", "duration_ms")
+    is_length = length.is_finite() & (length >= 0)
+    by_duration = at.is_null() & is_length & pl.col("elapsed_s").is_null()
+    return (
+        pl.when(at.is_not_null() & is_length)
+        .then(pl.lit(_BOTH))
+        .when(at.is_not_null() & length.is_null())
+        .then(pl.lit(_STAMP))
+        .when(by_duration)
+        .then(pl.lit(_DURATION))
+    )
+
+
 def _take_plain(timeline: Timeline, records: pl.DataFrame) -> bool:
     """Take lines behind a step of their session; False where something of that session is open."""
     session = timeline.sessions[-1] if timeline.sessions else None
@@ -77,11 +96,38 @@ def _take_plain(timeline: Timeline, records: pl.DataFrame) -> bool:
     steps = records["step"].cast(pl.Int64)
     counts = steps - steps.shift(1).fill_null(session.last)
     counts = counts.set(counts > MOST_STEPS, 1)
-    lengths = records.select(_length=pl.coalesce(pl.col("duration_s") * US, pl.col("duration_ms") * 1_000)).to_series()
-    begins, session.cursor = _begins(records, lengths, counts, cursor)
+    placed = _placed(timeline, session, records, counts, cursor)
+    if placed is None:
+        return False
+    begins, lengths, session.cursor = placed
     _add(timeline, session, records.with_columns(steps, lengths, _count=counts, _begin=begins))
     timeline.pass_on(records.row(-1, named=True), session)
     return True
+
+
+def _placed(
+    timeline: Timeline, session: Session, records: pl.DataFrame, counts: pl.Series, cursor: int
+) -> tuple[pl.Series, pl.Series, int] | None:
+    """When the first step of each line began, how long each is, and when the last one ended; None: not so plainly."""
+    by, lengths = records.select(
+        by=_placed_by(), _length=pl.coalesce(pl.col("duration_s") * US, pl.col("duration_ms") * 1_000)
+    )
+    if by[0] == _BOTH:
+        begins, end = _begins(records, lengths, counts, cursor)
+        return begins, lengths, end
+    if by[0] == _STAMP:
+        return _between_stamps(records["at"], counts, cursor)
+    if session.bar is not None or cursor < (timeline.now or 0):
+        return None
+    ends = cursor + (counts * lengths).round(mode="half_to_even").cast(pl.Int64).cum_sum()
+    timeline.counts["reckoned"] += int(counts.sum())
+    return ends.shift(1).fill_null(cursor), lengths, int(ends[-1])
+
+
+def _between_stamps(ends: pl.Series, counts: pl.Series, cursor: int) -> tuple[pl.Series, pl.Series, int] | None:
+    """As `_placed`, of lines without a duration: their steps share the time since the line before."""
+    begins = ends.shift(1).fill_null(cursor)
+    return None if (begins > ends).any() else (begins, ((ends - begins) / counts).alias("_length"), int(ends[-1]))
 
 
 def _begins(records: pl.DataFrame, lengths: pl.Series, counts: pl.Series, cursor: int) -> tuple[pl.Series, int]:

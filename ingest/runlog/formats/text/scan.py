@@ -96,16 +96,16 @@ class Scan:
 
     Attributes:
         form: the format.
-        refused: damaged lines.
         first_stamp: the first line with a time, whatever it is about: `date`, `time`, `fraction`, `offset`.
         driver: version of the GPUs' driver, where nvidia-smi was run before training.
     """
 
     form: TextFormat
-    refused: list[Refused] = field(default_factory=list)
     first_stamp: pl.DataFrame | None = None
     driver: str | None = None
     _records: list[pl.DataFrame] = field(default_factory=list)
+    _cut: list[Refused] = field(default_factory=list)
+    _damaged: list[_Damaged] = field(default_factory=list)
     has_steps: bool = False
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
@@ -119,7 +119,7 @@ class Scan:
             mine = rest["text"].str.contains(kind.pattern)
             own = rest.filter(mine)
             if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
-                self.refused.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
+                self._cut.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
                 own = own.head(-1)
             self._add(number, kind, own, last)
             rest = rest.filter(~mine)
@@ -132,20 +132,16 @@ class Scan:
         absent = [pl.col(_column(name)).is_null() for name in kind.needs]
         bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
         if bad.height:
-            self._refuse(kind, bad, last)
+            self._damaged.append(_Damaged(kind, bad, last))
             records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
         self._records.append(records.with_columns(text))
 
-    def _refuse(self, kind: LineKind, bad: pl.DataFrame, last: tuple[int, int] | None) -> None:
-        """Refuse lines; the last one of a log, with no line end behind it, is cut, and may be whole another time."""
-        for row in bad.iter_rows(named=True):
-            absent = [name for name in kind.needs if row[_column(name)] is None]
-            why = f"no {' and no '.join(absent)} in it" if absent else "it does not end as one"
-            reason = f"damaged line of {self.form.title} ({kind.event or kind.kind}): {why}"
-            is_cut = (row["line"], row["part"]) == last
-            self.refused.append(Refused(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT]))
+    @property
+    def refused(self) -> list[Refused]:
+        """Damaged lines. They are told apart when they are asked for: most lines of another format look damaged."""
+        return [*self._cut, *(one for some in self._damaged for one in some.refused(self.form.title))]
 
     def counts(self) -> dict[str, int]:
         """How many lines of each kind there are, by its name, damaged ones too."""
@@ -153,8 +149,7 @@ class Scan:
         for part in (each for each in self._records if each.height):
             kind = self.form.lines[part["kind"][0]]
             every[kind.event or kind.kind] += part.height
-        if self.refused:
-            every["damaged"] = len(self.refused)
+        every["damaged"] = len(self._cut) + sum(some.lines.height for some in self._damaged)
         return {name: count for name, count in every.items() if count}
 
     def records(self) -> pl.DataFrame:
@@ -162,6 +157,24 @@ class Scan:
         if not self._records:
             return pl.DataFrame(schema=SCHEMA)
         return pl.concat(self._records).sort("line", "part", maintain_order=True)
+
+
+@dataclass(frozen=True)
+class _Damaged:
+    """Lines of a kind that are no whole ones; `last` is the place of the last one of the log if no line end follows."""
+
+    kind: LineKind
+    lines: pl.DataFrame
+    last: tuple[int, int] | None
+
+    def refused(self, title: str) -> Iterator[Refused]:
+        """Each with the reason; the last one of a log is cut, and may be whole another time."""
+        for row in self.lines.iter_rows(named=True):
+            absent = [name for name in self.kind.needs if row[_column(name)] is None]
+            why = f"no {' and no '.join(absent)} in it" if absent else "it does not end as one"
+            reason = f"damaged line of {title} ({self.kind.event or self.kind.kind}): {why}"
+            is_cut = (row["line"], row["part"]) == self.last
+            yield Refused(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT])
 
 
 def _may_go_on(kind: LineKind, text: str) -> bool:
