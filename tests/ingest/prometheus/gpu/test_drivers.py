@@ -74,7 +74,7 @@ def test_readings_of_no_node_or_without_the_label_are_unknown() -> None:
     assert versions(samples((no_node, [1]), ({"Hostname": "n7"}, [1]))).is_empty()
 
 
-def test_one_metric_tells_of_a_node() -> None:
+def test_one_metric_of_a_node_counts() -> None:
     """Another one of the node, read later, is not looked at; one of another node is."""
     later = of("550.144.03") | {"__name__": "DCGM_FI_DEV_FB_USED"}
     read = samples((of("550.144.03"), [1]), (later, [2]), (later | {"Hostname": "n8"}, [3]))
