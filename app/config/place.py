@@ -21,6 +21,15 @@ def config_file(path: Path | None = None) -> Path | None:
     return named or DEFAULT_PATH
 
 
+def beside(folder: Path, named: str | None) -> str | None:
+    """A folder relative to another; the address of a bucket as it is.
+
+    >>> beside(Path("/etc/trackside"), "files"), beside(Path("/etc/trackside"), "s3://bucket/lake")
+    ('/etc/trackside/files', 's3://bucket/lake')
+    """
+    return named if named is None or "://" in named else str((folder / named).absolute())
+
+
 def warehouse_of_environment() -> Path | None:
     """The warehouse directory that $TRACKSIDE_WAREHOUSE names, if it does."""
     named = os.environ.get("TRACKSIDE_WAREHOUSE")

@@ -166,6 +166,9 @@ class Serve(Section):
     )
     runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` loads: file patterns")
     lake: Path | None = Field(default=None, description="lake into which `serve` copies the warehouse after each cycle")
+    lake_files: str | None = Field(
+        default=None, description="where the files of a new lake are going to be: a folder, or s3://BUCKET/..."
+    )
 
 
 class Rules(Section):
@@ -281,12 +284,18 @@ def load(path: Path | None = None) -> Config:
         ConfigError: the named file does not exist, is not TOML, or has mistakes; all are listed.
     """
     existing = place.config_file(path)
-    if existing is None:
-        config = Config()
-    else:
-        config = _resolve_paths(parse(_read(existing), origin=str(existing)), existing.parent)
+    config = Config() if existing is None else of_file(existing)
     warehouse = place.warehouse_of_environment()
     return config.model_copy(update={"warehouse": warehouse}) if warehouse else config
+
+
+def of_file(path: Path) -> Config:
+    """The configuration of this file alone, whatever the environment names.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    return _resolve_paths(parse(_read(path), origin=str(path)), path.parent)
 
 
 def parse(values: dict[str, Any], *, origin: str) -> Config:
@@ -311,7 +320,8 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
     claims = None if config.claims is None else folder / config.claims
     runlogs = tuple(str(Path(glob.escape(str(folder)), pattern)) for pattern in config.serve.runlogs)
     lake = None if config.serve.lake is None else folder / config.serve.lake
-    serve = config.serve.model_copy(update={"runlogs": runlogs, "lake": lake})
+    lake_files = place.beside(folder, config.serve.lake_files)
+    serve = config.serve.model_copy(update={"runlogs": runlogs, "lake": lake, "lake_files": lake_files})
     kubeconfig = config.kubernetes.kubeconfig
     kubernetes = config.kubernetes.model_copy(
         update={"kubeconfig": None if kubeconfig is None else folder / kubeconfig.expanduser()}

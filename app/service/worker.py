@@ -17,6 +17,7 @@ import shutil
 import stat
 import threading
 import traceback
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from app.config.settings import Config
     from ingest.slurm.commands.runner import Runner
     from ingest.store.report import Report
+    from ingest.tables import Parsed
     from queries.warehouse import Writer
 
 logger = logging.getLogger("trackside.worker")
@@ -100,19 +102,25 @@ class Worker:
         root: the warehouse directory.
         settings: with the sources.
         every: from the start of a cycle to the start of the next.
+        verb: what writes, for whoever meets its lock.
         runner: runs Slurm's commands; None: runs the installed ones, if there are any.
         sources: the result of each source.
         last_success: end of the last cycle in which nothing failed.
         next_cycle: when the next one is due.
+        errors: the errors of the last cycle, by source; also that another process was writing.
+        tally: what the last cycle did: new rows (`loaded`), clusters `computed`, rows `committed` to the lake.
     """
 
     root: Path
     settings: Config
     every: timedelta
     runner: Runner | None = None
+    verb: str = "trackside serve"
     sources: dict[str, SourceHealth] = field(default_factory=dict)
     last_success: datetime | None = None
     next_cycle: datetime | None = None
+    errors: dict[str, BaseException] = field(default_factory=dict)
+    tally: Counter[str] = field(default_factory=Counter)
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     _warned: list[str] = field(default_factory=list)
     _retained: datetime | None = None
@@ -172,8 +180,10 @@ class Worker:
         A source that fails is noted and the others go on. If another process is writing, the cycle is left out: it
         will find the same data next time.
         """
+        self.errors.clear()
+        self.tally.clear()
         try:
-            with open_writer(self.root, verb="trackside serve", now=now, group=self.settings.warehouse_group) as writer:
+            with open_writer(self.root, verb=self.verb, now=now, group=self.settings.warehouse_group) as writer:
                 for name, read in self._configured():
                     self._step(name, now, functools.partial(read, writer, now))
                 self._step("compute", now, functools.partial(self._compute, writer, now))
@@ -182,6 +192,7 @@ class Worker:
                 self._step("files", now, functools.partial(self._scan, writer))
         except LockedWarehouseError as error:
             _log(logging.INFO, f"cycle left out: {str(error).splitlines()[0]}")
+            self.errors["warehouse"] = error
             return
         except WarehouseError as error:
             self._failed("warehouse", error, now)
@@ -222,6 +233,7 @@ class Worker:
             return
         for report in reports:
             if report.parsed is not None:
+                self.tally["loaded"] += _new_rows(report.parsed)
                 _log(logging.INFO, "loaded", source=name, origin=report.origin, rows=report.parsed.rows_loaded,
                     rejected=report.parsed.rows_rejected)  # fmt: skip
                 for warning in report.parsed.warnings:
@@ -280,6 +292,7 @@ class Worker:
             )
             if claims.error is not None:
                 self._warn("compute", f"no verdict is stored: {claims.error}")
+            self.tally["computed"] += len(done.clusters)
             for window in done.clusters:
                 _log(logging.INFO, "computed", cluster=window.cluster, since=iso(window.since), until=iso(window.until))
         return []
@@ -297,8 +310,10 @@ class Worker:
         """Commit the warehouse to a lake, if there is a newer copy of it than the last time."""
         copy = directory.current_copy(self.root)
         if copy != self._committed:
-            taken = copy_to_lake(self.root, lake, now=now, report=self._check_stop)
+            files = self.settings.serve.lake_files
+            taken = copy_to_lake(self.root, lake, now=now, report=self._check_stop, data_path=files)
             _log(logging.INFO, "committed", lake=str(address_of(lake)), rows=taken.rows, files=taken.files)
+            self.tally["committed"] += taken.rows
             self._committed = copy
         return []
 
@@ -335,6 +350,7 @@ class Worker:
 
     def _failed(self, name: str, error: Exception, now: datetime) -> None:
         message = without_secrets(str(error).strip() or type(error).__name__, self.settings)
+        self.errors[name] = error
         before = self.sources.get(name, SourceHealth())
         first = message.splitlines()[0]
         self.sources[name] = dataclasses.replace(before, last_error=first, failed_at=now)
@@ -349,6 +365,11 @@ def _is_behind(writer: Writer, cluster: str) -> bool:
     if writer.query("computed", cluster=cluster).is_empty():
         return True
     return bool(writer.query("loads_since_computed", cluster=cluster)["loads"].item())
+
+
+def _new_rows(parsed: Parsed) -> int:
+    """Rows that were not known before; where that was not counted, those that were loaded."""
+    return parsed.rows_loaded if parsed.rows_new is None else parsed.rows_new
 
 
 def _stamps(patterns: Iterable[str]) -> dict[str, tuple[int, int]]:

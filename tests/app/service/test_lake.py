@@ -9,7 +9,7 @@ import pytest
 from app.config import settings as config
 from app.config.settings import Serve
 from app.service.worker import Worker
-from queries.warehouse import copy_to_lake, open_reader
+from queries.warehouse import open_reader
 from tests.app.service.test_service import EVERY, configured, slurm
 from tests.support.warehouses import NOW
 
@@ -24,9 +24,12 @@ def test_a_cycle_commits_to_a_lake_once_for_each_copy(tmp_path: Path, monkeypatc
     worker.cycle(now=NOW)
     [failure] = worker.failures(NOW)
     assert failure.startswith("lake: there is no lake at ducklake:sqlite:")
-    copy_to_lake(root, lake, now=NOW, report=lambda *_: None, data_path=str(tmp_path / "files"))
+    assert list(worker.errors) == ["lake"]
+    worker.settings = configured(serve=Serve(lake=lake, lake_files=str(tmp_path / "files")))
     worker.cycle(now=NOW + EVERY)
     assert worker.failures(NOW + EVERY) == []
+    assert worker.errors == {}
+    assert worker.tally["committed"] > worker.tally["loaded"] == 0
     assert worker.sources["lake"].last_success == NOW + EVERY
     with open_reader(root) as here, open_reader(lake) as there:
         assert there.table("loads").height == here.table("loads").height > 0
@@ -36,6 +39,7 @@ def test_a_cycle_commits_to_a_lake_once_for_each_copy(tmp_path: Path, monkeypatc
 
 
 def test_lake_is_beside_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "trackside.toml").write_text('[serve]\nlake = "ducklake:sqlite:lake.sqlite"\n')
+    (tmp_path / "trackside.toml").write_text('[serve]\nlake = "ducklake:sqlite:lake.sqlite"\nlake_files = "files"\n')
     loaded = config.load(tmp_path / "trackside.toml")
     assert loaded.serve.lake == tmp_path / "ducklake:sqlite:lake.sqlite"
+    assert loaded.serve.lake_files == str(tmp_path / "files")
