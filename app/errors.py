@@ -37,6 +37,10 @@ class DeliveryError(RuntimeError):
     """A report was not made, or not delivered to every target; the message lists which."""
 
 
+class FleetError(RuntimeError):
+    """Clusters of a fleet could not be brought up to date; the message lists which, and why."""
+
+
 REFUTED = 3
 UNDETERMINED = 4
 INTERNAL = 70
@@ -66,6 +70,7 @@ EXIT_STATUS: dict[type[Exception], tuple[int, str]] = {
     NothingToComputeError: (47, "nothing was computed: no accounting is loaded, or none of the period"),
     OutboxError: (48, "the outbox of scheduled reports beside the warehouse cannot be used"),
     DeliveryError: (49, "a report was not made, or not delivered to every target"),
+    FleetError: (51, "a cluster of a fleet was not brought up to date; the others were"),
     queries.QueryError: (50, "a query was refused or failed"),
 }
 

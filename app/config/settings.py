@@ -23,6 +23,7 @@ from app.config import place, toml_file
 from app.config.access import Access
 from app.config.cost import Cost
 from app.config.deliver import Deliver
+from app.config.fleet import Fleet
 from app.config.grafana import Grafana
 from app.config.reports import ScheduledReport, cross_mistakes
 from app.config.scaling import Scaling
@@ -273,6 +274,7 @@ class Config(Section):
     sql: Sql = Sql()
     engine: Engine = Engine()
     deliver: Deliver = Deliver()
+    fleet: Fleet = Fleet()
 
 
 def load(path: Path | None = None) -> Config:
@@ -339,6 +341,7 @@ def _resolve_paths(config: Config, folder: Path) -> Config:
         "access": config.access.beside(folder),
         "kubernetes": kubernetes,
         "deliver": config.deliver.beside(folder),
+        "fleet": config.fleet.beside(folder),
         "reports": tuple(report.beside(folder) for report in config.reports),
     }
     return config.model_copy(update=update)

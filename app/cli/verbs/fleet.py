@@ -1,0 +1,116 @@
+"""`trackside fleet`: read, compute and commit every cluster of a fleet, by many workers."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from app.cli.options import add_format, add_verb
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from app.cli.options import Subparsers
+    from app.config.fleet import Fleet
+    from app.fleet.coordinator import Workers
+    from app.fleet.task import Outcome
+
+EPILOG = """\
+The configuration names the configuration file of each cluster, and the lake that they are committed to:
+  [fleet]
+  clusters = ["clusters/*.toml"]
+  lake = "ducklake:postgres:dbname=lake host=db"
+For each cluster a worker does what a cycle of `trackside serve` does: it reads the sources that are configured,
+computes what has changed, and commits it. A cluster that fails stops no other. Run it again at any time: it reads
+what is new, and does what is left."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the verb and its options."""
+    parser = add_verb(
+        subparsers,
+        "fleet",
+        "read, compute and commit every cluster of a fleet, by many workers",
+        warehouse=False,
+        epilog=EPILOG,
+        manual="how-to/past-one-machine",
+    )
+    parser.set_defaults(kept="what was committed is kept, and workers of a scheduler finish what they have begun")
+    parser.add_argument("cluster", nargs="*", metavar="CLUSTER", help="only these clusters (default: all)")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers",
+        type=_count,
+        metavar="N",
+        help="worker processes on this machine; 0: one cluster after another, in ours (default: [fleet] workers)",
+    )
+    where.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Dask scheduler whose workers do it, such as tls://scheduler.example.org:8786 (default: [fleet] "
+        "scheduler)",
+    )
+    parser.add_argument(
+        "--without-tls",
+        action="store_true",
+        help="use a scheduler on another machine without TLS: whoever can connect to it can run any code",
+    )
+    add_format(parser)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) > 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, 0 to 1024")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Bring the fleet up to date, and report what became of each cluster."""
+    from app.cli.rows import RowFormat
+    from app.cli.run_context import progress
+    from app.config import settings as config
+    from app.fleet.clusters import tasks_of
+    from app.fleet.coordinator import run_tasks
+    from app.fleet.report import as_rows, line_of, require_all
+
+    settings, form = config.load(options.config), RowFormat.of(options)
+    tasks, outcomes = tasks_of(settings, options.cluster)
+
+    def ended(outcome: Outcome) -> None:
+        if not options.quiet:
+            for line in line_of(outcome):
+                _echo(line)
+
+    for outcome in outcomes:
+        ended(outcome)
+    with _workers(options, settings.fleet) as workers, progress("fleet", quiet=options.quiet) as report:
+        outcomes += run_tasks(tasks, workers, report=report, ended=ended)
+    form.put(as_rows(outcomes))
+    require_all(outcomes)
+    return 0
+
+
+def _echo(line: str) -> None:
+    from app import console
+
+    console.echo(line, error=True)
+
+
+def _workers(options: argparse.Namespace, fleet: Fleet) -> AbstractContextManager[Workers]:
+    """What runs the tasks: as the command line says, else as the configuration."""
+    from app.fleet import dask_workers
+    from app.fleet.scheduler import requested
+
+    if options.scheduler is not None or (options.workers is None and fleet.scheduler):
+        address = requested(options.scheduler, fleet)
+        return dask_workers.joined(address, fleet, without_tls=options.without_tls)
+    count = fleet.workers if options.workers is None else options.workers
+    return dask_workers.started(count) if count else _here()
+
+
+def _here() -> AbstractContextManager[Workers]:
+    from contextlib import nullcontext
+
+    from app.fleet.here import Here
+
+    return nullcontext(Here())

@@ -1,0 +1,143 @@
+"""Handing the tasks of a fleet to workers, and collecting what became of each: one that fails stops no other."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from typing import TYPE_CHECKING, Final, Protocol
+
+from app.faults import FAULTS
+from app.fleet import task as tasks
+from app.fleet.task import Outcome, Task, failed
+from ingest.errors import ServerDownError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from app.progress import ReportProgress
+
+PATIENCE_S: Final = 60.0
+"""How long to wait for a worker where none is left."""
+
+_LOOK_S: Final = 0.5
+"""How often to look for workers that have joined or left."""
+
+
+class Workers(Protocol):
+    """What runs tasks."""
+
+    def slots(self) -> int:
+        """How many tasks can be run at once now."""
+
+    def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
+        """Have a task run."""
+
+
+def run_tasks(
+    wanted: Iterable[Task],
+    workers: Workers,
+    *,
+    report: ReportProgress,
+    ended: Callable[[Outcome], None],
+    patience_s: float = PATIENCE_S,
+) -> list[Outcome]:
+    """Have all tasks run, as many at once as there are slots.
+
+    Args:
+        wanted: the tasks, in the order in which they are begun.
+        workers: what runs them.
+        report: takes which clusters are being worked at, how many are done, and of how many.
+        ended: takes each outcome when it is there.
+        patience_s: how long to wait where there is no worker, before the rest is given up.
+    """
+    return _Round(deque(wanted), workers, report, ended).run(patience_s)
+
+
+class _Round:
+    """Tasks under way."""
+
+    def __init__(
+        self,
+        waiting: deque[Task],
+        workers: Workers,
+        report: ReportProgress,
+        ended: Callable[[Outcome], None],
+    ) -> None:
+        self._waiting = waiting
+        self._workers = workers
+        self._report = report
+        self._ended = ended
+        self._total = len(waiting)
+        self._running: dict[Future[Outcome], Task] = {}
+        self._outcomes: list[Outcome] = []
+
+    def run(self, patience_s: float) -> list[Outcome]:
+        """Run them, and return what became of them."""
+        seen = time.monotonic()
+        while self._waiting or self._running:
+            slots = self._workers.slots()
+            seen = time.monotonic() if slots else seen
+            if time.monotonic() - seen > patience_s:
+                self._give_up()
+                break
+            while self._waiting and len(self._running) < slots:
+                self._submit(self._waiting.popleft())
+            self._collect()
+        return self._outcomes
+
+    def _submit(self, task: Task) -> None:
+        self._tell(task.cluster)
+        try:
+            self._running[self._workers.submit(tasks.run, task)] = task
+        except (OSError, RuntimeError) as error:
+            self._end(failed(task.cluster, task.directory, error))
+
+    def _collect(self) -> None:
+        """Take the outcomes that are there, or wait a little."""
+        if not self._running:
+            time.sleep(_LOOK_S)
+            return
+        done, _ = wait(self._running, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+        for future in done:
+            self._end(_outcome(future, self._running.pop(future)))
+
+    def _give_up(self) -> None:
+        for task in (*self._running.values(), *self._waiting):
+            self._end(failed(task.cluster, task.directory, _no_worker()))
+
+    def _end(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        self._ended(outcome)
+        self._tell()
+
+    def _tell(self, *more: str) -> None:
+        names = [*(task.cluster for task in self._running.values()), *more]
+        self._report(", ".join(names), len(self._outcomes), self._total)
+
+
+def _outcome(future: Future[Outcome], task: Task) -> Outcome:
+    try:
+        return future.result()
+    except CancelledError:
+        return failed(task.cluster, task.directory, _no_worker())
+    except FAULTS as error:  # whatever a worker raised: the others go on
+        return failed(task.cluster, task.directory, _explained(error))
+
+
+def _explained(error: BaseException) -> BaseException:
+    """Dask's word for a task at which one worker after another died, as ours. Dask itself is not imported here."""
+    if type(error).__name__ != "KilledWorker":
+        return error
+    hint = (
+        "Was it memory? Limit DuckDB's with [engine] memory_mb in the cluster's configuration, or start fewer workers."
+    )
+    return ServerDownError("the worker", "died at it, and so did those that tried again", hint)
+
+
+def _no_worker() -> ServerDownError:
+    return ServerDownError(
+        "the scheduler",
+        "has no worker left, or does not answer",
+        "Start one:  trackside worker ADDRESS   Then run it again: what was committed is kept.",
+    )

@@ -1,0 +1,117 @@
+"""Tasks run by the workers of a Dask scheduler: one that is started here for them, or one that is named."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from app.fleet.scheduler import NO_HTTP, refuse_without_tls, require_dask, security_of, share_of_cores, unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    from distributed import Client, LocalCluster
+    from distributed.security import Security
+
+    from app.config.fleet import Fleet
+    from app.fleet.task import Outcome, Task
+
+_CONNECT_S: Final = 30
+"""How long to wait for a scheduler."""
+
+
+class DaskWorkers:
+    """The workers of a scheduler, each of which does one task at a time.
+
+    Args:
+        client: knows the scheduler.
+        logged: whether the workers write their logs.
+    """
+
+    def __init__(self, client: Client, *, logged: bool = False) -> None:
+        self._client = client
+        self._logged = logged
+        self._executor = client.get_executor(pure=False)
+
+    def slots(self) -> int:
+        """Threads of the workers that are there now."""
+        try:
+            return sum(self._client.nthreads().values())
+        except (OSError, RuntimeError, ValueError):  # it is gone, or not there again yet
+            return 0
+
+    def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
+        """Have a worker run it; one that dies at it is replaced by another, up to four of them."""
+        future: Future[Outcome] = self._executor.submit(run, replace(task, logged=self._logged))
+        return future
+
+
+@contextlib.contextmanager
+def started(count: int) -> Iterator[DaskWorkers]:
+    """Start so many processes on this machine, and end them afterwards.
+
+    Raises:
+        UsageError: Dask is not installed.
+    """
+    require_dask()
+    import dask  # noqa: PLC0415 - an extra
+    from distributed import Client  # noqa: PLC0415 - an extra
+    from distributed.security import Security  # noqa: PLC0415 - an extra
+
+    security = Security.temporary()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(dask.config.set(NO_HTTP))
+        try:
+            cluster = stack.enter_context(_local_cluster(count, security))
+            client = stack.enter_context(Client(cluster, security=security, set_as_default=False))
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise unreachable("of this machine's workers", error) from error
+        yield DaskWorkers(client)
+
+
+def _local_cluster(count: int, security: Security) -> LocalCluster:
+    """A scheduler and workers of this machine alone, with one key for all of them."""
+    from distributed import LocalCluster  # noqa: PLC0415 - an extra
+
+    return LocalCluster(
+        n_workers=count,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        protocol="tls://",
+        security=security,
+        dashboard_address=None,
+        scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+        memory_limit=0,
+        silence_logs=logging.CRITICAL,
+        env=share_of_cores(count),
+    )
+
+
+@contextlib.contextmanager
+def joined(address: str, fleet: Fleet, *, without_tls: bool = False) -> Iterator[DaskWorkers]:
+    """Use the workers of a scheduler.
+
+    Args:
+        address: of the scheduler.
+        fleet: with the files of TLS.
+        without_tls: whether another machine's may be used without.
+
+    Raises:
+        UsageError: Dask is not installed, or it is on another machine, and without TLS.
+        ServerDownError: it does not answer.
+    """
+    refuse_without_tls(address, without_tls=without_tls)
+    require_dask()
+    from distributed import Client  # noqa: PLC0415 - an extra
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = Client(address, security=security_of(address, fleet), timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise unreachable(address, error) from None
+    with client:
+        yield DaskWorkers(client, logged=True)

@@ -1,0 +1,30 @@
+"""Tasks run in this process, one after another: the fleet without Dask."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from app.faults import FAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.fleet.task import Outcome, Task
+
+
+class Here:
+    """This process."""
+
+    def slots(self) -> int:
+        """One task at a time."""
+        return 1
+
+    def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
+        """Run it before this returns."""
+        future: Future[Outcome] = Future()
+        try:
+            future.set_result(run(task))
+        except FAULTS as error:
+            future.set_exception(error)
+        return future

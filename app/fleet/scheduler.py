@@ -1,0 +1,122 @@
+"""Dask schedulers: which one is meant, how one is reached, and which are refused.
+
+Whoever can reach a scheduler can have its workers execute any code. So what is started here listens on this machine
+only, and takes only who holds a key that was made for this one run; other users of the machine do not. Another
+scheduler is used on this machine, or by TLS with certificates of one's own authority.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from app.access.exposure import is_loopback
+from app.config.fleet import scheduler_address
+from app.errors import UsageError
+from ingest.errors import ServerDownError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from distributed.security import Security
+
+    from app.config.fleet import Fleet
+
+INSTALL: Final = "workers need Dask, which is not installed:  pip install 'trackside[fleet]'"
+
+REMEDY: Final = (
+    "whoever reaches a Dask scheduler or worker can run any code as its user.\n"
+    "Use tls:// with tls_ca, tls_cert and tls_key under [fleet] in the configuration; or, where only those who may do "
+    "that can reach it, say --without-tls."
+)
+
+NO_HTTP: Final[Mapping[str, Any]] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.daemon": True,
+}
+"""Dask's own settings: no pages of the scheduler and of workers, which are served without TLS."""
+
+
+def requested(address: str | None, fleet: Fleet) -> str:
+    """The scheduler that is meant: the one of the command line, else the configuration's.
+
+    Raises:
+        UsageError: there is none, or it is no address.
+    """
+    try:
+        named = scheduler_address(fleet.scheduler if address is None else address)
+    except ValueError as error:
+        raise UsageError(f"{address!r}: {error}") from None
+    if not named:
+        raise UsageError("which scheduler? Name it, such as tls://scheduler.example.org:8786, or set [fleet] scheduler")
+    return named
+
+
+def require_dask() -> None:
+    """Refuse to go on without Dask.
+
+    Raises:
+        UsageError: it is not installed; the message says how to install it.
+    """
+    try:
+        import distributed  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        raise UsageError(INSTALL) from None
+
+
+def security_of(address: str, fleet: Fleet) -> Security | None:
+    """The certificates for a scheduler's address; None: none are needed.
+
+    Raises:
+        UsageError: the address wants them, and the configuration names none.
+    """
+    if not address.startswith("tls://"):
+        return None
+    if fleet.tls_ca is None:
+        raise UsageError(f"{address} needs tls_ca, tls_cert and tls_key under [fleet] in the configuration")
+    from distributed.security import Security  # noqa: PLC0415 - an extra
+
+    cert, key = str(fleet.tls_cert), str(fleet.tls_key)
+    return Security(
+        require_encryption=True,
+        tls_ca_file=str(fleet.tls_ca),
+        tls_client_cert=cert,
+        tls_client_key=key,
+        tls_worker_cert=cert,
+        tls_worker_key=key,
+    )
+
+
+def refuse_without_tls(address: str, host: str = "", *, without_tls: bool) -> None:
+    """Refuse to go over a network without TLS.
+
+    Args:
+        address: of the scheduler.
+        host: that we listen on ourselves; empty: nowhere.
+        without_tls: whether a person has said that it may be.
+
+    Raises:
+        UsageError: it would be, and nobody has said so.
+    """
+    named = address.partition("://")[2].rpartition(":")[0].strip("[]")
+    here = is_loopback(named) and (not host or is_loopback(host))
+    if not (here or address.startswith("tls://") or without_tls):
+        raise UsageError(f"{address} is not only this machine's, and without TLS: {REMEDY}")
+
+
+def share_of_cores(processes: int) -> dict[str, str]:
+    """The environment of each of so many worker processes: polars and numpy take their share of the cores.
+
+    DuckDB takes as many threads as polars: see `app.fleet.task`.
+    """
+    threads = str(max(len(os.sched_getaffinity(0)) // processes, 1))
+    return {"POLARS_MAX_THREADS": threads, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def unreachable(address: str, error: BaseException) -> ServerDownError:
+    """That a scheduler cannot be reached, and why."""
+    why = (str(error).strip() or type(error).__name__).splitlines()[0]
+    hint = "Is it up, is this its address, and are the certificates of one authority?"
+    return ServerDownError(f"the scheduler {address}", f"does not answer: {why}", hint, unreachable=True)

@@ -1,0 +1,76 @@
+"""Which schedulers are used: one whose users could run code here from elsewhere is refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.config.fleet import Fleet
+from app.errors import UsageError
+from app.fleet import scheduler
+from app.fleet.dask_workers import joined, started
+from app.fleet.join import join
+
+TLS = Fleet(tls_ca=Path("/ca.pem"), tls_cert=Path("/cert.pem"), tls_key=Path("/key.pem"))
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("tcp://127.0.0.1:8786", "127.0.0.1"), ("tcp://[::1]:8786", ""), ("tls://db.example.org:8786", "10.0.0.1")],
+)
+def test_scheduler_here_or_with_tls_is_used(address: str, host: str) -> None:
+    scheduler.refuse_without_tls(address, host, without_tls=False)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("tcp://db.example.org:8786", ""), ("tcp://10.0.0.1:8786", ""), ("tcp://127.0.0.1:8786", "0.0.0.0")],
+)
+def test_scheduler_elsewhere_without_tls_is_refused(address: str, host: str) -> None:
+    with pytest.raises(UsageError, match="run any code as its user"):
+        scheduler.refuse_without_tls(address, host, without_tls=False)
+    scheduler.refuse_without_tls(address, host, without_tls=True)
+
+
+def test_refusal_comes_before_anything_is_reached() -> None:
+    with pytest.raises(UsageError, match="--without-tls"), joined("tcp://192.0.2.1:8786", Fleet()):
+        pass
+    with pytest.raises(UsageError, match="--without-tls"):
+        join("tcp://127.0.0.1:8786", Fleet(), host="192.0.2.1")
+
+
+def test_requested_is_the_command_lines_else_the_configurations() -> None:
+    fleet = Fleet(scheduler="tls://db:8786")
+    assert scheduler.requested(None, fleet) == "tls://db:8786"
+    assert scheduler.requested("tcp://127.0.0.1:1", fleet) == "tcp://127.0.0.1:1"
+    with pytest.raises(UsageError, match="which scheduler"):
+        scheduler.requested(None, Fleet())
+    with pytest.raises(UsageError, match="not the address of a Dask scheduler"):
+        scheduler.requested("db:8786", fleet)
+
+
+def test_certificates_are_those_of_the_configuration() -> None:
+    assert scheduler.security_of("tcp://127.0.0.1:8786", TLS) is None
+    with pytest.raises(UsageError, match="needs tls_ca"):
+        scheduler.security_of("tls://db:8786", Fleet())
+    security = scheduler.security_of("tls://db:8786", TLS)
+    assert security is not None
+    assert security.require_encryption
+    for role in ("client", "worker"):
+        files = security.get_tls_config_for_role(role)
+        assert (files["ca_file"], files["cert"], files["key"]) == ("/ca.pem", "/cert.pem", "/key.pem")
+
+
+def test_without_dask_the_message_has_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"pip install 'trackside\[fleet\]'"), started(2):
+        pass
+
+
+def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert scheduler.share_of_cores(3)["POLARS_MAX_THREADS"] == "2"
+    assert scheduler.share_of_cores(9)["POLARS_MAX_THREADS"] == "1"
