@@ -57,7 +57,7 @@ class SmallFleet:
         lake: address of the lake of it.
     """
 
-    def __init__(self, folder: Path, names: Iterable[str], *, jobs: int = 20) -> None:
+    def __init__(self, folder: Path, names: Iterable[str], *, jobs: int = 20, lake: bool = True) -> None:
         self.folder = folder
         self.names = tuple(names)
         self.config = folder / "trackside.toml"
@@ -66,7 +66,8 @@ class SmallFleet:
         (folder / "header.txt").write_text(HEADER)
         for name in self.names:
             self._add(name, jobs)
-        self.config.write_text(f'[fleet]\nclusters = ["clusters/*.toml"]\nlake = "{self.lake}"\nlake_files = "files"\n')
+        into = f'lake = "{self.lake}"\nlake_files = "files"\n' if lake else ""
+        self.config.write_text(f'[fleet]\nclusters = ["clusters/*.toml"]\n{into}')
 
     def _add(self, name: str, jobs: int) -> None:
         at = self.slurm(name)
