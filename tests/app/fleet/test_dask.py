@@ -1,4 +1,4 @@
-"""Worker processes of Dask: one is killed at its work, one cluster's Slurm is away, and a second coordinator comes.
+"""Worker processes of Dask: one is killed at its work, one cluster has no directory, and a second coordinator comes.
 
 What they leave is what one process leaves that does one cluster after another.
 """
@@ -144,7 +144,7 @@ def test_workers_leave_what_one_process_leaves(tmp_path: Path, monkeypatch: pyte
     fleet = SmallFleet(tmp_path / "many", ["alpha", "beta", "gamma"], jobs=6)
     fleet.install(monkeypatch)
     (fleet.slurm("alpha") / "wait").touch()
-    (fleet.slurm("gamma") / "broken").touch()
+    fleet.root("gamma").write_text("no directory")
     visit = Visit(fleet)
     with workers_of_a_scheduler(tmp_path, fleet.config) as workers:
         visit.start()
@@ -154,7 +154,7 @@ def test_workers_leave_what_one_process_leaves(tmp_path: Path, monkeypatch: pyte
     assert visit.listened_on == {"127.0.0.1"}
     assert failures(visit.second) == {"alpha": [("warehouse", 43)]}
     assert "(trackside fleet, since" in visit.second["alpha"].failures[0].message
-    assert failures(done) == {"alpha": [], "beta": [], "gamma": [("slurm", 21)]}
+    assert failures(done) == {"alpha": [], "beta": [], "gamma": [("warehouse", 40)]}
     assert f"process {visit.killed} " not in done["alpha"].worker
 
     alone = SmallFleet(tmp_path / "one", ["alpha"], jobs=6, lake=False)
