@@ -7,7 +7,15 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from app.fleet.scheduler import NO_HTTP, refuse_without_tls, require_dask, security_of, share_of_cores, unreachable
+from app.fleet.scheduler import (
+    NO_HTTP,
+    refuse_without_tls,
+    require_answer,
+    require_dask,
+    security_of,
+    share_of_cores,
+    unreachable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,6 +116,7 @@ def joined(address: str, fleet: Fleet, *, without_tls: bool = False) -> Iterator
     require_dask()
     from distributed import Client  # noqa: PLC0415 - an extra
 
+    require_answer(address)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = Client(address, security=security_of(address, fleet), timeout=_CONNECT_S, set_as_default=False)

@@ -8,6 +8,7 @@ scheduler is used on this machine, or by TLS with certificates of one's own auth
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from app.access.exposure import is_loopback
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from app.config.fleet import Fleet
 
 INSTALL: Final = "workers need Dask, which is not installed:  pip install 'trackside[fleet]'"
+
+_CONNECT_S: Final = 10.0
+"""How long to wait for a connection."""
 
 REMEDY: Final = (
     "whoever reaches a Dask scheduler or worker can run any code as its user.\n"
@@ -113,6 +117,20 @@ def share_of_cores(processes: int) -> dict[str, str]:
     """
     threads = str(max(len(os.sched_getaffinity(0)) // processes, 1))
     return {"POLARS_MAX_THREADS": threads, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def require_answer(address: str) -> None:
+    """Refuse an address at which nothing listens: Dask itself tries for more than a minute.
+
+    Raises:
+        ServerDownError: there is nothing.
+    """
+    host, _, port = address.partition("://")[2].rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S):
+            pass
+    except (OSError, OverflowError) as error:
+        raise unreachable(address, error) from None
 
 
 def unreachable(address: str, error: BaseException) -> ServerDownError:

@@ -13,6 +13,7 @@ from app.errors import UsageError
 from app.fleet import scheduler
 from app.fleet.dask_workers import joined, started
 from app.fleet.join import join
+from ingest.errors import ServerDownError
 
 TLS = Fleet(tls_ca=Path("/ca.pem"), tls_cert=Path("/cert.pem"), tls_key=Path("/key.pem"))
 
@@ -40,6 +41,13 @@ def test_refusal_comes_before_anything_is_reached() -> None:
         pass
     with pytest.raises(UsageError, match="--without-tls"):
         join("tcp://127.0.0.1:8786", Fleet(), host="192.0.2.1")
+
+
+@pytest.mark.parametrize("port", [1, 99_999])
+def test_scheduler_that_is_not_there_is_named_at_once(port: int) -> None:
+    address = f"tcp://127.0.0.1:{port}"
+    with pytest.raises(ServerDownError, match=f"the scheduler {address} does not answer"), joined(address, Fleet()):
+        pass
 
 
 def test_requested_is_the_command_lines_else_the_configurations() -> None:
