@@ -268,17 +268,21 @@ class _Profile(NamedTuple):
         log_events: sum of the logarithms of the ages at the events, in the same unit.
         n_events: their number.
         unit: the longest age, seconds.
+        known: `sums` by shape: maximum and interval are looked for among the same shapes, and each sum is over all ages.
     """
 
     ages: tuple[_Ages, _Ages]
     log_events: float
     n_events: int
     unit: float
+    known: dict[float, tuple[float, float, float]]
 
     def sums(self, shape: float) -> tuple[float, float, float]:
         """A = sum(left^k - entered^k), and its first two derivatives by k."""
-        total, first, second = self.ages[0].sums(shape) + self.ages[1].sums(shape)
-        return float(total), float(first), float(second)
+        if shape not in self.known:
+            total, first, second = self.ages[0].sums(shape) + self.ages[1].sums(shape)
+            self.known[shape] = float(total), float(first), float(second)
+        return self.known[shape]
 
     def log_likelihood(self, shape: float) -> float:
         """At the scale that suits the shape best, but for a constant."""
@@ -367,7 +371,7 @@ def _profile(spells: Spells, struck: npt.NDArray[np.bool_], d: int) -> _Profile:
         _Ages(np.log(fresh / unit), None, fresh_n.astype(float)),
         _Ages(np.log(pairs.real / unit), np.log(pairs.imag / pairs.real), n.astype(float)),
     )
-    return _Profile(ages, float(np.log(spells.left[struck] / unit).sum()), d, unit)
+    return _Profile(ages, float(np.log(spells.left[struck] / unit).sum()), d, unit, {})
 
 
 def _scales(profile: _Profile, shape: float, *, is_open: bool) -> tuple[float | None, float | None, float | None]:

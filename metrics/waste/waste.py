@@ -171,19 +171,24 @@ def maxima(spending: pl.DataFrame) -> pl.DataFrame:
 
 
 def _loops(spending: pl.DataFrame) -> pl.DataFrame:
-    """With `loop`: one of at least three attempts in a row of one user and name that broke off within ten minutes."""
+    """With `loop`: one of at least three attempts in a row of one user and name that broke off within ten minutes.
+
+    Only attempts of users and names with so many that broke off are put into order.
+    """
     whose = ["cluster", "user", "name"]
     begun = pl.col("started_at")
-    ran = frames.seconds(pl.col("ended_at") - begun)
-    fast = (pl.col("state").is_in(_BROKE_OFF) & (ran <= FAST_S)).fill_null(value=False)
-    since = frames.seconds(begun - pl.col("ended_at").shift(1).over(whose))
-    ordered = spending.sort(*whose, "started_at", "job_id", "submitted_at").with_columns(_fast=fast)
-    goes_on = pl.col("_fast") & pl.col("_fast").shift(1).over(whose).fill_null(value=False) & (since <= LOOP_GAP_S)
-    return (
-        ordered.with_columns(_streak=(~goes_on.fill_null(value=False)).cum_sum())
-        .with_columns(loop=pl.col("_fast") & (pl.len().over("_streak") >= LOOP))
-        .drop("_fast", "_streak")
+    fast = pl.col("state").is_in(_BROKE_OFF) & (frames.seconds(pl.col("ended_at") - begun) <= FAST_S)
+    marked = spending.with_row_index("_row").with_columns(_fast=fast.fill_null(value=False))
+    often = marked.filter("_fast").group_by(whose).len().filter(pl.col("len") >= LOOP)
+    ordered = marked.join(often, on=whose, how="semi", nulls_equal=True).sort(
+        *whose, "started_at", "job_id", "submitted_at"
     )
+    since = frames.seconds(begun - pl.col("ended_at").shift(1).over(whose))
+    goes_on = pl.col("_fast") & pl.col("_fast").shift(1).over(whose).fill_null(value=False) & (since <= LOOP_GAP_S)
+    looped = ordered.with_columns(_streak=(~goes_on.fill_null(value=False)).cum_sum()).filter(
+        pl.col("_fast") & (pl.len().over("_streak") >= LOOP)
+    )
+    return marked.with_columns(loop=pl.col("_row").is_in(looped["_row"].implode())).drop("_row", "_fast")
 
 
 def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
@@ -198,23 +203,26 @@ def waste(flags: pl.DataFrame, dimension: str | None = None) -> pl.DataFrame:
         the evidence shares are of all its allocated time. Kinds overlap.
     """
     subject = pl.col("cluster") if dimension is None else pl.col(dimension).fill_null("(unknown)")
-    labelled = flags.with_columns(subject=subject)
     allocated = exact_sum(pl.col("allocated_s"))
-    common = [
-        allocated.alias("allocated_gpu_s"),
-        pl.len().cast(pl.Int64).alias("n_attempts"),
-        *(
-            pl.when(allocated > 0).then(exact_sum(pl.col(f"{kind}_s")) / allocated).alias(f"evidence_{kind}")
-            for kind in EVIDENCE_KINDS
-        ),
-    ]
+    sums = (
+        flags.with_columns(subject=subject)
+        .group_by("cluster", "subject")
+        .agg(
+            allocated.alias("allocated_gpu_s"),
+            pl.len().cast(pl.Int64).alias("n_attempts"),
+            *(
+                pl.when(allocated > 0).then(exact_sum(pl.col(f"{kind}_s")) / allocated).alias(f"evidence_{kind}")
+                for kind in EVIDENCE_KINDS
+            ),
+            *(exact_sum(pl.col(kind)).alias(f"{kind}_gpu_s") for kind in KINDS),
+            *(exact_sum(pl.col(f"{kind}_high")).alias(f"{kind}_high_gpu_s") for kind in KINDS),
+            *((pl.col(kind) > 0).sum().cast(pl.Int64).alias(f"{kind}_n") for kind in KINDS),
+        )
+    )
     parts = [
-        labelled.group_by("cluster", "subject").agg(
-            *common,
+        sums.with_columns(
             pl.lit(kind).alias("kind"),
-            exact_sum(pl.col(kind)).alias("gpu_s"),
-            exact_sum(pl.col(f"{kind}_high")).alias("high_gpu_s"),
-            (pl.col(kind) > 0).sum().cast(pl.Int64).alias("n"),
+            *(pl.col(f"{kind}_{each}").alias(each) for each in ("gpu_s", "high_gpu_s", "n")),
         )
         for kind in KINDS
     ]

@@ -72,5 +72,4 @@ JOIN attempts AS a
 LEFT JOIN run_attempts AS r
     ON r.cluster = $cluster AND r.scheduler = s.scheduler AND r.job_id = s.job_id AND r.submitted_at = s.submitted_at
 LEFT JOIN runaway_attempts AS u
-    ON u.cluster = $cluster AND u.scheduler = s.scheduler AND u.job_id = s.job_id AND u.submitted_at = s.submitted_at
-ORDER BY s.job_id, s.submitted_at;
+    ON u.cluster = $cluster AND u.scheduler = s.scheduler AND u.job_id = s.job_id AND u.submitted_at = s.submitted_at;

@@ -1,10 +1,26 @@
 -- One row is the GPU-seconds of a subject (a cluster, category, GPU model, day, user, account, partition or run) on one UTC day, of one
 -- GPU model in one category, within a window, and the energy of those whose power is known.
 -- A row of the ledger lies within one UTC day; only those at the window's edges are cut. The model is the node's when the row begins,
--- else the one that the attempt's TRES names.
+-- else the one that the attempt's TRES names. Of a node's inventory only changes of the model count: nearly every node has one row then,
+-- and the ledger is joined by node instead of being sorted by time for an ASOF join.
 -- Power is the mean of the attempt: that of its GPUs by telemetry; else that of its nodes by Slurm, if it held all of their GPUs (what
 -- Slurm measures is the whole node's, whoever else was on it). Idle GPUs have none.
-WITH clipped AS (
+WITH changed AS (
+    SELECT node, gpu_model, started_at
+    FROM inventory
+    WHERE cluster = $cluster
+    WINDOW held AS (PARTITION BY node ORDER BY started_at)
+    QUALIFY ROW_NUMBER() OVER held = 1 OR gpu_model IS DISTINCT FROM LAG(gpu_model) OVER held
+),
+models AS (
+    SELECT
+        node,
+        gpu_model,
+        started_at,
+        LEAD(started_at, 1, 'infinity'::TIMESTAMPTZ) OVER (PARTITION BY node ORDER BY started_at) AS next_at
+    FROM changed
+),
+clipped AS (
     SELECT
         g.node,
         g.scheduler,
@@ -38,7 +54,7 @@ modelled AS (
         i.gpu_model,
         SUM(c.gpu_seconds) AS gpu_seconds
     FROM clipped AS c
-    ASOF LEFT JOIN (FROM inventory WHERE cluster = $cluster) AS i ON c.node = i.node AND c.started_at >= i.started_at
+    LEFT JOIN models AS i ON c.node = i.node AND c.started_at >= i.started_at AND c.started_at < i.next_at
     GROUP BY ALL
 ),
 sampled AS (
@@ -106,7 +122,7 @@ sums AS (
     FROM modelled AS m
     LEFT JOIN stored.attempts AS a
         ON a.cluster = $cluster AND a.scheduler = m.scheduler AND a.job_id = m.job_id AND a.submitted_at = m.submitted_at
-    LEFT JOIN run_attempts AS r
+    LEFT JOIN (FROM run_attempts WHERE $dimension = 'run') AS r
         ON r.cluster = $cluster AND r.scheduler = m.scheduler AND r.job_id = m.job_id AND r.submitted_at = m.submitted_at
     LEFT JOIN drawn AS d
         ON d.scheduler = m.scheduler AND d.job_id = m.job_id AND d.submitted_at = m.submitted_at
