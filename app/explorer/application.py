@@ -122,6 +122,7 @@ def create_app(
     zooming.register(made, explorer)
     security.protect(made, encrypted=settings.access.url.startswith("https://"))
     protect(made.server, settings.access, root)
+    loading.keep(made, explorer)
     return made
 
 

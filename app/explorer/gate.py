@@ -241,6 +241,7 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     _name(costliest.costs): _costs,
     _name(narrowing.choices): _choices,
     _name(resolve_run): _runs_meant,
+    _name(run.head): _one_run,
     _name(run.gather): _one_run,
     _name(runs.gather): _run_list,
     _name(questions.answered): _answer,

@@ -1,17 +1,23 @@
-"""The callbacks of sections: ask for one, stop one, ask for it again."""
+"""The callbacks of sections: ask for one, stop one, ask for it again; and what was sent of them, to be sent again."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from dash import MATCH, Dash, Input, Output, State, html, no_update
+from flask import Response, g, has_request_context, request
 
+from app.access import people
 from app.access.guard import saw
 from app.errors import UsageError
 from app.explorer import components, sections
 from app.explorer.filters import NothingYetError
 from app.explorer.page import Addresses, pages
+from app.results.serving.responses import Responses
 from queries.errors import WarehouseError
+
+KEPT_BYTES: Final = 64 << 20
+"""Bytes of sections that are kept as they were sent."""
 
 
 def register(made: Dash, explorer: Addresses) -> None:
@@ -43,7 +49,7 @@ def register(made: Dash, explorer: Addresses) -> None:
 
 def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:  # noqa: ANN401 - components
     """The contents of a section of the page that the browser has asked for."""
-    saw("see", path=str(asked.get("path")), search=str(asked.get("search") or ""), section=name)
+    _saw(asked, name)
     page = pages().get(str(asked.get("path")))
     if page is None or page.sections is None:
         return no_update
@@ -56,4 +62,57 @@ def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:  # noqa:
     except NothingYetError:
         return no_update
     with explorer.answers.pool.on_behalf(str(asked.get("ticket"))):
-        return components.readable(sections.loaded(section, explorer, view))
+        contents, whole = sections.shown(section, explorer, view)
+    if section.kept and whole and has_request_context():
+        g.whole_section = True
+    return components.readable(contents)
+
+
+def _saw(asked: dict[str, str], name: str) -> None:
+    saw("see", path=str(asked.get("path")), search=str(asked.get("search") or ""), section=name)
+
+
+# What was sent -----------------------------------------------------------------------------------------------------
+
+
+def keep(made: Dash, explorer: Addresses) -> None:
+    """Send a section as it was sent before to the same person, for the same address and data version.
+
+    Most of a later visit's time would go into making and encoding the same components. Call it when everything that
+    checks requests is there: nothing is sent again to who may not ask.
+    """
+    kept = Responses(KEPT_BYTES)
+
+    def again() -> Response | None:
+        found = _asked(request.get_json(silent=True)) if request.path.endswith("/_dash-update-component") else None
+        if found is None:
+            return None
+        asked, name = found
+        version = explorer.answers.version()
+        key = people.current(), str(asked.get("path")), str(asked.get("search") or ""), name
+        body = kept.get(version, key)
+        if body is None:
+            g.keep_as = (version, key)
+            return None
+        _saw(asked, name)
+        return Response(body, mimetype="application/json")
+
+    def keep_whole(response: Response) -> Response:
+        if g.pop("whole_section", False) and "keep_as" in g and response.status_code == 200:
+            version, key = g.keep_as
+            kept.put(version, key, response.get_data())
+        return response
+
+    made.server.before_request(again)
+    made.server.after_request(keep_whole)
+
+
+def _asked(body: Any) -> tuple[dict[str, str], str] | None:  # noqa: ANN401 - what a browser sent
+    """What the callback of a section is asked, and the section's name; None of any other request."""
+    try:
+        (given,) = body["inputs"]
+        of, asked = given["id"], given["value"]
+        is_section = of["type"] == "ask" and given["property"] == "data" and isinstance(asked, dict)
+        return (asked, str(of["name"])) if is_section else None
+    except (KeyError, TypeError, ValueError):
+        return None

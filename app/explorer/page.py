@@ -56,6 +56,8 @@ class Section:
         layout: from that to its contents.
         span: columns of twelve that it takes on a wide screen.
         height: pixels that are kept free until it is there.
+        kept: whether it follows from data version, address and person alone, so that it can be sent again as it was:
+            not what looks at a clock or at the claims, whose file may change.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Section:
     layout: Callable[[Any, View], Component]
     span: int = 12
     height: int = 220
+    kept: bool = False
 
 
 def _nothing(_: Data, __: View) -> None:

@@ -189,6 +189,7 @@ def section(asked: Asked) -> Section:
         lambda data, view: ask(asked, data, view),
         lambda shown, view: panel(asked, shown, view),
         span=asked.span,
+        kept=True,
     )
 
 

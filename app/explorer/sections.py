@@ -51,16 +51,21 @@ def section_of(page: Page, view: View, name: str) -> Section:
 
 def loaded(section: Section, data: Data, view: View) -> Component:
     """What a section shows; its error, where it cannot show anything."""
+    return shown(section, data, view)[0]
+
+
+def shown(section: Section, data: Data, view: View) -> tuple[Component, bool]:
+    """What a section shows, and whether that is all of it and no error."""
     try:
         with panics.as_errors():
-            return section.layout(section.gather(data, view), view)
+            return section.layout(section.gather(data, view), view), True
     except StoppedError as error:
-        return _message(section, str(error), _again(section))
+        return _message(section, str(error), _again(section)), False
     except (UsageError, WarehouseError) as error:
-        return _message(section, str(error))
+        return _message(section, str(error)), False
     except Exception as error:
         logger.exception("the section %s failed", section.name)
-        return _message(section, f"This is a fault of Trackside: {type(error).__name__}: {str(error)[:300]}")
+        return _message(section, f"This is a fault of Trackside: {type(error).__name__}: {str(error)[:300]}"), False
 
 
 def new_ticket() -> str:

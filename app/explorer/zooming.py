@@ -14,7 +14,7 @@ from app.errors import UsageError
 from app.explorer import figures
 from app.explorer.filters import NothingYetError
 from app.explorer.page import Addresses, pages
-from app.explorer.pages.run import STEPS, RunPage
+from app.explorer.pages.run import STEPS, run_of
 from queries.errors import WarehouseError
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ def steps_of(explorer: Addresses, search: str, shown: Mapping[str, Any]) -> Any:
     try:
         with panics.as_errors():
             view = explorer.view(search)
-            run = page.gather(explorer, page.find(explorer, view) if page.find is not None else view)
+            run = run_of(explorer, page.find(explorer, view) if page.find is not None else view)
     except (UsageError, WarehouseError, NothingYetError):
-        return no_update
-    if not isinstance(run, RunPage):
         return no_update
     rows = run.steps if part is None else run.steps.filter(pl.col("ts").is_between(*part))
     return no_update if rows.is_empty() else figures.steps(rows)

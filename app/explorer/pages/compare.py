@@ -10,6 +10,7 @@ from dash import html
 from app import formatting
 from app.errors import UsageError
 from app.explorer import components
+from app.explorer.one_run.cards import headline_mfu
 from app.explorer.page import Page, Section
 from app.explorer.pages import run, runs
 from app.explorer.questions import heading
@@ -63,7 +64,7 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
     """What is compared, as text; unknown is said so."""
     row, ettr = page.run, page.ettr or {}
     restarts = page.attempts["time_to_job_restart_s"].drop_nulls()
-    mfu = run.headline_mfu(page.mfu, page.convention) if page.mfu.height else None
+    mfu = headline_mfu(page.mfu, page.convention) if page.mfu.height else None
     steps = page.steps["duration_s"].drop_nulls() if page.steps.height else None
     causes = page.interruptions["cause"].drop_nulls().value_counts(sort=True).head(3).rows()
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -11,8 +11,10 @@ from dash import html
 
 from app import formatting
 from app.errors import UsageError
-from app.explorer import components, figures, filters, run_ends
-from app.explorer.page import Data, Page
+from app.explorer import components, figures, filters
+from app.explorer.one_run import ends
+from app.explorer.one_run.cards import NO_MFU, cards
+from app.explorer.page import Data, Page, Section
 from app.explorer.questions import Asked, section
 from app.results import headline_text
 from app.results.constants import computed_constants
@@ -22,10 +24,9 @@ from app.results.mfu import mfu_run_rows
 from app.results.runs.runs import resolve_run, run_steps, run_timeline
 from app.run_page.one_run import OneRun
 from dashboards import palette
-from metrics import frames
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dash.development.base_component import Component
 
@@ -88,13 +89,7 @@ def gather(source: Reader, window: Window, run_id: str) -> RunPage:
         UsageError: there is no such run in the window.
     """
     own = OneRun(source, window.cluster, run_id)
-    rows = own.query("runs", **window.parameters)
-    if rows.is_empty():
-        raise UsageError(
-            f"run {run_id!r} has no time in this period; choose a longer one. The page Runs lists the runs of this "
-            "period"
-        )
-    run = rows.row(0, named=True)
+    run = _row(own, window, run_id)
     mine = pl.col("run_id") == run_id  # another run may have attempts of the same job
     ettr = ettr_run_rows(own, window).filter(mine)
     joined = own.query("run_attempts", cluster=window.cluster).filter(mine)
@@ -140,50 +135,53 @@ def _mfu_rows(source: OneRun, window: Window, run_id: str, *, logged: bool) -> p
     return mfu_run_rows(source, window, run_id)
 
 
-def layout(data: RunPage, view: View) -> Component:
-    """The page."""
-    run = data.run
+def head(source: Reader, window: Window, run_id: str) -> dict[str, Any]:
+    """The run's row of `show runs`: what stands above the sections, and is there at once.
+
+    Raises:
+        UsageError: there is no such run in the window.
+    """
+    return _row(OneRun(source, window.cluster, run_id), window, run_id)
+
+
+def _row(own: OneRun, window: Window, run_id: str) -> dict[str, Any]:
+    rows = own.query("runs", **window.parameters)
+    if rows.is_empty():
+        raise UsageError(
+            f"run {run_id!r} has no time in this period; choose a longer one. The page Runs lists the runs of this "
+            "period"
+        )
+    return rows.row(0, named=True)
+
+
+def _head(run: dict[str, Any], view: View) -> Component:
+    """Which run it is, whose, and the command that prints its page."""
     return html.Div(
         [
             html.Div(
                 [
-                    html.Div(
-                        [
-                            components.link("Runs", view.link("/runs")),
-                            components.link("Beside another run", view.link("/compare", a=run["run_id"])),
-                        ],
-                        className="crumbs pager",
-                    ),
-                    html.Div(
-                        [html.H1(run["name"] or run["run_id"]), components.state_badge(run["state"])], className="title"
-                    ),
-                    components.facts(
-                        [
-                            ("Run", run["run_id"]),
-                            ("User", run["user"]),
-                            ("Account", run["account"]),
-                            ("Partition", run["partition"]),
-                            ("GPUs", headline_text.gpus(run["n_gpus"])),
-                            ("Attempts", f"{run['n_attempts']:,}"),
-                            ("Joined because", JOINED.get(run["joined_by"], run["joined_by"])),
-                            (view.titled("Started"), view.moment(run["started_at"])),
-                            (view.titled("Ended"), view.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
-                        ]
-                    ),
+                    components.link("Runs", view.link("/runs")),
+                    components.link("Beside another run", view.link("/compare", a=run["run_id"])),
                 ],
-                className="run-head",
+                className="crumbs pager",
             ),
-            html.Div(_cards(data), className="cards five"),
+            html.Div([html.H1(run["name"] or run["run_id"]), components.state_badge(run["state"])], className="title"),
+            components.facts(
+                [
+                    ("Run", run["run_id"]),
+                    ("User", run["user"]),
+                    ("Account", run["account"]),
+                    ("Partition", run["partition"]),
+                    ("GPUs", headline_text.gpus(run["n_gpus"])),
+                    ("Attempts", f"{run['n_attempts']:,}"),
+                    ("Joined because", JOINED.get(run["joined_by"], run["joined_by"])),
+                    (view.titled("Started"), view.moment(run["started_at"])),
+                    (view.titled("Ended"), view.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
+                ]
+            ),
             components.code(_command(run["run_id"], view)),
-            run_ends.panel(data.interruptions, view),
-            _where(data),
-            _timeline(data),
-            _steps(data),
-            _mfu(data.mfu),
-            _attempts(data.attempts, view),
-            run_ends.ends(data.interruptions, view),
         ],
-        className="page",
+        className="run-head",
     )
 
 
@@ -192,122 +190,11 @@ def _command(run_id: str, view: View) -> str:
     return f"trackside run {shlex.quote(run_id)} --cluster {shlex.quote(view.window.cluster)}"
 
 
-_DEFINED: Final = {"ETTR": "ettr", "MFU": "mfu", "Steps lost": "lost", "Restarts": "time_to_job_restart"}
-"""Cards by their titles: the definition that each opens."""
+WHERE: Final = "Where its GPU-time went"
 
 
-def _card(title: str, value: str, *more: Component | None, has_value: bool = True) -> Component:
-    about = _DEFINED.get(title)
-    named = html.Span(title, className="card-title")
-    return html.Div(
-        [
-            components.link(title, f"/definitions#{about}", class_name="card-title link") if about else named,
-            html.Span(value, className="card-value" if has_value else "card-value unknown"),
-            *more,
-        ],
-        className="card still",
-    )
-
-
-def _small(*texts: str) -> list[Component]:
-    return [html.Span(each, className="small") for each in texts if each]
-
-
-def _cards(data: RunPage) -> list[Component]:
-    hours = 0.0 if data.ettr is None else data.ettr["allocated"]
-    restarts = data.attempts["time_to_job_restart_s"].drop_nulls()
-    median = restarts.median() if restarts.len() else None
-    return [
-        _ettr(data.ettr),
-        _mfu_card(data.mfu, data.convention),
-        _steps_lost(data.steps, data.window),
-        _card(
-            "Restarts",
-            f"{restarts.len():,}",
-            *_small("" if median is None else f"median {formatting.measured(float(median), 's')} to restart"),  # type: ignore[arg-type]  # polars types median() broadly
-        ),
-        _card("GPU-hours", headline_text.amount(hours, "gpu_h"), *_small("allocated in this period")),
-    ]
-
-
-def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
-    """Of the steps that began in the period, those that were run again."""
-    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
-    began = steps.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
-    if began.is_empty():
-        why = "no step was logged in this period" if steps.height else "no run log"
-        return _card("Steps lost", formatting.CANNOT_TELL, *_small(why), has_value=False)
-    lost = began.filter(~pl.col("kept").fill_null(value=True)).height
-    return _card(
-        "Steps lost",
-        f"{lost:,}",
-        *_small(f"of {began.height:,} logged in this period: repeated after an interruption"),
-    )
-
-
-def _ettr(row: dict[str, Any] | None) -> Component:
-    """ETTR with its arithmetic."""
-    if row is None:
-        return _card("ETTR", formatting.CANNOT_TELL, *_small("the run held no GPUs in this period"), has_value=False)
-
-    def gpu_h(name: str) -> str:
-        return headline_text.amount(row[name], "gpu_h")
-
-    has_value = row["ettr"] is not None
-    low, high = row["ettr_low"], row["ettr_high"]
-    bounds = f"at least {formatting.measured(low, 'ratio')}, at most {formatting.measured(high, 'ratio')}"
-    return _card(
-        "ETTR",
-        formatting.measured(row["ettr"], "ratio"),
-        components.span_bar(low, high, value=row["ettr"], target=None, top=1.0, what=bounds)
-        if low is not None
-        else None,
-        html.Span(bounds, className="card-line") if low != high else None,
-        *_small(
-            f"{gpu_h('productive')} productive"
-            + (f" (+ {gpu_h('unseen')} unobserved)" if row["unseen"] else "")
-            + (f" (+ {gpu_h('beside_idle')} active beside an idle GPU)" if row["beside_idle"] else "")
-            + f" / ({gpu_h('queued_initial')} first queue + {gpu_h('queued_requeue')} requeue + "
-            f"{gpu_h('allocated')} allocated) GPU-h"
-        ),
-        has_value=has_value,
-    )
-
-
-def headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
-    """MFU by the convention of the headline; by another if the log allows only that."""
-    measured = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
-    return measured.row(0, named=True) if measured.height else None
-
-
-def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
-    row = headline_mfu(mfu, convention)
-    if row is None:
-        notes = (
-            [str(note) for note in mfu["note"].drop_nulls()[:1]]
-            if mfu.height
-            else ["no run log with tokens and model size"]
-        )
-        return _card("MFU", formatting.CANNOT_TELL, *_small(*notes), has_value=False)
-    interval = ""
-    if row["ci_low"] is not None and row["ci_high"] is not None:
-        low, high = (formatting.measured(row[bound], "ratio") for bound in ("ci_low", "ci_high"))
-        interval = f"95 % interval {low} to {high}"
-    return _card(
-        "MFU",
-        formatting.measured(row["value"], "ratio"),
-        components.span_bar(
-            row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=interval or "MFU"
-        ),
-        html.Span(interval, className="card-line") if interval else None,
-        *_small(f"{row['convention']}, {row['dtype']}, {row['n']:,} steps"),
-    )
-
-
-def _where(data: RunPage) -> Component | None:
+def _where(data: RunPage) -> Component:
     held = data.timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
-    if held.is_empty():
-        return None
     hours = (
         held.with_columns(
             gpu_hours=(pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()
@@ -319,9 +206,9 @@ def _where(data: RunPage) -> Component | None:
     )
     whole = float(hours["gpu_hours"].sum())
     if not whole:
-        return None
+        return components.panel(WHERE, html.P("None of its GPU-time is accounted for yet.", className="nothing"))
     return components.panel(
-        "Where its GPU-time went",
+        WHERE,
         components.stacked_bar(list(hours.iter_rows()), whole),
         note=f"{headline_text.hours(whole)} GPU-hours over all its attempts, within this period or not.",
     )
@@ -417,9 +304,10 @@ def slow_words(steps: pl.DataFrame) -> str:
     )
 
 
-def _mfu(mfu: pl.DataFrame) -> Component | None:
+def _mfu(mfu: pl.DataFrame) -> Component:
     if mfu["value"].null_count() == mfu.height:
-        return None
+        why = "; ".join(mfu["note"].drop_nulls().unique(maintain_order=True)) or NO_MFU
+        return components.panel("MFU by convention", html.P(why, className="nothing"))
     noted = mfu["note"].null_count() < mfu.height
     return components.panel(
         "MFU by convention",
@@ -472,8 +360,12 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
     )
 
 
-def _gather(data: Data, view: View) -> RunPage | list[str]:
-    """The run of the address, or several that it may mean."""
+def meant(data: Data, view: View) -> list[str]:
+    """Ids of the runs that the address may mean.
+
+    Raises:
+        UsageError: it means none.
+    """
     text = view.get("id")
     if not text:
         raise UsageError(
@@ -482,28 +374,67 @@ def _gather(data: Data, view: View) -> RunPage | list[str]:
     run_ids = data.answers.ask(resolve_run, view.window.cluster, text)
     if not run_ids:
         raise UsageError(f"id: {view.window.cluster} has no run and no job {text!r}; the page Runs lists all runs")
-    return run_ids if len(run_ids) > 1 else data.answers.ask(gather, view.window, run_ids[0])
+    return run_ids
 
 
-def _layout(data: RunPage | list[str], view: View) -> Component:
-    return layout(data, view) if isinstance(data, RunPage) else several(view.get("id"), data, view)
+def run_of(data: Data, view: View) -> RunPage:
+    """All of the one run that the address means: what its sections share.
+
+    Raises:
+        UsageError: it means none, or several.
+    """
+    run_ids = meant(data, view)
+    if len(run_ids) > 1:
+        raise UsageError(f"id: {len(run_ids):,} runs have a job {view.get('id')!r}; choose one of them")
+    return data.answers.ask(gather, view.window, run_ids[0])
+
+
+def _gather(data: Data, view: View) -> dict[str, Any] | list[str]:
+    """The row of the run of the address, or the ids of several that it may mean."""
+    run_ids = meant(data, view)
+    return run_ids if len(run_ids) > 1 else data.answers.ask(head, view.window, run_ids[0])
+
+
+def _layout(found: dict[str, Any] | list[str], view: View) -> Component:
+    return _head(found, view) if isinstance(found, dict) else several(view.get("id"), found, view)
 
 
 def _find(data: Data, view: View) -> View:
-    """The view of the first cluster that has the run or job of an address that names no cluster."""
-    text = view.get("id")
-    if not text or view.get("cluster"):
-        return view
-    for each in view.situation.computed:
-        if data.answers.ask(resolve_run, each.cluster, text):
-            return filters.resolve(view.situation, {**view.params, "cluster": each.cluster})
+    """The view of the first cluster that has the run or job of an address; `SEVERAL` where it means several runs."""
+    text, named = view.get("id"), view.get("cluster")
+    for cluster in [named] if named else [each.cluster for each in view.situation.computed]:
+        run_ids = data.answers.ask(resolve_run, cluster, text) if text else []
+        if run_ids:
+            found = view if named else filters.resolve(view.situation, {**view.params, "cluster": cluster})
+            return replace(found, params={**found.params, SEVERAL: "yes"}) if len(run_ids) > 1 else found
     return view
+
+
+SEVERAL: Final = "several"
+"""The parameter of an address that may mean several runs: there is nothing to show of one."""
 
 
 ASKED = (
     Asked("checkpoints", title="How often it should save", run="id"),
     Asked("interruptions", by="event", title="What its interruptions cost", run="id", chosen=False),
     Asked("stalls", title="Times without a step", run="id", chosen=False),
+)
+
+
+def _part(name: str, title: str, layout: Callable[[RunPage, View], Component], height: int) -> Section:
+    """A section about the run as a whole: all of these wait for the same reading."""
+    return Section(name, title, run_of, layout, height=height, kept=True)
+
+
+PARTS = (
+    _part("numbers", "Its numbers", lambda data, _: html.Div(cards(data), className="cards five"), 150),
+    _part("why", ends.WHY, lambda data, view: ends.panel(data.interruptions, view), 190),
+    _part("where", WHERE, lambda data, _: _where(data), 150),
+    _part("over-time", "Timeline", lambda data, _: _timeline(data), 420),
+    _part("duration", "Steps", lambda data, _: _steps(data), 560),
+    _part("conventions", "MFU by convention", lambda data, _: _mfu(data.mfu), 320),
+    _part("attempts", "Attempts", lambda data, view: _attempts(data.attempts, view), 420),
+    _part("ends", "Why attempts ended", lambda data, view: ends.ends(data.interruptions, view), 480),
 )
 
 PAGE = Page(
@@ -514,6 +445,6 @@ PAGE = Page(
     _layout,
     parent="/runs",
     find=_find,
-    sections=lambda _: [section(each) for each in ASKED],
+    sections=lambda view: [] if view.get(SEVERAL) else [*PARTS, *(section(each) for each in ASKED)],
     asked={each.anchor: each for each in ASKED},
 )

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from app.claims.watched import WatchedClaims
-from app.explorer import run_ends
 from app.explorer.application import Explorer, page
+from app.explorer.one_run import ends as run_ends
 from app.explorer.pages.run import slow_words
 from app.results.serving.cache import AnswerCache
 from metrics.failures.classes import CLASSES
@@ -113,7 +113,7 @@ def test_a_run_says_why_it_restarted_and_what_to_do(explorer: Explorer) -> None:
     assert "Why it restarted, and what to do" in output
     assert "1 x infrastructure: node_fail" in output
     assert run_ends.TO_DO["infrastructure"] in output
-    assert "Why it restarted, and what to do" not in words(page(explorer, "/run", f"?id=llama&{LATER}")[2])
+    assert f"{run_ends.WHY} {run_ends.UNINTERRUPTED}" in words(page(explorer, "/run", f"?id=llama&{LATER}")[2])
 
 
 def test_a_runs_numbers_lead_to_their_definitions_and_command(explorer: Explorer) -> None:

@@ -31,6 +31,8 @@ OF_CAUSE: Final = {
 }
 """The same about a cause, where that tells more."""
 
+UNINTERRUPTED: Final = "No attempt of this run was interrupted in this period."
+
 REPEATED: Final = 2
 """From so many interruptions of one run on, a node is worth a look."""
 
@@ -55,15 +57,18 @@ def to_do(reason: dict[str, Any]) -> str:
     return told
 
 
-def panel(interruptions: pl.DataFrame, view: View) -> Component | None:
-    """Each cause with what to do about it; nothing where no attempt was interrupted."""
+WHY: Final = "Why it restarted, and what to do"
+
+
+def panel(interruptions: pl.DataFrame, view: View) -> Component:
+    """Each cause with what to do about it."""
     found = reasons(interruptions)
     if not found:
-        return None
+        return components.panel(WHY, html.P(UNINTERRUPTED, className="nothing"))
     most = max((each for each in found if each["node"]), key=lambda each: each["of_node"], default=None)
     repeated = most is not None and most["of_node"] >= REPEATED
     return components.panel(
-        "Why it restarted, and what to do",
+        WHY,
         html.Ul(
             [html.Li(_advice(text, those, view)) for text, those in _by_advice(found).items()], className="blame tasks"
         ),
@@ -121,7 +126,7 @@ def ends(interruptions: pl.DataFrame, view: View) -> Component:
     """Each end of an attempt, with its cause and the evidence for it."""
     rows = interruptions.sort("ended_at").to_dicts()
     if not rows:
-        nothing = html.P("No attempt of this run was interrupted in this period.", className="nothing")
+        nothing = html.P(UNINTERRUPTED, className="nothing")
         return components.panel("Why attempts ended", nothing)
     more = f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""
     more += " The list scrolls." if len(rows) > SEEN_AT_ONCE else ""

@@ -1,0 +1,1 @@
+"""Parts of the page of one run: its numbers, and why its attempts ended."""

@@ -1,0 +1,49 @@
+"""Answers as they were sent, of one data version: people who open the same page get the same bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+
+class Responses:
+    """Keeps the bodies that were used last, up to so many bytes together. Safe for threads.
+
+    >>> kept = Responses(most_bytes=3)
+    >>> kept.put("1", "a", b"aa"), kept.put("1", "b", b"bb"), kept.get("1", "a"), kept.get("1", "b")
+    (None, None, None, b'bb')
+
+    Args:
+        most_bytes: of all bodies; a larger one is not kept.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._version = ""
+        self._bodies: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, version: str, key: Hashable) -> bytes | None:
+        """The body that was put under the key in this data version; None where there is none any more."""
+        with self._lock:
+            if version != self._version or key not in self._bodies:
+                return None
+            self._bodies.move_to_end(key)
+            return self._bodies[key]
+
+    def put(self, version: str, key: Hashable, body: bytes) -> None:
+        """Keep a body; those of another data version, and those used least recently, make room."""
+        with self._lock:
+            if version != self._version:
+                self._version, self._size = version, 0
+                self._bodies.clear()
+            self._size += len(body) - len(self._bodies.pop(key, b""))
+            self._bodies[key] = body
+            while self._size > self._most_bytes:
+                _, oldest = self._bodies.popitem(last=False)
+                self._size -= len(oldest)
