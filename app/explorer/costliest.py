@@ -160,16 +160,13 @@ def _top(rows: pl.DataFrame) -> float:
 def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
     """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
     targets = {
-        "cause": pl.struct("category", "cause").map_elements(
-            lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
-        ),
+        "cause": links_of_causes(view),
         "run": links("subject", lambda run: view.link("/run", id=run)),
     }
     rows = spent.head(COSTLIEST).with_columns(
         subject=pl.struct("category", "cause").map_elements(_named, pl.String) if by == "cause" else pl.col("subject"),
         href=targets.get(by, links("subject", lambda who: view.link("/runs", **{by: who}))),
-        label=links("category", lambda name: palette.swatch(name).label),
-        colour=links("category", lambda name: palette.swatch(name).colour),
+        **category_looks(),
     )
     if by == "cause":
         named = [
@@ -231,5 +228,30 @@ def _costly(state: str | None = None) -> str:
 
 
 def links(column: str, made: Callable[[str], str]) -> pl.Expr:
+    """The address of each value of a column."""
+    return _texts(column, made)
+
+
+def links_of_causes(view: View) -> pl.Expr:
+    """Where the GPU-time of each row's `category` and `cause` is told."""
+    return pl.struct("category", "cause").map_elements(
+        lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
+    )
+
+
+def category_looks() -> dict[str, pl.Expr]:
+    """`label` and `colour` of each row's `category`."""
+    return {
+        "label": _texts("category", lambda name: palette.swatch(name).label),
+        "colour": _texts("category", lambda name: palette.swatch(name).colour),
+    }
+
+
+def class_colours() -> pl.Expr:
+    """The colour of each row's `class` of interruptions."""
+    return _texts("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888"))
+
+
+def _texts(column: str, made: Callable[[str], str]) -> pl.Expr:
     """A text made of each value of a column."""
     return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)

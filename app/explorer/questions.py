@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
@@ -271,7 +272,7 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         about = [each for each in commands if not shown.narrowed or _names(each, view)]
         if commands and not about:
             continue  # advice about what the filters leave out
-        notes.append(html.P(text, className="small pre-line"))
+        notes += _written(text)
         notes += map(components.code, about)
     if notes and shown.narrowed:
         notes.insert(
@@ -288,6 +289,13 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         why = f"Only the last {asked.days} days of the period. Choose an earlier period to see earlier ones."
         notes.append(html.P(why, className="stale"))
     return html.Div(notes, className="notes") if notes else None
+
+
+def _written(note: str) -> list[Component]:
+    """A note; what it has indented is to be copied into a file."""
+    words, _, to_copy = note.partition("\n  ")
+    said = html.P(words, className="small pre-line")
+    return [said, components.code(dedent(f"  {to_copy}"), language="toml")] if to_copy else [said]
 
 
 def _grouped(notes: Sequence[str]) -> list[tuple[str, list[str]]]:

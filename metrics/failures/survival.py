@@ -268,7 +268,7 @@ class _Profile(NamedTuple):
         log_events: sum of the logarithms of the ages at the events, in the same unit.
         n_events: their number.
         unit: the longest age, seconds.
-        known: `sums` by shape: maximum and interval are looked for among the same shapes, and each sum is over all ages.
+        known: `sums` by shape, each over all ages: maximum and interval are looked for among the same shapes.
     """
 
     ages: tuple[_Ages, _Ages]

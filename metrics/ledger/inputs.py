@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-VERSION: Final = "3"
+VERSION: Final = "4"
 """Part of every fingerprint. To be raised whenever the same inputs come to mean other rows of the ledger."""
 
 ROWS_AT_ONCE: Final = 1_000_000

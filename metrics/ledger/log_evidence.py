@@ -32,7 +32,7 @@ _US = 1_000_000
 
 _EVENTS = (
     ("checkpoint_save", "checkpoint", None),
-    ("eval", "other_work", "eval"),
+    ("eval", "other_work", "evaluation"),
     ("checkpoint_load", "startup", "checkpoint_load"),
     ("compile", "startup", "compile"),
     ("init", "startup", "init"),

@@ -29,7 +29,7 @@ CATEGORY: dict[str, tuple[str, str | None]] = {
     "compile": ("startup", "compile"),
     "checkpoint": ("checkpoint", None),
     "data": ("stalled", "data_stall"),
-    "eval": ("other_work", "eval"),
+    "eval": ("other_work", "evaluation"),
     "load": ("other_work", "evaluation"),
     "evaluate": ("other_work", "evaluation"),
     "interact": ("other_work", "interactive"),

@@ -21,7 +21,6 @@ from app.results.nodes.capacity import nodes_by_accounting
 from app.results.source import CachedSource
 from app.results.windows import ledger_sums
 from app.times import iso
-from dashboards import palette
 from metrics.goodput.goodput import lost
 
 if TYPE_CHECKING:
@@ -198,11 +197,8 @@ def _account(data: Account, view: View) -> Component:
         .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
         .sort("gpu_hours", descending=True)
         .with_columns(
-            label=costliest.links("category", lambda name: palette.swatch(name).label),
-            colour=costliest.links("category", lambda name: palette.swatch(name).colour),
-            href=pl.struct("category", "cause").map_elements(
-                lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
-            ),
+            **costliest.category_looks(),
+            href=costliest.links_of_causes(view),
         )
     )
     return components.panel(
@@ -300,7 +296,7 @@ def interruptions_table(
     rows = events.with_columns(
         href=costliest.links("run_id", lambda run: view.link("/run", id=run)),
         node_href=costliest.links("node", lambda name: view.link("/node", node=name)),
-        colour=costliest.links("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888")),
+        colour=costliest.class_colours(),
         why=pl.when((pl.col("class") == pl.col("cause")) | (chosen == "infrastructure"))
         .then(pl.col("cause"))
         .otherwise(pl.format("{}: {}", "class", "cause")),

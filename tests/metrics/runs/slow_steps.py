@@ -32,7 +32,7 @@ class Attempt:
 HANG_STEPS, HANG_MIN = 10, 30
 MEANS = {
     "checkpoint_save": ("checkpoint", None),
-    "eval": ("other_work", "eval"),
+    "eval": ("other_work", "evaluation"),
     "checkpoint_load": ("startup", "checkpoint_load"),
     "compile": ("startup", "compile"),
     "init": ("startup", "init"),

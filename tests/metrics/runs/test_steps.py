@@ -179,7 +179,7 @@ def test_blocking_checkpoints_are_carved_out_and_others_are_not() -> None:
         ("startup", "launch"): 10,
         ("productive", None): 20,
         ("checkpoint", None): 5,
-        ("other_work", "eval"): 15,
+        ("other_work", "evaluation"): 15,
         ("teardown", None): 10,
     }
 

@@ -1,0 +1,72 @@
+"""What was sent of a section is sent again, to the same person only, and never an error."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from app.access import people
+from app.access.people import Person, Role
+from app.config.settings import Config
+from app.explorer import create_app, sections
+from queries.errors import WarehouseError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flask.testing import FlaskClient
+
+
+@pytest.fixture
+def client(warehouse: Path) -> FlaskClient:
+    """A browser without a screen at an explorer that has answered nothing yet."""
+    return create_app(warehouse, Config()).server.test_client()
+
+
+def sent(client: FlaskClient, ticket: str, path: str = "/reliability", name: str = "mttf") -> str:
+    """The section as it is sent."""
+    of = {"name": name, "type": "ask"}
+    body = {
+        "output": '{"name":["MATCH"],"type":"section"}.children',
+        "outputs": {"id": {"name": name, "type": "section"}, "property": "children"},
+        "inputs": [{"id": of, "property": "data", "value": {"ticket": ticket, "path": path, "search": ""}}],
+        "changedPropIds": [f"{json.dumps(of, separators=(',', ':'))}.data"],
+        "state": [{"id": of, "property": "id", "value": of}],
+    }
+    answer = client.post("/_dash-update-component", json=body, headers={"Origin": "http://localhost"})
+    assert answer.status_code == 200
+    return answer.get_data(as_text=True)
+
+
+def test_a_section_is_made_once_for_a_data_version(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sent(client, "1")
+    monkeypatch.setattr(sections, "shown", None)
+    assert "Mean time to failure" in first
+    assert sent(client, "2") == first
+
+
+def test_a_section_that_failed_is_made_again(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise WarehouseError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("app.explorer.questions.answered", broken)
+        assert "the disk is gone" in sent(client, "1")
+    assert "the disk is gone" not in sent(client, "2")
+
+
+def test_nothing_kept_is_sent_to_another_person(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sent(client, "1", "/people", "people")
+    with monkeypatch.context() as patch:
+        patch.setattr(people, "current", lambda: Person("ada", Role.VIEWER))
+        own = sent(client, "2", "/people", "people")
+    assert own != whole
+    assert sent(client, "3", "/people", "people") == whole
+
+
+def test_requests_without_the_form_of_a_section_pass_by(client: FlaskClient) -> None:
+    for body in ([], {"inputs": [1]}, {"inputs": [{"id": "x", "value": 1, "property": "data"}]}, {"inputs": {}}):
+        answer = client.post("/_dash-update-component", json=body, headers={"Origin": "http://localhost"})
+        assert b"inputs[" not in answer.get_data()
