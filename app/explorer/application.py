@@ -278,6 +278,19 @@ def _cannot(error: Exception, path: str) -> Component:
 
 def _nothing_yet(error: Exception) -> Component:
     situation = error.situation if isinstance(error, NothingYetError) else view.Situation()
+    if situation.clusters and not situation.any_attempts:
+        return components.message(
+            "No accounting is loaded",
+            html.P(
+                f"Of {', '.join(situation.clusters)} there are run logs, telemetry or lists of nodes. The numbers of "
+                "these pages also need to know which job held which GPUs. Where Slurm's commands work:"
+            ),
+            components.code("trackside ingest slurm\ntrackside compute"),
+            html.P("On Kubernetes:"),
+            components.code("trackside ingest kubernetes\ntrackside compute"),
+            html.P("A run log needs neither: its steps, losses and gaps are on one page in the terminal."),
+            components.code("trackside run"),
+        )
     if situation.clusters:
         return components.message(
             "The data are loaded, but nothing is computed yet",

@@ -47,11 +47,19 @@ class ClusterState:
 
 @dataclass(frozen=True)
 class Situation:
-    """What the warehouse holds: all clusters, those of which something was computed, and the published data version."""
+    """What the warehouse holds.
+
+    Attributes:
+        clusters: all of them.
+        computed: those of which something was computed.
+        data_version: the published one.
+        any_attempts: whether accounting of any is loaded: without it nothing can be computed.
+    """
 
     clusters: tuple[str, ...] = ()
     computed: tuple[ClusterState, ...] = ()
     data_version: int = 0
+    any_attempts: bool = True
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ def situation(source: Reader) -> Situation:
             states.extend(_computed(source, cluster))
         except FAULTS:
             logger.exception("%s: its state cannot be read", cluster)
-    return Situation(names, tuple(states), source.data_version)
+    return Situation(names, tuple(states), source.data_version, bool(source.query("any_attempts")["any"].item()))
 
 
 def _computed(source: Reader, cluster: str) -> list[ClusterState]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import groupby
 from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
@@ -238,7 +239,7 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     answer = shown.answer
     if answer.rows.is_empty():
         why = "No row matches the filters above." if shown.narrowed else answer.when_empty
-        return html.P(why, className="nothing pre-line")
+        return html.Div(_written(why, "nothing pre-line"))
     rows = answer.rows.with_columns(answer.in_words)
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
     columns = _columns(answer, {narrowing.COLUMNS[name] for name in applied})
@@ -272,7 +273,7 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         about = [each for each in commands if not shown.narrowed or _names(each, view)]
         if commands and not about:
             continue  # advice about what the filters leave out
-        notes += _written(text)
+        notes += _written(text, "small pre-line")
         notes += map(components.code, about)
     if notes and shown.narrowed:
         notes.insert(
@@ -291,11 +292,13 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
     return html.Div(notes, className="notes") if notes else None
 
 
-def _written(note: str) -> list[Component]:
-    """A note; what it has indented is to be copied into a file."""
-    words, _, to_copy = note.partition("\n  ")
-    said = html.P(words, className="small pre-line")
-    return [said, components.code(dedent(f"  {to_copy}"), language="toml")] if to_copy else [said]
+def _written(text: str, class_name: str) -> list[Component]:
+    """A text; its indented lines are to be copied, to a terminal or into a file."""
+    made: list[Component] = []
+    for to_copy, lines in groupby(text.split("\n"), key=lambda line: line.startswith("  ")):
+        joined = "\n".join(lines)
+        made.append(components.code(dedent(joined)) if to_copy else html.P(joined, className=class_name))
+    return made
 
 
 def _grouped(notes: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def client(warehouse: Path) -> FlaskClient:
     """A browser without a screen at an explorer that has answered nothing yet."""
-    return create_app(warehouse, Config()).server.test_client()
+    made: FlaskClient = create_app(warehouse, Config()).server.test_client()
+    return made
 
 
 def sent(client: FlaskClient, ticket: str, path: str = "/reliability", name: str = "mttf") -> str:
@@ -67,6 +68,7 @@ def test_nothing_kept_is_sent_to_another_person(client: FlaskClient, monkeypatch
 
 
 def test_requests_without_the_form_of_a_section_pass_by(client: FlaskClient) -> None:
-    for body in ([], {"inputs": [1]}, {"inputs": [{"id": "x", "value": 1, "property": "data"}]}, {"inputs": {}}):
+    odd: list[object] = [[], {"inputs": [1]}, {"inputs": [{"id": "x", "value": 1, "property": "data"}]}, {"inputs": {}}]
+    for body in odd:
         answer = client.post("/_dash-update-component", json=body, headers={"Origin": "http://localhost"})
         assert b"inputs[" not in answer.get_data()

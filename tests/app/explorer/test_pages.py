@@ -22,6 +22,7 @@ from app.results.serving.cache import AnswerCache
 from app.window import Window
 from dashboards import palette
 from queries.warehouse import open_reader
+from tests.app.compute.test_evidence import log
 from tests.app.explorer.conftest import NASTY, fill
 from tests.support.command import trackside
 
@@ -329,6 +330,16 @@ def test_periods_are_restored_from_the_address(explorer: Explorer) -> None:
     for key, (_, params) in view.periods(shown.state).items():
         assert view.period_of(explorer.view(view.address("", params))) == key
     assert view.period_of(explorer.view("?since=3d")) == view.CUSTOM
+
+
+def test_logs_alone_say_what_they_lack_and_what_they_give(tmp_path: Path) -> None:
+    (tmp_path / "run.jsonl").write_text(log())
+    loaded = trackside("ingest", "runlog", str(tmp_path / "run.jsonl"), "--warehouse", str(tmp_path / "w"))
+    assert loaded.returncode == 0, loaded.stderr
+    output = words(page(Explorer(AnswerCache(tmp_path / "w"), WatchedClaims(None)), "/", "")[2])
+    assert "No accounting is loaded" in output
+    assert "trackside ingest slurm" in output
+    assert "trackside run" in output
 
 
 def test_filter_of_what_is_shown_anyway_changes_nothing(explorer: Explorer) -> None:
