@@ -15,7 +15,7 @@ from metrics import frames
 if TYPE_CHECKING:
     from dash.development.base_component import Component
 
-    from app.explorer.pages.run import RunPage
+    from app.explorer.one_run.data import RunPage
     from app.window import Window
 
 NO_MFU: Final = "no run log with tokens and model size"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
+    from app.explorer.one_run.data import RunPage
     from app.explorer.page import Data
-    from app.explorer.pages.run import RunPage
 
 SIDES = ("a", "b")
 """Parameters of the address: a run or a job each."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -14,6 +14,7 @@ from app.errors import UsageError
 from app.explorer import components, figures, filters
 from app.explorer.one_run import ends
 from app.explorer.one_run.cards import NO_MFU, cards
+from app.explorer.one_run.data import RunPage
 from app.explorer.page import Data, Page, Section
 from app.explorer.questions import Asked, section
 from app.results import headline_text
@@ -48,33 +49,6 @@ JOINED = {
     "adjudicated": "a correction by a person",
 }
 """How attempts were joined into a run, in words."""
-
-
-@dataclass(frozen=True)
-class RunPage:
-    """The data of the page.
-
-    Attributes:
-        window: the period of the cards; the rest of the page shows the run's whole life.
-        run: the run's row of `show runs`.
-        ettr: its row of `app.results.ettr.ettr_run_rows`.
-        timeline: `app.results.runs.runs.run_timeline`.
-        steps: `app.results.runs.runs.run_steps`.
-        mfu: `app.results.mfu.mfu_run_rows`.
-        convention: that of the headline MFU.
-        attempts: its attempts, with how each ended and how long the next took to start.
-        interruptions: its interruptions in the window.
-    """
-
-    window: Window
-    run: dict[str, Any]
-    ettr: dict[str, Any] | None
-    timeline: pl.DataFrame
-    steps: pl.DataFrame
-    mfu: pl.DataFrame
-    convention: str
-    attempts: pl.DataFrame
-    interruptions: pl.DataFrame
 
 
 def gather(source: Reader, window: Window, run_id: str) -> RunPage:
