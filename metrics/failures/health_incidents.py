@@ -98,6 +98,16 @@ def incidents(
     return frames.conform(incidents, INCIDENTS).sort(*_PLACE, "started_at"), ordered
 
 
+def in_question(events: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
+    """Keys of the attempts whose nodes `incidents` looks at: those that ran when an event happened somewhere."""
+    moments = events["ts"].drop_nulls().dt.epoch("us").unique().sort()
+    begun = attempts.filter(pl.col("started_at").is_not_null())
+    begin = begun["started_at"].dt.epoch("us")
+    end = (begun["ended_at"].dt.epoch("us") + round(AFTER_END_S * _US)).fill_null(2**62)
+    touched = moments.search_sorted(begin, side="left") < moments.search_sorted(end, side="right")
+    return begun.filter(touched).select(frames.ATTEMPT_KEY)
+
+
 def _numbered(events: pl.DataFrame) -> pl.DataFrame:
     """Events, sorted, with the number of their incident, how bad they are (0: the worst), and their own number."""
     ranks = {severity: rank for rank, severity in enumerate(SEVERITIES)}

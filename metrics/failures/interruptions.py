@@ -23,6 +23,7 @@ from metrics.failures.diagnosis import (
     likeliest_cause,
     on_their_nodes,
 )
+from metrics.time_join import at_some_time
 
 BEFORE_END_S = 600.0
 AFTER_END_S = 300.0
@@ -133,12 +134,7 @@ def interruptions(
         class was read. `domains` and `events`: see `metrics.failures.diagnosis`. Whom a preemption made room for is
         null here: see `metrics.failures.second_order`.
     """
-    ended = attempts.filter(
-        (pl.col("n_nodes") > 0)
-        & pl.col("started_at").is_not_null()
-        & pl.col("ended_at").is_not_null()
-        & ~pl.col("state").is_in(NOT_AN_INTERRUPTION)
-    )
+    ended = _ended(attempts)
     events_near = events_around(ended, attempt_nodes, events, before_s=before_s, after_s=after_s)
     diagnosed = (
         ended.join(joined, on=_KEY)
@@ -160,12 +156,40 @@ def interruptions(
     )
 
 
+def in_question(
+    attempts: pl.DataFrame,
+    joined: pl.DataFrame,
+    events: pl.DataFrame,
+    *,
+    before_s: float = BEFORE_END_S,
+    after_s: float = AFTER_END_S,
+) -> pl.DataFrame:
+    """Keys of the attempts whose nodes `interruptions` looks at; its arguments. Where few events are, they are few."""
+    ended = _ended(attempts)
+    near = at_some_time(ended, events, of="ended_at", at="ts", before_s=before_s, after_s=after_s)
+    return pl.concat([near.select(_KEY), _parts_of_broken(ended, joined).select(_KEY)]).unique()
+
+
+def _ended(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Attempts that had nodes and ended otherwise than by completing."""
+    return attempts.filter(
+        (pl.col("n_nodes") > 0)
+        & pl.col("started_at").is_not_null()
+        & pl.col("ended_at").is_not_null()
+        & ~pl.col("state").is_in(NOT_AN_INTERRUPTION)
+    )
+
+
+def _parts_of_broken(ended: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
+    """Attempts of the executions that infrastructure ended: key, `run_id`, `attempt_no`."""
+    broken = joined.join(ended.filter(pl.col("state").is_in(_BY_ITSELF)), on=_KEY, how="semi").select(_EXECUTION)
+    return joined.join(broken, on=_EXECUTION, how="semi").select(*_KEY, "run_id", "attempt_no")
+
+
 def _only_nodes(ended: pl.DataFrame, attempt_nodes: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     """The node of each execution that infrastructure ended and that held just one: it needs no event to be the one."""
-    broken = joined.join(ended.filter(pl.col("state").is_in(_BY_ITSELF)), on=_KEY, how="semi").select(_EXECUTION)
-    parts = joined.join(broken, on=_EXECUTION, how="semi").select(*_KEY, "run_id", "attempt_no")
     nodes = (
-        on_their_nodes(parts, attempt_nodes)
+        on_their_nodes(_parts_of_broken(ended, joined), attempt_nodes)
         .group_by(_EXECUTION)
         .agg(pl.col("node").first().alias("only_node"), pl.col("node").n_unique().alias("n"))
     )

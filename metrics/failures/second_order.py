@@ -13,7 +13,7 @@ from metrics import frames
 from metrics.exact import exact_sum
 from metrics.metric import Metric, Parts
 from metrics.theory import lost_goodput_gpu_s_expr
-from metrics.time_join import nearby
+from metrics.time_join import at_some_time, nearby
 
 ROOM_S = 300.0
 """An attempt that starts on a node within 5 minutes after another was preempted there is what room was made for."""
@@ -49,9 +49,7 @@ def with_second_order(
         `frames.INTERRUPTIONS` with `made_room_for`, `made_room_for_attempt` and `second_order`: true where the attempt
         before that one in its run was interrupted by infrastructure, null where no such attempt was found.
     """
-    victims = interruptions.filter(pl.col("class") == "preemption").select(
-        *_KEY, pl.col("run_id").alias("_own"), pl.col("ended_at").alias("_freed")
-    )
+    victims = _victims(interruptions)
     room = _made_room(victims, attempts, joined, attempt_nodes, room_s)
     broken = (
         interruptions.filter(pl.col("class") == "infrastructure")
@@ -72,6 +70,21 @@ def with_second_order(
     return frames.conform(
         matched.with_columns(second_order=pl.when(has_comer).then(pl.col("_broken").fill_null(value=False))),
         frames.INTERRUPTIONS,
+    )
+
+
+def in_question(interruptions: pl.DataFrame, attempts: pl.DataFrame, *, room_s: float = ROOM_S) -> pl.DataFrame:
+    """Keys of the attempts whose nodes `with_second_order` looks at: preempted ones, and what started after them."""
+    victims = _victims(interruptions)
+    begun = attempts.select(*_KEY, "started_at")
+    comers = at_some_time(begun, victims, of="started_at", at="_freed", before_s=room_s, after_s=0)
+    return pl.concat([victims.select(_KEY), comers.select(_KEY)]).unique()
+
+
+def _victims(interruptions: pl.DataFrame) -> pl.DataFrame:
+    """Preempted attempts: key, `_own` (their run), `_freed` (when their nodes became free)."""
+    return interruptions.filter(pl.col("class") == "preemption").select(
+        *_KEY, pl.col("run_id").alias("_own"), pl.col("ended_at").alias("_freed")
     )
 
 

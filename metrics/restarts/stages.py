@@ -19,7 +19,7 @@ from metrics import frames, unknown
 from metrics.failures.diagnosis import since_start
 from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S
 from metrics.no_rows import none_of
-from metrics.time_join import nearby
+from metrics.time_join import at_some_time, nearby
 
 JOB_END = "job_end"
 """The detector of a failure that had no signal before the attempt ended."""
@@ -65,7 +65,7 @@ def with_detection(
     Returns:
         `frames.RESTARTS`.
     """
-    failed = restarted.filter(~pl.col("class").is_in(_NOTHING_FAILED))
+    failed = _failed(restarted)
     blamed = interruptions.select(*_KEY, pl.col("node").alias("_blamed"))
     where = (
         failed.select(*_RUN, *_KEY[1:], "interrupted_at")
@@ -88,6 +88,18 @@ def with_detection(
         .with_columns(time_to_terminate_s=frames.seconds(end - pl.col("detected_at"))),
         frames.RESTARTS,
     )
+
+
+def _failed(restarted: pl.DataFrame) -> pl.DataFrame:
+    return restarted.filter(~pl.col("class").is_in(_NOTHING_FAILED))
+
+
+def in_question(
+    restarted: pl.DataFrame, joined: pl.DataFrame, events: pl.DataFrame, *, before_s: float = BEFORE_END_S
+) -> pl.DataFrame:
+    """Keys of the attempts whose nodes `with_detection` looks at; its arguments."""
+    near = at_some_time(_failed(restarted), events, of="interrupted_at", at="ts", before_s=before_s, after_s=0)
+    return joined.join(near, on=_RUN, how="semi").select(_KEY)
 
 
 @none_of("events")

@@ -140,3 +140,8 @@ def sums(*result: Row) -> pl.DataFrame:
 
 def joined(ran: pl.DataFrame) -> pl.DataFrame:
     return run_attempts(ran)
+
+
+def of_keys(held: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
+    """Attempts on nodes, only those of some attempts."""
+    return held.join(keys, on=list(frames.ATTEMPT_KEY), how="semi")

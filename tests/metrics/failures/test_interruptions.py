@@ -9,8 +9,8 @@ import pytest
 
 from metrics import frames
 from metrics.failures.diagnosis import EVENTS
-from metrics.failures.interruptions import critical_states, interruptions
-from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, on_nodes, rows
+from metrics.failures.interruptions import critical_states, in_question, interruptions
+from tests.metrics.tables import Row, at, attempt, attempts, event, events, joined, of_keys, on_nodes, rows
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +20,8 @@ XID_79 = {"code": "79", "gpu": "3", "class": "HW"}
 
 
 def judged(ran: pl.DataFrame, *seen: Row, nodes: dict[str, list[str]] | None = None) -> pl.DataFrame:
-    return interruptions(ran, joined(ran), on_nodes(ran, nodes or JOB), events(*seen))
+    held = of_keys(on_nodes(ran, nodes or JOB), in_question(ran, joined(ran), events(*seen)))
+    return interruptions(ran, joined(ran), held, events(*seen))
 
 
 def test_an_interruption_by_hand() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from metrics import frames
 from metrics.failures.interruptions import interruptions
-from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, second_order_loss, with_second_order
+from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, in_question, second_order_loss, with_second_order
 from tests.metrics.failures import slow_diagnosis
-from tests.metrics.tables import Row, attempt, attempts, events, interruption, joined, on_nodes, rows
+from tests.metrics.tables import Row, attempt, attempts, events, interruption, joined, of_keys, on_nodes, rows
 
 EIGHT = [f"n{n}" for n in range(8)]
 
@@ -21,7 +21,8 @@ EIGHT = [f"n{n}" for n in range(8)]
 def ordered(ran: pl.DataFrame, nodes: dict[str, list[str]], **more: float) -> pl.DataFrame:
     """Interruptions with whom their preemptions made room for."""
     held, runs = on_nodes(ran, nodes), joined(ran)
-    return with_second_order(interruptions(ran, runs, held, events()), ran, runs, held, **more)
+    cut = interruptions(ran, runs, held, events())
+    return with_second_order(cut, ran, runs, of_keys(held, in_question(cut, ran, **more)), **more)
 
 
 BIG = [
@@ -154,7 +155,7 @@ def test_preemptors_equal_those_of_trying_every_attempt(
     )
     runs_of = joined(ran)
     cut = interruptions(ran, runs_of, held_nodes, events())
-    reported = with_second_order(cut, ran, runs_of, held_nodes)
+    reported = with_second_order(cut, ran, runs_of, of_keys(held_nodes, in_question(cut, ran)))
     broken = {(r["run_id"], r["attempt_no"]) for r in cut.to_dicts() if r["class"] == "infrastructure"}
     for row in reported.filter(pl.col("class") == "preemption").to_dicts():
         who = slow_diagnosis.made_room_for(row, ran, runs_of, held_nodes, timedelta(seconds=300))

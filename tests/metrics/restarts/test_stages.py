@@ -14,13 +14,13 @@ from metrics import frames
 from metrics.failures.diagnosis import EVENTS
 from metrics.failures.interruptions import interruptions
 from metrics.restarts.restarts import restart_stages, restart_summary, restarts
-from metrics.restarts.stages import IN_PLACE, JOB_END, in_place_restarts, with_detection, with_log_times
+from metrics.restarts.stages import IN_PLACE, JOB_END, in_place_restarts, in_question, with_detection, with_log_times
 from metrics.runs.steps import executions_of_steps, match_sessions, with_runs
 from tests.metrics.restarts import slow_restarts
 from tests.metrics.restarts.slow_restarts import CriticalEvent
 from tests.metrics.runs import test_steps as logs
 from tests.metrics.runs.slow_steps import Attempt, Session, Step
-from tests.metrics.tables import rows
+from tests.metrics.tables import of_keys, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,8 @@ def decomposed(tried: list[Attempt], reported: Sequence[dict[str, object]] = (),
     sessions = with_runs(match_sessions(logs.sessions_of(tried), ran), joined)
     executed = executions_of_steps(logs.steps_of(tried), sessions, happened, logs.RULES)
     cut = interruptions(ran, joined, held, seen)
-    noticed = with_detection(restarts(ran, joined, cut), cut, joined, held, seen)
+    again = restarts(ran, joined, cut)
+    noticed = with_detection(again, cut, joined, of_keys(held, in_question(again, joined, seen)), seen)
     within = in_place_restarts(
         executed, sessions, happened, attempts=ran, joined=joined, attempt_nodes=held, node_events=seen
     )
