@@ -22,6 +22,7 @@ from queries.changes import (
     written,
 )
 from queries.errors import CheckError, QueryError
+from queries.few_attempts import only_some
 from queries.lent_rows import ROW_GROUP, LentRows, portions
 from queries.opening import disk_errors, duckdb_errors, engine
 from queries.reader import CheckResult, Connection
@@ -266,6 +267,15 @@ class Writer(Connection):
         with contextlib.ExitStack() as stack:
             for key, rows in frames.items():
                 stack.enter_context(self._handed_over(rows, key, once=once))
+            return self.query(name, **params)
+
+    def query_of_attempts(self, name: str, some: pl.DataFrame, **params: object) -> pl.DataFrame:
+        """Rows of a named query of `attempt_node_times` that are about some attempts (`some` has their keys)."""
+        with (
+            self.views_computed_once(),
+            self._handed_over(some, "some_attempts", once=False) as keys,
+            only_some(self._connection, keys),
+        ):
             return self.query(name, **params)
 
     def run(

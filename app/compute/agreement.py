@@ -36,7 +36,7 @@ def _found(writer: Writer, cluster: str, rules: Rules, facts: Facts) -> pl.DataF
         return frames.empty(SYNC_INTERVALS)
     first, last, pods_listed_at = observed.row(0)
     reported = writer.query("node_states", cluster=cluster)
-    of_slurm = whole_drains(reported.filter(pl.col("source").str.starts_with("slurm.")), facts.on_nodes)
+    of_slurm = whole_drains(reported.filter(pl.col("source").str.starts_with("slurm.")), facts.on_nodes.every())
     return sync_intervals(
         pairs,
         frames.conform(of_slurm, SIDES),
@@ -80,7 +80,7 @@ def _of_kubernetes(writer: Writer, cluster: str) -> pl.DataFrame:
 def _held(facts: Facts) -> pl.DataFrame:
     """Slurm's attempts on nodes with their final states."""
     ended = facts.attempts.filter(pl.col("scheduler") == "slurm").select(*_KEY, "state")
-    return frames.conform(facts.on_nodes.join(ended, on=_KEY), HELD)
+    return frames.conform(facts.on_nodes.every().join(ended, on=_KEY), HELD)
 
 
 def _inventory(writer: Writer, cluster: str) -> pl.DataFrame:

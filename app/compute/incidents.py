@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.failures.health_incidents import HEALTH_EVENTS, incidents
+from metrics.failures.health_incidents import HEALTH_EVENTS, in_question, incidents
 
 if TYPE_CHECKING:
+    from app.compute.attempt_nodes import AttemptNodes
     from queries.warehouse import Writer
 
 TABLES = ("health_incidents", "attempt_health")
 
 
-def write_incidents(writer: Writer, cluster: str, attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> None:
+def write_incidents(writer: Writer, cluster: str, attempts: pl.DataFrame, on_nodes: AttemptNodes) -> None:
     """Write the incidents of a cluster, and whom they touched.
 
     Args:
         writer: the warehouse.
         cluster: whose.
         attempts: `frames.ATTEMPTS`.
-        attempt_nodes: `frames.ATTEMPT_NODES`.
+        on_nodes: those on nodes.
     """
     events = frames.conform(writer.query("health_events", cluster=cluster), HEALTH_EVENTS)
-    for table, rows in zip(TABLES, incidents(events, attempts, attempt_nodes), strict=True):
+    looked_at = on_nodes.of(in_question(events, attempts))
+    for table, rows in zip(TABLES, incidents(events, attempts, looked_at), strict=True):
         writer.bring_in_line(table, rows, key=pl.DataFrame({"cluster": [cluster]}))

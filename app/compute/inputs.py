@@ -11,6 +11,7 @@ from metrics import frames
 from metrics.ledger.capacity import coverage
 
 if TYPE_CHECKING:
+    from app.compute.attempt_nodes import AttemptNodes
     from app.config.settings import Rules
     from queries.warehouse import Writer
 
@@ -21,7 +22,7 @@ class Facts:
 
     covered: pl.DataFrame
     attempts: pl.DataFrame
-    on_nodes: pl.DataFrame
+    on_nodes: AttemptNodes
     states: pl.DataFrame
     reported_states: pl.DataFrame
 

@@ -8,12 +8,12 @@ import polars as pl
 
 from app.compute.inputs import covered_time, with_gpus
 from app.compute.ledger_days import write_days
+from app.compute.ledger_inputs import LedgerInputs
 from app.results.telemetry.gpu_activity import VERIFICATION, attempt_activity, gpu_activity
 from app.results.telemetry.node_activity import attempt_node_activity
 from metrics import frames
 from metrics.ledger.capacity import inventory
 from metrics.ledger.demand import waiting
-from metrics.ledger.inputs import index_inputs
 from metrics.ledger.ledger import other_work, with_silence
 from metrics.ledger.telemetry_evidence import active_time
 from metrics.telemetry.occupancy import holders
@@ -43,40 +43,33 @@ def write_ledger(
     """Bring the ledger of a cluster up to date, and write its inventory and the activity of its attempts."""
     cluster = window.cluster
     nodes = frames.conform(writer.query("nodes", cluster=cluster), frames.NODES)
-    inventoried = inventory(
-        nodes, facts.on_nodes, facts.reported_states, facts.covered
-    )  # a correction is no observation
-    inputs = index_inputs(
+    # A correction is no observation.
+    inventoried = inventory(nodes, facts.on_nodes.seen(nodes), facts.reported_states, facts.covered)
+    others = other_work(facts.attempts, rules.other_work)
+    inputs = LedgerInputs(
+        facts.on_nodes,
+        facts.on_nodes.held_times(others),
         inventory=inventoried,
-        attempt_nodes=facts.on_nodes,
         node_states=with_silence(facts.states, writer.query("slurmd_timeout", cluster=cluster)),
-        demand=frames.empty(frames.DEMAND),  # made of the days that are computed
         states_known=covered_time(writer, cluster, "node_states", rules),
         covered=facts.covered,
         logged=logged,
         active=_active(writer, window, rules, facts, inventoried, progress),
-        other_work=other_work(facts.attempts, rules.other_work),
+        other_work=others,
         straggling=straggling,
-    )
-    waits = waiting(
-        facts.attempts,
-        nodes,
-        inventoried,
-        facts.covered,
-        attempt_nodes=facts.on_nodes,
-        node_states=facts.states,
-        blocks=writer.query("blocks", cluster=cluster),
+        waiting=waiting(
+            facts.attempts,
+            nodes,
+            inventoried,
+            facts.covered,
+            attempt_nodes=frames.empty(frames.ATTEMPT_NODES),  # those of the days that are computed
+            node_states=facts.states,
+            blocks=writer.query("blocks", cluster=cluster),
+        ),
     )
     writer.bring_in_line("inventory", with_gpus(inventoried, "gpus"), key=pl.DataFrame({"cluster": [cluster]}))
     days = write_days(
-        writer,
-        cluster,
-        inputs,
-        waits,
-        straggling,
-        now=now,
-        full=full,
-        progress=lambda part, share: progress(part, 0.5 + 0.2 * share),
+        writer, cluster, inputs, now=now, full=full, progress=lambda part, share: progress(part, 0.5 + 0.2 * share)
     )
     progress("activity of attempts", 0.7)
     _write_activity(writer, window, rules, facts, inventoried)
@@ -94,7 +87,7 @@ def _active(  # noqa: PLR0917 - private, and every one of them is needed
     activity = gpu_activity(writer, window, rules, report=report)
     if activity.is_empty():
         return None
-    return active_time(activity, facts.on_nodes, inventoried, facts.covered, facts.attempts)
+    return active_time(activity, facts.on_nodes.every(), inventoried, facts.covered, facts.attempts)
 
 
 def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame) -> None:
@@ -105,10 +98,11 @@ def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, 
     if not of_gpus and not of_nodes:
         return
     checks = rules.other_work.get(VERIFICATION)
-    held = holders(facts.on_nodes, facts.attempts, inventoried, facts.covered, verification=checks)
+    on_nodes = facts.on_nodes.every()
+    held = holders(on_nodes, facts.attempts, inventoried, facts.covered, verification=checks)
     by_gpu = attempt_activity(writer, window, rules, held) if of_gpus else None
     if by_gpu is not None:
         writer.append("attempt_activity", by_gpu)
-    by_node = attempt_node_activity(writer, window, held.attempts, facts.on_nodes, facts.covered) if of_nodes else None
+    by_node = attempt_node_activity(writer, window, held.attempts, on_nodes, facts.covered) if of_nodes else None
     if by_node is not None:
         writer.append("attempt_node_activity", by_node)

@@ -1,7 +1,7 @@
 """The ledger in the warehouse, day by day: a day whose inputs are what they were keeps its rows.
 
-What a day's rows depend on is in `metrics.ledger.inputs`; its digest is kept beside them, in the table `ledger_days`,
-and what they add up to in `day_sums`.
+What a day's rows depend on is in `metrics.ledger.fingerprints`; its digest is kept beside them, in the table
+`ledger_days`, and what they add up to in `day_sums`.
 Late data change the inputs of the days that they cover, and so do rules, corrections and runs joined otherwise.
 """
 
@@ -19,21 +19,18 @@ from metrics.ledger.sweep import sweep_ledger, with_names
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from app.compute.ledger_inputs import LedgerInputs
     from app.compute.outcome import Progress
-    from metrics.ledger.demand import Waiting
-    from metrics.ledger.inputs import Inputs
     from queries.warehouse import Writer
 
 
 def write_days(
     writer: Writer,
     cluster: str,
-    inputs: Inputs,
-    waiting: Waiting,
-    straggling: pl.DataFrame,
+    inputs: LedgerInputs,
     *,
     now: datetime,
     full: bool,
@@ -44,18 +41,13 @@ def write_days(
     Args:
         writer: the warehouse.
         cluster: whose ledger.
-        inputs: everything that it depends on but demand.
-        waiting: what demand is made of: it is made of the days that are computed.
-        straggling: `frames.STRAGGLING`.
+        inputs: everything that it depends on.
         now: kept as `computed_at` of the days that are computed.
         full: compute every day, also those whose inputs are unchanged.
         progress: receives which days are being computed, and the share of them that is done.
     """
     before = {} if full else _stored_days(writer, cluster)
-    prints: dict[int, str] = {}
-    by_time, lasting = waiting.by_time(), waiting.lasting()
-    for first, last in inputs.spans():
-        prints |= inputs.within(first, last).fingerprints(by_time, lasting)
+    prints = inputs.fingerprints()
     kept = [number for number, digest in prints.items() if before.get(_date(number), ("", now))[0] == digest]
     gaps = list(_gaps(kept))
     for since, until in gaps:
@@ -63,14 +55,19 @@ def write_days(
             writer.run(statement, cluster=cluster, since=since, until=until)
     changed = prints.keys() - set(kept)
     done = 0
-    for first, last in _together(changed, inputs):
-        progress(f"day {done + 1:,} of {len(changed):,}", done / len(changed))
-        done += last - first
-        demand = waiting.demand(first * DAY_US, last * DAY_US)
-        some = inputs.within(first, last).with_demand(demand)
-        rows = with_names(sweep_ledger(some), some)
-        of_these = straggling.filter(pl.col("day").is_between(_date(first), _date(last), closed="left"))
-        writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these}, once=True)
+    for span in inputs.spans():
+        days = sorted(day for day in changed if span[0] <= day < span[1])
+        if not days:
+            continue
+        of_span, waiting = inputs.of_days(days[0], days[-1] + 1)
+        for first, last in _in_a_row(days):
+            progress(f"day {done + 1:,} of {len(changed):,}", done / len(changed))
+            done += last - first
+            demand = waiting.demand(first * DAY_US, last * DAY_US)
+            some = of_span.within(first, last).with_demand(demand)
+            rows = with_names(sweep_ledger(some), some)
+            of_these = inputs.straggling.filter(pl.col("day").is_between(_date(first), _date(last), closed="left"))
+            writer.run("insert_gpu_time", {"ledger": rows, "straggling": of_these}, once=True)
     for since, until in gaps:
         writer.run("insert_day_sums", cluster=cluster, since=since, until=until)
     writer.delete("ledger_days", pl.DataFrame({"cluster": [cluster]}))
@@ -106,13 +103,10 @@ def _gaps(kept: Sequence[int]) -> Iterator[tuple[datetime | None, datetime | Non
     yield None if since is None else day_of(since), None
 
 
-def _together(days: Collection[int], inputs: Inputs) -> Iterator[tuple[int, int]]:
-    """Days in a row (from, to), as many as are worked on at a time."""
-    for first, last in inputs.spans():
-        begin = None
-        for day in range(first, last + 1):
-            if day < last and day in days:
-                begin = day if begin is None else begin
-            elif begin is not None:
-                yield begin, day
-                begin = None
+def _in_a_row(days: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Days that follow each other (from, to), of sorted ones."""
+    begin = 0
+    for place, day in enumerate(days):
+        if place + 1 == len(days) or days[place + 1] > day + 1:
+            yield days[begin], day + 1
+            begin = place + 1

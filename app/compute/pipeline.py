@@ -9,6 +9,7 @@ import polars as pl
 from app.compute.agreement import TABLES as AGREEMENT
 from app.compute.agreement import write_agreement
 from app.compute.anomalies import write_anomalies
+from app.compute.attempt_nodes import AttemptNodes
 from app.compute.busy_hours import write_busy_hours
 from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.incidents import write_incidents
@@ -30,7 +31,9 @@ from metrics import frames
 from metrics.corrections import corrected_runs, corrected_states
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, interruptions
+from metrics.failures.interruptions import in_question as causes_in_question
 from metrics.failures.second_order import ROOM_S, with_second_order
+from metrics.failures.second_order import in_question as room_in_question
 from metrics.ledger.ledger import other_work
 from metrics.ledger.log_evidence import logged_time
 from metrics.ledger.straggling import straggling
@@ -266,10 +269,11 @@ def _write_runs_and_ledger(
     progress(f"{cluster}: runs and interruptions", 0.0)
     reported = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
     fixes = adjudications.fixes(writer, cluster)
+    attempts = frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS)
     facts = Facts(
         covered,
-        frames.conform(source.query("attempts", cluster=cluster), frames.ATTEMPTS),
-        frames.conform(writer.query("attempt_nodes", cluster=cluster), frames.ATTEMPT_NODES),
+        attempts,
+        AttemptNodes(writer, cluster, attempts),
         corrected_states(reported, fixes.states),
         reported,
     )
@@ -280,8 +284,10 @@ def _write_runs_and_ledger(
     keep_logs(source, cluster, logs, executed)
     at_nodes = events_at_nodes(writer, cluster, rules, facts.states)
     interrupted = _without_outlived(writer, cluster, facts.attempts) if has_objects else facts.attempts
-    direct = fixes.of_causes(interruptions(interrupted, joined, facts.on_nodes, at_nodes))
-    interrupted = with_second_order(direct, facts.attempts, joined, facts.on_nodes)
+    looked_at = facts.on_nodes.of(causes_in_question(interrupted, joined, at_nodes))
+    direct = fixes.of_causes(interruptions(interrupted, joined, looked_at, at_nodes))
+    looked_at = facts.on_nodes.of(room_in_question(direct, facts.attempts))
+    interrupted = with_second_order(direct, facts.attempts, joined, looked_at)
     again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
     _write_runs(writer, key, facts, joined=joined, interrupted=interrupted, again=again)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)

@@ -12,7 +12,7 @@ from metrics.corrections import beginnings
 from metrics.failures.diagnosis import EVENTS
 from metrics.failures.interruptions import critical_states
 from metrics.restarts.restarts import restarts
-from metrics.restarts.stages import in_place_restarts, with_detection, with_log_times
+from metrics.restarts.stages import in_place_restarts, in_question, with_detection, with_log_times
 
 if TYPE_CHECKING:
     from app.compute.inputs import Facts
@@ -55,14 +55,15 @@ def restart_table(
         node_events: as `events_at_nodes` returns it.
     """
     again = restarts(facts.attempts, joined, interrupted)
-    noticed = with_detection(again, interrupted, joined, facts.on_nodes, node_events)
+    looked_at = facts.on_nodes.of(in_question(again, joined, node_events))
+    noticed = with_detection(again, interrupted, joined, looked_at, node_events)
     within = in_place_restarts(
         executed,
         logs.sessions,
         logs.events,
         attempts=facts.attempts,
         joined=joined,
-        attempt_nodes=facts.on_nodes,
+        attempt_nodes=facts.on_nodes.of(executed),
         node_events=node_events,
     )
     return pl.concat([with_log_times(noticed, joined, executed, logs.sessions, logs.events), within])

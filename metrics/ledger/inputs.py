@@ -7,31 +7,25 @@ local by itself is placed first: running attempts end with the data, suspended t
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
 from metrics import frames
-from metrics.intervals import split_days
 from metrics.ledger.capacity import allocated_intervals, unknown_intervals
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import numpy.typing as npt
-
-VERSION: Final = "4"
-"""Part of every fingerprint. To be raised whenever the same inputs come to mean other rows of the ledger."""
+    from collections.abc import Iterator
 
 ROWS_AT_ONCE: Final = 1_000_000
 """About so many attempts on nodes are worked on at a time."""
 
-_FAR = 2**62
+FAR: Final = 2**62
+"""Microseconds of an end that is not known yet."""
+
 _US = 1_000_000
 _KEY = list(frames.ATTEMPT_KEY)
 _SPAN = (pl.col("started_at").dt.epoch("us").alias("started"), pl.col("ended_at").dt.epoch("us").alias("ended"))
@@ -71,27 +65,21 @@ class Inputs:
 
     def days(self) -> tuple[int, int]:
         """First day of which there is capacity, and the one after the last; days since 1970. Equal if there is none."""
-        if self.capacity.is_empty():
-            return 0, 0
-        first, last = self.capacity.select(pl.col("started").min(), pl.col("ended").max()).row(0)
-        return first // DAY_US, (last - 1) // DAY_US + 1
+        return days_of(self.capacity)
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Days (from, to) to be worked on at a time."""
-        first, last = self.days()
-        size = max(1, (last - first) * ROWS_AT_ONCE // max(1, self.held.height))
-        for low in range(first, last, size):
-            yield low, min(low + size, last)
+        return spans(*self.days(), self.held.height)
 
     def within(self, first: int, last: int) -> Inputs:
         """The inputs of the days from `first` to before `last`."""
         low, high = first * DAY_US, last * DAY_US
-        clipped = {
-            each.name: _clipped(getattr(self, each.name), low, high)
+        parts = {
+            each.name: clipped(getattr(self, each.name), low, high)
             for each in fields(self)
             if each.name not in {"lanes", "attempts", "other"}
         }
-        return replace(self, **clipped)
+        return replace(self, **parts)
 
     def with_demand(self, demand: pl.DataFrame) -> Inputs:
         """With other demand: `frames.DEMAND`."""
@@ -99,78 +87,41 @@ class Inputs:
         placed = frames.conform(demand, frames.DEMAND).join(numbers, on=["cluster", "node"])
         return replace(self, demand=placed.select("lane", *_SPAN, "cause"))
 
-    def fingerprints(self, others: Sequence[pl.DataFrame] = (), lasting: str = "") -> dict[int, str]:
-        """For each day with capacity a digest of everything that its rows depend on, whatever the order of rows.
 
-        Args:
-            others: further rows that a day depends on, with `started` and `ended`, where demand is made of them later.
-            lasting: what every day depends on in addition.
-        """
-        first, last = self.days()
-        named = _with_names(self.within(first, last))
-        further = [_clipped(rows, first * DAY_US, last * DAY_US) for rows in others]
-        parts = [_by_day(rows, seed) for seed, rows in enumerate([*named.values(), *further])]
-        digests = {}
-        for day in range(first, last):
-            parts_of_day = [VERSION, lasting, *(f"{part.get(day, (0, 0))}" for part in parts)]
-            if day in parts[0]:  # capacity
-                digests[day] = hashlib.blake2b("\n".join(parts_of_day).encode(), digest_size=16).hexdigest()
-        return digests
+def days_of(capacity: pl.DataFrame) -> tuple[int, int]:
+    """First day of which there is capacity, and the one after the last; days since 1970. Equal if there is none."""
+    if capacity.is_empty():
+        return 0, 0
+    first, last = capacity.select(pl.col("started").min(), pl.col("ended").max()).row(0)
+    return first // DAY_US, (last - 1) // DAY_US + 1
 
 
-def _clipped(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+def days_in_inventory(inventory: pl.DataFrame) -> tuple[int, int]:
+    """`days_of` the capacity of an inventory: `frames.INVENTORY`."""
+    return days_of(inventory.select(*_SPAN))
+
+
+def spans(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Days (from, to) to be worked on at a time, of so many attempts on nodes from one day to before another."""
+    size = max(1, (last - first) * ROWS_AT_ONCE // max(1, rows))
+    for low in range(first, last, size):
+        yield low, min(low + size, last)
+
+
+def clipped(rows: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    """Rows with `started` and `ended` between two moments, cut there; all in microseconds."""
     if rows.is_empty():
         return rows
     cut = rows.filter((pl.col("started") < high) & (pl.col("ended") > low)).with_columns(
         pl.max_horizontal("started", pl.lit(low)).alias("started"),
         pl.min_horizontal("ended", pl.lit(high)).alias("ended"),
     )
-    return _suspended_within(cut) if "suspended_from" in rows.columns else cut
+    return suspended_within(cut) if "suspended_from" in rows.columns else cut
 
 
-def _suspended_within(rows: pl.DataFrame) -> pl.DataFrame:
+def suspended_within(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose `suspended_from` lies within them."""
     return rows.with_columns(suspended_from=pl.col("suspended_from").clip("started", "ended"))
-
-
-def _with_names(inputs: Inputs) -> dict[str, pl.DataFrame]:
-    """Frames with times, digests of names in the place of their numbers."""
-    keys, places = _key_digests(inputs), inputs.lanes.hash_rows(seed=2).to_numpy()
-    other = inputs.held.join(inputs.other, on="attempt").select("started", "ended", "attempt", "lane", "kind")
-    tables = {"capacity": inputs.capacity, "held": inputs.held, "unclear": inputs.unclear, "states": inputs.states,
-             "known": inputs.known, "demand": inputs.demand, "logged": inputs.logged, "active": inputs.active,
-             "other": other, "straggling": inputs.straggling}  # fmt: skip
-    return {name: _renamed(_renamed(rows, "attempt", "key", keys), "lane", "place", places)
-            for name, rows in tables.items()}  # fmt: skip
-
-
-def _key_digests(inputs: Inputs) -> npt.NDArray[np.uint64]:
-    """Digests of the keys of attempts by their numbers; of those that no frame names, 0."""
-    used = np.zeros(inputs.attempts.height, dtype=bool)
-    for rows in (inputs.held, inputs.logged, inputs.active, inputs.straggling):
-        used[rows["attempt"].to_numpy()] = True
-    digests = np.zeros(inputs.attempts.height, dtype=np.uint64)
-    digests[used] = inputs.attempts.filter(pl.Series(used)).hash_rows(seed=1).to_numpy()
-    return digests
-
-
-def _renamed(rows: pl.DataFrame, number: str, name: str, digests: npt.NDArray[np.uint64]) -> pl.DataFrame:
-    """Rows with digests, which their numbers are the places of, in the place of the numbers; a join takes longer."""
-    if rows.is_empty() or number not in rows.columns:
-        return rows
-    return rows.drop(number).with_columns(pl.Series(name, digests[rows[number].to_numpy()]))
-
-
-def _by_day(rows: pl.DataFrame, seed: int) -> dict[int, tuple[int, int]]:
-    """For each day how many pieces are in it, and the sum of their digests."""
-    if rows.is_empty():
-        return {}
-    cut = split_days(rows.filter(pl.col("started") < pl.col("ended")))
-    if "suspended_from" in cut.columns:
-        cut = _suspended_within(cut)
-    digests = cut.select(sorted(cut.columns)).hash_rows(seed=seed)
-    days = cut.select((pl.col("started") // DAY_US).alias("day"), digests.alias("digest"))
-    sums = days.group_by("day").agg(pl.len().alias("n"), pl.col("digest").sum())
-    return {day: (n, digest) for day, n, digest in sums.rows()}
 
 
 def index_inputs(
@@ -213,9 +164,7 @@ def index_inputs(
 
     def in_lanes(rows: pl.DataFrame) -> pl.DataFrame:
         return (
-            rows.join(numbers, on=["cluster", "node"])
-            .with_columns(*_SPAN)
-            .with_columns(pl.col("ended").fill_null(_FAR))
+            rows.join(numbers, on=["cluster", "node"]).with_columns(*_SPAN).with_columns(pl.col("ended").fill_null(FAR))
         )
 
     span = ("started", "ended")
@@ -261,7 +210,7 @@ def _held(allocated: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFrame,
         # Accounting reports how long an attempt was suspended, not when: it is put at the end.
         (pl.col("ended") - length).alias("suspended_from"),
     ).filter(pl.col("lane").is_not_null() & (pl.col("started") < pl.col("ended")))
-    return _suspended_within(held), allocated.filter(fresh).select(_KEY)
+    return suspended_within(held), allocated.filter(fresh).select(_KEY)
 
 
 def _unclear(attempt_nodes: pl.DataFrame, covered: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:

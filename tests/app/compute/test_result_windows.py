@@ -18,6 +18,8 @@ from polars.testing import assert_frame_equal
 from app.adjudicate.make import adjudicate
 from app.adjudicate.requests import CauseRequest, Signature, WhichAttempts, WithdrawRequest
 from app.compute import pipeline as computing
+from app.compute.attempt_nodes import AttemptNodes
+from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.stored_results import BY_WINDOW
 from app.compute.window_inputs import Rows
 from app.config.settings import Config, parse
@@ -46,6 +48,7 @@ RULES = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, or
 DERIVED_ROWS: Final = (
     *("inventory", "runs", "run_attempts", "interruptions", "restarts", "run_results"),
     *("gpu_time", "ledger_days", "day_sums"),
+    *INCIDENTS,
 )
 """Tables of which only rows or days that changed are written."""
 
@@ -261,6 +264,18 @@ def jobs_of_a_day_amid_the_others_are_removed(cluster: Cluster) -> None:
         cluster.writer.delete("stored.attempts", gone.select(frames.ATTEMPT_KEY))
 
 
+def old_nodes_were_others(cluster: Cluster) -> None:
+    """An attempt was on other nodes than accounting had recorded, and one of the nodes is in no inventory."""
+    held = pl.col("ended_at") < BEGIN + timedelta(days=9), pl.col("n_nodes") > 0
+    some = cluster.writer.table("attempts").filter(held).sort("ended_at", "job_id").tail(1)
+    lists = cluster.writer.table("node_lists")["node_list"].sort()
+    others = lists.filter(~lists.is_in(some["node_list"].to_list()))
+    change_attempts(cluster, some, pl.lit(others[0]).alias("node_list"))
+    unnamed = cluster.writer.table("nodes").sort("node").select("cluster", "node").head(1)
+    with cluster.writer.transaction():
+        cluster.writer.delete("nodes", unnamed)
+
+
 STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
     hours_pass,
     a_late_job_arrives,
@@ -273,6 +288,7 @@ STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
     a_runs_first_attempt_ends_otherwise,
     an_old_attempt_ends_days_later,
     jobs_of_a_day_amid_the_others_are_removed,
+    old_nodes_were_others,
 )
 
 
@@ -284,9 +300,9 @@ def assert_same_as_full(cluster: Cluster) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=2, max_size=4))
-@example(steps=[*STEPS[-3:], hours_pass])
+@example(steps=[*STEPS[-4:], hours_pass])
 def test_results_equal_a_full_computation_whatever_changed(
     sources: Path, steps: list[Callable[[Cluster], None]]
 ) -> None:
@@ -298,6 +314,20 @@ def test_results_equal_a_full_computation_whatever_changed(
             step(cluster)
             cluster.compute()
             assert_same_as_full(cluster)
+
+
+@pytest.mark.slow
+def test_nodes_read_in_part_give_the_rows_of_all(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        cluster = Cluster(writer, sources, tmp_path, until=BEGIN + timedelta(days=6), logs=True)
+        cluster.load()
+        old_nodes_were_others(cluster)
+        cluster.compute()
+        for name in ("of", "holding", "seen"):
+            monkeypatch.setattr(AttemptNodes, name, lambda known, *_: known.every())
+        assert_same_as_full(cluster)
 
 
 @pytest.mark.slow

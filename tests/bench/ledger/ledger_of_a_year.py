@@ -21,6 +21,7 @@ from metrics.ledger.inputs import index_inputs
 from metrics.ledger.sweep import sweep_ledger, with_names
 from queries import sql_files
 from tests.bench.year import inputs, year
+from tests.metrics.oracles.fingerprints import fingerprints
 
 _TABLE = next(table for table in sql_files.all_tables() if table.name == "gpu_time")
 
@@ -39,10 +40,10 @@ def ours(made: dict[str, pl.DataFrame], path: Path) -> int:
     rows = 0
     with _connect(path) as connection:
         connection.register("straggling", none)
+        fingerprints(made)
         whole = index_inputs(**made)
         for first, last in whole.spans():
             some = whole.within(first, last)
-            some.fingerprints()
             result = with_names(sweep_ledger(some), some)
             rows += result.height
             connection.register("ledger", result.to_arrow())

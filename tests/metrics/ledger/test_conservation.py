@@ -16,6 +16,7 @@ from metrics.ledger.sweep import sweep_ledger, with_names
 from metrics.units import DAY_US
 from tests.metrics.ledger.slow_ledger import Attempt, Cluster
 from tests.metrics.ledger.test_ledger import EPOCH, clusters, inputs, ledger, sums, times
+from tests.metrics.oracles.fingerprints import fingerprints
 from tests.metrics.oracles.ledger import gpu_time
 
 if TYPE_CHECKING:
@@ -53,7 +54,11 @@ def in_order(result: pl.DataFrame) -> pl.DataFrame:
 
 
 def lasting(cluster: Cluster) -> Inputs:
-    return index_inputs(**stretched(inputs(cluster), DAYS))
+    return index_inputs(**over_days(cluster))
+
+
+def over_days(cluster: Cluster) -> dict[str, pl.DataFrame]:
+    return stretched(inputs(cluster), DAYS)
 
 
 @settings(max_examples=25, deadline=None)
@@ -91,7 +96,7 @@ def pairs(draw: st.DrawFn) -> tuple[Cluster, Cluster]:
 @given(pairs())
 def test_days_of_the_same_fingerprint_have_the_same_rows(pair: tuple[Cluster, Cluster]) -> None:
     before, later = map(lasting, pair)
-    old, new = before.fingerprints(), later.fingerprints()
+    old, new = (fingerprints(over_days(each)) for each in pair)
     assert old.keys() == new.keys()
     same = [day for day in old if old[day] == new[day]]
     rows, others = by_day(before, same), by_day(later, same)
@@ -102,8 +107,9 @@ def test_days_of_the_same_fingerprint_have_the_same_rows(pair: tuple[Cluster, Cl
 def test_late_data_change_the_fingerprints_of_their_days_only() -> None:
     known = Attempt(0, "n1", 0, 55, 4000)
     late = Attempt(1, "n2", 20, 26, 1000)
-    before, after = (lasting(Cluster(60, {"n1": 4000, "n2": 8000}, each)) for each in ((known,), (known, late)))
-    old, new = before.fingerprints(), after.fingerprints()
+    old, new = (
+        fingerprints(over_days(Cluster(60, {"n1": 4000, "n2": 8000}, each))) for each in ((known,), (known, late))
+    )
     begin = int(EPOCH.timestamp() * 1e6)
     touched = {(begin + second * DAYS * 1_000_000) // DAY_US for second in range(20, 26)}
     assert {day for day in old if old[day] != new[day]} == touched
@@ -120,7 +126,7 @@ def test_input_order_changes_neither_rows_nor_fingerprints(cluster: Cluster, cha
         shuffle(order)
         mixed[name] = rows[order]
     assert in_order(gpu_time(**mixed)).equals(in_order(ledger(cluster)))
-    assert index_inputs(**mixed).fingerprints() == index_inputs(**inputs(cluster)).fingerprints()
+    assert fingerprints(mixed) == fingerprints(inputs(cluster))
 
 
 @settings(max_examples=25, deadline=None)

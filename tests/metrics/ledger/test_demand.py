@@ -16,10 +16,10 @@ from metrics import frames
 from metrics.intervals import split_days
 from metrics.ledger import demand_causes
 from metrics.ledger.demand import Waiting, waiting
-from metrics.ledger.inputs import index_inputs
 from metrics.units import DAY_US
 from tests.metrics.ledger import slow_demand
 from tests.metrics.ledger.slow_demand import Job, Place, Places
+from tests.metrics.oracles.fingerprints import fingerprints
 from tests.metrics.tables import rows
 
 EPOCH = datetime(2026, 3, 1, 22, tzinfo=UTC)  # two hours before a midnight
@@ -311,29 +311,30 @@ def test_days_of_the_same_fingerprint_have_the_same_demand(cluster: tuple[Places
         "block": (places | {name: replace(place, block=None)}, jobs),
         "node": (places | {"other": replace(place, gpus=8)}, jobs),
     }[what]
-    before, after = (fingerprints(reported(*each)) for each in (cluster, later))
+    before, after = (prints(reported(*each)) for each in (cluster, later))
     for day in before.keys() & after.keys():
         if before[day] == after[day]:
             assert of_day(waiting(**reported(*cluster)), day).equals(of_day(waiting(**reported(*later)), day))
 
 
-def fingerprints(known: Reported) -> dict[int, str]:
+def prints(known: Reported) -> dict[int, str]:
     queue = waiting(**known)
-    inputs = index_inputs(
-        inventory=known["inventory"],
-        attempt_nodes=known["attempt_nodes"],
-        node_states=known["node_states"],
-        demand=frames.empty(frames.DEMAND),
-        states_known=known["covered"],
-        covered=known["covered"],
-    )
-    return inputs.fingerprints(queue.by_time(), queue.lasting())
+    covered = known["covered"]
+    told = {
+        "inventory": known["inventory"],
+        "attempt_nodes": known["attempt_nodes"],
+        "node_states": known["node_states"],
+        "demand": frames.empty(frames.DEMAND),
+        "states_known": covered,
+        "covered": covered,
+    }
+    return fingerprints(told, queue.by_time(), queue.lasting())
 
 
 def test_another_days_jobs_leave_a_fingerprint_as_it_is() -> None:
     """The first day ends with the twelfth tick."""
     first, later = Job(MAIN, 5, 9, 8), Job(("scav",), 14, 16, 8)
-    before, after = (fingerprints(reported({"n1": FREE}, jobs)) for jobs in ([first], [first, later]))
+    before, after = (prints(reported({"n1": FREE}, jobs)) for jobs in ([first], [first, later]))
     assert before[DAYS[0]] == after[DAYS[0]]
     assert before[DAYS[1]] != after[DAYS[1]]
 

@@ -1,0 +1,99 @@
+"""Attempts of a cluster on nodes, read where they are needed: there are millions, and most of them changed nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from metrics import frames
+from metrics.ledger.fingerprints import HELD
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from queries.warehouse import Writer
+
+_KEY: Final = list(frames.ATTEMPT_KEY)
+_NODE: Final = ["cluster", "node"]
+_ANY_GPUS: Final = 1000
+"""Thousandths of GPUs of a node of which it is only known that an attempt held some, or may have."""
+
+
+class AttemptNodes:
+    """Attempts of a cluster on nodes. Rows that were read are kept for who asks for them again.
+
+    Args:
+        writer: the warehouse, with its views computed once.
+        cluster: whose.
+        attempts: `frames.ATTEMPTS`, all of them.
+    """
+
+    def __init__(self, writer: Writer, cluster: str, attempts: pl.DataFrame) -> None:
+        self._writer = writer
+        self._cluster = cluster
+        self._attempts = attempts
+        # These have times of their own, so that an attempt's do not tell whether they are asked for.
+        self._placed = bool(writer.query("any_placements", cluster=cluster).item())
+        self._keys = attempts.clear().select(_KEY)
+        self._rows = frames.empty(frames.ATTEMPT_NODES)
+        self._all: pl.DataFrame | None = None
+
+    def every(self) -> pl.DataFrame:
+        """All of them: `frames.ATTEMPT_NODES`."""
+        if self._all is None:
+            rows = self._writer.query("attempt_nodes", cluster=self._cluster)
+            self._all = frames.conform(rows, frames.ATTEMPT_NODES)
+            self._keys, self._rows = self._keys.clear(), self._rows.clear()
+        return self._all
+
+    def of(self, some: pl.DataFrame) -> pl.DataFrame:
+        """Those of some attempts, of which the key is given, at least: `frames.ATTEMPT_NODES`."""
+        if self._placed or self._all is not None:
+            return self.every()
+        missing = some.select(_KEY).unique().join(self._keys, on=_KEY, how="anti")
+        if not missing.is_empty():
+            self._keys = pl.concat([self._keys, missing])
+            self._rows = pl.concat([self._rows, self._read(missing)])
+        return self._rows
+
+    def holding(self, since: datetime, until: datetime) -> pl.DataFrame:
+        """Those that may have held GPUs between two moments, and others of the same attempts."""
+        if self._placed or self._all is not None:
+            return self.every()
+        over = pl.col("ended_at") <= pl.lit(since, dtype=frames.TIME)
+        begun = pl.col("started_at") < pl.lit(until, dtype=frames.TIME)
+        held = begun & ~over.fill_null(value=False) & pl.col("milli_gpus").ne_missing(0)
+        some = self._attempts.filter(held)
+        return self.every() if some.height == self._attempts.height else self._read(some)
+
+    def seen(self, nodes: pl.DataFrame) -> pl.DataFrame:
+        """As much of them as tells which nodes existed when: what `metrics.ledger.capacity.inventory` reads.
+
+        Of a node that each inventory has since it is known, that is from when to when it was held.
+
+        Args:
+            nodes: `frames.NODES`.
+        """
+        sightings = self._writer.query("node_sightings", cluster=self._cluster)
+        steady = nodes.group_by(_NODE).agg(pl.col("gone_at").null_count() == pl.len()).filter("gone_at")
+        of_steady = sightings.join(steady, on=_NODE, how="semi").with_columns(milli_gpus=_ANY_GPUS)
+        others = sightings.join(steady, on=_NODE, how="anti")["node"].to_list()
+        rows = [frames.conform(of_steady, frames.ATTEMPT_NODES)]
+        if others:
+            on_others = self._writer.query("attempt_nodes_on", cluster=self._cluster, nodes=others)
+            rows.append(frames.conform(on_others, frames.ATTEMPT_NODES))
+        return pl.concat(rows)
+
+    def held_times(self, other_work: pl.DataFrame) -> pl.DataFrame:
+        """When each attempt held GPUs, or may have, as fingerprints read it: `metrics.ledger.fingerprints.HELD`.
+
+        Args:
+            other_work: as `metrics.ledger.ledger.other_work` returns it.
+        """
+        rows = self._writer.query_with("held_times", {"other_work": other_work}, cluster=self._cluster)
+        return frames.conform(rows, HELD)
+
+    def _read(self, some: pl.DataFrame) -> pl.DataFrame:
+        rows = self._writer.query_of_attempts("attempt_nodes", some.select(_KEY), cluster=self._cluster)
+        return frames.conform(rows, frames.ATTEMPT_NODES)
