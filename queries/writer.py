@@ -22,7 +22,6 @@ from queries.changes import (
     written,
 )
 from queries.errors import CheckError, QueryError
-from queries.few_attempts import only_some
 from queries.lent_rows import ROW_GROUP, LentRows, portions
 from queries.opening import disk_errors, duckdb_errors, engine
 from queries.reader import CheckResult, Connection
@@ -271,6 +270,8 @@ class Writer(Connection):
 
     def query_of_attempts(self, name: str, some: pl.DataFrame, **params: object) -> pl.DataFrame:
         """Rows of a named query of `attempt_node_times` that are about some attempts (`some` has their keys)."""
+        from queries.few_attempts import only_some  # noqa: PLC0415 - few verbs ask for some
+
         with (
             self.views_computed_once(),
             self._handed_over(some, "some_attempts", once=False) as keys,
