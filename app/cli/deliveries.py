@@ -40,18 +40,18 @@ def add_actions(add: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _add_rows(parser: argparse.ArgumentParser) -> None:
-    from app.cli.options import add_format, add_table  # noqa: PLC0415 - beside its only use
+    from app.cli.options import add_format, add_table
 
     add_format(parser)
     add_table(parser)
 
 
 def _runner(options: argparse.Namespace) -> tuple[Config, Runner]:
-    import time  # noqa: PLC0415 - as below
+    import time
 
-    from app import clock  # noqa: PLC0415 - no other verb waits for these
-    from app.cli.run_context import settings_and_root  # noqa: PLC0415
-    from app.reports.schedule.assemble import runner_of  # noqa: PLC0415
+    from app import clock
+    from app.cli.run_context import settings_and_root
+    from app.reports.schedule.assemble import runner_of
 
     settings, root = settings_and_root(options)
     return settings, runner_of(root, settings, now=clock.now, sleep=time.sleep)
@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> int:
         UsageError: no such report, or no such period.
         DeliveryError: something was not made, or not delivered.
     """
-    from app.errors import UsageError  # noqa: PLC0415
-    from app.reports.schedule.assemble import requested_reports  # noqa: PLC0415
+    from app.errors import UsageError
+    from app.reports.schedule.assemble import requested_reports
 
     settings, runner = _runner(options)
     if options.period is not None and options.name is None:
@@ -95,7 +95,7 @@ def resend(options: argparse.Namespace) -> int:
 
 def _chosen(outbox: Outbox, key: str | None, target: str | None, *, dead: bool) -> list[tuple[Made, str]]:
     """Reports with the targets to send them to again."""
-    from app.errors import UsageError  # noqa: PLC0415
+    from app.errors import UsageError
 
     made = {each.key: each for each in outbox.made()}
     if (key is None) != dead:
@@ -112,10 +112,10 @@ def _chosen(outbox: Outbox, key: str | None, target: str | None, *, dead: bool) 
 
 def deliveries(options: argparse.Namespace) -> int:
     """List outcomes."""
-    from app.cli.rows import RowFormat, row_options  # noqa: PLC0415
-    from app.cli.run_context import warehouse_root  # noqa: PLC0415
-    from app.reports.delivery.listing import listed  # noqa: PLC0415
-    from app.reports.delivery.outbox import Outbox, folder_of  # noqa: PLC0415
+    from app.cli.rows import RowFormat, row_options
+    from app.cli.run_context import warehouse_root
+    from app.reports.delivery.listing import listed
+    from app.reports.delivery.outbox import Outbox, folder_of
 
     rows = listed(Outbox(folder_of(warehouse_root(options))), dead=options.dead)
     RowFormat.of(options).put(rows, row_options(options), title="deliveries of reports")
@@ -146,14 +146,14 @@ def _outcome(each: Delivery) -> str:
 
 
 def _raise_failures(failures: list[str]) -> None:
-    from app.errors import DeliveryError  # noqa: PLC0415
+    from app.errors import DeliveryError
 
     if failures:
         raise DeliveryError("\n".join(failures) + "\nWhat was given up is kept: trackside reports resend --dead")
 
 
 def _say(lines: Iterable[str]) -> None:
-    from app import console  # noqa: PLC0415
+    from app import console
 
     for line in lines:
         console.echo(line, error=True)

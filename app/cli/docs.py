@@ -32,7 +32,7 @@ def explain(topic: str) -> None:
     Raises:
         UsageError: nothing.
     """
-    from app.cli.help_topics import answers  # noqa: PLC0415 - only for `help`
+    from app.cli.help_topics import answers
 
     for answer in answers(topic):
         _print(answer.page, answer.text)
@@ -45,7 +45,7 @@ def _print(page: manual.Page, text: str) -> None:
     if not sys.stdout.isatty():
         echo(text.rstrip("\n"))
         return
-    from app import console  # noqa: PLC0415 - heavy, and only a terminal needs it
+    from app import console
 
     console.markdown(manual.linked(page, text, _command))
 

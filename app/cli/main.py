@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # else it reads the metadata of all packages for them
     arguments_ = list(sys.argv[1:] if arguments is None else arguments)
     if arguments_[:1] == ["_complete"]:
-        from app.cli.completion.answer import answer  # noqa: PLC0415 - only for a shell
+        from app.cli.completion.answer import answer
 
         return answer(arguments_[1:], build_parser)
     if arguments_ == ["help"]:
@@ -70,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _version(_: argparse.Namespace) -> int:
     """Print our version and the engines'."""
-    from app import console  # noqa: PLC0415 - heavy
-    from app.cli.doctor import versions  # noqa: PLC0415 - as above
+    from app import console
+    from app.cli.doctor import versions
 
     for name, number in versions().items():
         console.echo(f"{name} {number}")
@@ -80,14 +80,14 @@ def _version(_: argparse.Namespace) -> int:
 
 def _overview(_: argparse.Namespace) -> int:
     """Print what the warehouse holds and what to do next."""
-    from app import clock  # noqa: PLC0415 - only here
-    from app.cli import overview  # noqa: PLC0415 - as above
-    from app.config.place import warehouse_directory  # noqa: PLC0415 - as above
-    from app.terminal_text import echo  # noqa: PLC0415 - as above
+    from app import clock
+    from app.cli import overview
+    from app.config.place import warehouse_directory
+    from app.terminal_text import echo
 
     root = warehouse_directory()
     if root is None:
-        from app.config import settings  # noqa: PLC0415 - heavy, and only for its error
+        from app.config import settings
 
         root = settings.load().warehouse
     echo(overview.text(root, now=clock.now().timestamp()))
@@ -105,7 +105,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
     except Exception as error:  # noqa: BLE001 - the last line: no traceback for what a person can mend
         return _failed(error, options)
     except BaseException as error:
-        from app.panics import is_panic  # noqa: PLC0415 - only when something went wrong
+        from app.panics import is_panic
 
         if not is_panic(error):
             raise
@@ -114,11 +114,11 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
 
 def _panicked(error: BaseException) -> int:
     """Report that a library panicked. It has printed the place itself; our traceback would add nothing."""
-    from app.errors import INTERNAL  # noqa: PLC0415 - only when something went wrong
-    from app.panics import message  # noqa: PLC0415 - as above
+    from app.errors import INTERNAL
+    from app.panics import message
 
     if os.environ.get("TRACKSIDE_DEBUG"):
-        import traceback  # noqa: PLC0415 - only when something is wrong with us
+        import traceback
 
         traceback.print_exception(error)
     _complain(f"{message(error)}: this is a fault of Trackside; please report it, with the command and its input")
@@ -127,13 +127,13 @@ def _panicked(error: BaseException) -> int:
 
 def _failed(error: Exception, options: argparse.Namespace) -> int:
     """Print the message of an error, and return its exit status."""
-    from app.errors import INTERNAL, exit_status  # noqa: PLC0415 - only when something went wrong
+    from app.errors import INTERNAL, exit_status
 
     if _was_interrupted(error):
         return _interrupted(options)
     status = exit_status(error)
     if status is None or os.environ.get("TRACKSIDE_DEBUG"):
-        import traceback  # noqa: PLC0415 - only when something is wrong with us
+        import traceback
 
         traceback.print_exception(error)
     if status is None:
@@ -145,7 +145,7 @@ def _failed(error: Exception, options: argparse.Namespace) -> int:
 
 def _interrupted(options: argparse.Namespace) -> int:
     """Print what an interrupted verb keeps: its parser has that as the default `kept`."""
-    from app.errors import INTERRUPTED  # noqa: PLC0415 - only when something went wrong
+    from app.errors import INTERRUPTED
 
     kept = getattr(options, "kept", "")
     _complain(f"interrupted; {kept and kept + '; '}run the command again to finish")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def path_of(text: str) -> Path:
     """A path as typed. `pathlib` is imported when one is: it would be a tenth of the time of `trackside --help`."""
-    from pathlib import Path  # noqa: PLC0415 - as above
+    from pathlib import Path
 
     return Path(text)
 

@@ -56,8 +56,8 @@ def text(root: Path, *, now: float) -> str:
     Raises:
         WarehouseError: there is a warehouse, and it cannot be read.
     """
-    from queries import directory  # noqa: PLC0415 - only this verb
-    from queries.warehouse import current_copy, open_reader  # noqa: PLC0415 - as above
+    from queries import directory
+    from queries.warehouse import current_copy, open_reader
 
     if not (root / directory.DATABASE).exists() and current_copy(root) is None:
         return f"There is no warehouse in {root} yet. To start:\n{_commands(START)}\n{MORE}"
@@ -140,7 +140,7 @@ def _time(cluster: Cluster, now: float) -> str:
 
 
 def _date(moment: float) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415 - only where there is a time
+    from datetime import UTC, datetime
 
     return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d}"
 

@@ -17,18 +17,18 @@ class Names:
         """Whether it is a question or a metric; the metrics are only read for a name that is no question."""
         if is_question(what):
             return True
-        from app.results.registry import results  # noqa: PLC0415 - slow to import, and few names need it
+        from app.results.registry import results
 
         return what in results()
 
     def __iter__(self) -> Iterator[str]:
         """The questions in the order of all lists: what a refusal lists."""
-        from app.show.declared import declared  # noqa: PLC0415 - reads the files of the questions
+        from app.show.declared import declared
 
         return iter(declared())
 
     def similar(self) -> list[str]:
         """The names that a refusal may suggest: questions first, then metrics."""
-        from app.results.registry import results  # noqa: PLC0415 - as above
+        from app.results.registry import results
 
         return [*self, *results()]

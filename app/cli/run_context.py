@@ -22,7 +22,7 @@ def settings_and_root(options: argparse.Namespace) -> tuple[Config, Path]:
 
     From then on warehouses are opened as the configuration's section `engine` says.
     """
-    from app.config import settings  # noqa: PLC0415 - heavy
+    from app.config import settings
 
     config = settings.load(options.config)
     use_engine(config.engine.chosen)

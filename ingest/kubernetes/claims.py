@@ -45,17 +45,17 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=10**6)]
 class Exactly(msgspec.Struct):
     """Devices of one kind."""
 
-    deviceClassName: str = ""  # noqa: N815 - Kubernetes' names, as below
-    allocationMode: str = "ExactCount"  # noqa: N815
+    deviceClassName: str = ""
+    allocationMode: str = "ExactCount"
     count: _Count = 1
-    adminAccess: bool = False  # noqa: N815
+    adminAccess: bool = False
 
 
 class Request(Exactly):
     """A request of a claim: up to v1beta1 its fields are its own, later those of `exactly`."""
 
     exactly: Exactly | None = None
-    firstAvailable: list[Any] | None = None  # noqa: N815
+    firstAvailable: list[Any] | None = None
 
 
 class DeviceClaim(msgspec.Struct):
@@ -70,9 +70,9 @@ class Allocated(msgspec.Struct):
     driver: str = ""
     device: str = ""
     request: str = ""
-    adminAccess: bool = False  # noqa: N815
-    shareID: str | None = None  # noqa: N815
-    consumedCapacity: dict[str, Any] | None = None  # noqa: N815
+    adminAccess: bool = False
+    shareID: str | None = None
+    consumedCapacity: dict[str, Any] | None = None
 
 
 class Devices(msgspec.Struct):
@@ -134,7 +134,7 @@ class SliceSpec(msgspec.Struct):
     """Devices that a driver offers."""
 
     driver: str = ""
-    nodeName: str | None = None  # noqa: N815
+    nodeName: str | None = None
     pool: Pool = msgspec.field(default_factory=Pool)
     devices: list[Device] | None = None
 

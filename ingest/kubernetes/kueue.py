@@ -54,17 +54,17 @@ class ClassReference(msgspec.Struct):
 class KueueSpec(msgspec.Struct):
     """What is queued."""
 
-    queueName: str | None = None  # noqa: N815 - Kubernetes' name, as below
+    queueName: str | None = None
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] | None = None
-    priorityClassName: str | None = None  # noqa: N815
-    priorityClassRef: ClassReference | None = None  # noqa: N815
-    podSets: list[PodSet] | None = None  # noqa: N815
+    priorityClassName: str | None = None
+    priorityClassRef: ClassReference | None = None
+    podSets: list[PodSet] | None = None
 
 
 class Admission(msgspec.Struct):
     """What admitted it."""
 
-    clusterQueue: str | None = None  # noqa: N815
+    clusterQueue: str | None = None
 
 
 class Evictions(msgspec.Struct):
@@ -84,7 +84,7 @@ class KueueStatus(msgspec.Struct):
 
     conditions: list[Condition] | None = None
     admission: Admission | None = None
-    schedulingStats: SchedulingStats | None = None  # noqa: N815
+    schedulingStats: SchedulingStats | None = None
 
 
 class KueueWorkload(msgspec.Struct):

@@ -43,13 +43,13 @@ class Metadata(msgspec.Struct):
 
     name: Name
     uid: Name
-    creationTimestamp: Moment  # noqa: N815 - Kubernetes' name
+    creationTimestamp: Moment
     namespace: str = ""
-    deletionTimestamp: Moment | None = None  # noqa: N815
-    deletionGracePeriodSeconds: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None  # noqa: N815
+    deletionTimestamp: Moment | None = None
+    deletionGracePeriodSeconds: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    ownerReferences: list[OwnerReference] | None = None  # noqa: N815
+    ownerReferences: list[OwnerReference] | None = None
 
     @property
     def deletion_requested(self) -> datetime | None:
@@ -97,7 +97,7 @@ class Condition(msgspec.Struct):
     status: str = ""
     reason: str | None = None
     message: str | None = None
-    lastTransitionTime: Moment | None = None  # noqa: N815
+    lastTransitionTime: Moment | None = None
 
     @property
     def holds(self) -> bool:
@@ -117,21 +117,21 @@ class Container(msgspec.Struct):
 
     name: str = ""
     resources: Resources | None = None
-    restartPolicy: str | None = None  # noqa: N815
+    restartPolicy: str | None = None
 
 
 class Terminated(msgspec.Struct):
     """How a container ended."""
 
-    exitCode: int | None = None  # noqa: N815
+    exitCode: int | None = None
     reason: str | None = None
-    finishedAt: Moment | None = None  # noqa: N815
+    finishedAt: Moment | None = None
 
 
 class Running(msgspec.Struct):
     """Since when a container runs."""
 
-    startedAt: Moment | None = None  # noqa: N815
+    startedAt: Moment | None = None
 
 
 class ContainerState(msgspec.Struct):
@@ -146,26 +146,26 @@ class ContainerStatus(msgspec.Struct):
 
     name: str = ""
     state: ContainerState | None = None
-    lastState: ContainerState | None = None  # noqa: N815
-    restartCount: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 0  # noqa: N815
+    lastState: ContainerState | None = None
+    restartCount: Annotated[int, msgspec.Meta(ge=0, le=10**9)] = 0
 
 
 class PodClaim(msgspec.Struct):
     """A claim of dynamic resource allocation that a pod names; of a template, it is made for the pod."""
 
     name: str = ""
-    resourceClaimName: str | None = None  # noqa: N815
+    resourceClaimName: str | None = None
 
 
 class PodSpec(msgspec.Struct):
     """What a pod asks for, and its node."""
 
-    nodeName: str | None = None  # noqa: N815
-    schedulerName: str | None = None  # noqa: N815
-    priorityClassName: str | None = None  # noqa: N815
+    nodeName: str | None = None
+    schedulerName: str | None = None
+    priorityClassName: str | None = None
     containers: list[Container] | None = None
-    initContainers: list[Container] | None = None  # noqa: N815
-    resourceClaims: list[PodClaim] | None = None  # noqa: N815
+    initContainers: list[Container] | None = None
+    resourceClaims: list[PodClaim] | None = None
 
 
 class PodStatus(msgspec.Struct):
@@ -173,11 +173,11 @@ class PodStatus(msgspec.Struct):
 
     phase: str = "Unknown"
     reason: str | None = None
-    startTime: Moment | None = None  # noqa: N815
+    startTime: Moment | None = None
     conditions: list[Condition] | None = None
-    containerStatuses: list[ContainerStatus] | None = None  # noqa: N815
-    initContainerStatuses: list[ContainerStatus] | None = None  # noqa: N815
-    resourceClaimStatuses: list[PodClaim] | None = None  # noqa: N815
+    containerStatuses: list[ContainerStatus] | None = None
+    initContainerStatuses: list[ContainerStatus] | None = None
+    resourceClaimStatuses: list[PodClaim] | None = None
 
 
 class Pod(msgspec.Struct):
@@ -193,14 +193,14 @@ class JobState(msgspec.Struct):
 
     phase: str | None = None
     reason: str | None = None
-    lastTransitionTime: Moment | None = None  # noqa: N815
+    lastTransitionTime: Moment | None = None
 
 
 class PhaseTime(msgspec.Struct):
     """When a virtual machine's instance reached a phase."""
 
     phase: str = ""
-    phaseTransitionTimestamp: Moment | None = None  # noqa: N815
+    phaseTransitionTimestamp: Moment | None = None
 
 
 class WorkloadStatus(msgspec.Struct):
@@ -210,13 +210,13 @@ class WorkloadStatus(msgspec.Struct):
     """
 
     conditions: list[Condition] | None = None
-    completionTime: Moment | None = None  # noqa: N815
+    completionTime: Moment | None = None
     phase: str | None = None
-    finishedAt: Moment | None = None  # noqa: N815
-    phaseTransitionTimestamps: list[PhaseTime] | None = None  # noqa: N815
+    finishedAt: Moment | None = None
+    phaseTransitionTimestamps: list[PhaseTime] | None = None
     state: JobState | str | None = None
-    jobStatus: str | None = None  # noqa: N815
-    endTime: Moment | None = None  # noqa: N815
+    jobStatus: str | None = None
+    endTime: Moment | None = None
 
 
 class Workload(msgspec.Struct):
@@ -231,7 +231,7 @@ class Taint(msgspec.Struct):
     """What keeps pods off a node, and since when."""
 
     key: str
-    timeAdded: Moment | None = None  # noqa: N815
+    timeAdded: Moment | None = None
 
 
 class NodeSpec(msgspec.Struct):
@@ -244,7 +244,7 @@ class NodeSpec(msgspec.Struct):
 class NodeCondition(Condition):
     """A condition of a node, which says when it was last confirmed."""
 
-    lastHeartbeatTime: Moment | None = None  # noqa: N815
+    lastHeartbeatTime: Moment | None = None
 
 
 class NodeStatus(msgspec.Struct):
@@ -266,7 +266,7 @@ class Kind(msgspec.Struct):
     """An object of which only the kind is known yet, a list of them, or an event of a watch."""
 
     kind: str = ""
-    apiVersion: str = ""  # noqa: N815 - Kubernetes' name
+    apiVersion: str = ""
     type: str = ""
     items: list[msgspec.Raw] | None = None
     object: msgspec.Raw = msgspec.Raw()

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 NOT_FINITE = (math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("Infinity"))
 
 
-def strict(text: str | bytes) -> Any:  # noqa: ANN401 - whatever the text holds
+def strict(text: str | bytes) -> Any:
     """JSON as the standard has it: NaN and Infinity are mistakes."""
 
     def refuse(word: str) -> None:

@@ -15,24 +15,24 @@ COUNTS: Final = {"statements": 0, "rows_read": 0}
 class Counted:
     """A connection, or a result, whose statements and rows are counted."""
 
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401 - whatever DuckDB returns
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as above
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def execute(self, *args: Any) -> Counted:  # noqa: ANN401 - as above
+    def execute(self, *args: Any) -> Counted:
         """Run a statement."""
         COUNTS["statements"] += 1
         return Counted(self._inner.execute(*args))
 
-    def pl(self, *args: Any) -> Any:  # noqa: ANN401 - as above
+    def pl(self, *args: Any) -> Any:
         """All rows as a frame."""
         frame = self._inner.pl(*args)
         COUNTS["rows_read"] += frame.height
         return frame
 
-    def fetchall(self) -> Any:  # noqa: ANN401 - as above
+    def fetchall(self) -> Any:
         """All rows as tuples."""
         rows = self._inner.fetchall()
         COUNTS["rows_read"] += len(rows)

@@ -128,7 +128,7 @@ def _frame(url: str, path: str, search: str) -> dict[str, Any]:
     }
 
 
-def _section(name: str, asked: Any) -> dict[str, Any]:  # noqa: ANN401 - what the page said
+def _section(name: str, asked: Any) -> dict[str, Any]:
     to, of = {"name": name, "type": "section"}, {"name": name, "type": "ask"}
     return {
         "output": '{"name":["MATCH"],"type":"section"}.children',
@@ -139,7 +139,7 @@ def _section(name: str, asked: Any) -> dict[str, Any]:  # noqa: ANN401 - what th
     }
 
 
-def _sections(component: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - components as JSON
+def _sections(component: Any) -> Iterator[tuple[str, Any]]:
     """What a page still has to ask for: names of sections, and what to ask."""
     if isinstance(component, list):
         for each in component:

@@ -49,7 +49,7 @@ class AsOf:
         rows = self._reader.query(name, **params)
         return rows.with_columns(until=pl.lit(self._until)) if name == "computed" else rows
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the reader has
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
 
 

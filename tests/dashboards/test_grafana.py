@@ -14,11 +14,11 @@ from dashboards.boards import fleet
 from dashboards.lint_rules import form
 
 
-def _board(*panels: Any, **more: Any) -> grafana.Json:  # noqa: ANN401 - grafanalib has no types
+def _board(*panels: Any, **more: Any) -> grafana.Json:
     return grafana.to_modern(core.Dashboard(title="t", uid="trackside-t", panels=grafana.flow(panels), **more))
 
 
-def _panel(plugin: str = "stat", **more: Any) -> grafana.ModernPanel:  # noqa: ANN401 - any attribute
+def _panel(plugin: str = "stat", **more: Any) -> grafana.ModernPanel:
     return grafana.panel(plugin, "a title", "a description", [grafana.instant("up")], size=(6, 4), **more)
 
 
@@ -45,7 +45,7 @@ def test_schema_refuses_raw_grafanalib_and_accepts_our_output() -> None:
     "panel",
     [core.Graph(title="old"), core.SingleStat(title="old"), core.Statusmap(title="old"), core.Worldmap(title="old")],
 )
-def test_a_panel_type_that_grafana_has_dropped_is_refused(panel: Any) -> None:  # noqa: ANN401 - grafanalib has no types
+def test_a_panel_type_that_grafana_has_dropped_is_refused(panel: Any) -> None:
     panel.gridPos = core.GridPos(h=4, w=4, x=0, y=0)
     with pytest.raises(grafana.NotModernError, match="no longer has the panel type"):
         _board(panel)

@@ -55,7 +55,7 @@ class Explorer:
         function._hypothesis_internal_use_settings = unlimited(function)  # noqa: SLF001 - no public way after @given
 
 
-def function_of(item: pytest.Item) -> Any:  # noqa: ANN401 - what Hypothesis made of a test
+def function_of(item: pytest.Item) -> Any:
     """The function that Hypothesis wrapped."""
     return getattr(item, "obj", None)
 
@@ -65,7 +65,7 @@ def is_property(item: pytest.Item) -> bool:
     return getattr(function_of(item), "is_hypothesis_test", False)
 
 
-def unlimited(function: Any) -> settings:  # noqa: ANN401 - as above
+def unlimited(function: Any) -> settings:
     """The settings of a property without its own limits."""
     default = settings.get_profile("fuzz")
     return settings(

@@ -85,7 +85,7 @@ class Webhooks:
                 self.send_response(200)
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
+            def log_message(self, *_: Any) -> None:
                 """Say nothing."""
 
         return Handler

@@ -106,7 +106,7 @@ class ApiServerLab:
         revision = self._etcd_call("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
         self._etcd_call("/v3/kv/compaction", {"revision": revision, "physical": True})
 
-    def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> Any:  # noqa: ANN401 - JSON
+    def call(self, method: str, path: str, body: object = None, *, patch: bool = False) -> Any:
         """A request as administrator; the decoded answer.
 
         Raises:
@@ -122,11 +122,11 @@ class ApiServerLab:
         except urllib.error.HTTPError as error:
             raise LabError(f"{method} {path}: {error.code} {error.read()[-1500:]!r}") from None
 
-    def create(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+    def create(self, path: str, body: object) -> Any:
         """Create an object; as the server has it."""
         return self.call("POST", path, body)
 
-    def patch(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+    def patch(self, path: str, body: object) -> Any:
         """Change an object; as the server has it."""
         return self.call("PATCH", path, body, patch=True)
 
@@ -161,7 +161,7 @@ class ApiServerLab:
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.authority))
 
-    def _etcd_call(self, path: str, body: object) -> Any:  # noqa: ANN401 - JSON
+    def _etcd_call(self, path: str, body: object) -> Any:
         request = urllib.request.Request(f"http://127.0.0.1:{self._port + 1}{path}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)

@@ -80,10 +80,10 @@ class Browser:
         if until is not None:
             self.wait(until, seconds=seconds)
 
-    def wait(self, selector: str, *, seconds: float = PATIENCE_S) -> Any:  # noqa: ANN401 - selenium's element
+    def wait(self, selector: str, *, seconds: float = PATIENCE_S) -> Any:
         """The first visible element that a CSS selector finds, as soon as there is one."""
 
-        def visible_element(driver: Any) -> Any:  # noqa: ANN401 - selenium's driver and element
+        def visible_element(driver: Any) -> Any:
             return next((each for each in driver.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed()), None)
 
         return self.until(visible_element, f"nothing visible matches {selector!r}", seconds=seconds)
@@ -97,10 +97,10 @@ class Browser:
             holding: what its link has in its address; empty: anything, or no link.
         """
 
-        def wanted(element: Any) -> bool:  # noqa: ANN401 - selenium's element
+        def wanted(element: Any) -> bool:
             return (text is None or element.text == text) and holding in (element.get_attribute("href") or "")
 
-        def clicked(driver: Any) -> tuple[str] | None:  # noqa: ANN401 - selenium's driver
+        def clicked(driver: Any) -> tuple[str] | None:
             found = (each for each in driver.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed())
             first = next((each for each in found if wanted(each)), None)
             if first is None:
@@ -118,7 +118,7 @@ class Browser:
         """Wait until the page shows a text."""
         self.until(lambda _: text in self.text(), f"the page never showed {text!r}", seconds=seconds)
 
-    def until(self, condition: Callable[[Any], Any], what: str, *, seconds: float = PATIENCE_S) -> Any:  # noqa: ANN401 - whatever the condition finds
+    def until(self, condition: Callable[[Any], Any], what: str, *, seconds: float = PATIENCE_S) -> Any:
         """Wait for a condition on the driver and return what it found."""
         waiting = WebDriverWait(self.driver, seconds, ignored_exceptions=(StaleElementReferenceException,))
         return waiting.until(condition, what)
@@ -131,7 +131,7 @@ class Browser:
         """The text that a person sees there."""
         return str(self.driver.find_element(By.CSS_SELECTOR, selector).text)
 
-    def run(self, script: str, *arguments: object) -> Any:  # noqa: ANN401 - whatever the script returns
+    def run(self, script: str, *arguments: object) -> Any:
         """Run JavaScript in the page."""
         return self.driver.execute_script(script, *arguments)
 

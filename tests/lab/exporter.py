@@ -49,7 +49,7 @@ class Exporter:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
+            def log_message(self, *_: Any) -> None:
                 """Say nothing."""
 
         return Handler

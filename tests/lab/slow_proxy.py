@@ -102,7 +102,7 @@ def _handler(proxy: SlowProxy) -> type[BaseHTTPRequestHandler]:
                     self.wfile.write(answer.body[begin : begin + proxy.part])
                     time.sleep(proxy.pause_s)
 
-        def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
+        def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
     return Handler

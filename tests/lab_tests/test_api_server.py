@@ -144,7 +144,7 @@ class Reader:
         self.secret = secret["metadata"]["name"]
         (self.folder / "token").write_text(made["status"]["token"])
 
-    def read(self, **settings: Any) -> Report:  # noqa: ANN401 - settings of any type
+    def read(self, **settings: Any) -> Report:
         moment = clock()
         kubernetes = Kubernetes(kubeconfig=self.folder / "config", replay_s=2, page=2, retries=6, **settings)
         with open_writer(self.folder / "w", verb="test", now=moment) as writer:
@@ -171,7 +171,7 @@ def renewed_while_reading(lab: ApiServerLab, reader: Reader) -> Iterator[list[in
     statuses: list[int] = []
     get = requests.Session.get
 
-    def sending(session: requests.Session, url: str, **options: Any) -> requests.Response:  # noqa: ANN401 - as theirs
+    def sending(session: requests.Session, url: str, **options: Any) -> requests.Response:
         answer = get(session, url, **options)
         statuses.append(answer.status_code)
         return answer

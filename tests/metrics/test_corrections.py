@@ -38,7 +38,7 @@ def key(job: str, submitted: float) -> AttemptKey:
     return "slurm", job, at(submitted)
 
 
-def interrupted(*result: Any) -> pl.DataFrame:  # noqa: ANN401 - rows of any columns
+def interrupted(*result: Any) -> pl.DataFrame:
     return with_incidents(rows(frames.INTERRUPTIONS, *result)).select(list(frames.INTERRUPTIONS))
 
 

@@ -93,7 +93,7 @@ def web(
 
 
 class _Server(ThreadingHTTPServer):
-    def handle_error(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
+    def handle_error(self, *_: Any) -> None:
         """Say nothing of those who hang up, or fail to greet."""
 
 
@@ -137,7 +137,7 @@ def _handler(
                     self.wfile.write(output.body[begin : begin + output.drip])
                     time.sleep(output.drip_s)
 
-        def log_message(self, *_: Any) -> None:  # noqa: ANN401 - http.server's signature
+        def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
     return Handler

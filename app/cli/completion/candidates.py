@@ -135,7 +135,7 @@ def _values(action: argparse.Action, line: Line, typed: str) -> Candidates:
         helps = {each.dest: each.help or "" for each in action._get_subactions()}  # noqa: SLF001 - as above
         return Candidates(words=[(name, _summary(helps.get(name, ""))) for name in action.choices])
     if action.dest == "what" and line.parser.prog.endswith(" show"):
-        from app.show.declared import declared  # noqa: PLC0415 - only for questions
+        from app.show.declared import declared
 
         return Candidates(words=[(name, each.summary) for name, each in declared().items()])
     if action.choices is not None:
@@ -154,25 +154,25 @@ def _names(action: argparse.Action, line: Line, typed: str) -> Iterable[str]:
     if action.dest == "topic":
         return _topics()
     if action.dest == "timezone":
-        from zoneinfo import available_timezones  # noqa: PLC0415 - only for zones
+        from zoneinfo import available_timezones
 
         return sorted(available_timezones())
     if action.dest == "table":
-        from queries import sql_files  # noqa: PLC0415 - only for tables
+        from queries import sql_files
 
         return sorted([*sql_files.tables(), *(view.name for view in sql_files.views())])
     return _of_warehouse(QUERIES.get(action.dest, ()), line, typed)
 
 
 def _splits(question: str) -> Sequence[str]:
-    from app.show.declared import declared  # noqa: PLC0415 - only for splits
+    from app.show.declared import declared
 
     entry = declared().get(question)
     return () if entry is None else entry.splits
 
 
 def _topics() -> list[str]:
-    from app.cli.help_topics import topics  # noqa: PLC0415 - reads the manual
+    from app.cli.help_topics import topics
 
     return [topic for topic in topics() if " " not in topic]
 
@@ -182,16 +182,16 @@ def _of_warehouse(queries: Sequence[str], line: Line, typed: str) -> Iterable[st
     root = _root(line.values) if queries else None
     if root is None:
         return ()
-    from queries.warehouse import open_reader  # noqa: PLC0415 - only for names in the warehouse
+    from queries.warehouse import open_reader
 
     with open_reader(root) as reader:
         return [str(row[0]) for query in queries for row in reader.rows(query, prefix=typed)]
 
 
 def _root(values: dict[str, str]) -> Path | None:
-    from pathlib import Path  # noqa: PLC0415 - only for names in the warehouse
+    from pathlib import Path
 
-    from app.config.place import warehouse_directory  # noqa: PLC0415 - as above
+    from app.config.place import warehouse_directory
 
     if "warehouse" in values:
         return Path(values["warehouse"]).expanduser()

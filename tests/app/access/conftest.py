@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PROXY = "127.0.0.1"
 
 
-def headers_believed(**more: Any) -> Access:  # noqa: ANN401 - settings of every kind
+def headers_believed(**more: Any) -> Access:
     return Access(login="header", proxies=(PROXY,), **more)
 
 

@@ -29,7 +29,7 @@ NOW = datetime(2026, 11, 21, 20, tzinfo=UTC)
 SACCT, QOS = str(DATA / "kinds.sacct.txt"), str(DATA / "qos.sacctmgr.txt")
 
 
-def ingest(root: Path, *files: str, now: datetime = NOW, **options: Any) -> list[Report]:  # noqa: ANN401 - the command line's own
+def ingest(root: Path, *files: str, now: datetime = NOW, **options: Any) -> list[Report]:
     with open_writer(root, verb="test", now=now) as writer:
         reports = ingest_files(writer, Config(), files, Options(**options), now=now, progress=lambda *_: None)
     assert [report.error for report in reports] == [None] * len(files)

@@ -69,7 +69,7 @@ _latest: dict[Path, dict[str, Any]] = {}
 """By warehouse, the rules of its last computation."""
 
 
-def computed(root: Path, **rules: Any) -> Iterator[Reader]:  # noqa: ANN401 - any setting
+def computed(root: Path, **rules: Any) -> Iterator[Reader]:
     """A reader of what these rules make of the warehouse, computed anew where others made what is there."""
     if _latest.get(root) != rules:
         with open_writer(root, verb="test", now=NOW) as writer:
@@ -79,7 +79,7 @@ def computed(root: Path, **rules: Any) -> Iterator[Reader]:  # noqa: ANN401 - an
         yield reader
 
 
-def joined(root: Path, **rules: Any) -> dict[str, list[tuple[str, int, str]]]:  # noqa: ANN401 - any setting
+def joined(root: Path, **rules: Any) -> dict[str, list[tuple[str, int, str]]]:
     """(run, number, rule) of each attempt, by job."""
     (result,) = (reader.table("run_attempts").sort("submitted_at") for reader in computed(root, **rules))
     rows = result.group_by("job_id", maintain_order=True).agg(pl.struct("run_id", "attempt_no", "joined_by"))
@@ -118,7 +118,7 @@ def shown(
     root: Path,
     run: str,
     question: Callable[[Reader, Window, Question], Answer] = runs,
-    **rules: Any,  # noqa: ANN401 - any setting
+    **rules: Any,
 ) -> Answer:
     window = Window(
         "c", datetime.fromtimestamp(1795248000, UTC), datetime.fromtimestamp(1795258800, UTC) + timedelta(days=1)

@@ -161,7 +161,7 @@ def _load(
     )  # fmt: skip
 
 
-def look(hours: float, **more: Any) -> pl.DataFrame:  # noqa: ANN401 - as `_load` takes it
+def look(hours: float, **more: Any) -> pl.DataFrame:
     """A list of runaway jobs, asked for then."""
     return _load("slurm.runaway", hours, hours, **more)
 

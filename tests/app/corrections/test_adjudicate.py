@@ -356,7 +356,7 @@ def test_correction_counts_in_the_windows_of_its_subject(root: Path) -> None:
     assert "node_state" not in kinds["from there on"]
 
 
-def computed(reader: Any) -> Window:  # noqa: ANN401 - a Reader
+def computed(reader: Any) -> Window:
     row = reader.query("computed", cluster="c").row(0, named=True)
     return Window("c", row["since"], row["until"])
 

@@ -78,7 +78,7 @@ def word_in(shown: object) -> str:
     return str(word)
 
 
-def _within(node: Any) -> Iterator[Any]:  # noqa: ANN401 - a component
+def _within(node: Any) -> Iterator[Any]:
     yield node
     children = getattr(node, "children", None)
     for each in children if isinstance(children, list) else [children]:

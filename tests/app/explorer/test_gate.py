@@ -189,7 +189,7 @@ def test_sections_and_drawers_pass_the_same_gate(explorer: Explorer, known: Know
 
 
 def test_question_without_a_rule_is_refused(explorer: Explorer, known: Known) -> None:
-    def everything(source: Any) -> pl.DataFrame:  # noqa: ANN401 - a reader
+    def everything(source: Any) -> pl.DataFrame:
         rows: pl.DataFrame = source.table("attempts")
         return rows
 

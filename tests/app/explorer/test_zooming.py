@@ -28,7 +28,7 @@ def request_context() -> Iterator[None]:
         yield
 
 
-def points(made: Any) -> int:  # noqa: ANN401 - a figure
+def points(made: Any) -> int:
     return sum(len(each.x) for each in made.data if each.name != "loss")
 
 

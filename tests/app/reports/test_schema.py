@@ -97,7 +97,7 @@ def parts(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
         yield from parts(value[0], (*path, 0))
 
 
-def at(value: Any, path: tuple[str | int, ...]) -> dict[str, Any]:  # noqa: ANN401 - a part of a document
+def at(value: Any, path: tuple[str | int, ...]) -> dict[str, Any]:
     for key in path:
         value = value[key]
     found: dict[str, Any] = value

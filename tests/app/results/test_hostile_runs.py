@@ -160,7 +160,7 @@ def test_every_question_has_an_answer_in_finite_numbers(
 
 
 def test_log_that_cannot_be_loaded_does_not_block_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(chunks: Iterable[bytes], **told: Any) -> object:  # noqa: ANN401 - as the parser
+    def broken(chunks: Iterable[bytes], **told: Any) -> object:
         data = b"".join(chunks)
         if b"good" not in data:
             raise IndexError("list index out of range")
@@ -180,7 +180,7 @@ def test_log_that_cannot_be_loaded_does_not_block_the_others(tmp_path: Path, mon
 def test_a_run_that_cannot_be_computed_is_left_out_and_named(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = iter([ZeroDivisionError("division by zero")])
 
-    def broken(*told: Any, **more: Any) -> object:  # noqa: ANN401 - as the library's
+    def broken(*told: Any, **more: Any) -> object:
         for failure in failures:
             raise failure
         return library_goodput(*told, **more)

@@ -175,7 +175,7 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     for method in ("query", "query_of_runs"):
         original = getattr(Reader, method)
 
-        def counted(self: Reader, name: str, *args: Any, _original: Any = original, **params: Any) -> pl.DataFrame:  # noqa: ANN401
+        def counted(self: Reader, name: str, *args: Any, _original: Any = original, **params: Any) -> pl.DataFrame:
             rows: pl.DataFrame = _original(self, name, *args, **params)
             read.append((name, rows.height))
             return rows

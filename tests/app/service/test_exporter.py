@@ -340,7 +340,7 @@ def test_failure_of_one_cluster_is_omitted_counted_and_reported(
     owner = {"headlines": headlines, "verifying": verifying, "exporter": exporter}[module]
     real = getattr(owner, name)
 
-    def fails(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - stands for any of them
+    def fails(*args: Any, **kwargs: Any) -> Any:
         if any(getattr(each, "cluster", None) == HOSTILE for each in args):
             raise kind("a fault")
         return real(*args, **kwargs)

@@ -125,7 +125,7 @@ def test_what_the_words_of_a_query_name_is_what_a_parser_finds(title: str, targe
     assert sorted(names(target["expr"]).matched) == sorted(_selectors(parsed))
 
 
-def _selectors(node: Any) -> Iterator[tuple[str, frozenset[str]]]:  # noqa: ANN401 - the parser ships no types
+def _selectors(node: Any) -> Iterator[tuple[str, frozenset[str]]]:
     """Metrics and matched labels of a syntax tree."""
     if isinstance(node, promql_parser.MatrixSelector):
         node = node.vector_selector

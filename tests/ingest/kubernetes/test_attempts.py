@@ -151,7 +151,7 @@ def test_steps_of_a_workflow_are_jobs_and_their_retries_attempts() -> None:
     assert len({row["job_id"] for row in attempts}) == 2
 
 
-def step(name: str, created: float, ended: float | None, **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
+def step(name: str, created: float, ended: float | None, **values: Any) -> Object:
     """A pod of a workflow that is over, as a step of it."""
     each = pod(f"flow-{name}", above=owner("Workflow", "flow"), created=created, ended=ended, **values)
     each["metadata"]["annotations"] = {"workflows.argoproj.io/node-name": f"flow.{name}"}

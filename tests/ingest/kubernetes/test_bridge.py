@@ -26,7 +26,7 @@ def job(number: int, host: str, end: int | None, state: str = "COMPLETED") -> st
     return f"{number}|{number}|c|{times}|{state}|1|{GPUS}|{host}|{elapsed}|ann\n"
 
 
-def bridged(number: int, host: str, **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
+def bridged(number: int, host: str, **values: Any) -> Object:
     return pod(f"p{number}", node=host, scheduled=1, labels={LABEL: str(number)}, **values)
 
 

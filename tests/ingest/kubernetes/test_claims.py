@@ -34,7 +34,7 @@ def claim(*devices: Object, requests: list[Object] | None = None, name: str = "c
     }
 
 
-def claiming(name: str, *, template: bool = False, **values: Any) -> Object:  # noqa: ANN401 - as `pod`
+def claiming(name: str, *, template: bool = False, **values: Any) -> Object:
     """A pod with the claim `c`, of its own or made of a template."""
     one = pod(name, gpus=0, **values)
     one["spec"]["resourceClaims"] = [{"name": "g", **({"resourceClaimTemplateName": "t"} if template else {})}]

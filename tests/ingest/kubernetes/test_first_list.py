@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def of_set(restart: int, index: int, **values: Any) -> Object:  # noqa: ANN401 - what a pod takes
+def of_set(restart: int, index: int, **values: Any) -> Object:
     """A pod of a JobSet's restart: the Jobs have one name, and another uid each time."""
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "llm",

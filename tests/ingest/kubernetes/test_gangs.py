@@ -30,7 +30,7 @@ def executed(*objects: Object) -> list[dict[str, Any]]:
     return attempts.to_dicts()
 
 
-def restarted(name: str, restart: float, *, code: int = 1, reason: str = "Error", **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
+def restarted(name: str, restart: float, *, code: int = 1, reason: str = "Error", **values: Any) -> Object:
     """A pod whose container ended once, and was started again."""
     one = pod(name, **values)
     end = {"terminated": {"exitCode": code, "reason": reason, "finishedAt": at(restart)}}
@@ -71,7 +71,7 @@ def test_plain_pods_of_a_group_are_one_attempt() -> None:
 
 
 def test_pod_that_takes_a_place_in_its_group_begins_an_attempt() -> None:
-    def member(name: str, index: int, **values: Any) -> Object:  # noqa: ANN401 - as above
+    def member(name: str, index: int, **values: Any) -> Object:
         places = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-pod-index": str(index)}
         return pod(name, node=f"host-{index}", labels=places, **values)
 

@@ -8,7 +8,7 @@ from tests.ingest.kubernetes.test_attempts import derived
 from tests.support.kubernetes.objects import Object, completed, moment, owner, pod, workload
 
 
-def part(name: str, index: int, restart: int = 0, **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
+def part(name: str, index: int, restart: int = 0, **values: Any) -> Object:
     """A pod of a replicated job of a TrainJob."""
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "llama",
@@ -29,13 +29,13 @@ def trained(*pods: Object, status: Object | None = None) -> list[tuple[Any, ...]
     return [(row["state"], row["started_at"], row["ended_at"], row["n_nodes"], row["n_gpus"]) for row in attempts]
 
 
-def fetch(restart: int, begin: float, end: float, **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
+def fetch(restart: int, begin: float, end: float, **values: Any) -> Object:
     return part(
         "model-initializer", 0, restart, gpus=0, node="cpu-1", created=begin, scheduled=begin, ended=end, **values
     )
 
 
-def train(restart: int, begin: float, end: float | None, **values: Any) -> list[Object]:  # noqa: ANN401
+def train(restart: int, begin: float, end: float | None, **values: Any) -> list[Object]:
     return [
         part("node", index, restart, node=f"host-{index + 1}", created=begin, scheduled=begin + 1, ended=end, **values)
         for index in range(2)
@@ -63,7 +63,7 @@ def launched(launcher: Object, *workers: Object) -> dict[str, Any]:
     return row
 
 
-def mpi(name: str, **values: Any) -> Object:  # noqa: ANN401 - those of `pod`
+def mpi(name: str, **values: Any) -> Object:
     role, _, index = name.partition("-")
     labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": index}
     return pod(f"mpi-{name}", above=owner("MPIJob", "mpi"), labels=labels, **values)

@@ -39,7 +39,7 @@ EVENTS = [
 ]
 
 
-def trace_of(events: list[Any] = EVENTS, **changes: Any) -> bytes:  # noqa: ANN401 - of JSON
+def trace_of(events: list[Any] = EVENTS, **changes: Any) -> bytes:
     head = {
         "schemaVersion": 1,
         "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8, "pg_config": [{"ranks": [0, 1]}]},
@@ -97,7 +97,7 @@ def test_what_cannot_be_used_is_refused_with_reason(data: bytes, name: str, reas
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_strange_values_are_passed_over(value: Any) -> None:  # noqa: ANN401 - of JSON
+def test_strange_values_are_passed_over(value: Any) -> None:
     strange = [value, {"ph": "X", "cat": value, "name": "k", "ts": 1, "dur": 1}]
     strange += [{"ph": "X", "cat": "kernel", "name": value, "ts": 1, "dur": 1}]
     strange += [{"ph": "X", "cat": "kernel", "name": "nccl", "ts": 10**400, "dur": value}]

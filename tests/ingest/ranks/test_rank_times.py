@@ -96,7 +96,7 @@ def test_twice_in_any_order_and_grown_is_once(tmp_path: Path) -> None:
     lines = fleet_lines(Fleet(nodes=16, intervals=6))
     file = tmp_path / "ranks.jsonl"
 
-    def loaded(where: str, *states: list[dict[str, Any]]) -> Any:  # noqa: ANN401
+    def loaded(where: str, *states: list[dict[str, Any]]) -> Any:
         for state in states:
             file.write_bytes(lines_of(state))
             done = trackside("ingest", "ranks", str(file), "--warehouse", str(tmp_path / where))

@@ -31,7 +31,7 @@ def knew(run: str, *, last: tuple[int, int] = (10**9, 10**9)) -> list[tuple[int,
     return [tuple(step) for name, most in both for step in TRUTH[name] if step[0] <= most]
 
 
-def loaded(name: str, **stated: Any) -> Parsed:  # noqa: ANN401 - of a LogRequest
+def loaded(name: str, **stated: Any) -> Parsed:
     return read((LOGS / name).read_bytes(), **stated)
 
 

@@ -277,7 +277,7 @@ def test_unwritable_folder_is_reported_once(
 
 
 @pytest.mark.parametrize("path", [None, 3.5, "a\0b"])
-def test_a_path_that_is_none_does_not_stop_training(recorder: ModuleType, path: Any) -> None:  # noqa: ANN401 - anything
+def test_a_path_that_is_none_does_not_stop_training(recorder: ModuleType, path: Any) -> None:
     with recorder.start(path, run_id="r") as log, log.step(1):
         pass
 
@@ -367,7 +367,7 @@ class Hostile:
         def __str__(self) -> str:
             raise self
 
-    def _raise(self, *_: object) -> Any:  # noqa: ANN401 - it never returns
+    def _raise(self, *_: object) -> Any:
         raise Hostile.Error
 
     __float__ = __index__ = __int__ = __str__ = __repr__ = __ne__ = __eq__ = __bool__ = __fspath__ = _raise

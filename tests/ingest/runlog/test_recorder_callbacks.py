@@ -27,7 +27,7 @@ def frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
 
 
-def train_with_hugging_face(callback: Any) -> None:  # noqa: ANN401 - made at run time
+def train_with_hugging_face(callback: Any) -> None:
     """Trainer._inner_training_loop, of transformers 4.57: logs every second step, evaluates and saves at the end."""
     state, control = SimpleNamespace(global_step=0, num_input_tokens_seen=0), SimpleNamespace()
     for _ in range(4):
@@ -73,7 +73,7 @@ class LightningTrainer:
     def save_checkpoint(self, path: str) -> None:
         self.saved.append(path)
 
-    def fit(self, callback: Any) -> None:  # noqa: ANN401 - made at run time
+    def fit(self, callback: Any) -> None:
         callback.on_fit_start(self, None)
         for number in range(6):
             callback.on_train_batch_start(self, None, None, number)

@@ -24,7 +24,7 @@ EVENTS = {"node": frames.TEXT, "ts": frames.TIME, "gpu": frames.TEXT, "kind": fr
           "device": frames.TEXT}  # fmt: skip
 
 
-def event(node: str, hours: float, kind: str = "throttle", **changes: Any) -> dict[str, Any]:  # noqa: ANN401
+def event(node: str, hours: float, kind: str = "throttle", **changes: Any) -> dict[str, Any]:
     return {"node": node, "ts": BEGIN + hours * HOUR, "gpu": "3", "kind": kind, "code": "hw_thermal"} | changes
 
 

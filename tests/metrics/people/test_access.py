@@ -160,7 +160,7 @@ histories = st.lists(
 
 
 @given(histories, st.randoms())
-def test_access_by_changes_is_that_of_a_replay(history: list[Any], shuffle: Any) -> None:  # noqa: ANN401
+def test_access_by_changes_is_that_of_a_replay(history: list[Any], shuffle: Any) -> None:
     """One change after the other, in time: what is there at the end is there."""
     numbers = {name: place for place, name in enumerate(NAMES, start=1)}
     changes, there, first = [], dict[tuple[str, str], bool](), dict[tuple[str, str], int]()

@@ -94,7 +94,7 @@ outages = st.tuples(st.sampled_from(NODES), hours, st.booleans()).map(
 
 @settings(deadline=None)
 @given(st.lists(waiting_jobs, min_size=1, max_size=5), st.lists(outages, max_size=4))
-def test_by_outages_is_that_of_every_hour(jobs: Any, out: Any) -> None:  # noqa: ANN401
+def test_by_outages_is_that_of_every_hour(jobs: Any, out: Any) -> None:
     rows = delays(jobs, out)
     assert dict(rows.select("job_id", pl.col("delayed_s") / HOUR).rows()) == slow(jobs, out)
 

@@ -22,7 +22,7 @@ BEGIN = datetime(2026, 9, 1, tzinfo=UTC)
 DAY = 86_400.0
 
 
-def attempt(number: int, *, more: bool, **other: Any) -> dict[str, Any]:  # noqa: ANN401
+def attempt(number: int, *, more: bool, **other: Any) -> dict[str, Any]:
     usual = {
         "cluster": "c", "scheduler": "slurm", "job_id": str(number), "submitted_at": BEGIN, "partition": "main",
         "n_nodes": 4, "milli_gpus": 32_000, "least": 2, "spanned": 3 if more else 2, "gpu_s": DAY, "waited_s": 0.0,

@@ -148,7 +148,7 @@ outages = st.tuples(st.sampled_from(NODES), hours).map(
     st.lists(moves, max_size=9, unique_by=lambda each: (each["node"], each["valid_from"])),
     st.lists(outages, max_size=3),
 )
-def test_spans_are_those_of_brute_force(jobs: Any, places: Any, out: Any) -> None:  # noqa: ANN401
+def test_spans_are_those_of_brute_force(jobs: Any, places: Any, out: Any) -> None:
     rows = found(inputs(jobs, places, out))
     wanted = slow(jobs, places, out)
     got = {

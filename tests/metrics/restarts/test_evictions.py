@@ -32,7 +32,7 @@ def by_hand(rows: list[tuple[Any, ...]]) -> dict[str | None, tuple[Any, ...]]:
 
 
 @given(ROWS, st.randoms())
-def test_summary_of_evictions_is_the_one_by_hand(rows: list[tuple[Any, ...]], chance: Any) -> None:  # noqa: ANN401
+def test_summary_of_evictions_is_the_one_by_hand(rows: list[tuple[Any, ...]], chance: Any) -> None:
     expected = by_hand(rows)
     chance.shuffle(rows)
     summary = eviction_summary(pl.DataFrame(rows, schema=SCHEMA, orient="row"), "queue")

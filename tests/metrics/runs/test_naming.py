@@ -22,7 +22,7 @@ def labels(ran: pl.DataFrame, written: dict[str, Row]) -> pl.DataFrame:
     return rows(frames.ATTEMPT_LABELS, *(row | dict(written[row["job_id"]]) for row in key if row["job_id"] in written))
 
 
-def called(written: Row, rules: RunRules = ALL, **more: Any) -> tuple[str, str] | None:  # noqa: ANN401 - any column
+def called(written: Row, rules: RunRules = ALL, **more: Any) -> tuple[str, str] | None:
     """What a single job's run is called, and by which rule."""
     ran = attempts(attempt("7", 0, 1, 2, **more))
     result = named_runs(ran, labels(ran, {"7": written}), rules).select("run_id", "joined_by").rows()

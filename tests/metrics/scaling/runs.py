@@ -13,7 +13,7 @@ from metrics.mfu.mfu import FACTS, step_mfu
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 
 
-def steps_of(name: str, *, gpus: float, step_s: float, n: int = 3, batch: float = 64.0, **facts: Any) -> pl.DataFrame:  # noqa: ANN401 - any fact
+def steps_of(name: str, *, gpus: float, step_s: float, n: int = 3, batch: float = 64.0, **facts: Any) -> pl.DataFrame:
     """A run: `n` steps of 64 samples of 1,024 tokens, one after the other."""
     every = dict.fromkeys((*FACTS, *frames.RECIPE)) | {
         "gpu_model": "NVIDIA H100 80GB HBM3",

@@ -19,7 +19,7 @@ def at(second: float) -> datetime:
     return BEGIN + timedelta(seconds=second)
 
 
-def gap(**changes: Any) -> pl.DataFrame:  # noqa: ANN401 - of a row
+def gap(**changes: Any) -> pl.DataFrame:
     """Steps take 10 s; the one at 1000 s lasts until 1610 s."""
     row = {
         **OF_RUN,

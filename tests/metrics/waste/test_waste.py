@@ -271,7 +271,7 @@ def test_observed_waste_is_at_most_possible_and_that_allocated(result: list[Row]
 
 @settings(max_examples=25, deadline=None)
 @given(attempts_of_anybody(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(result: list[Row], chance: Any) -> None:  # noqa: ANN401 - any random source
+def test_the_order_of_rows_does_not_matter(result: list[Row], chance: Any) -> None:
     mixed = list(result)
     chance.shuffle(mixed)
     here, there = waste(flags(*result), "user"), waste(flags(*mixed), "user")
@@ -300,5 +300,5 @@ def test_loops_agree_with_walking_through_each_persons_attempts(result: list[Row
     assert flags(*result)["loop"].sum() == walked
 
 
-def _lasted(begin: Any, end: Any) -> float:  # noqa: ANN401 - times of a row
+def _lasted(begin: Any, end: Any) -> float:
     return float((end - begin).total_seconds())

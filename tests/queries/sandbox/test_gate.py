@@ -329,7 +329,7 @@ JSON: Final = st.recursive(
 
 
 @given(JSON)
-def test_a_tree_of_any_form_is_judged(tree: Any) -> None:  # noqa: ANN401 - any JSON
+def test_a_tree_of_any_form_is_judged(tree: Any) -> None:
     try:
         gate.check(json.dumps({"statements": [{"node": tree}]}), {"users"})
     except QueryError:

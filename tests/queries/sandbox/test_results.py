@@ -75,7 +75,7 @@ TEXTS = [
 def test_a_value_comes_as_it_is_or_as_the_text_of_the_engine(
     engine: duckdb.DuckDBPyConnection,
     expression: str,
-    value: Any,  # noqa: ANN401 - of any type
+    value: Any,
 ) -> None:
     assert rows(engine, f"SELECT {expression} AS v")["v"].to_list() == [value]
 

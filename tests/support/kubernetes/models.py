@@ -32,7 +32,7 @@ def faults(one: Object) -> list[str]:
     return list(_lost(one, kept.to_dict() if kept else {}, one["kind"]))
 
 
-def _lost(given: Any, kept: Any, place: str) -> Iterator[str]:  # noqa: ANN401 - JSON
+def _lost(given: Any, kept: Any, place: str) -> Iterator[str]:
     """Fields that the model passed over."""
     if isinstance(given, dict):
         for name, value in given.items():

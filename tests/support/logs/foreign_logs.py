@@ -30,7 +30,7 @@ def read(
     facts: Mapping[str, Any] | None = None,
     formats: tuple[TextFormat, ...] = (),
     chunk: int = 1 << 20,
-    **stated: Any,  # noqa: ANN401 - of a LogRequest
+    **stated: Any,
 ) -> Parsed:
     """A log as the loader reads it, in chunks of so many bytes."""
     data = text if isinstance(text, bytes) else text.encode()

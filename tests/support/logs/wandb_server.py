@@ -72,7 +72,7 @@ def _fields(run: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in run.items() if name not in {"history", "metadata"}}
 
 
-def run_of(name: str, history: list[dict[str, Any]], config: dict[str, Any], **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def run_of(name: str, history: list[dict[str, Any]], config: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A run as the server keeps it."""
     last = max((row["_step"] for row in history), default=-1)
     return {

@@ -143,7 +143,7 @@ class Mailbox:
     def __init__(self) -> None:
         self.mails: list[bytes] = []
 
-    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: ANN401, N802 - theirs
+    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802 - theirs
         self.mails.append(envelope.content)
         return "250 OK"
 

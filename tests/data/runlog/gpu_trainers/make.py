@@ -13,7 +13,7 @@ and end of every step.
 """
 
 # mypy: disable-error-code="name-defined, misc"
-# ruff: noqa: T201, TID251, ANN401 - a script, run by the Python of another environment, whose packages have no types here
+# ruff: noqa: T201, TID251 - a script, run by the Python of another environment, whose packages have no types here
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def api(tmp_path: Path) -> Iterator[ApiServer]:
         yield server
 
 
-def read(tmp_path: Path, follower: Follower | None = None, **settings: Any) -> Report:  # noqa: ANN401 - of any type
+def read(tmp_path: Path, follower: Follower | None = None, **settings: Any) -> Report:
     kubernetes = Kubernetes(kubeconfig=tmp_path / "config", retries=2, **settings)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         (report,) = live.ingest_live(

@@ -34,7 +34,7 @@ def parquet(frame: pl.DataFrame) -> bytes:
     return data.getvalue()
 
 
-def parse(frame: pl.DataFrame, **more: Any) -> list[Parsed]:  # noqa: ANN401 - the parser's own
+def parse(frame: pl.DataFrame, **more: Any) -> list[Parsed]:
     columns = columns_of_readings(frame.columns)
     assert columns is not None
     return parse_readings(parquet(frame), columns, origin="r.parquet", cluster="c", interval_s=60, now=NOW, **more)
@@ -181,7 +181,7 @@ READINGS = st.lists(
 )
 
 
-def gathered(readings: list[tuple[int, int, float]], cuts: int, **window: Any) -> Gathered:  # noqa: ANN401 - moments
+def gathered(readings: list[tuple[int, int, float]], cuts: int, **window: Any) -> Gathered:
     gathering = Gathering(**window)
     numbers = [gathering.number({"__name__": f"m{number % 2}", "x": str(number)}) for number in range(4)]
     for begin in range(0, len(readings), cuts):

@@ -57,7 +57,7 @@ def rows(table: str, *changes: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame([{**ROWS[table], **change} for change in changes], schema_overrides=types)
 
 
-def parse(frame: pl.DataFrame, *, cluster: str | None = "c", **more: Any) -> Parsed:  # noqa: ANN401 - the parser's own
+def parse(frame: pl.DataFrame, *, cluster: str | None = "c", **more: Any) -> Parsed:
     return parse_table(parquet(frame), origin="rows.parquet", cluster=cluster, **more)
 
 

@@ -195,7 +195,7 @@ def test_an_answer_that_breaks_off_and_comes_again_counts_once(url: str, monkeyp
     whole, unbroken = read(Server(url), BEGIN, END), remote_read.batches
     broken: list[int] = []
 
-    def batches(parts: Iterable[bytes], low_ms: int, high_ms: int, *more: Any) -> Iterator[Samples]:  # noqa: ANN401 - handed on
+    def batches(parts: Iterable[bytes], low_ms: int, high_ms: int, *more: Any) -> Iterator[Samples]:
         yield from unbroken(parts, low_ms, high_ms, *more)
         if not broken and low_ms > T * 1000:  # the second step of a question
             broken.append(low_ms)

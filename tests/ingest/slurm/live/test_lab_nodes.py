@@ -46,7 +46,7 @@ class Scenario:
         with open_reader(self.warehouse) as reader:
             return reader.table(name).filter(*which).to_dicts()
 
-    def at(self, moment: Any, what: str) -> bool:  # noqa: ANN401 - a value of a row
+    def at(self, moment: Any, what: str) -> bool:
         return moment is not None and abs(moment.timestamp() - self.did[what]) <= SECOND
 
 

@@ -131,7 +131,7 @@ def run_jobs(lab: RestLab) -> dict[str, int]:
     return jobs
 
 
-def runner(lab: RestLab) -> Any:  # noqa: ANN401 - a Runner
+def runner(lab: RestLab) -> Any:
     def run(command: list[str], environment: Mapping[str, str]) -> Completed:
         done = subprocess.run(command, env={**lab.env, **environment}, capture_output=True, check=False)
         return Completed(done.returncode, done.stdout, done.stderr)
@@ -226,7 +226,7 @@ def test_single_jobs_can_be_requested_by_id(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("way", [over_socket, over_tcp])
-def test_the_inventory_is_the_same(scenario: Scenario, way: Any) -> None:  # noqa: ANN401 - a function
+def test_the_inventory_is_the_same(scenario: Scenario, way: Any) -> None:
     as_of = datetime.fromtimestamp(int(now()), UTC)
     shown, answered = fetch_nodes(runner(scenario.lab)), way(scenario.lab).nodes()
     text = parse_nodes(shown.data, ParseContext(origin="t", cluster="bench", until=as_of))

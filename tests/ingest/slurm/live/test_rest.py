@@ -29,7 +29,7 @@ NOW = datetime(2026, 9, 22, tzinfo=UTC)
 SINCE = datetime(2026, 9, 20, tzinfo=UTC)
 
 
-def slurmrestd(version: str, **instead: Answer) -> Any:  # noqa: ANN401 - what `web` takes
+def slurmrestd(version: str, **instead: Answer) -> Any:
     """A slurmrestd of one version; `instead` answers a question otherwise, by the end of its path."""
 
     def say(path: str, _: dict[str, str]) -> Answer:

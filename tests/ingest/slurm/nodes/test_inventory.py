@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HEADER = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
 
 
-def events(*lines: str, header: str = HEADER, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
+def events(*lines: str, header: str = HEADER, **options: Any) -> Parsed:
     return parse_events("\n".join([header, *lines, ""]).encode(), ParseContext(origin="events.txt", **options))
 
 
@@ -216,7 +216,7 @@ def test_event_across_the_autumn_change_ends_after_it_begins() -> None:
 # --- nodes --------------------------------------------------------------------------------------------
 
 
-def nodes(text: str, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
+def nodes(text: str, **options: Any) -> Parsed:
     return parse_nodes(text.encode(), ParseContext(origin="nodes.txt", cluster="c", **options))
 
 

@@ -34,12 +34,12 @@ CLOSED = "2|c|1795281824|MAINT,SPEC_NODES|1|m|n[1-2]|1795281817|cpu=128|0.000000
 REOPENED = "2|c|1795285417|MAINT,SPEC_NODES|1|m|n1|1795281824|cpu=64|0.000000"
 
 
-def listed(*records: str, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
+def listed(*records: str, **options: Any) -> Parsed:
     text = "\n".join([*records, ""])
     return parse_reservations(text.encode(), ParseContext("r.txt", **{"cluster": "c", "until": NOW, **options}))
 
 
-def history(*rows: str, header: str = HEADER, **options: Any) -> Parsed:  # noqa: ANN401 - the parser's own options
+def history(*rows: str, header: str = HEADER, **options: Any) -> Parsed:
     text = "\n".join([header, *rows, ""])
     return parse_reservations(text.encode(), ParseContext("r.txt", **{"until": NOW, **options}))
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 ASKED = at(1795284000)
 
 
-def read(data: bytes, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller may know
+def read(data: bytes, **options: Any) -> Parsed:
     """Whatever it is, asked at ASKED of cluster bench."""
     known: dict[str, Any] = {"origin": "input.txt", "cluster": "bench", "until": ASKED, **options}
     return parse(detect_kind(data), data, ParseContext(**known))
 
 
-def sample(name: str, **options: Any) -> Parsed:  # noqa: ANN401 - as above
+def sample(name: str, **options: Any) -> Parsed:
     return read((DATA / name).read_bytes(), **options)
 
 

@@ -133,7 +133,7 @@ def test_in_any_order_and_repeated_the_rows_are_the_same(
         assert result[name].equals(rows), (name, order)
 
 
-def ingested(root: Path, files: list[str], **options: Any) -> list[Report]:  # noqa: ANN401 - the command line's own
+def ingested(root: Path, files: list[str], **options: Any) -> list[Report]:
     with open_writer(root, verb="test", now=ASKED) as writer:
         return ingest_files(writer, Config(), files, Options(**options), now=ASKED, progress=lambda *_: None)
 

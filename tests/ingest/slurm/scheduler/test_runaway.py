@@ -24,7 +24,7 @@ ASKED = at(1795284000)
 LOST = (at(1795281049), at(1795281149))
 
 
-def read(data: bytes, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller may know
+def read(data: bytes, **options: Any) -> Parsed:
     known: dict[str, Any] = {"origin": "runaway.txt", "until": ASKED, **options}
     return parse_runaway(data, ParseContext(**known))
 

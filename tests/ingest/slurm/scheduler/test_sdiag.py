@@ -21,7 +21,7 @@ SAMPLE = (DATA / "sdiag.txt").read_bytes()
 TOP = "sdiag output at Sat Nov 21 17:35:47 2026 (1795282547)\n"
 
 
-def read(data: bytes | str, **options: Any) -> Parsed:  # noqa: ANN401 - what a caller may know
+def read(data: bytes | str, **options: Any) -> Parsed:
     data = data.encode() if isinstance(data, str) else data
     known: dict[str, Any] = {"origin": "sdiag.txt", "cluster": "bench", **options}
     return parse_diag(data, ParseContext(**known))
