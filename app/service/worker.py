@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from app import clock
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
-from app.compute.unchanged import code_digest, inputs_digest
+from app.compute.unchanged import FACT, code_digest, inputs_digest
 from app.config.log_formats import tried_formats
 from app.errors import EXIT_STATUS
 from app.faults import FAULTS
@@ -282,11 +282,12 @@ class Worker:
         return reports
 
     def _compute(self, writer: Writer, now: datetime) -> Sequence[Report]:
-        """Compute if a cluster has loads since the last computation."""
+        """Compute if a cluster has loads since the last computation, or if rules, claims or the code have changed."""
+        claims = StoredClaims.read(self.settings.claims)
+        inputs = None if claims.error else inputs_digest(self.settings, since=None, until=None)
         stale = [cluster for cluster in writer.query("clusters")["cluster"] if _is_behind(writer, cluster)]
-        if stale:
-            claims = StoredClaims.read(self.settings.claims)
-            inputs = None if claims.error else inputs_digest(self.settings, since=None, until=None)
+        before = writer.fact_of_version(FACT)
+        if stale or (before is not None and inputs is not None and before != inputs):
             done = computing.compute(
                 writer, self.settings, now=now, inputs=inputs, verdicts=claims.verdicts, progress=self._check_stop
             )

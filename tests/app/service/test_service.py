@@ -24,7 +24,7 @@ from werkzeug.test import Client
 
 from app.config import settings as config
 from app.config.grafana import Grafana
-from app.config.settings import Config, Serve
+from app.config.settings import Config, Rules, Serve
 from app.errors import UsageError
 from app.explorer import create_app
 from app.results.serving.cache import AnswerCache
@@ -110,6 +110,17 @@ def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
     told, status = service.health_of(AnswerCache(tmp_path / "w"), worker, now=NOW)
     assert (status, told["status"]) == (200, "ok")
     assert told["data_end"] is not None
+
+
+def test_a_cycle_computes_anew_when_rules_are_others(tmp_path: Path) -> None:
+    first = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    first.cycle(now=NOW)
+    rules = Rules(run_gap_hours=1.0)
+    for settings, computed in ((configured(), 0), (configured().model_copy(update={"rules": rules}), 1)):
+        restarted = Worker(tmp_path / "w", settings, every=EVERY, runner=slurm)
+        with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+            restarted._compute(writer, NOW)  # noqa: SLF001 - what a cycle does when it has loaded nothing
+        assert restarted.tally["computed"] == computed
 
 
 def test_a_cycle_publishes_tables_once_for_each_copy(tmp_path: Path) -> None:
