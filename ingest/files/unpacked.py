@@ -18,7 +18,8 @@ _PIECE: Final = 1 << 16
 class Unpacked(io.BufferedIOBase):
     """What is inside a packed stream, unpacked as it is read; a packing gives `_some` bytes at a time.
 
-    Where the stream ends too early, or is damaged, all that could be unpacked before is returned first.
+    Where the stream ends too early, all that could be unpacked before is returned first; where it is damaged, nearly
+    all: a decoder may keep the end of what it was given.
     """
 
     def readable(self) -> bool:

@@ -34,6 +34,8 @@ class ZstdFile(Unpacked):
         try:
             return bytes(buffer[: self._stream.readinto(buffer)])
         except OSError as error:
+            if error.errno is not None:  # of the disk, not of the stream
+                raise
             self._fault = EOFError() if "runcated" in str(error) else DamagedStreamError(str(error))
         unpacked = bytes(buffer.rstrip(_UNWRITTEN))
         if not unpacked:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -187,6 +187,10 @@ def _write_day(writer: Writer, cluster: str, day: date, rows: pl.DataFrame) -> i
     return rows.height
 
 
+_ROOM: Final = 4_096
+"""Bytes of colours that a line which is searched for may have."""
+
+
 @dataclass
 class CutLines:
     """Whether lines of a log that were stored as cut, from an earlier state of it, go on in its present text.
@@ -196,15 +200,14 @@ class CutLines:
     """
 
     cuts: Sequence[str]
-    _goes_on: set[str] = field(default_factory=set)
-    _ends: set[str] = field(default_factory=set)
+    _found: set[str] = field(default_factory=set)
 
     def passed_on(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The same chunks; each is searched before it is passed on."""
         if not self.cuts:
             yield from chunks
             return
-        kept = max(len(self._beginning(cut)) for cut in self.cuts)
+        kept = _ROOM + max(len(self._beginning(cut)) for cut in self.cuts)
         before = b"\n"
         for chunk in chunks:
             before = self._search(before + chunk)[-kept:]
@@ -215,11 +218,8 @@ class CutLines:
         """Search for the cut lines, which have no colours and may have been written over; returns the text."""
         plain = without_escapes(text).replace(b"\r", b"\n")
         for cut in self.cuts:
-            beginning = self._beginning(cut)
-            if beginning in plain:
-                self._goes_on.add(cut)
-            if beginning + b"\n" in plain:
-                self._ends.add(cut)
+            if self._beginning(cut) in plain:
+                self._found.add(cut)
         return text
 
     @staticmethod
@@ -227,8 +227,8 @@ class CutLines:
         return b"\n" + cut.encode()
 
     def goes_on(self, cut: str) -> bool:
-        """Whether the text has a line that goes on where a cut one ends, and none that ends there too."""
-        return cut in self._goes_on and cut not in self._ends
+        """Whether the text has a line that begins as a cut one: if it still ends there, it is refused once more."""
+        return cut in self._found
 
 
 @dataclass
@@ -265,7 +265,8 @@ def _without_finished(
     """
     cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin=pl.lit(origin))
     cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)
-    whole = [raw for raw in cut["raw"] if text.goes_on(raw)]
+    still_cut = set(rejects.filter(pl.col("reason") == CUT)["raw"])
+    whole = [raw for raw in cut["raw"] if text.goes_on(raw) and raw not in still_cut]
     writer.delete("rejects", cut.filter(pl.col("raw").is_in(whole)))
     existing = writer.matching("run_sessions", sessions, keys=_RUN)
     later = sessions.join(conform(existing, RUN_SESSIONS), on=[*SESSION_KEY, "origin"], nulls_equal=True).filter(

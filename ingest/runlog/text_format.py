@@ -122,7 +122,7 @@ class LineKind:
 
 @dataclass(frozen=True)
 class Example:
-    """A line (or several) of a log, and what comes of it: the fields of the step, event or facts that it gives."""
+    """A line of a log, and what comes of it: the fields of the step, event or facts that it gives."""
 
     text: str
     gives: Mapping[str, Any] = field(default_factory=dict)

@@ -23,6 +23,7 @@ import msgspec
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
 from ingest.plausible import EARLIEST_S, LATEST_S
+from ingest.runlog.lines import CUT
 from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
 
@@ -187,7 +188,9 @@ def _objects(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, b
         for number, line in enumerate(lines, first):
             content = _object(line)
             if content is None and ENTRY.search(line):
-                account.refused.append(Refused(number, "damaged goodput entry", line.decode()[:RAW_LIMIT]))
+                is_cut = number == first + len(lines) - 1 and not block.endswith(b"\n")
+                reason = CUT if is_cut else "damaged goodput entry"
+                account.refused.append(Refused(number, reason, line.decode()[:RAW_LIMIT]))
             elif content is not None:
                 yield number, line, content
         first += len(lines)

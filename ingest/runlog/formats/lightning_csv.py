@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
 from ingest.runlog.formats.untimed import Logged, placed
+from ingest.runlog.lines import CUT
 from ingest.runlog.series import Names, point
 from ingest.runlog.translation import Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
@@ -47,12 +48,13 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
 
 
 def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapping[str, float]]]:
-    """The values of each row by their columns, with its line; a row of another width is refused."""
+    """The values of each row by their columns, with its line; one of another width, or cut, is refused."""
     header: list[str] = []
     first = 1
     for block, _ in clean_blocks(chunks, "metrics.csv", _BLOCK):
-        rows = list(csv.reader(io.StringIO(block.decode())))
-        header = header or rows[0]
+        whole, end, cut = block.decode().rpartition("\n")  # CSVLogger ends every row
+        rows = list(csv.reader(io.StringIO(whole + end)))
+        header = header or (rows[0] if rows else [])
         for number, row in enumerate(rows, first):
             if number == 1:
                 continue
@@ -69,6 +71,8 @@ def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapp
                 raw = ",".join(row)[:RAW_LIMIT]
                 account.refused.append(Refused(number, f"row of {len(row)} values, not {len(header)}", raw))
         first += len(rows)
+        if cut.strip():
+            account.refused.append(Refused(first, CUT, cut[:RAW_LIMIT]))
 
 
 def _number(text: str) -> float | None:

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingest.runlog.escapes import without_escapes
-from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Translation
+from ingest.runlog.lines import CUT
+from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Refused, Translation
+from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -88,18 +90,21 @@ class _Session:
         return None if self.batch is None or length is None else self.batch * length
 
 
-def read(chunks: Iterable[bytes], request: LogRequest, _: Account) -> Iterator[bytes]:
+def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
     """An MLPerf log, as it comes, as a run log; of its other output nothing is kept."""
-    yield from _translated(chunks, request.run_facts()).chunks()
+    yield from _translated(chunks, request.run_facts(), account).chunks()
 
 
-def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any]) -> Translation:
+def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Account) -> Translation:
     log = _Log(Translation())
     for number, line in _marked(chunks):
         try:
             log.take(number, _entry(line[line.find(MARK) + len(MARK) :]))
-        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
-            log.out.lines[number] = line
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
+            if "truncated" in str(error):
+                account.refused.append(Refused(number, CUT, line.decode(errors="replace")[:RAW_LIMIT]))
+            else:
+                log.out.lines[number] = line
     log.close(facts)
     return log.out
 

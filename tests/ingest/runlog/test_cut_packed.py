@@ -91,6 +91,32 @@ def test_whole_log_takes_the_place_of_a_cut_one(tmp_path: Path, name: str) -> No
     assert_same(tmp_path / "w", tmp_path / "reference")
 
 
+def lightning() -> list[str]:
+    rows = [f"0,{step},{2 + step / 100:.2f},{10 + step / 100:.2f}" for step in range(40)]
+    return ["epoch,step,train_loss,train_step_time", *rows]
+
+
+def mlperf() -> list[str]:
+    value = '{"train_step_time": 2.25, "reduced_train_loss": %.2f}'
+    entry = f':::MLLOG {{"time_ms": %d, "key": "tracked_stats", "value": {value}, "metadata": {{"step": %d}}}}'
+    return [entry % (1790812800000 + 2250 * at, 9 - at / 10, at) for at in range(1, 40)]
+
+
+@pytest.mark.parametrize("lines", [lightning, mlperf])
+@pytest.mark.parametrize("left_out", range(1, 12, 2))
+def test_last_line_that_is_cut_is_whole_later(tmp_path: Path, lines: Callable[[], list[str]], left_out: int) -> None:
+    text = "".join(f"{line}\n" for line in lines()).encode()
+    log = tmp_path / ("metrics.csv" if lines is lightning else "result_0.txt")
+    log.write_bytes(text[:-left_out])
+    report = load(tmp_path / "w", log)
+    assert report.parsed is not None, report.error
+    assert report.parsed.rows_rejected == (left_out > 1 or lines is lightning)
+    log.write_bytes(text)
+    assert load(tmp_path / "w", log).error is None
+    load(tmp_path / "reference", log)
+    assert_same(tmp_path / "w", tmp_path / "reference")
+
+
 @pytest.mark.parametrize(("name", "share"), [("deepspeed", 0.3), ("torchtitan", 0.5)])
 def test_growing_log_keeps_no_line_cut_in_its_middle(tmp_path: Path, name: str, share: float) -> None:
     text = "".join(f"{line}\n" for line in run_of(PRINTERS[name]).lines).encode()

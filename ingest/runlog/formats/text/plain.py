@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from ingest.runlog.formats.text.timeline import MOST_STEPS, US
+from ingest.runlog.formats.text.timeline import LONGEST_US, MOST_STEPS, US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ _BOTH, _STAMP, _DURATION = "both", "stamp", "duration"
 def _placed_by() -> pl.Expr:
     """Which of these it is; null where it is none, or not plainly one."""
     at, length = pl.col("at"), pl.coalesce("duration_s", "duration_ms")
-    is_length = length.is_finite() & (length >= 0)
+    is_length = (length >= 0) & (length < LONGEST_US / US)
     by_duration = at.is_null() & is_length & pl.col("elapsed_s").is_null()
     return (
         pl.when(at.is_not_null() & is_length)
@@ -112,16 +112,27 @@ def _placed(
     by, lengths = records.select(
         by=_placed_by(), _length=pl.coalesce(pl.col("duration_s") * US, pl.col("duration_ms") * 1_000)
     )
-    if by[0] == _BOTH:
-        begins, end = _begins(records, lengths, counts, cursor)
-        return begins, lengths, end
-    if by[0] == _STAMP:
-        return _between_stamps(records["at"], counts, cursor)
+    if by[0] != _STAMP and not (counts * lengths).sum() < _NEVER:
+        return None
+    if by[0] != _DURATION:
+        placed = _stamped(records, lengths, counts, cursor, is_long=by[0] == _BOTH)
+        timeline.counts["reckoned"] += int(counts.sum()) if placed is not None and session.is_reckoned else 0
+        return placed
     if session.bar is not None or cursor < (timeline.now or 0):
         return None
     ends = cursor + (counts * lengths).round(mode="half_to_even").cast(pl.Int64).cum_sum()
     timeline.counts["reckoned"] += int(counts.sum())
     return ends.shift(1).fill_null(cursor), lengths, int(ends[-1])
+
+
+def _stamped(
+    records: pl.DataFrame, lengths: pl.Series, counts: pl.Series, cursor: int, *, is_long: bool
+) -> tuple[pl.Series, pl.Series, int] | None:
+    """As `_placed`, of lines with the time at which they were written, and the length of their steps or not."""
+    if not is_long:
+        return _between_stamps(records["at"], counts, cursor)
+    begins, end = _begins(records, lengths, counts, cursor)
+    return begins, lengths, end
 
 
 def _between_stamps(ends: pl.Series, counts: pl.Series, cursor: int) -> tuple[pl.Series, pl.Series, int] | None:

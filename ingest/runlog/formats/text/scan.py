@@ -132,7 +132,7 @@ class Scan:
         absent = [pl.col(_column(name)).is_null() for name in kind.needs]
         bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
         if bad.height:
-            self._damaged.append(_Damaged(kind, bad, last))
+            self._damaged.append(_Damaged(kind, bad.with_columns(pl.col("text").str.head(RAW_LIMIT)), last))
             records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")

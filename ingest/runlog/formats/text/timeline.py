@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 US: Final = 1_000_000
 
+LONGEST_US: Final = 1e15
+"""A step of thirty years: a longer one is no step, but garbled digits."""
+
 MOST_STEPS: Final = 1_000
 """Steps that one line may stand for; what is further ahead is a log with lines missing."""
 
@@ -479,7 +482,7 @@ def _length(record: Mapping[str, Any]) -> float | None:
         length = record["duration_ms"] * 1_000
     else:
         return None
-    return float(length) if math.isfinite(length) and length >= 0 else None
+    return float(length) if 0 <= length < LONGEST_US else None
 
 
 def _between(session: Session, since: int, until: int) -> Iterable[tuple[int, int]]:

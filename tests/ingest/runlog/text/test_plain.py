@@ -52,6 +52,21 @@ def written(seed: int) -> str:
     return "".join(lines)
 
 
+@pytest.mark.parametrize("is_stamped", [True, False])
+@pytest.mark.parametrize("digits", [20, 40, 400])
+def test_garbled_duration_costs_no_other_step(digits: int, *, is_stamped: bool) -> None:
+    lines = [megatron.HEAD]
+    for step in range(1, 81):
+        now = f"[{BEGIN + timedelta(seconds=step):%Y-%m-%d %H:%M:%S}Z]" if is_stamped or step == 1 else ""
+        took = "9" * digits if step == 50 else "1000.0"
+        lines.append(
+            f"{now} iteration {step:8d}/ 5000 | elapsed time per iteration (ms): {took} | lm loss: 1.0E+00 |\n"
+        )
+    steps = read("".join(lines)).frames["steps"]
+    assert steps.height >= 79
+    assert steps["duration_s"].drop_nulls().max() == 1.0
+
+
 def titan(seed: int) -> str:
     """A log of torchtitan, whose lines have a stamp and no duration: saves, two ranks, restarts, a clock set back."""
     chance = random.Random(seed)
