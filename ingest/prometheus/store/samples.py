@@ -20,7 +20,7 @@ from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
 from ingest.prometheus.tables import GPUS, NODES, TABLES, Table
 from ingest.store.loads import Repetition, write_account
 from ingest.store.summary import added, without_rows
-from ingest.tables import GPU_SAMPLES, HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
+from ingest.tables import HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -123,7 +123,10 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
     """Samples merged with those that are there, their hours rolled up, events."""
     if "node_aliases" in parsed.frames:
         _write_aliases(writer, parsed.frames["node_aliases"])
-    frames = {name: _renamed(writer, frame, parsed.clusters) for name, frame in parsed.frames.items()}
+    frames = {
+        name: _renamed(writer, frame, parsed.clusters, RENAMED_AT.get(name, "ts"))
+        for name, frame in parsed.frames.items()
+    }
     for table in TABLES:
         if table.name in frames:
             _write_samples(writer, settings, table, frames[table.name])
@@ -184,9 +187,13 @@ def _write_aliases(writer: Writer, aliases: pl.DataFrame) -> None:
             writer.replace("node_aliases", merged, keys=["cluster", "source", "name"])
 
 
-def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str]) -> pl.DataFrame:
-    """The frame with the scheduler's names of nodes, where `node_aliases` has other names for them."""
-    if not {"node", "ts"} <= set(frame.columns):
+RENAMED_AT: Final = {"driver_versions": "first_seen_at"}
+"""Columns of the time at which a row's node has its name, where that is not `ts`."""
+
+
+def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str], moment: str) -> pl.DataFrame:
+    """The frame with the scheduler's names of nodes, where `node_aliases` has other names for them at a `moment`."""
+    if not {"node", moment} <= set(frame.columns):
         return frame
     for cluster in sorted(clusters):
         aliases = writer.query("node_aliases", cluster=cluster, source=ALIASES)
@@ -194,11 +201,11 @@ def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str]) -> p
             continue
         numbered = frame.with_row_index("row")
         sorted_aliases = aliases.select(
-            "name", "alias", pl.col("valid_from").cast(GPU_SAMPLES["ts"]), pl.lit(cluster).alias("cluster")
+            "name", "alias", pl.col("valid_from").cast(frame.schema[moment]), pl.lit(cluster).alias("cluster")
         )
-        matched = numbered.sort("ts").join_asof(
+        matched = numbered.sort(moment).join_asof(
             sorted_aliases.sort("valid_from"),
-            left_on="ts",
+            left_on=moment,
             right_on="valid_from",
             by_left=["cluster", "node"],
             by_right=["cluster", "name"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,9 @@ from app.config.settings import Config
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu import drivers
 from ingest.prometheus.load_files import ingest_files
+from ingest.prometheus.store.samples import ALIASES, RENAMED_AT, _renamed
 from ingest.prometheus.target import TelemetryRequest
+from ingest.tables import NODE_ALIASES, conform
 from queries.warehouse import open_writer
 from tests.support.command import contents
 
@@ -103,3 +105,14 @@ def test_files_in_any_order_and_twice_give_the_same_versions(tmp_path: Path) -> 
             ingest_files(writer, Config(), files, TelemetryRequest(cluster="a"), now=NOW, progress=lambda *_: None)
         stored = contents(tmp_path / warehouse)["driver_versions"]
         assert shown(stored) == [("n7", 0, "550.144.03", 1, 6)]
+
+
+def test_alias_counts_from_when_it_is_one(tmp_path: Path) -> None:
+    """Of a day on which a host becomes a node, the version that was first read later is the node's."""
+    read = samples((of("550.144.03", node="host"), [1, 9]), (of("560.35.03", node="host"), [11, 12]))
+    since = MIDNIGHT + timedelta(hours=10)
+    alias = {"cluster": "a", "source": ALIASES, "name": "host", "node": "n7", "valid_from": since}
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
+        writer.append("node_aliases", conform(pl.DataFrame([alias]), NODE_ALIASES))
+        renamed = _renamed(writer, versions(read), frozenset({"a"}), RENAMED_AT["driver_versions"])
+    assert [(node, version) for node, _, version, *_ in shown(renamed)] == [("host", "550.144.03"), ("n7", "560.35.03")]
