@@ -23,13 +23,13 @@ def only_some(connection: duckdb.DuckDBPyConnection, some: str) -> Iterator[None
         some: a relation with the keys of attempts.
     """
     row = connection.execute("SELECT current_database()").fetchone()
-    for table in _READ:
-        connection.execute(
-            f'CREATE TEMP VIEW {table} AS SELECT t.* FROM "{row[0] if row else ""}".main.{table} AS t '  # noqa: S608 - our names
-            f"SEMI JOIN {some} USING (cluster, scheduler, job_id, submitted_at)"
-        )
     try:
+        for table in _READ:
+            connection.execute(
+                f'CREATE TEMP VIEW {table} AS SELECT t.* FROM "{row[0] if row else ""}".main.{table} AS t '  # noqa: S608 - our names
+                f"SEMI JOIN {some} USING (cluster, scheduler, job_id, submitted_at)"
+            )
         yield
     finally:
         with contextlib.suppress(duckdb.Error):  # a failed transaction takes them back itself
-            connection.execute("".join(f"DROP VIEW temp.{table};" for table in _READ))
+            connection.execute("".join(f"DROP VIEW IF EXISTS temp.{table};" for table in _READ))

@@ -59,11 +59,12 @@ class AttemptNodes:
 
     def holding(self, since: datetime, until: datetime) -> pl.DataFrame:
         """Those that may have held GPUs between two moments, and others of the same attempts."""
-        if self._placed or self._all is not None:
-            return self.every()
         over = pl.col("ended_at") <= pl.lit(since, dtype=frames.TIME)
         begun = pl.col("started_at") < pl.lit(until, dtype=frames.TIME)
         held = begun & ~over.fill_null(value=False) & pl.col("milli_gpus").ne_missing(0)
+        if self._placed or self._all is not None:
+            held_then = self.every().filter(held)
+            return self.every().join(held_then.select(_KEY).unique(), on=_KEY, how="semi", maintain_order="left")
         some = self._attempts.filter(held)
         return self.every() if some.height == self._attempts.height else self._read(some)
 

@@ -12,4 +12,4 @@ SELECT
     CASE WHEN r.job_id IS NULL AND n.end_guessed IS NULL THEN n.evidence ELSE 'assumed' END AS evidence
 FROM attempt_node_times AS n
 LEFT JOIN runaway_attempts AS r USING (cluster, scheduler, job_id, submitted_at)
-WHERE n.cluster = $cluster AND n.started_at IS NOT NULL AND list_contains($nodes::VARCHAR[], n.node);
+WHERE n.cluster = $cluster AND n.started_at IS NOT NULL AND n.node IN (SELECT UNNEST($nodes::VARCHAR[]));
