@@ -40,8 +40,8 @@ PROGRAMS = ("chromium", "chromedriver")
 HARMLESS = ("WebGL",)
 """Console messages that speak of the machine, not of the page."""
 
-PATIENCE_S = 60.0
-"""How long a page may take; a busy machine is slow, and a page that never comes is as wrong a minute later."""
+PATIENCE_S = 180.0
+"""How long a page, or a script in it, may take: a busy machine is slow, and one that never ends is as wrong later."""
 
 _SWITCHES = (
     "--headless=new",
@@ -194,8 +194,8 @@ def browser(*, width: int = 1280, height: int = 900) -> Iterator[Browser]:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
         try:
-            driver.set_page_load_timeout(60)
-            driver.set_script_timeout(30)
+            driver.set_page_load_timeout(PATIENCE_S)
+            driver.set_script_timeout(PATIENCE_S)
             made = Browser(driver)
             made.resize(width, height)
             made.prefer(dark=False)
