@@ -191,7 +191,7 @@ RENAMED_AT: Final = {"driver_versions": "first_seen_at"}
 """Columns of the time at which a row's node has its name, where that is not `ts`."""
 
 
-def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str], moment: str) -> pl.DataFrame:
+def _renamed(writer: Writer, frame: pl.DataFrame, clusters: frozenset[str], moment: str = "ts") -> pl.DataFrame:
     """The frame with the scheduler's names of nodes, where `node_aliases` has other names for them at a `moment`."""
     if not {"node", moment} <= set(frame.columns):
         return frame
