@@ -8,7 +8,7 @@ from dash import MATCH, Dash, Input, Output, State, html, no_update
 from flask import Response, g, has_request_context, request
 
 from app.access import people
-from app.access.guard import saw
+from app.access.guard import LONGEST_QUERY, saw
 from app.errors import UsageError
 from app.explorer import components, sections
 from app.explorer.filters import NothingYetError
@@ -18,6 +18,9 @@ from queries.errors import WarehouseError
 
 KEPT_BYTES: Final = 64 << 20
 """Bytes of sections that are kept as they were sent."""
+
+SECTION: Final = '{"name":["MATCH"],"type":"section"}.children'
+"""How Dash names what the callback of a section answers."""
 
 
 def register(made: Dash, explorer: Addresses) -> None:
@@ -89,7 +92,7 @@ def keep(made: Dash, explorer: Addresses) -> None:
             return None
         asked, name = found
         version = explorer.answers.version()
-        key = people.current(), str(asked.get("path")), str(asked.get("search") or ""), name
+        key = people.current(), asked["path"], asked["search"], name
         body = kept.get(version, key)
         if body is None:
             g.keep_as = (version, key)
@@ -100,7 +103,10 @@ def keep(made: Dash, explorer: Addresses) -> None:
     def keep_whole(response: Response) -> Response:
         if g.pop("whole_section", False) and "keep_as" in g and response.status_code == 200:
             version, key = g.keep_as
-            kept.put(version, key, response.get_data())
+            if (
+                version == explorer.answers.version()
+            ):  # it may have changed since it was asked, or while it was answered
+                kept.put(version, key, response.get_data())
         return response
 
     made.server.before_request(again)
@@ -108,11 +114,23 @@ def keep(made: Dash, explorer: Addresses) -> None:
 
 
 def _asked(body: Any) -> tuple[dict[str, str], str] | None:  # noqa: ANN401 - what a browser sent
-    """What the callback of a section is asked, and the section's name; None of any other request."""
+    """What the callback of a section is asked, and the section's name; None of a request of any other form.
+
+    The name must be the same wherever the request has it: the callback takes it from the state, and Dash names in its
+    answer the output that the request names.
+    """
     try:
         (given,) = body["inputs"]
-        of, asked = given["id"], given["value"]
-        is_section = of["type"] == "ask" and given["property"] == "data" and isinstance(asked, dict)
-        return (asked, str(of["name"])) if is_section else None
+        asked, name = given["value"], given["id"]["name"]
+        texts = (name, asked["path"], asked["search"])
+        of, to = ({"name": name, "type": each} for each in ("ask", "section"))
+        ours = {
+            "output": SECTION,
+            "outputs": {"id": to, "property": "children"},
+            "inputs": [{"id": of, "property": "data", "value": asked}],
+            "state": [{"id": of, "property": "id", "value": of}],
+        }
+        is_ours = all(isinstance(each, str) for each in texts) and {each: body[each] for each in ours} == ours
+        return (asked, name) if is_ours and sum(map(len, texts)) <= LONGEST_QUERY else None
     except (KeyError, TypeError, ValueError):
         return None

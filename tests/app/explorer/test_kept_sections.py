@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from app.access import people
+from app.access.guard import LONGEST_QUERY
 from app.access.people import Person, Role
 from app.config.settings import Config
 from app.explorer import create_app, sections
+from app.results.serving.cache import AnswerCache
 from queries.errors import WarehouseError
 
 if TYPE_CHECKING:
@@ -26,16 +29,25 @@ def client(warehouse: Path) -> FlaskClient:
     return made
 
 
-def sent(client: FlaskClient, ticket: str, path: str = "/reliability", name: str = "mttf") -> str:
-    """The section as it is sent."""
+def request_of(ticket: str, path: str = "/reliability", name: str = "mttf", search: str = "") -> dict[str, Any]:
+    """The request for a section as browsers send it."""
     of = {"name": name, "type": "ask"}
-    body = {
+    return {
         "output": '{"name":["MATCH"],"type":"section"}.children',
         "outputs": {"id": {"name": name, "type": "section"}, "property": "children"},
-        "inputs": [{"id": of, "property": "data", "value": {"ticket": ticket, "path": path, "search": ""}}],
+        "inputs": [{"id": of, "property": "data", "value": {"ticket": ticket, "path": path, "search": search}}],
         "changedPropIds": [f"{json.dumps(of, separators=(',', ':'))}.data"],
         "state": [{"id": of, "property": "id", "value": of}],
     }
+
+
+def sent(client: FlaskClient, ticket: str, path: str = "/reliability", name: str = "mttf", search: str = "") -> str:
+    """The section as it is sent."""
+    return answer_to(client, request_of(ticket, path, name, search))
+
+
+def answer_to(client: FlaskClient, body: dict[str, Any]) -> str:
+    """What is sent to a request."""
     answer = client.post("/_dash-update-component", json=body, headers={"Origin": "http://localhost"})
     assert answer.status_code == 200
     return answer.get_data(as_text=True)
@@ -46,6 +58,40 @@ def test_a_section_is_made_once_for_a_data_version(client: FlaskClient, monkeypa
     monkeypatch.setattr(sections, "shown", None)
     assert "Mean time to failure" in first
     assert sent(client, "2") == first
+
+
+@pytest.mark.parametrize("place", ["state", "outputs", "inputs"])
+def test_a_forged_request_fills_no_other_section(client: FlaskClient, place: str) -> None:
+    answer_to(client, request_of("1") | {place: request_of("1", name="references")[place]})
+    for name, title in (("mttf", "Mean time to failure, by size"), ("references", "Beside published clusters")):
+        answered = json.loads(sent(client, "2", name=name))["response"]
+        assert [json.loads(each)["name"] for each in answered] == [name]
+        assert title in str(answered)
+
+
+def test_a_long_address_is_answered_and_not_kept(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = f"?more={'x' * LONGEST_QUERY}"
+    first = sent(client, "1", search=long)
+    made = MagicMock(wraps=sections.shown)
+    monkeypatch.setattr(sections, "shown", made)
+    assert sent(client, "2", search=long) == first
+    made.assert_called_once()
+
+
+def test_an_overtaken_answer_clears_no_newer_one(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions, shown = ["2"], sections.shown
+    monkeypatch.setattr(AnswerCache, "version", lambda _: versions[-1])
+
+    def overtaken(*about: Any) -> Any:
+        versions.append("2")
+        return shown(*about)
+
+    newer = sent(client, "1")
+    versions.append("1")
+    monkeypatch.setattr(sections, "shown", overtaken)
+    sent(client, "2", name="references")
+    monkeypatch.setattr(sections, "shown", None)
+    assert sent(client, "3") == newer
 
 
 def test_a_section_that_failed_is_made_again(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
