@@ -375,6 +375,7 @@ def _layout(found: dict[str, Any] | list[str], view: View) -> Component:
 
 def _find(data: Data, view: View) -> View:
     """The view of the first cluster that has the run or job of an address; `SEVERAL` where it means several runs."""
+    view = replace(view, params={name: value for name, value in view.params.items() if name != SEVERAL})
     text, named = view.get("id"), view.get("cluster")
     for cluster in [named] if named else [each.cluster for each in view.situation.computed]:
         run_ids = data.answers.ask(resolve_run, cluster, text) if text else []
@@ -385,7 +386,7 @@ def _find(data: Data, view: View) -> View:
 
 
 SEVERAL: Final = "several"
-"""The parameter of an address that may mean several runs: there is nothing to show of one."""
+"""A parameter of the view, never of the address, where several runs may be meant: there is nothing to show of one."""
 
 
 ASKED = (

@@ -116,6 +116,11 @@ def test_a_run_says_why_it_restarted_and_what_to_do(explorer: Explorer) -> None:
     assert f"{run_ends.WHY} {run_ends.UNINTERRUPTED}" in words(page(explorer, "/run", f"?id=llama&{LATER}")[2])
 
 
+def test_an_address_cannot_say_that_it_means_several(explorer: Explorer) -> None:
+    shown = words(page(explorer, "/run", "?id=llama&several=yes", at_once=False)[2])
+    assert shown == words(page(explorer, "/run", "?id=llama", at_once=False)[2])
+
+
 def test_a_runs_numbers_lead_to_their_definitions_and_command(explorer: Explorer) -> None:
     contents = page(explorer, "/run", "?id=llama")[2]
     linked = [each for each in components(contents) if "/definitions#" in getattr(each, "href", "")]
