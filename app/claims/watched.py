@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from app.claims.file import read_contract
+from app.config.toml_file import stamp
 from app.errors import ClaimsError
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ class WatchedClaims:
             return self._mistakes
 
     def _read_again(self) -> None:
-        stamp = self._stamped()
-        if stamp == self._stamp:
+        present = self._stamped()
+        if present == self._stamp:
             return
         try:
             self._claims, self._mistakes = self._read(), None
         except ClaimsError as error:
             self._mistakes = str(error)
-        self._stamp = stamp
+        self._stamp = present
 
     def _read(self) -> tuple[Claim, ...]:
         contract = read_contract(self._path)
@@ -63,12 +64,4 @@ class WatchedClaims:
 
     def _stamped(self) -> tuple[tuple[int, ...], ...]:
         """What changes when one of the files does; nothing if there is none."""
-        return tuple(_stamp(each) for each in (self._path, *self._calendars) if each is not None)
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        state = path.stat()
-    except OSError:
-        return ()
-    return state.st_mtime_ns, state.st_size, state.st_ino
+        return tuple(stamp(each) for each in (self._path, *self._calendars) if each is not None)

@@ -15,6 +15,7 @@ from polars.exceptions import ComputeError
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     ValidationError,
 )
 
@@ -275,6 +276,12 @@ class Config(Section):
     engine: Engine = Engine()
     deliver: Deliver = Deliver()
     fleet: Fleet = Fleet()
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that it was read from; None: it is from no file."""
+        return self._file
 
 
 def load(path: Path | None = None) -> Config:
@@ -297,7 +304,9 @@ def of_file(path: Path) -> Config:
     Raises:
         ConfigError: as `load`.
     """
-    return _resolve_paths(parse(_read(path), origin=str(path)), path.parent)
+    config = _resolve_paths(parse(_read(path), origin=str(path)), path.parent)
+    config._file = path.absolute()  # noqa: SLF001 - its own
+    return config
 
 
 def parse(values: dict[str, Any], *, origin: str) -> Config:

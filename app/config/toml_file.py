@@ -43,6 +43,15 @@ def read(path: Path) -> str:
         raise NotTomlError(str(error)) from None
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """What changes when the file does; empty if there is none."""
+    try:
+        state = path.stat()
+    except OSError:
+        return ()
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
 def parse(text: str) -> dict[str, Any]:
     """The values of a text.
 

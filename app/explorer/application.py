@@ -14,6 +14,7 @@ from app.access.guard import saw
 from app.access.protect import protect
 from app.adjudicate.trial import Corrector
 from app.claims.watched import WatchedClaims
+from app.config.watched import WatchedConfig
 from app.errors import UsageError
 from app.explorer import (
     components,
@@ -81,7 +82,7 @@ def create_app(
 
     Args:
         root: the warehouse directory; it need not exist yet.
-        settings: which claims to judge.
+        settings: which claims to judge, and prices; its file is read again when it has changed.
         claims: the same, where the exporter judges them too; read from their file if None.
         answers: the cache of that directory, where the exporter uses it too; a new one if None.
         trusted: whether its visitors are known, or on this machine: operators may then run SELECTs and correct.
@@ -112,6 +113,7 @@ def create_app(
         sql=trusted,
         corrector=Corrector(root, settings) if trusted else None,
         grafana=settings.grafana.url,
+        configured=WatchedConfig(settings),
     )
     _pages(made, explorer)
     _reactions(made, explorer)
@@ -135,6 +137,7 @@ class Explorer:
         sql: whether its visitors may run their own SELECTs.
         corrector: what makes their corrections; None where they may make none.
         grafana: the address of Grafana, if pages link to its boards.
+        configured: prices and references; those of the defaults if None.
     """
 
     def __init__(
@@ -145,12 +148,14 @@ class Explorer:
         sql: bool = False,
         corrector: Corrector | None = None,
         grafana: str | None = None,
+        configured: WatchedConfig | None = None,
     ) -> None:
         self._answers = answers
         self.claims = claims
         self._sql = sql
         self._corrector = corrector
         self.grafana = grafana
+        self.configured = configured or WatchedConfig()
 
     @property
     def answers(self) -> AnswerCache:

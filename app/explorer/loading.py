@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dash import MATCH, Dash, Input, Output, State, html, no_update
 from flask import Response, g, has_request_context, request
@@ -15,6 +15,9 @@ from app.explorer.filters import NothingYetError
 from app.explorer.page import Addresses, pages
 from app.results.serving.responses import Responses
 from queries.errors import WarehouseError
+
+if TYPE_CHECKING:
+    from app.config.watched import Configured
 
 KEPT_BYTES: Final = 64 << 20
 """Bytes of sections that are kept as they were sent."""
@@ -79,7 +82,7 @@ def _saw(asked: dict[str, str], name: str) -> None:
 
 
 def keep(made: Dash, explorer: Addresses) -> None:
-    """Send a section as it was sent before to the same person, for the same address and data version.
+    """Send a section as it was sent before to the same person, for the same address, data version, prices.
 
     Most of a later visit's time would go into making and encoding the same components. Call it when everything that
     checks requests is there: nothing is sent again to who may not ask.
@@ -91,8 +94,7 @@ def keep(made: Dash, explorer: Addresses) -> None:
         if found is None:
             return None
         asked, name = found
-        version = explorer.answers.version()
-        key = people.current(), asked["path"], asked["search"], name
+        version, key = _version(explorer), (people.current(), asked["path"], asked["search"], name)
         body = kept.get(version, key)
         if body is None:
             g.keep_as = (version, key)
@@ -103,14 +105,17 @@ def keep(made: Dash, explorer: Addresses) -> None:
     def keep_whole(response: Response) -> Response:
         if g.pop("whole_section", False) and "keep_as" in g and response.status_code == 200:
             version, key = g.keep_as
-            if (
-                version == explorer.answers.version()
-            ):  # it may have changed since it was asked, or while it was answered
+            if version == _version(explorer):  # else newer data came while it was answered
                 kept.put(version, key, response.get_data())
         return response
 
     made.server.before_request(again)
     made.server.after_request(keep_whole)
+
+
+def _version(explorer: Addresses) -> tuple[str, Configured]:
+    """What all sections that are kept follow from."""
+    return explorer.answers.version(), explorer.configured.now()
 
 
 def _asked(body: Any) -> tuple[dict[str, str], str] | None:  # noqa: ANN401 - what a browser sent

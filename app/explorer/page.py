@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from app.adjudicate.trial import Corrector
     from app.claims.watched import WatchedClaims
+    from app.config.watched import WatchedConfig
     from app.explorer.filters import View
     from app.results.serving.cache import AnswerCache
 
@@ -24,6 +25,7 @@ class Data(Protocol):
     """What a page takes its data from."""
 
     claims: WatchedClaims
+    configured: WatchedConfig
 
     @property
     def answers(self) -> AnswerCache:
@@ -56,8 +58,8 @@ class Section:
         layout: from that to its contents.
         span: columns of twelve that it takes on a wide screen.
         height: pixels that are kept free until it is there.
-        kept: whether it follows from data version, address and person alone, so that it can be sent again as it was:
-            not what looks at a clock or at the claims, whose file may change.
+        kept: whether it follows from data version, address, person, and prices and references alone, so that it can be
+            sent again as it was: not what looks at a clock or at the claims, whose file may change.
     """
 
     name: str

@@ -169,7 +169,7 @@ def ask(asked: Asked, data: Data, view: View) -> Shown:
     """
     by = view.get(asked.parameter, asked.by) or None
     run = view.get(asked.run) if asked.run else None
-    question = Question(by=by, run=run or None, details=False)
+    question = Question(by=by, run=run or None, details=False, known=data.configured.now())
     entry = question_of(asked.question)
     if by is not None and by not in entry.splits:
         raise UsageError(f"{asked.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from app.claims.watched import WatchedClaims
+    from app.config.watched import WatchedConfig
     from app.explorer.filters import View
     from app.explorer.page import Section
     from app.results.serving.cache import AnswerCache
@@ -46,10 +47,11 @@ class Ahead:
     Args:
         answers: the cache that the explorer answers from.
         claims: the claims that it judges.
+        configured: its prices and references; those of the defaults if None.
     """
 
-    def __init__(self, answers: AnswerCache, claims: WatchedClaims) -> None:
-        self._explorer = Explorer(answers, claims)
+    def __init__(self, answers: AnswerCache, claims: WatchedClaims, configured: WatchedConfig | None = None) -> None:
+        self._explorer = Explorer(answers, claims, configured=configured)
         self._answered = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trackside-ahead", daemon=True)

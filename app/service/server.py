@@ -22,6 +22,7 @@ from app.access import people
 from app.access.exposure import REMEDY, exposed, is_loopback
 from app.access.people import Role
 from app.claims.watched import WatchedClaims
+from app.config.watched import WatchedConfig
 from app.errors import UsageError
 from app.explorer import create_app
 from app.json_text import as_json
@@ -120,7 +121,7 @@ def _serve(  # noqa: PLR0917 - all are needed, in their natural order
     application = make_application(root, settings, worker, reporter, trusted=trusted, answers=answers, claims=claims)
     guarded = only_own_names(application, host, names) if names or is_loopback(host) else application.wsgi_app
     server = connections.make_server(guarded, listening)
-    threads = [each for each in (worker, reporter, Ahead(answers, claims)) if each is not None]
+    threads = [each for each in (worker, reporter, Ahead(answers, claims, WatchedConfig(settings))) if each is not None]
     try:
         url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
         console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)

@@ -16,6 +16,7 @@ from queries import sql_files
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from app.config.watched import Configured
     from app.window import Window
     from queries.warehouse import Reader
 
@@ -34,7 +35,9 @@ class Question:
     details: bool = True
     """Whether the tables of the arithmetic behind the rows are needed, too."""
     config: Path | None = None
-    """The configuration file, for what is read only when it is needed: prices. None: the usual place."""
+    """The configuration file, for what is read only when it is needed: prices, references. None: the usual place."""
+    known: Configured | None = None
+    """What the configuration says of these, where it is known; None: `config` is read."""
 
     @property
     def dimension(self) -> str:
@@ -42,6 +45,20 @@ class Question:
         if self.by is None:
             raise ValueError("questions are called by their entries (app.show.registry), which know their defaults")
         return self.by
+
+    @property
+    def configured(self) -> Configured:
+        """Prices and references.
+
+        Raises:
+            ConfigError: the configuration file has mistakes.
+        """
+        if self.known is not None:
+            return self.known
+        from app.config import settings  # noqa: PLC0415 - heavy, and only here
+        from app.config.watched import Configured  # noqa: PLC0415 - as above
+
+        return Configured.of(settings.load(self.config))
 
     @property
     def at_gpus(self) -> float:

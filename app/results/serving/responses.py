@@ -1,4 +1,4 @@
-"""Answers as they were sent, of one data version: people who open the same page get the same bytes."""
+"""Answers as they were sent, of one version of all that they follow from: people who open a page get the same bytes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Responses:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._version = ""
+        self._version: Hashable = None
         self._bodies: OrderedDict[tuple[Hashable, ...], bytes] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, version: str, key: tuple[Hashable, ...]) -> bytes | None:
-        """The body that was put under the key in this data version; None where there is none any more."""
+    def get(self, version: Hashable, key: tuple[Hashable, ...]) -> bytes | None:
+        """The body that was put under the key in this version; None where there is none any more."""
         with self._lock:
             if version != self._version or key not in self._bodies:
                 return None
             self._bodies.move_to_end(key)
             return self._bodies[key]
 
-    def put(self, version: str, key: tuple[Hashable, ...], body: bytes) -> None:
-        """Keep a body; those of another data version, and those used least recently, make room."""
+    def put(self, version: Hashable, key: tuple[Hashable, ...], body: bytes) -> None:
+        """Keep a body; those of another version, and those used least recently, make room."""
         size = _size(key, body)
         if size > self._most_bytes:
             return

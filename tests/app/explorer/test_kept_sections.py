@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
@@ -11,7 +12,7 @@ import pytest
 from app.access import people
 from app.access.guard import LONGEST_QUERY
 from app.access.people import Person, Role
-from app.config.settings import Config
+from app.config.settings import Config, load
 from app.explorer import create_app, sections
 from app.results.serving.cache import AnswerCache
 from queries.errors import WarehouseError
@@ -92,6 +93,28 @@ def test_an_overtaken_answer_clears_no_newer_one(client: FlaskClient, monkeypatc
     sent(client, "2", name="references")
     monkeypatch.setattr(sections, "shown", None)
     assert sent(client, "3") == newer
+
+
+def priced(file: Path, currency: str) -> Path:
+    """A configuration file with prices in a currency, whose name is of three letters."""
+    file.write_text(f'[cost]\ncurrency = "{currency}"\n[[cost.prices]]\nper_gpu_hour = 2.5\n', encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("name", ["cost", "people"])
+def test_prices_are_those_of_the_served_file_as_it_is_now(
+    warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = priced(tmp_path / "trackside.toml", "AUD")  # the usual place is not what is served
+    file = priced(tmp_path / "served.toml", "EUR")
+    client, beside = (create_app(warehouse, load(each)).server.test_client() for each in (file, other))
+    told = [sent(each, "1", "/people", name) for each in (client, beside)]
+    assert [currency in text for text in told for currency in ("EUR", "AUD")] == [True, False, False, True]
+    os.utime(priced(file, "USD"), ns=(1, 1))
+    assert "USD" in sent(client, "2", "/people", name)
+    os.utime(priced(file, "EUR"), ns=(2, 2))
+    assert sent(client, "3", "/people", name) == told[0]
 
 
 def test_a_section_that_failed_is_made_again(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:

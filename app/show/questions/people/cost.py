@@ -39,9 +39,7 @@ HOW_TO_PRICE: Final = (
 )
 def cost(source: Reader, window: Window, question: Question) -> Answer:
     """What GPU-time cost, by subject."""
-    from app.config import settings  # noqa: PLC0415 - heavy, and only here
-
-    configured = settings.load(question.config).cost
+    configured = question.configured.cost
     by = question.dimension
     rows = cost_rows(source, window, configured, by).with_columns(
         pl.lit("cost").alias("metric"), energy_kwh=pl.col("energy_j") / metric.J_PER_KWH

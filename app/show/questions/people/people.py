@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 )
 def people(source: Reader, window: Window, question: Question) -> Answer:
     """Use, waste, reliability and cost, by user or account."""
-    from app.config import settings  # noqa: PLC0415 - heavy, and only here
-
-    configured = settings.load(question.config).cost
+    configured = question.configured.cost
     by = question.dimension
     rows = use_rows(source, window, by).with_columns(pl.lit("interruptions_of_users").alias("metric"))
     if configured.prices:

@@ -46,9 +46,7 @@ def scaling(source: Reader, window: Window, question: Question) -> Answer:
     if question.dimension == "day":
         return _by_day(source, window)
     if question.dimension == "reference":
-        from app.config import settings  # noqa: PLC0415 - heavy, and only here
-
-        return _by_reference(source, window, settings.load(question.config).scaling)
+        return _by_reference(source, window, question.configured.scaling)
     return _by_size(source, window, question.convention)
 
 
