@@ -14,6 +14,7 @@ from app.results import headline_text
 from app.results.headlines import headlines
 from app.results.serving.cache import AnswerCache
 from app.window import Window
+from queries.warehouse import open_reader
 from tests.app.explorer.conftest import NASTY, fill, served
 
 if TYPE_CHECKING:
@@ -151,6 +152,23 @@ def test_manual_fits_a_phone(site: Site, chromium: Browser, path: str) -> None:
     chromium.resize(390, 844)
     chromium.open(f"{site.url}{path}", until=".manual p")
     assert chromium.run("return document.documentElement.scrollWidth") == 390
+
+
+COVERED = """return [...document.querySelectorAll('.code-block')].filter(block => {
+  const text = document.createRange(), copy = block.querySelector('.copy').getBoundingClientRect()
+  text.selectNodeContents(block.querySelector('code'))
+  return [...text.getClientRects()].some(line => line.right > copy.left && line.top < copy.bottom)
+}).map(block => block.innerText)"""
+"""Texts with a line that is beneath its own Copy."""
+
+
+def test_copy_covers_no_command_of_a_run_on_a_phone(site: Site, chromium: Browser) -> None:
+    with open_reader(site.root) as reader:
+        run_id = reader.table("runs")["run_id"].sort()[-1]
+    chromium.resize(390, 844)
+    chromium.open(f"{site.url}/run?id={run_id}", until="#duration .code")
+    assert chromium.text(".run-head .copy") == "Copy"
+    assert chromium.run(COVERED) == []
 
 
 @pytest.mark.parametrize("path", ["/", "/runs", "/definitions", "/run?id=1"])
