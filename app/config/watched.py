@@ -68,5 +68,5 @@ class WatchedConfig:
     def _read_again(self, file: Path) -> None:
         try:
             self._configured = Configured.of(settings.of_file(file))
-        except ConfigError as error:
+        except (ConfigError, OSError) as error:
             logger.warning("prices and references stay as they were: %s", error)
