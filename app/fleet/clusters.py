@@ -14,12 +14,12 @@ from app.errors import ConfigError, UsageError
 from app.fleet.task import Outcome, Task, digest_of, failed
 from app.near_names import did_you_mean
 from queries import directory
+from queries.errors import WarehouseError
 from queries.lake.address import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from app.config.fleet import Fleet
     from app.config.settings import Config
 
 
@@ -32,14 +32,15 @@ def tasks_of(settings: Config, names: Collection[str] = ()) -> tuple[list[Task],
 
     Raises:
         UsageError: there is no such cluster, or there are none at all.
-        ConfigError: two clusters would be in one directory, or have one name.
+        ConfigError: two clusters would be in one directory, or have one name; or the fleet's lake is no lake.
     """
     _refuse_one_directory_for_all()
+    lake = _lake(settings.fleet.lake, "[fleet] lake")
     tasks: list[Task] = []
     broken: list[Outcome] = []
     for file in _files(settings):
         try:
-            tasks.append(_task(file, settings.fleet))
+            tasks.append(_task(file, lake, settings.fleet.lake_files))
         except ConfigError as error:
             broken.append(failed(file.stem, str(file), error, step="configuration"))
     _refuse_twice(tasks)
@@ -63,8 +64,25 @@ def _files(settings: Config) -> list[Path]:
     return sorted(Path(name).absolute() for name in names)
 
 
-def _task(file: Path, fleet: Fleet) -> Task:
-    """The task of a cluster.
+def _lake(place: Path | None, named: str) -> str:
+    """The address of a lake as every worker takes it, whatever its working directory; empty: there is none.
+
+    Raises:
+        ConfigError: it holds a password, which would go to the workers and into Dask's logs; or it is no lake.
+    """
+    if place is None:
+        return ""
+    try:
+        address = address_of(place)
+    except WarehouseError as error:
+        raise ConfigError(f"{named}: {error}") from None
+    if address is None:
+        raise ConfigError(f"{named}: {place} is no lake: write it like ducklake:postgres:dbname=lake host=db")
+    return str(address)
+
+
+def _task(file: Path, lake: str, lake_files: str | None) -> Task:
+    """The task of a cluster, which is committed to this lake unless its own configuration names another.
 
     Raises:
         ConfigError: its configuration has mistakes, or is not one of a fleet's cluster.
@@ -79,13 +97,14 @@ def _task(file: Path, fleet: Fleet) -> Task:
             f"{file}: warehouse is a lake, which nobody writes to directly: name a directory, and the "
             "lake as [serve] lake"
         )
+    own = _lake(settings.serve.lake, f"{file}: [serve] lake")
     return Task(
         cluster=settings.cluster,
         config=str(file),
         config_sha256=digest_of(file),
         directory=os.path.normpath(settings.warehouse.absolute()),
-        lake=str(settings.serve.lake or fleet.lake or ""),
-        lake_files=(settings.serve.lake_files if settings.serve.lake else fleet.lake_files) or "",
+        lake=own or lake,
+        lake_files=(settings.serve.lake_files if own else lake_files) or "",
         code=code_digest().hex(),
     )
 

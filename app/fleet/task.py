@@ -54,7 +54,7 @@ class Task:
         config: its configuration file, by a path that is the same on all machines.
         config_sha256: of that file.
         directory: its warehouse.
-        lake: where it is committed; empty: nowhere.
+        lake: where it is committed, by an address that is the same in any working directory; empty: nowhere.
         lake_files: where the files of this lake are going to be if it is new; empty: it is not.
         code: digest of Trackside's files and of its engines' versions, at the coordinator.
         logged: whether the worker writes its log to stderr.

@@ -230,10 +230,15 @@ class _Push:
         fence.refuse_clusters_of_others(self._address, self._source, self._clusters, entries)
 
     def _tidy(self, storage: Storage, state: State, wanted: Collection[str]) -> set[str]:
-        """Remove what a commit that was stopped left; returns which of the wanted files it left whole."""
+        """Remove what a commit that was stopped left; returns which of the wanted files it left whole.
+
+        Of an origin of which the catalogue has no facts, nothing is removed: another catalogue may know these files.
+        What a first commit left goes with the next commit, or with `vacuum`.
+        """
         found = storage.sizes(f"{self._origin}/")
         loose = {name for name in found if name not in state.known}
-        storage.remove(sorted(loose - set(wanted)))
+        if state.facts:
+            storage.remove(sorted(loose - set(wanted)))
         return loose & set(wanted)
 
     def _write_spans(self, storage: Storage, fresh: Mapping[str, tuple[Span, str]], loose: Collection[str]) -> None:

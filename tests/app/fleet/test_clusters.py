@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,10 @@ import pytest
 from app.config import settings as config
 from app.errors import ConfigError, UsageError
 from app.fleet.clusters import tasks_of
+from queries.lake.address import Address, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from app.config.settings import Config
 
@@ -44,14 +45,45 @@ def test_task_names_files_and_no_secret(fleet: Callable[..., Config], tmp_path: 
     assert broken == []
     assert (task.cluster, task.directory) == ("alpha", str(tmp_path / "alpha"))
     assert task.config == str(tmp_path / "clusters" / "a.toml")
-    assert (task.lake, task.lake_files) == (f"{tmp_path}/ducklake:lake.db", str(tmp_path / "files"))
+    assert (task.lake, task.lake_files) == (f"ducklake:{tmp_path}/lake.db", str(tmp_path / "files"))
     assert re.fullmatch("[0-9a-f]{64}", task.config_sha256)
 
 
 def test_own_lake_of_a_cluster_beats_the_fleets(fleet: Callable[..., Config], tmp_path: Path) -> None:
     [task] = tasks_of(fleet(a=cluster("alpha", '[serve]\nlake = "ducklake:own.db"\n')))[0]
-    assert task.lake == f"{tmp_path}/clusters/ducklake:own.db"
+    assert task.lake == f"ducklake:{tmp_path}/clusters/own.db"
     assert task.lake_files == ""
+
+
+def test_lake_of_a_task_is_one_in_any_directory(
+    fleet: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker elsewhere would make a second catalogue over the same files."""
+    fleet(a=cluster("alpha"), b=cluster("beta", '[serve]\nlake = "ducklake:sqlite:own.db"\n'))
+    monkeypatch.chdir(tmp_path)
+    [one, other] = tasks_of(config.load(Path("trackside.toml")))[0]
+    assert (one.lake, other.lake) == (f"ducklake:{tmp_path}/lake.db", f"ducklake:sqlite:{tmp_path}/clusters/own.db")
+    assert (one.config, one.directory) == (str(tmp_path / "clusters" / "a.toml"), str(tmp_path / "alpha"))
+    monkeypatch.chdir("/")
+    assert address_of(Path(one.lake)) == Address("duckdb", f"{tmp_path}/lake.db")
+
+
+@pytest.mark.parametrize(
+    ("lake", "reason"),
+    [("ducklake:postgres:dbname=lake password=hush", "must not hold a password"), ("lake", "is no lake")],
+)
+def test_lake_that_no_task_may_name_is_refused(
+    lake: str, reason: str, fleet: Callable[..., Config], tmp_path: Path
+) -> None:
+    settings = fleet(a=cluster("alpha", f'[serve]\nlake = "{lake}"\n'), b=cluster("beta"))
+    tasks, [broken] = tasks_of(settings)
+    assert [task.cluster for task in tasks] == ["beta"]
+    assert (broken.cluster, broken.failures[0].status) == ("a", 10)
+    assert re.search(rf"clusters/a.toml: \[serve\] lake: .*{reason}", broken.failures[0].message)
+    of_all = settings.fleet.model_copy(update={"lake": tmp_path / lake})
+    with pytest.raises(ConfigError, match=rf"\[fleet\] lake: .*{reason}") as raised:
+        tasks_of(settings.model_copy(update={"fleet": of_all}))
+    assert "hush" not in f"{broken} {raised.value}"
 
 
 def test_largest_directory_is_begun_first(fleet: Callable[..., Config], tmp_path: Path) -> None:

@@ -155,6 +155,15 @@ def test_copy_may_be_stopped_anywhere(source: Path, lake: Path, files: str) -> N
     assert (removed.loose, removed.replaced) == (0, 0)
 
 
+def test_second_catalogue_removes_no_file(source: Path, filled: Path, files: str, tmp_path: Path) -> None:
+    """A lake that was named otherwise by mistake, over the same files."""
+    before = {file for file in Path(files).rglob("*") if file.is_file()}
+    add_reject(source, "late")
+    into_lake(source, tmp_path / f"ducklake:{tmp_path}/second.ducklake", files)
+    assert before <= {file for file in Path(files).rglob("*") if file.is_file()}
+    assert samples(filled)["gpu_samples"].height > 0
+
+
 def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, files: str) -> None:
     add_reject(source, "late")
     into_lake(source, filled)
