@@ -93,21 +93,37 @@ def security_of(address: str, fleet: Fleet) -> Security | None:
     )
 
 
-def refuse_without_tls(address: str, host: str = "", *, without_tls: bool) -> None:
+def refuse_without_tls(address: str, host: str | None = None, *, without_tls: bool) -> None:
     """Refuse to go over a network without TLS.
 
     Args:
         address: of the scheduler.
-        host: that we listen on ourselves; empty: nowhere.
+        host: that we listen on ourselves; None: nowhere.
         without_tls: whether a person has said that it may be.
 
     Raises:
-        UsageError: it would be, and nobody has said so.
+        UsageError: it would be, and nobody has said so; or the host is empty, which to Dask means every address.
     """
-    named = address.partition("://")[2].rpartition(":")[0].strip("[]")
-    here = is_loopback(named) and (not host or is_loopback(host))
+    if host is not None and not host.strip():
+        raise UsageError("--host is empty: name the address of this machine at which the others reach it")
+    named, _ = host_and_port(address)
+    here = is_loopback(named) and (host is None or is_loopback(_bare(host)))
     if not (here or address.startswith("tls://") or without_tls):
         raise UsageError(f"{address} is not only this machine's, and without TLS: {REMEDY}")
+
+
+def host_and_port(address: str) -> tuple[str, str]:
+    """The two parts of a scheduler's address.
+
+    >>> host_and_port("tcp://[::1]:8786")
+    ('::1', '8786')
+    """
+    host, _, port = address.partition("://")[2].rpartition(":")
+    return _bare(host), port
+
+
+def _bare(host: str) -> str:
+    return host.removeprefix("[").removesuffix("]")
 
 
 def share_of_cores(processes: int) -> dict[str, str]:
@@ -124,11 +140,14 @@ def require_answer(address: str) -> None:
 
     Raises:
         ServerDownError: there is nothing.
+        UsageError: no machine can have this name.
     """
-    host, _, port = address.partition("://")[2].rpartition(":")
+    host, port = host_and_port(address)
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S):
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_S):
             pass
+    except ValueError as error:  # UnicodeError, too: a label of the name is empty or too long
+        raise UsageError(f"{address} is not the address of a scheduler: {error}") from None
     except (OSError, OverflowError) as error:
         raise unreachable(address, error) from None
 

@@ -20,20 +20,39 @@ TLS = Fleet(tls_ca=Path("/ca.pem"), tls_cert=Path("/cert.pem"), tls_key=Path("/k
 
 @pytest.mark.parametrize(
     ("address", "host"),
-    [("tcp://127.0.0.1:8786", "127.0.0.1"), ("tcp://[::1]:8786", ""), ("tls://db.example.org:8786", "10.0.0.1")],
+    [
+        ("tcp://127.0.0.1:8786", "127.0.0.1"),
+        ("tcp://[::1]:8786", None),
+        ("tcp://[::1]:8786", "::1"),
+        ("tcp://[::1]:8786", "[::1]"),
+        ("tls://db.example.org:8786", "10.0.0.1"),
+    ],
 )
-def test_scheduler_here_or_with_tls_is_used(address: str, host: str) -> None:
+def test_scheduler_here_or_with_tls_is_used(address: str, host: str | None) -> None:
     scheduler.refuse_without_tls(address, host, without_tls=False)
 
 
 @pytest.mark.parametrize(
     ("address", "host"),
-    [("tcp://db.example.org:8786", ""), ("tcp://10.0.0.1:8786", ""), ("tcp://127.0.0.1:8786", "0.0.0.0")],
+    [
+        ("tcp://db.example.org:8786", None),
+        ("tcp://10.0.0.1:8786", None),
+        ("tcp://127.0.0.1:8786", "0.0.0.0"),
+        ("tcp://[::1]:8786", "[::]"),
+    ],
 )
-def test_scheduler_elsewhere_without_tls_is_refused(address: str, host: str) -> None:
+def test_scheduler_elsewhere_without_tls_is_refused(address: str, host: str | None) -> None:
     with pytest.raises(UsageError, match="run any code as its user"):
         scheduler.refuse_without_tls(address, host, without_tls=False)
     scheduler.refuse_without_tls(address, host, without_tls=True)
+
+
+@pytest.mark.parametrize("host", ["", " "])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tls://db.example.org:8786"])
+def test_empty_host_is_refused(address: str, host: str) -> None:
+    """Dask would listen on every address of the machine."""
+    with pytest.raises(UsageError, match="--host is empty"):
+        join(address, TLS, host=host, without_tls=True)
 
 
 def test_refusal_comes_before_anything_is_reached() -> None:
@@ -48,6 +67,11 @@ def test_scheduler_that_is_not_there_is_named_at_once(port: int) -> None:
     address = f"tcp://127.0.0.1:{port}"
     with pytest.raises(ServerDownError, match=f"the scheduler {address} does not answer"), joined(address, Fleet()):
         pass
+
+
+def test_name_that_no_machine_has_is_refused() -> None:
+    with pytest.raises(UsageError, match="tcp://db..org:1 is not the address of a scheduler"):
+        scheduler.require_answer("tcp://db..org:1")
 
 
 def test_requested_is_the_command_lines_else_the_configurations() -> None:
