@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from ingest import errors as ingest
 from queries import errors as queries
 
@@ -85,3 +87,28 @@ def exit_status(error: Exception) -> int | None:
         if kind in EXIT_STATUS:
             return EXIT_STATUS[kind][0]
     return None
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether a Ctrl-C is behind it: DuckDB wraps one into errors of its own.
+
+    >>> was_interrupted(RuntimeError("INTERRUPT Error: Query interrupted")), was_interrupted(OSError("disk full"))
+    (True, False)
+    """
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or "query interrupted" in str(error).lower():
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def raise_interrupt(error: BaseException) -> None:
+    """Go on with a Ctrl-C that came as an error of a step, where those are noted and the next step follows.
+
+    Only the main thread gets one: whoever interrupts DuckDB in another means that query alone.
+
+    Raises:
+        KeyboardInterrupt: a Ctrl-C is behind it.
+    """
+    if threading.current_thread() is threading.main_thread() and was_interrupted(error):
+        raise KeyboardInterrupt from error

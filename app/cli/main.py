@@ -127,9 +127,9 @@ def _panicked(error: BaseException) -> int:
 
 def _failed(error: Exception, options: argparse.Namespace) -> int:
     """Print the message of an error, and return its exit status."""
-    from app.errors import INTERNAL, exit_status
+    from app.errors import INTERNAL, exit_status, was_interrupted
 
-    if _was_interrupted(error):
+    if was_interrupted(error):
         return _interrupted(options)
     status = exit_status(error)
     if status is None or os.environ.get("TRACKSIDE_DEBUG"):
@@ -150,15 +150,6 @@ def _interrupted(options: argparse.Namespace) -> int:
     kept = getattr(options, "kept", "")
     _complain(f"interrupted; {kept and kept + '; '}run the command again to finish")
     return INTERRUPTED
-
-
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether a Ctrl-C is behind it: DuckDB wraps one into errors of its own."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt) or "query interrupted" in str(error).lower():
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _complain(message: str) -> None:

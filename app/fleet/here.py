@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from app.errors import raise_interrupt
 from app.faults import FAULTS
 
 if TYPE_CHECKING:
@@ -26,5 +27,6 @@ class Here:
         try:
             future.set_result(run(task))
         except FAULTS as error:
+            raise_interrupt(error)
             future.set_exception(error)
         return future

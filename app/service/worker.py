@@ -28,7 +28,7 @@ from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.compute.unchanged import FACT, code_digest, inputs_digest
 from app.config.log_formats import tried_formats
-from app.errors import EXIT_STATUS
+from app.errors import EXIT_STATUS, raise_interrupt
 from app.faults import FAULTS
 from app.service import integrity
 from app.times import iso
@@ -179,6 +179,9 @@ class Worker:
 
         A source that fails is noted and the others go on. If another process is writing, the cycle is left out: it
         will find the same data next time.
+
+        Raises:
+            KeyboardInterrupt: a Ctrl-C came in this thread, while a step was at work.
         """
         self.errors.clear()
         self.tally.clear()
@@ -195,6 +198,7 @@ class Worker:
             self.errors["warehouse"] = error
             return
         except WarehouseError as error:
+            raise_interrupt(error)
             self._failed("warehouse", error, now)
             return
         self._worked("warehouse", now)
@@ -225,11 +229,9 @@ class Worker:
             reports = work()
         except StoppedError:
             raise
-        except _OURS as error:
-            self._failed(name, error, now)
-            return
         except FAULTS as error:
-            self._faulted(name, error, now)
+            raise_interrupt(error)
+            (self._failed if isinstance(error, _OURS) else self._faulted)(name, error, now)
             return
         for report in reports:
             if report.parsed is not None:
@@ -240,6 +242,7 @@ class Worker:
                     self._warn(name, warning.message, fresh=warning in report.fresh)
         failed = [report.error for report in reports if report.error is not None]
         for each in reversed(failed):  # `/healthz` shows the first one
+            raise_interrupt(each)
             self._failed(name, each, now)
         if not failed:
             self._worked(name, now)

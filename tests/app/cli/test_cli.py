@@ -13,7 +13,7 @@ import pytest
 from app.api import QUESTIONS
 from app.cli import main as cli
 from app.cli.delimiter import delimiter
-from app.errors import UsageError
+from app.errors import UsageError, was_interrupted
 from queries.warehouse import open_reader
 from tests.support.command import trackside
 from tests.support.slurm.dumps import tiny
@@ -335,8 +335,8 @@ def test_names_cannot_write_to_the_terminal(tmp_path: Path) -> None:
 def test_an_interrupt_is_one_whatever_it_is_wrapped_in() -> None:
     wrapped = RuntimeError("Query interrupted")
     wrapped.__cause__ = KeyboardInterrupt()
-    assert cli._was_interrupted(wrapped)  # noqa: SLF001 - the one line between Ctrl-C and a traceback
-    assert not cli._was_interrupted(ValueError("no"))  # noqa: SLF001 - as above
+    assert was_interrupted(wrapped)
+    assert not was_interrupted(ValueError("no"))
 
 
 def test_nothing_to_compute_names_the_first_step(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
 from app.fleet import coordinator, task
@@ -137,6 +138,20 @@ def test_failure_of_one_stops_no_other(workers: Workers, monkeypatch: pytest.Mon
     }
     assert messages([outcomes["beta"]]) == {("another machine", 23)}
     assert messages([outcomes["gamma"]]) == {("KeyError: 'a fault'", 70)}
+
+
+def test_interrupt_ends_the_round_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB has a Ctrl-C arrive as an error of its own, which is no failure of one cluster."""
+    begun: list[str] = []
+
+    def run(each: Task) -> Outcome:
+        begun.append(each.cluster)
+        raise duckdb.Error("INTERRUPT Error: Query interrupted")
+
+    use(monkeypatch, run)
+    with pytest.raises(KeyboardInterrupt):
+        ran(Here())
+    assert begun == NAMES[:1]
 
 
 def test_worker_that_dies_again_and_again_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ from ingest.slurm.settings import Slurm
 from ingest.store import summary as live_telling
 from ingest.store.report import Report, Summary
 from queries import directory
+from queries.errors import WarehouseError
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import ROOT, trackside
 from tests.support.slurm.dumps import HEADER, tiny
@@ -193,6 +194,29 @@ def test_internal_error_of_a_source_stops_no_other_and_clears(
     assert "Traceback" in output
     worker.cycle(now=NOW + EVERY)
     assert worker.failures(NOW + EVERY) == []
+
+
+@pytest.mark.parametrize("where", ["step", "report", "warehouse"])
+def test_interrupt_in_the_main_thread_ends_the_cycle(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB has a Ctrl-C arrive as an error of its own, which is no failure of a source."""
+    error = WarehouseError("it cannot be written: INTERRUPT Error: Query interrupted")
+
+    def stop(*_: object, **__: object) -> list[Report]:
+        if where == "report":
+            return [Report("slurm", None, error)]
+        raise error
+
+    place = "app.service.worker.open_writer" if where == "warehouse" else "app.service.worker.live_ingest.ingest_live"
+    monkeypatch.setattr(place, stop)
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    with pytest.raises(KeyboardInterrupt):
+        worker.cycle(now=NOW)
+    elsewhere = threading.Thread(target=worker.cycle, kwargs={"now": NOW})
+    elsewhere.start()
+    elsewhere.join()
+    assert any("Query interrupted" in each for each in worker.failures(NOW))
 
 
 @pytest.mark.slow
