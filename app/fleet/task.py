@@ -197,11 +197,11 @@ def _use_engine(settings: Config) -> None:
 
 
 def _worker(task: Task, settings: Config) -> Worker:
-
-    return Worker(Path(task.directory), settings, every=timedelta(0), verb=VERB)
+    """What does a cycle. The Slurm that this machine has may be another cluster's: the file says whether it is read."""
+    named = "slurm" in settings.model_fields_set
+    return Worker(Path(task.directory), settings, every=timedelta(0), verb=VERB, finds_slurm=named)
 
 
 def _data_version(task: Task) -> int | None:
-
     copy = directory.current_copy(Path(task.directory))
     return None if copy is None else directory.number(copy)

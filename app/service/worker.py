@@ -104,6 +104,7 @@ class Worker:
         every: from the start of a cycle to the start of the next.
         verb: what writes, for whoever meets its lock.
         runner: runs Slurm's commands; None: runs the installed ones, if there are any.
+        finds_slurm: whether a Slurm that is installed here is read, whatever the configuration says of Slurm.
         sources: the result of each source.
         last_success: end of the last cycle in which nothing failed.
         next_cycle: when the next one is due.
@@ -115,6 +116,7 @@ class Worker:
     settings: Config
     every: timedelta
     runner: Runner | None = None
+    finds_slurm: bool = True
     verb: str = "trackside serve"
     sources: dict[str, SourceHealth] = field(default_factory=dict)
     last_success: datetime | None = None
@@ -212,7 +214,7 @@ class Worker:
 
     def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[Report]]]]:
         """The configured sources."""
-        if self.runner is not None or transport.by_rest(self.settings) or shutil.which("sacct"):
+        if self.runner is not None or transport.by_rest(self.settings) or (self.finds_slurm and shutil.which("sacct")):
             yield "slurm", self._slurm
         if self.settings.prometheus.url:
             yield "prometheus", self._prometheus

@@ -70,7 +70,7 @@ def test_scheduler_that_is_not_there_is_named_at_once(port: int) -> None:
 
 
 def test_name_that_no_machine_has_is_refused() -> None:
-    with pytest.raises(UsageError, match="tcp://db..org:1 is not the address of a scheduler"):
+    with pytest.raises(UsageError, match=r"tcp://db\.\.org:1 is not the address of a scheduler"):
         scheduler.require_answer("tcp://db..org:1")
 
 

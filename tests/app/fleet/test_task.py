@@ -50,6 +50,20 @@ def test_source_that_fails_is_a_failure_with_its_message(task: Task, monkeypatch
     assert outcome.computed == 0
 
 
+@pytest.mark.parametrize(("text", "sources"), [("[slurm]\n", ["slurm"]), ("", [])])
+def test_slurm_here_is_read_only_for_who_names_it(
+    text: str, sources: list[str], task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine of a worker may have the commands of another cluster."""
+    monkeypatch.setattr(module, "Worker", Worker)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    file = Path(task.config)
+    file.write_text(f'cluster = "tiny"\n{text}')
+    settings = module._settings(replace(task, config_sha256=digest_of(file)))  # noqa: SLF001 - as a worker has them
+    worker = module._worker(task, settings)  # noqa: SLF001 - as above
+    assert [name for name, _ in worker._configured()] == sources  # noqa: SLF001 - what a cycle would read
+
+
 def test_directory_that_another_writes_is_left_to_it(task: Task) -> None:
     with open_writer(Path(task.directory), verb="trackside fleet", now=NOW):
         [failure] = run(task).failures
