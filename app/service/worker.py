@@ -197,7 +197,7 @@ class Worker:
                 self._step("files", now, functools.partial(self._scan, writer))
         except LockedWarehouseError as error:
             _log(logging.INFO, f"cycle left out: {str(error).splitlines()[0]}")
-            self.errors["warehouse"] = error
+            self.errors["warehouse"] = _without_frames(error)
             return
         except WarehouseError as error:
             raise_interrupt(error)
@@ -350,13 +350,14 @@ class Worker:
 
     def _faulted(self, name: str, error: Exception, now: datetime) -> None:
         """Record a fault of Trackside, with its traceback."""
+        lines = traceback.format_exception(error)
         self._failed(name, error, now)
-        for line in traceback.format_exception(error):
+        for line in lines:
             _log(logging.ERROR, without_secrets(line.strip(), self.settings), source=name)
 
     def _failed(self, name: str, error: Exception, now: datetime) -> None:
         message = without_secrets(str(error).strip() or type(error).__name__, self.settings)
-        self.errors[name] = error
+        self.errors[name] = _without_frames(error)
         before = self.sources.get(name, SourceHealth())
         first = message.splitlines()[0]
         self.sources[name] = dataclasses.replace(before, last_error=first, failed_at=now)
@@ -364,6 +365,12 @@ class Worker:
 
     def _worked(self, name: str, now: datetime) -> None:
         self.sources[name] = SourceHealth(last_success=now, last_warning=self._warned[-1] if self._warned else None)
+
+
+def _without_frames(error: Exception) -> Exception:
+    """An error that can be kept until the next cycle: its frames would keep all data that they were at work with."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _is_behind(writer: Writer, cluster: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 import tomllib
+import weakref
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
@@ -194,6 +196,25 @@ def test_internal_error_of_a_source_stops_no_other_and_clears(
     assert "Traceback" in output
     worker.cycle(now=NOW + EVERY)
     assert worker.failures(NOW + EVERY) == []
+
+
+def test_errors_kept_between_cycles_keep_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Data:
+        """Stands for a large frame."""
+
+    held: list[weakref.ref[Data]] = []
+
+    def ingest_live(*_: object, **__: object) -> list[Report]:
+        data = Data()
+        held.append(weakref.ref(data))
+        raise RuntimeError("a fault") from LookupError(data)
+
+    monkeypatch.setattr(live_ingest, "ingest_live", ingest_live)
+    worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
+    worker.cycle(now=NOW)
+    assert str(worker.errors["slurm"]) == "a fault"
+    gc.collect()
+    assert [each() for each in held] == [None]
 
 
 @pytest.mark.parametrize("where", ["step", "report", "warehouse"])
