@@ -41,8 +41,8 @@ def tasks_of(settings: Config, names: Collection[str] = ()) -> tuple[list[Task],
     for file in _files(settings):
         try:
             tasks.append(_task(file, lake, settings.fleet.lake_files))
-        except ConfigError as error:
-            broken.append(failed(file.stem, str(file), error, step="configuration"))
+        except (ConfigError, OSError) as error:
+            broken.append(failed(file.stem, str(file), _readable(file, error), step="configuration"))
     _refuse_twice(tasks)
     if names:
         known = [*(task.cluster for task in tasks), *(outcome.cluster for outcome in broken)]
@@ -62,6 +62,12 @@ def _files(settings: Config) -> list[Path]:
             '  [fleet]\n  clusters = ["clusters/*.toml"]\n(trackside docs how-to/past-one-machine#a-fleet)'
         )
     return sorted(Path(name).absolute() for name in names)
+
+
+def _readable(file: Path, error: ConfigError | OSError) -> ConfigError:
+    if isinstance(error, ConfigError):
+        return error
+    return ConfigError(f"{file} cannot be read: {error.strerror or error}")
 
 
 def _lake(place: Path | None, named: str) -> str:
@@ -139,6 +145,12 @@ def _refuse_unknown(names: Iterable[str], known: Collection[str]) -> None:
 
 
 def _bytes(task: Task) -> int:
-    """Size of its published copy: what takes longest is begun first, so that no worker is alone at the end."""
-    copy = directory.current_copy(Path(task.directory))
-    return 0 if copy is None else copy.stat().st_size
+    """Size of its published copy: what takes longest is begun first, so that no worker is alone at the end.
+
+    0 where it cannot be read here: whether it can be by a worker, is told by that one.
+    """
+    try:
+        copy = directory.current_copy(Path(task.directory))
+        return 0 if copy is None else copy.stat().st_size
+    except OSError:
+        return 0

@@ -90,7 +90,7 @@ class _Round:
         self._tell(task.cluster)
         try:
             self._running[self._workers.submit(tasks.run, task)] = task
-        except (OSError, RuntimeError) as error:
+        except FAULTS as error:  # Dask has many for a scheduler that is gone
             self._end(failed(task.cluster, task.directory, error))
 
     def _collect(self) -> None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _CONNECT_S: Final = 30
 """How long to wait for a scheduler."""
 
+_ANSWER_S: Final = 10
+"""How long to wait for its answer to a question, and until it lets go of us."""
+
 
 class DaskWorkers:
     """The workers of a scheduler, each of which does one task at a time.
@@ -45,9 +48,9 @@ class DaskWorkers:
         self._executor = client.get_executor(pure=False)
 
     def slots(self) -> int:
-        """Threads of the workers that are there now."""
+        """Threads of the workers that are there now; 0 where the scheduler does not answer."""
         try:
-            return sum(self._client.nthreads().values())
+            return sum(self._client.nthreads(callback_timeout=_ANSWER_S).values())
         except (OSError, RuntimeError, ValueError):  # it is gone, or not there again yet
             return 0
 
@@ -74,7 +77,7 @@ def started(count: int) -> Iterator[DaskWorkers]:
         stack.enter_context(dask.config.set(NO_HTTP))
         try:
             cluster = stack.enter_context(_local_cluster(count, security))
-            client = stack.enter_context(Client(cluster, security=security, set_as_default=False))
+            client = stack.enter_context(_leaving(Client(cluster, security=security, set_as_default=False)))
         except (OSError, RuntimeError, TimeoutError) as error:
             raise unreachable("of this machine's workers", error) from error
         yield DaskWorkers(client)
@@ -122,5 +125,15 @@ def joined(address: str, fleet: Fleet, *, without_tls: bool = False) -> Iterator
         client = Client(address, security=security_of(address, fleet), timeout=_CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise unreachable(address, error) from None
-    with client:
+    with _leaving(client):
         yield DaskWorkers(client, logged=True)
+
+
+@contextlib.contextmanager
+def _leaving(client: Client) -> Iterator[Client]:
+    """Let go of a scheduler at the end, also of one that does not answer: what was done is reported either way."""
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(OSError, RuntimeError):
+            client.close(timeout=_ANSWER_S)

@@ -83,9 +83,10 @@ def run(options: argparse.Namespace) -> int:
 
     for outcome in outcomes:
         ended(outcome)
-    with _workers(options, settings.fleet) as workers, progress("fleet", quiet=options.quiet) as report:
-        outcomes += run_tasks(tasks, workers, report=report, ended=ended)
-    form.put(as_rows(outcomes))
+    with _workers(options, settings.fleet) as workers:
+        with progress("fleet", quiet=options.quiet) as report:
+            outcomes += run_tasks(tasks, workers, report=report, ended=ended)
+        form.put(as_rows(outcomes))  # before the workers are let go of, which may fail
     require_all(outcomes)
     return 0
 

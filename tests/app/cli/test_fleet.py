@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ import pytest
 
 from app.cli import main as cli
 from app.fleet import task
+from app.fleet.here import Here
 from app.fleet.task import Failure, Outcome, Task
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 AWAY = Failure("slurm", "sacct does not answer\nTry again later.", 21)
@@ -49,6 +52,23 @@ def test_fleet_without_a_failure_is_done(fleet: list[str], capsys: pytest.Captur
     assert [(row["cluster"], row["result"], row["status"], row["peak_mb"]) for row in rows] == [
         ("alpha", "done", 0, 300.0),
         ("gamma", "done", 0, 300.0),
+    ]
+
+
+def test_table_is_printed_though_workers_do_not_let_go(
+    fleet: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def workers(*_: object) -> Iterator[Here]:
+        yield Here()
+        raise TimeoutError("timed out after 10 s")
+
+    monkeypatch.setattr("app.cli.verbs.fleet._workers", workers)
+    assert cli.main([*fleet, "-q", "--format", "csv"]) != 0
+    assert [line.split(",")[1] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "done",
+        "failed: slurm",
+        "done",
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from app.config import settings as config
 from app.errors import ConfigError, UsageError
+from app.fleet import clusters
 from app.fleet.clusters import tasks_of
 from queries.lake.address import Address, address_of
 
@@ -99,6 +100,22 @@ def test_mistake_in_one_configuration_stops_no_other(fleet: Callable[..., Config
     assert [task.cluster for task in tasks] == ["alpha"]
     assert [(each.cluster, each.failures[0].status) for each in broken] == [("b", 10), ("c", 10), ("d", 10)]
     assert 'write cluster = "NAME" into it' in broken[2].failures[0].message
+
+
+def test_files_that_cannot_be_read_stop_no_other(
+    fleet: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = fleet(a=cluster("alpha"), b=cluster("beta"))
+
+    def denied(root: Path) -> Path | None:
+        raise PermissionError(13, "Permission denied", str(root))
+
+    monkeypatch.setattr("queries.directory.current_copy", denied)
+    monkeypatch.setattr(clusters, "digest_of", lambda file: denied(file) if file.stem == "a" else "")
+    tasks, [broken] = tasks_of(settings)
+    assert [task.cluster for task in tasks] == ["beta"]
+    message = f"{tmp_path}/clusters/a.toml cannot be read: Permission denied"
+    assert [(each.message, each.status) for each in broken.failures] == [(message, 10)]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,10 @@ class KilledWorker(Exception):  # noqa: N818 - Dask's name
     """As Dask's."""
 
 
+class ClosedClientError(Exception):
+    """As Dask's: no RuntimeError."""
+
+
 class Threads:
     """Workers in threads of this process.
 
@@ -56,7 +60,7 @@ class Gone(Threads):
 
     def submit(self, _: Callable[[Task], Outcome], each: Task) -> Future[Outcome]:
         if each.cluster == "alpha":
-            raise OSError("the connection is closed")
+            raise ClosedClientError("the connection is closed")
         future: Future[Outcome] = Future()
         future.cancel()
         future.set_running_or_notify_cancel()
@@ -174,7 +178,7 @@ def test_without_a_worker_the_rest_is_given_up(workers: Workers, monkeypatch: py
 def test_scheduler_that_is_gone_fails_each_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, lambda each: Outcome(each.cluster, each.directory))
     outcomes = ran(Gone(4))
-    assert messages([outcomes["alpha"]]) == {("OSError: the connection is closed", 70)}
+    assert messages([outcomes["alpha"]]) == {("ClosedClientError: the connection is closed", 70)}
     others = [outcomes[name] for name in NAMES[1:]]
     assert messages(others) == {("the scheduler has no worker left, or does not answer", 22)}
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from app.config.fleet import Fleet
 from app.errors import UsageError
 from app.fleet import scheduler
-from app.fleet.dask_workers import joined, started
+from app.fleet.dask_workers import DaskWorkers, joined, started
 from app.fleet.join import join
 from ingest.errors import ServerDownError
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 TLS = Fleet(tls_ca=Path("/ca.pem"), tls_cert=Path("/cert.pem"), tls_key=Path("/key.pem"))
 
@@ -94,6 +98,32 @@ def test_certificates_are_those_of_the_configuration() -> None:
     for role in ("client", "worker"):
         files = security.get_tls_config_for_role(role)
         assert (files["ca_file"], files["cert"], files["key"]) == ("/ca.pem", "/cert.pem", "/key.pem")
+
+
+class Frozen:
+    """A client whose scheduler is stopped: what is not timed would wait for ever."""
+
+    def get_executor(self, **_: object) -> None:
+        """None is needed."""
+
+    def nthreads(self, *, callback_timeout: float) -> dict[str, int]:
+        raise TimeoutError(f"timed out after {callback_timeout} s")
+
+    def close(self, *, timeout: float) -> None:
+        raise TimeoutError(f"timed out after {timeout} s")
+
+
+def test_scheduler_that_is_stopped_has_no_slots() -> None:
+    assert DaskWorkers(cast("Client", Frozen())).slots() == 0
+
+
+def test_scheduler_that_is_stopped_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.fleet.dask_workers.require_answer", lambda _: None)
+    monkeypatch.setattr("distributed.Client", lambda *_, **__: Frozen())
+    with joined("tcp://127.0.0.1:1", Fleet()):
+        pass
+    with pytest.raises(KeyError, match="of the work"), joined("tcp://127.0.0.1:1", Fleet()):
+        raise KeyError("of the work")
 
 
 def test_without_dask_the_message_has_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
