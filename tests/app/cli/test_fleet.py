@@ -95,7 +95,10 @@ def test_fleet_refuses_what_it_cannot_do(
     assert "trackside" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--processes", "0"], ["--host", "192.0.2.1", "tcp://127.0.0.1:1"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--processes", "0"], ["--host", "192.0.2.1", "tcp://127.0.0.1:1"], ["--host", "", "tcp://127.0.0.1:1"], []],
+)
 def test_worker_refuses_what_it_cannot_do(
     arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
