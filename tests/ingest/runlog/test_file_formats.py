@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ingest.errors import InputError, UntimedError
+from ingest.runlog.lines import CUT
 from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
 
 BEGIN = DAY.timestamp()
@@ -55,7 +56,9 @@ def test_goodput_lines_doubled_and_damaged() -> None:
     parsed = read("".join(line * 2 for line in lines))
     assert steps(parsed) == steps(read(GOODPUT))
     cut = read("".join([*lines[:-1], lines[-1][:40]]))
-    assert cut.rejects.select("line", "reason").rows() == [(9, "damaged goodput entry")]
+    assert cut.rejects.select("line", "reason").rows() == [(9, CUT)]
+    damaged = read("".join([*lines[:-1], lines[-1][:40] + "\n"]))
+    assert damaged.rejects.select("line", "reason").rows() == [(9, "damaged goodput entry")]
     with pytest.raises(InputError, match="an export of Cloud Logging that is cut"):
         read("[" + json.dumps({"jsonPayload": {"job_start_time": BEGIN}}))
 

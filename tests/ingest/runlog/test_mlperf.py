@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ingest.runlog.formats.registry import recognised
+from tests.support.logs.foreign_logs import read
 from tests.support.logs.mlperf import BEGIN_MS, MlperfRun
 from tests.support.logs.run_logs import as_run_log, parse_runlog
 
@@ -68,7 +69,7 @@ def test_a_cut_line_is_refused_and_the_rest_is_read() -> None:
     lines = text.split("\n")
     at = next(number for number, line in enumerate(lines) if "reduced_train_loss" in line)
     lines[at] = lines[at][:80]
-    result = parsed("\n".join(lines))
+    result = read("\n".join(lines), facts=FACTS)
     assert result.rejects["line"].to_list() == [at + 1]
     assert result.rejects["raw"].to_list() == [lines[at]]
     assert result.frames["steps"].height == 5
