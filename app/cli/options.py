@@ -138,7 +138,8 @@ def add_format(parser: argparse.ArgumentParser, *, usual: str = "table") -> None
 def add_table(parser: argparse.ArgumentParser) -> None:
     """--limit, --all, --columns, --sort and --wide: what of a table is shown; see `app.cli.rows.row_options`."""
     group = parser.add_argument_group("rows and columns")
-    group.add_argument("--limit", type=_count, metavar="N", help="only the first N rows (a terminal: 20; else all)")
+    rows = number_of("rows", least=1)
+    group.add_argument("--limit", type=rows, metavar="N", help="only the first N rows (a terminal: 20; else all)")
     group.add_argument("--all", action="store_true", help="all rows, in a terminal too")
     group.add_argument("--columns", metavar="NAME,...", help="these columns, by their names in CSV or their headings")
     group.add_argument(
@@ -147,10 +148,20 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--wide", action="store_true", help="all columns, in lines longer than the terminal is wide")
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows, at least 1")
-    return int(text)
+def number_of(what: str, *, least: int, most: int | None = None) -> Callable[[str], int]:
+    """The type of an option that is a number of something, within bounds.
+
+    >>> number_of("rows", least=1)("20")
+    20
+    """
+    bounds = f"at least {least}" if most is None else f"{least} to {most}"
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {what}, {bounds}")
+        return int(text)
+
+    return number
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.options import add_format, add_verb
+from app.cli.options import add_format, add_verb, number_of
 
 if TYPE_CHECKING:
+    import argparse
     from contextlib import AbstractContextManager
 
     from app.cli.options import Subparsers
@@ -40,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--workers",
-        type=_count,
+        type=number_of("processes", least=0, most=1024),
         metavar="N",
         help="worker processes on this machine; 0: one cluster after another, in ours (default: [fleet] workers)",
     )
@@ -56,12 +56,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="use a scheduler on another machine without TLS: whoever can connect to it can run any code",
     )
     add_format(parser)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) > 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, 0 to 1024")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,19 +93,14 @@ def _echo(line: str) -> None:
 
 def _workers(options: argparse.Namespace, fleet: Fleet) -> AbstractContextManager[Workers]:
     """What runs the tasks: as the command line says, else as the configuration."""
+    from contextlib import nullcontext
+
     from app.fleet import dask_workers
+    from app.fleet.here import Here
     from app.fleet.scheduler import requested
 
     if options.scheduler is not None or (options.workers is None and fleet.scheduler):
         address = requested(options.scheduler, fleet)
         return dask_workers.joined(address, fleet, without_tls=options.without_tls)
     count = fleet.workers if options.workers is None else options.workers
-    return dask_workers.started(count) if count else _here()
-
-
-def _here() -> AbstractContextManager[Workers]:
-    from contextlib import nullcontext
-
-    from app.fleet.here import Here
-
-    return nullcontext(Here())
+    return dask_workers.started(count) if count else nullcontext(Here())

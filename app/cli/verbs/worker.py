@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.options import add_verb
+from app.cli.options import add_verb, number_of
 
 if TYPE_CHECKING:
+    import argparse
+
     from app.cli.options import Subparsers
 
 EPILOG = """\
@@ -45,7 +46,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--processes",
-        type=_count,
+        type=number_of("processes", least=1, most=1024),
         default=1,
         metavar="N",
         help="worker processes, which share the cores; each does one cluster at a time (default: 1)",
@@ -55,12 +56,6 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="reach, and be reached by, other machines without TLS: whoever can connect can run any code",
     )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes, 1 to 1024")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
