@@ -41,7 +41,7 @@ class Configured:
 class WatchedConfig:
     """What answers take from a configuration, whose file is read again when it has changed. Safe for threads.
 
-    While the file has mistakes, or is away, what it said last stays in use.
+    While the file has mistakes, or is away, what it said last stays in use, and `mistakes` describes the mistakes.
 
     Args:
         config: as it was read; None: the defaults, without a file.
@@ -53,20 +53,31 @@ class WatchedConfig:
         self._lock = threading.Lock()
         self._stamp: tuple[int, ...] | None = None
         self._configured = Configured.of(config)
+        self._mistakes: str | None = None
 
     def now(self) -> Configured:
         """What counts at present."""
-        if self._file is None:
-            return self._configured
         with self._lock:
-            present = stamp(self._file)
-            if present != self._stamp:
-                self._stamp = present
-                self._read_again(self._file)
+            self._follow()
             return self._configured
+
+    def mistakes(self) -> str | None:
+        """Why the present file cannot be used; None if it can."""
+        with self._lock:
+            self._follow()
+            return self._mistakes
+
+    def _follow(self) -> None:
+        if self._file is None:
+            return
+        present = stamp(self._file)
+        if present != self._stamp:
+            self._stamp = present
+            self._read_again(self._file)
 
     def _read_again(self, file: Path) -> None:
         try:
-            self._configured = Configured.of(settings.of_file(file))
+            self._configured, self._mistakes = Configured.of(settings.of_file(file)), None
         except (ConfigError, OSError) as error:
+            self._mistakes = str(error)
             logger.warning("prices and references stay as they were: %s", error)

@@ -76,6 +76,7 @@ def create_app(
     claims: WatchedClaims | None = None,
     answers: AnswerCache | None = None,
     *,
+    configured: WatchedConfig | None = None,
     trusted: bool = False,
 ) -> Dash:
     """The explorer on a warehouse directory, as a Dash application whose `server` any WSGI server serves.
@@ -85,6 +86,7 @@ def create_app(
         settings: which claims to judge, and prices; its file is read again when it has changed.
         claims: the same, where the exporter judges them too; read from their file if None.
         answers: the cache of that directory, where the exporter uses it too; a new one if None.
+        configured: prices and references, where others use them too; read from the file of `settings` if None.
         trusted: whether its visitors are known, or on this machine: operators may then run SELECTs and correct.
 
     Raises:
@@ -113,7 +115,7 @@ def create_app(
         sql=trusted,
         corrector=Corrector(root, settings) if trusted else None,
         grafana=settings.grafana.url,
-        configured=WatchedConfig(settings),
+        configured=configured or WatchedConfig(settings),
     )
     _pages(made, explorer)
     _reactions(made, explorer)

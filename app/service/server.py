@@ -13,7 +13,8 @@ import signal
 import socket
 import threading
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flask import Response, request
 
@@ -35,7 +36,7 @@ from app.times import iso
 from queries.errors import WarehouseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
     from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
 
     from app.config.settings import Config
     from queries.warehouse import Reader
+
+
+class Watched(Protocol):
+    """A file that is read again when it has changed."""
+
+    def mistakes(self) -> str | None:
+        """Why the present file cannot be used; None if it can."""
 
 
 def serve(
@@ -117,11 +125,13 @@ def _serve(  # noqa: PLR0917 - all are needed, in their natural order
     names = {*settings.serve.names, *filter(None, [settings.access.host])}
     # A proxy passes on requests of other machines: where nobody logs in, anyone would run SELECTs and correct here.
     trusted = settings.access.asks_who or (is_loopback(host) and not names)
-    answers, claims = AnswerCache(root), WatchedClaims(settings.claims)
-    application = make_application(root, settings, worker, reporter, trusted=trusted, answers=answers, claims=claims)
+    answers, claims, configured = AnswerCache(root), WatchedClaims(settings.claims), WatchedConfig(settings)
+    application = make_application(
+        root, settings, worker, reporter, trusted=trusted, answers=answers, claims=claims, configured=configured
+    )
     guarded = only_own_names(application, host, names) if names or is_loopback(host) else application.wsgi_app
     server = connections.make_server(guarded, listening)
-    threads = [each for each in (worker, reporter, Ahead(answers, claims, WatchedConfig(settings))) if each is not None]
+    threads = [each for each in (worker, reporter, Ahead(answers, claims, configured)) if each is not None]
     try:
         url = f"http://{_shown(host)}:{listening.getsockname()[1]}/"
         console.echo(f"Trackside: {url}   (metrics: /metrics, health: /healthz; stop: Ctrl-C)", error=True)
@@ -146,15 +156,16 @@ def make_application(
     trusted: bool = False,
     answers: AnswerCache | None = None,
     claims: WatchedClaims | None = None,
+    configured: WatchedConfig | None = None,
 ) -> Flask:
-    """The explorer's server with `/metrics` and `/healthz` on it; `trusted`, `answers`, `claims`: see `create_app`.
+    """The explorer's server with `/metrics` and `/healthz` on it; what follows `reporter`: see `create_app`.
 
     Raises:
         ClaimsError: the claims file cannot be used.
     """
-    claims = claims or WatchedClaims(settings.claims)
+    claims, configured = claims or WatchedClaims(settings.claims), configured or WatchedConfig(settings)
     answers = AnswerCache(root) if answers is None else answers
-    application: Flask = create_app(root, settings, claims, answers, trusted=trusted).server
+    application: Flask = create_app(root, settings, claims, answers, configured=configured, trusted=trusted).server
     last = exporter.LastScrape()
 
     @application.get("/metrics")
@@ -164,7 +175,8 @@ def make_application(
 
     @application.get("/healthz")
     def health() -> Response:
-        body, status = health_of(answers, worker, now=clock.now(), claims=claims, scrape=last, reporter=reporter)
+        watched: Mapping[str, Watched] = {"claims": claims, "configuration": configured}
+        body, status = health_of(answers, worker, now=clock.now(), watched=watched, scrape=last, reporter=reporter)
         if people.current().role < Role.OPERATOR:  # the reasons name sources, paths and claims
             body = {"status": body["status"]}
         return Response(as_json(body, indent=2) + "\n", status=status, mimetype="application/json")
@@ -181,7 +193,7 @@ def health_of(
     worker: Worker | None,
     *,
     now: datetime,
-    claims: WatchedClaims | None = None,
+    watched: Mapping[str, Watched] = MappingProxyType({}),
     scrape: exporter.LastScrape | None = None,
     reporter: Reporter | None = None,
 ) -> tuple[dict[str, Any], int]:
@@ -191,7 +203,7 @@ def health_of(
         answers: the published warehouse.
         worker: keeps the warehouse up to date; None if nothing does.
         now: the time of the request.
-        claims: the claims to judge; None if there are none.
+        watched: files that are read again when they change, by what they are called.
         scrape: what the last scrape of `/metrics` lacked; None if there is no `/metrics`.
         reporter: makes and delivers reports; None if nothing does.
     """
@@ -204,10 +216,7 @@ def health_of(
     failures = [] if unreadable is None else [f"warehouse: {unreadable}"]
     failures += [] if worker is None else worker.failures(now)
     failures += [] if reporter is None else reporter.failures()
-    mistakes = None if claims is None else claims.mistakes()
-    if mistakes is not None:
-        text = " ".join(line.strip() for line in mistakes.splitlines())
-        failures.append(f"claims: {text}; until the file is corrected, the last valid claims are judged")
+    failures += _mistakes(watched)
     missing = () if scrape is None else scrape.missing
     failures += _export_failures(each for each in missing if each.failed)
     body = {
@@ -225,6 +234,17 @@ def health_of(
         },
     }
     return body, 503 if failures else 200
+
+
+def _mistakes(watched: Mapping[str, Watched]) -> list[str]:
+    """What is wrong in the files that are watched, each on one line."""
+    told = [(name, each.mistakes()) for name, each in watched.items()]
+    return [
+        f"{name}: {' '.join(line.strip() for line in text.splitlines())}; until that is corrected, what the file said "
+        "last counts"
+        for name, text in told
+        if text is not None
+    ]
 
 
 def _export_failures(missing: Iterable[exporter.Missing]) -> list[str]:

@@ -16,7 +16,7 @@ import time
 import tomllib
 import weakref
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -461,16 +461,31 @@ def test_edited_claims_are_judged_at_once_and_mistakes_unhealthy(tmp_path: Path)
     assert client.get("/healthz").status_code == 200
 
 
+def test_health_tells_mistakes_of_the_served_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "trackside.toml"
+    file.write_text('[cost]\ncurrency = "EUR"', encoding="utf-8")
+    client = service.make_application(tmp_path / "none", config.load(file)).test_client()
+    assert client.get("/healthz").status_code == 200
+    file.write_text("[cost]\npue = 0", encoding="utf-8")
+    (told,) = client.get("/healthz").get_json()["failures"]
+    assert told.startswith(f"configuration: {file}")
+    assert "pue" in told
+    file.write_text('[cost]\ncurrency = "USD"', encoding="utf-8")
+    assert client.get("/healthz").status_code == 200
+
+
 MARK = "trackside_verdict{"
 
 
 def test_explorer_and_exporter_judge_the_same_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[WatchedClaims | None] = []
 
-    def explorer(root: Path, settings: Config, claims: WatchedClaims, answers: AnswerCache, *, trusted: bool) -> object:
+    def explorer(
+        root: Path, settings: Config, claims: WatchedClaims, answers: AnswerCache, *, trusted: bool, **more: Any
+    ) -> object:
         assert not trusted  # only where this machine alone reaches it
         judged.append(claims)
-        return create_app(root, settings, claims, answers, trusted=trusted)
+        return create_app(root, settings, claims, answers, trusted=trusted, **more)
 
     def metrics(*_: object, claims: WatchedClaims, **__: object) -> tuple[bytes, str]:
         judged.append(claims)
