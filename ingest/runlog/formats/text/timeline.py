@@ -292,7 +292,7 @@ class Timeline:
             return
         count = count if length is not None else 1
         begins, end = self._begins(record, session, count, length, end)
-        self._resolve(session, begins[0])
+        self._resolve(session, begins[0], is_placed=is_placed)
         self.counts["reckoned"] += count if is_placed else 0
         self.counts["averaged"] += count if count > 1 else 0
         if record["samples"] is not None:
@@ -369,16 +369,24 @@ class Timeline:
             cursor = begin
         return begins[::-1], end
 
-    def _resolve(self, session: Session, begin: int) -> None:
-        """Saves and evaluations without a time ended (and saves were safe) when the next step began, if it has one."""
-        if not session.untimed:
-            return
+    @staticmethod
+    def _resolve(session: Session, begin: int, *, is_placed: bool) -> None:
+        """Saves and evaluations without a time ended (and saves were safe) when the next step began.
+
+        One behind which no time was left before the next step took none. Where steps are placed behind each other,
+        pauses are unknown, and so is its end.
+        """
         for event in session.untimed:
-            if event.begin is not None and begin > event.begin:
-                event.end = begin
-                event.durable = begin if event.kind == SAVE else None
-                session.held_until = max(session.held_until, begin)
-        session.untimed = [event for event in session.untimed if event.end is None]
+            if event.begin is None:
+                continue
+            over = max(begin, event.begin)
+            event.durable = over if event.kind == SAVE else None
+            if not is_placed:
+                event.end = over
+                session.held_until = max(session.held_until, over)
+        session.untimed = [
+            event for event in session.untimed if event.begin is None or (event.kind == EVAL and is_placed)
+        ]
 
     def facts_of(self, session: Session) -> Mapping[str, Any]:
         """The facts that tokens follow from; those of a session do not change once it trains."""

@@ -76,6 +76,20 @@ def test_a_checkpoint_without_a_time_lies_between_the_steps() -> None:
     assert steps(parsed) == [(1, 28828, 2.0), (2, 28840, 2.0)]
 
 
+def test_a_checkpoint_that_held_nothing_up_took_no_time() -> None:
+    """Both steps of a line fill the time since the line before, so nothing is left for the save between them."""
+    parsed = read(HEAD + line(2, "08:00:30") + save(2) + line(4, "08:00:34") + line(6, "08:00:38"))
+    assert events(parsed) == [("checkpoint_save", 2, 28830, 28830)]
+    assert parsed.frames["run_events"]["durable_at"].dt.second().to_list() == [30]
+    assert steps(parsed) == [(n, 28826 + 2 * n - 2, 2.0) for n in range(1, 7)]
+
+
+def test_a_checkpoint_between_steps_without_times_has_no_end() -> None:
+    parsed = read(HEAD + old_line(1) + save(1) + old_line(2) + old_line(3))
+    assert events(parsed) == [("checkpoint_save", 1, 28802, None)]
+    assert parsed.frames["run_events"]["durable_at"].dt.second().to_list() == [2]
+
+
 def test_a_checkpoint_at_the_end_has_no_end() -> None:
     parsed = read(HEAD + line(1, "08:00:30") + save(1))
     assert events(parsed) == [("checkpoint_save", 1, 28830, None)]
