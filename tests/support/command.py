@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -75,11 +76,21 @@ def trackside_on(lab: SlurmLab, warehouse: Path, *arguments: str, check: bool = 
 
 def _in_process(arguments: Sequence[str], *, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command line with this environment and in this folder, with stdout and stderr of its own."""
+    with contextlib.ExitStack() as stack:
+        empty = stack.enter_context(Path(os.devnull).open("rb"))
+        stdout, stderr = (stack.enter_context(tempfile.TemporaryFile()) for _ in (1, 2))
+        streams = (empty.fileno(), stdout.fileno(), stderr.fileno())
+        status = run_in_process(arguments, env=env, cwd=cwd, streams=streams)
+        return subprocess.CompletedProcess([PROGRAM, *arguments], status, _text(stdout), _text(stderr))
+
+
+def run_in_process(arguments: Sequence[str], *, env: dict[str, str], cwd: Path, streams: tuple[int, int, int]) -> int:
+    """Exit status of the command line, run in this process with these file descriptors as its standard streams."""
     late = [name for name in env if name.startswith(AT_START) and env[name] != os.environ.get(name)]
     assert not late, f"{late}: read when a process starts"
     from app.cli.main import main  # tests of single functions need none of it
 
-    with _surroundings(env, cwd), _streams() as (stdout, stderr), mock.patch.object(sys, "argv", [PROGRAM, *arguments]):
+    with _surroundings(env, cwd), _streams(streams), mock.patch.object(sys, "argv", [PROGRAM, *arguments]):
         try:
             status = main(list(arguments))
         except SystemExit as exited:  # argparse: --help and wrong usage
@@ -89,7 +100,7 @@ def _in_process(arguments: Sequence[str], *, env: dict[str, str], cwd: Path) -> 
             status = 1
         sys.stdout.flush()
         sys.stderr.flush()
-        return subprocess.CompletedProcess([PROGRAM, *arguments], status, _text(stdout), _text(stderr))
+        return status
 
 
 @contextlib.contextmanager
@@ -99,22 +110,20 @@ def _surroundings(env: dict[str, str], cwd: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Files in place of stdout and stderr, of Python and of the libraries beneath it; stdin is empty."""
+def _streams(files: tuple[int, int, int]) -> Iterator[None]:
+    """Have stdin, stdout and stderr be these files, for Python and for the libraries beneath it."""
     with contextlib.ExitStack() as stack:
-        captured = [stack.enter_context(tempfile.TemporaryFile()) for _ in (1, 2)]
-        empty = stack.enter_context(Path(os.devnull).open("rb"))
-        for number, file in enumerate((empty, *captured)):
+        for number, file in enumerate(files):
             stack.callback(_restore, number, os.dup(number))
-            os.dup2(file.fileno(), number)
+            os.dup2(file, number)
         for name, stream in _standard_streams().items():
             stack.enter_context(stream)
             stack.enter_context(mock.patch.object(sys, name, stream))
-        yield captured[0], captured[1]
+        yield
 
 
 def _standard_streams() -> dict[str, TextIO]:
-    """The three streams as the interpreter opens them when none is a terminal."""
+    """The three streams as the interpreter opens them: a terminal's are written line by line."""
     return {
         "stdin": os.fdopen(0, encoding="utf-8", closefd=False),
         "stdout": os.fdopen(1, "w", encoding="utf-8", closefd=False),
@@ -150,7 +159,19 @@ def contents(warehouse: Path) -> dict[str, pl.DataFrame]:
 
 
 def assert_same(one: Path, other: Path) -> None:
-    """Both warehouses say the same."""
-    left, right = contents(one), contents(other)
+    """Both warehouses say the same; what the other one says is kept, for it is often what many are compared with."""
+    left, right = contents(one), _kept_contents(other, _files(other)) if other.is_dir() else contents(other)
     for name, rows in left.items():
         assert rows.equals(right[name]), f"{name} differs:\n{rows}\n{right[name]}"
+
+
+@functools.lru_cache(maxsize=4)
+def _kept_contents(warehouse: Path, files: tuple[tuple[str, int, int], ...]) -> dict[str, pl.DataFrame]:
+    """`contents` of a warehouse as long as its files are these: half a second of a core."""
+    return contents(warehouse)
+
+
+def _files(warehouse: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, time of the last change and size of each file in a folder."""
+    found = ((str(path), path.lstat()) for path in warehouse.rglob("*"))
+    return tuple(sorted((name, state.st_mtime_ns, state.st_size) for name, state in found))

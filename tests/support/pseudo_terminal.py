@@ -8,15 +8,15 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import termios
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.support.command import ROOT
+from tests.support.command import ROOT, run_in_process
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -57,29 +57,55 @@ def in_terminal(
         env: variables, next to the process's own; there is no pager and no COLUMNS unless they say so.
         cwd: working directory; the repository's root by default.
     """
-    outer, inner = pty.openpty()
-    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    own = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
-    settings = {**own, "PAGER": "cat", "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **(env or {})}
-    with subprocess.Popen(
-        command, stdin=inner, stdout=inner, stderr=inner, env=settings, cwd=cwd or ROOT, start_new_session=True
-    ) as process:
-        os.close(inner)
-        chunks: list[bytes] = []
-        reader = threading.Thread(target=_drain, args=(outer, chunks))
-        reader.start()
-        status = process.wait(timeout=300)
-        reader.join(timeout=60)
-    os.close(outer)
-    return Screen(status, b"".join(chunks).decode().replace("\r\n", "\n"))
+    settings = {**_environment(env), "PYTHONPATH": str(ROOT)}
+
+    def run(terminal: int) -> int:
+        return subprocess.run(
+            command,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=settings,
+            cwd=cwd or ROOT,
+            start_new_session=True,
+            timeout=300,
+            check=False,
+        ).returncode
+
+    return _screen(run, columns, lines)
 
 
 def trackside_in_terminal(
     *arguments: str, columns: int, lines: int = 50, env: dict[str, str] | None = None, cwd: Path | None = None
 ) -> Screen:
-    """Run the command line in a pseudo-terminal; see `in_terminal`."""
-    program = (sys.executable, "-m", "app.cli.main")
-    return in_terminal(*program, *arguments, columns=columns, lines=lines, env=env, cwd=cwd)
+    """Run the command line in this process with a pseudo-terminal as its three streams; else as `in_terminal`."""
+
+    def run(terminal: int) -> int:
+        streams = (terminal, terminal, terminal)
+        return run_in_process(arguments, env=_environment(env), cwd=cwd or ROOT, streams=streams)
+
+    return _screen(run, columns, lines)
+
+
+def _environment(env: dict[str, str] | None) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
+    return {**own, "PAGER": "cat", "TERM": "xterm-256color", **(env or {})}
+
+
+def _screen(run: Callable[[int], int], columns: int, lines: int) -> Screen:
+    """What was written to a new terminal by `run`, which takes its file and returns the exit status."""
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    chunks: list[bytes] = []
+    reader = threading.Thread(target=_drain, args=(outer, chunks))
+    reader.start()
+    try:
+        status = run(inner)
+    finally:
+        os.close(inner)
+        reader.join(timeout=60)
+        os.close(outer)
+    return Screen(status, b"".join(chunks).decode().replace("\r\n", "\n"))
 
 
 def _drain(outer: int, chunks: list[bytes]) -> None:
