@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""A server that is killed leaves connections that only the garbage collector ends."""
 
 GROUP = "/apis/resource.k8s.io/v1beta2"
 CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tests.support.kubernetes.objects import Object
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""A server that is killed leaves connections that only the garbage collector ends."""
 
 POD: Object = {"containers": [{"name": "main", "image": "train"}], "restartPolicy": "Never"}
 JOB: Object = {"template": {"spec": POD}}
