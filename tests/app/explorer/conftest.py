@@ -68,16 +68,16 @@ def served(root: Path, *, trusted: bool = False) -> Iterator[Site]:
         server.server_close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def site(warehouse: Path) -> Iterator[Site]:
     """The explorer on the tiny cluster."""
     with served(warehouse) as result:
         yield result
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def running_chromium() -> Iterator[Browser]:
-    """One browser for all tests of a module; skipped where there is none."""
+    """One browser for all tests of the explorer; skipped where there is none."""
     need_browser()
     with browser() as made:
         yield made

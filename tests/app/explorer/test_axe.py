@@ -1,4 +1,5 @@
-"""Each page under axe-core in a real browser, light, dark and on a phone: nothing serious that keeps anybody out."""
+"""Each page in a real browser, opened once: its console is empty, it is no wider than a phone, and axe-core finds
+nothing serious that keeps anybody out, light, dark and on the phone."""
 
 from __future__ import annotations
 
@@ -58,8 +59,9 @@ def open_whole(chromium: Browser, url: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(pages()))
-def test_page_has_no_serious_finding(path: str, site: Site, chromium: Browser) -> None:
+def test_page_is_clean_and_has_no_serious_finding(path: str, site: Site, chromium: Browser) -> None:
     open_whole(chromium, site.url + address(path))
+    assert chromium.console() == []
     found = {}
     for mode, (width, height, dark) in MODES.items():
         chromium.resize(width, height)
@@ -69,6 +71,7 @@ def test_page_has_no_serious_finding(path: str, site: Site, chromium: Browser) -
         chromium.run("document.getAnimations().forEach((each) => each.finish())")
         found[mode] = findings(chromium)
     assert {mode: each for mode, each in found.items() if each} == {}
+    assert chromium.run("return document.documentElement.scrollWidth") == MODES["phone"][0]
 
 
 def test_axe_finds_what_is_wrong(site: Site, chromium: Browser) -> None:

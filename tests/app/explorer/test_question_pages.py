@@ -1,4 +1,4 @@
-"""Every page: with data, without, with a damaged warehouse, on a phone; drawers, filters, links."""
+"""Every page: with data, without, with a damaged warehouse; drawers, filters, links. In a browser: `test_axe`."""
 
 from __future__ import annotations
 
@@ -129,19 +129,6 @@ def test_sql_is_refused_where_strangers_come(warehouse: Path) -> None:
 
 def settled(chromium: Browser) -> None:
     chromium.until(lambda _: not chromium.all(".panel.loading"), "a section never came")
-
-
-@pytest.mark.xdist_group("browser")
-def test_every_page_is_clean_in_a_browser_and_fits_a_phone(site: Site, chromium: Browser) -> None:
-    for path in sorted(set(pages()) - {"/definitions", "/docs"}):
-        chromium.resize(1280, 900)
-        chromium.open(f"{site.url}{path}{PARAMETERS.get(path, '')}", until=".page, .message")
-        settled(chromium)
-        assert chromium.console() == [], path
-        chromium.resize(390, 844)
-        chromium.until(
-            lambda _: chromium.run("return document.documentElement.scrollWidth") == 390, f"{path} is too wide"
-        )
 
 
 @pytest.mark.xdist_group("browser")
