@@ -4,7 +4,8 @@
     make test SLOW=1     and those marked `slow`: many kills, many loads in any order, days of telemetry
     make test REAL=1     and those with real Slurm, Prometheus, VictoriaMetrics, Chromium: nothing is skipped
 
-`make test` takes a quarter of a property's random examples, the other two take all.
+Of a property's random examples `make test` takes a quarter and `make test REAL=1` half; `make test SLOW=1` takes all,
+and `make fuzz` new ones.
 
 The Makefile passes the tier in `TRACKSIDE_TEST_TIER`. Without it (`pytest PATH`) all is run that the machine has
 components for.
@@ -23,6 +24,9 @@ SLOW: Final = "slow"
 REAL: Final = "real"
 
 FEWEST_EXAMPLES: Final = 10
+
+SHARES: Final = {FAST: 4, REAL: 2}
+"""One of so many random examples is taken: they are the same in each run, and `make fuzz` looks for new ones."""
 
 _LEFT_OUT: Final = {
     "slow": (frozenset({FAST}), "slow; run it with: make test SLOW=1"),
@@ -52,16 +56,17 @@ def leave_out(items: list[pytest.Item]) -> None:
 
 
 def take_fewer_examples(items: list[pytest.Item]) -> None:
-    """In the quick tier, take the first quarter of a property's random examples, but not fewer than ten.
+    """Take the first part of a property's random examples that is the tier's, but not fewer than ten.
 
     A property that asks for fewer than ten keeps its number. The examples of `@example` are always taken.
     """
-    if tier() != FAST:
+    share = SHARES.get(tier() or "", 1)
+    if share == 1:
         return
     functions: dict[int, Any] = {id(each): each for each in (getattr(item, "obj", None) for item in items)}
     for function in functions.values():
         if not getattr(function, "is_hypothesis_test", False):
             continue
         own = function._hypothesis_internal_use_settings  # noqa: SLF001 - no public way after @given
-        few = min(own.max_examples, max(FEWEST_EXAMPLES, own.max_examples // 4))
+        few = min(own.max_examples, max(FEWEST_EXAMPLES, own.max_examples // share))
         function._hypothesis_internal_use_settings = settings(own, max_examples=few)  # noqa: SLF001 - as above
