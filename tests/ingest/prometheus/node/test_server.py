@@ -273,9 +273,9 @@ SELDOM_AND_OFTEN: list[Series] = [
 
 
 @settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(st.lists(st.integers(20, 900), min_size=1, max_size=12))
+@given(st.lists(st.integers(20, 900), min_size=1, max_size=8))
 def test_continuing_at_the_last_sample_loses_no_sparse_readings(
     monkeypatch: pytest.MonkeyPatch, pauses: list[int]
 ) -> None:
