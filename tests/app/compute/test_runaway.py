@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -65,15 +65,23 @@ def job(
     } | more
 
 
-@dataclass(frozen=True)
 class Made:
-    """A computed warehouse."""
+    """A loaded warehouse, which is computed once a test looks at what depends on that."""
 
-    root: Path
-    warnings: Sequence[CheckResult]
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @functools.cached_property
+    def warnings(self) -> Sequence[CheckResult]:
+        with open_writer(self.root, verb="test", now=NOW) as writer:
+            return computing.compute(writer, Config(), now=NOW).warnings
+
+    def computed(self) -> Path:
+        assert self.warnings is not None
+        return self.root
 
     def table(self, name: str) -> pl.DataFrame:
-        with open_reader(self.root) as reader:
+        with open_reader(self.computed()) as reader:
             return reader.table(name)
 
     def hours_of(self, name: str) -> float:
@@ -125,7 +133,7 @@ def make(
     looks: Sequence[pl.DataFrame] = (),
 ) -> Made:
     root = folder / "warehouse"
-    with open_writer(root, verb="test", now=NOW) as writer:
+    with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
         attempts = merge_attempts(rows("attempts", *jobs))
         writer.append("stored.attempts", attempts)
         lists = expand_column(attempts["node_list"]).select(pl.col("text").alias("node_list"), "nodes")
@@ -144,8 +152,7 @@ def make(
             writer.append("nodes", rows("nodes", there))
         for row in (_load("slurm.accounting"), _load("slurm.events"), *looks):
             writer.append("loads", row)
-        done = computing.compute(writer, Config(), now=NOW)
-    return Made(root, done.warnings)
+    return Made(root)
 
 
 def _load(
@@ -168,7 +175,8 @@ def look(hours: float, **more: Any) -> pl.DataFrame:
 
 def ends(made: Made) -> dict[str, tuple[float, str]]:
     """When each runaway ended at the latest (hours), and why."""
-    found = made.table("runaway_attempts").select("job_id", "ended_at", "because").rows()
+    with open_reader(made.root) as reader:  # a view of what was loaded
+        found = reader.table("runaway_attempts").select("job_id", "ended_at", "because").rows()
     return {name: ((ended - START).total_seconds() / 3600, because) for name, ended, because in found}
 
 
@@ -354,7 +362,7 @@ def test_another_job_of_the_same_id_is_not_meant(tmp_path: Path) -> None:
 
 def test_a_runaway_is_shown_as_such_and_interrupts_nothing(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), job("2", 20, 30), runaway=[listed("1", 50)])
-    with open_reader(made.root) as reader:
+    with open_reader(made.computed()) as reader:
         answer = runs(reader, Window("c", at(0), at(UNTIL)), Question())
     shown = {
         run.split("-")[0]: (state, ended)
