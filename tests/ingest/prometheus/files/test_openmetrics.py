@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from ingest.files.input import LONGEST_LINE
 from ingest.load_warnings import messages
 from ingest.prometheus.files import by_source
 from ingest.prometheus.files.openmetrics import parse_openmetrics
+from ingest.prometheus.health import rules
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.slurm.detect import detect_kind
 from tests.support.slurm.parsing import at, refusals
@@ -294,15 +296,36 @@ def test_mixed_text_is_split_by_source_and_each_line_counted() -> None:
 WANTED = sorted(by_source.names(builtin()))
 
 
+def kinds() -> list[str]:
+    """Of the metrics that are handled alike (but for the name, the column and the scale) one each."""
+    handled: dict[str, list[object]] = {name: [] for name in WANTED}
+    for metric in builtin().metrics:
+        column = metric.column if metric.table == "gpu_samples" else ""
+        handled[metric.name].append(replace(metric, name="", column=column, scale=1.0, low=0.0, high=None))
+    for rule in rules.builtin():
+        for name in rule.names:
+            handled[name].append(rule)
+    return list({repr(how or name): name for name, how in handled.items()}.values())
+
+
+def reading(name: str) -> str:
+    return f'{name}{{gpu="0",Hostname="n1",instance="n1:9100",nodename="n1",pod="p",node="n1"}} 1'
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", kinds())
 def test_a_mapped_metric_is_counted_in_any_file(name: str) -> None:
     """How a host calls itself vanished from the account of a file that had GPUs only."""
-    line = f'{name}{{gpu="0",Hostname="n1",instance="n1:9100",nodename="n1",pod="p",node="n1"}} 1'
     for beside in ([], [GOOD], ["unknown 1"]):
-        result = everything(f"{line} {T}", *beside)
+        result = everything(f"{reading(name)} {T}", *beside)
         assert sum(parsed.rows_read for parsed in result.values()) >= 1 + len(beside)
         assert max(parsed.rows_read for parsed in result.values()) <= 1 + len(beside)
+
+
+def test_every_mapped_metric_is_counted_in_one_file() -> None:
+    result = everything(*(f"{reading(name)} {T}" for name in WANTED))
+    assert sum(parsed.rows_read for parsed in result.values()) >= len(WANTED)
+    assert max(parsed.rows_read for parsed in result.values()) <= len(WANTED)
 
 
 def test_file_with_host_names_only_has_nothing_to_load() -> None:
