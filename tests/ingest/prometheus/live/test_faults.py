@@ -110,7 +110,6 @@ def assert_resumed(warehouse: Path, config: Config, reference: Path) -> None:
     ("title", "remote_read", "left"),
     [
         ("GPU telemetry 2026-11-01 11", True, ["GPU telemetry", "Node telemetry", "Health from telemetry"]),
-        ("GPU telemetry 2026-11-01 11", False, ["GPU telemetry", "Node telemetry", "Health from telemetry"]),
         ("Node telemetry 2026-11-01 11", True, ["Node telemetry", "Health from telemetry", "Slurm exporters"]),
         ("Health from telemetry 2026-11-01 12", False, ["Health from telemetry", "Slurm exporters"]),
     ],
