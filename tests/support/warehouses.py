@@ -62,9 +62,17 @@ def from_everything(folder: Path, *, gpus: int = 64, days: int = 32) -> Path:
     return _copy_of(f"everything-{gpus}-{days}", make, folder, "everything")
 
 
+def simulated(*, gpus: int = 64, days: int = 32) -> Path:
+    """The sources of the cluster of `from_everything`, made once in a session: to be read only."""
+
+    def make(place: Path) -> None:
+        simulate.simulate(simulate.Settings(gpus=gpus, days=days, seed=2026), place)
+
+    return _made(f"simulated-{gpus}-{days}", make) / "sources"
+
+
 def _load_everything(folder: Path, *, gpus: int, days: int) -> None:
-    simulate.simulate(simulate.Settings(gpus=gpus, days=days, seed=2026), folder)
-    root, settings, sources = folder / "everything", Config(), folder / "sources"
+    root, settings, sources = folder / "everything", Config(), simulated(gpus=gpus, days=days)
     with open_writer(root, verb="test", now=NOW) as writer:
         files = [str(sources / name) for name in simulate.SLURM_FILES]
         requested = ingesting.Options(cluster="demo")
@@ -83,23 +91,28 @@ def _copy_of(key: str, make: Callable[[Path], None], folder: Path, name: str) ->
 
     A folder that contains the warehouse already is loaded into once more.
     """
-    assert _prepared is not None
     root = folder / name
     if root.exists():
         make(folder)
         return root
+    shutil.copytree(_made(key, make), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("done"))
+    with open_writer(root, verb="test", now=NOW):
+        pass  # views contain paths of files: a writer replaces them when the folder is another
+    return root
+
+
+def _made(key: str, make: Callable[[Path], None]) -> Path:
+    """The folder that the first test of the session made for `key`, in whichever worker of pytest-xdist."""
+    assert _prepared is not None
     made = _prepared.shared / key
     with made.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker of pytest-xdist may be making it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be making it
         if not (made / "done").exists():
             shutil.rmtree(made, ignore_errors=True)
             made.mkdir()
             make(made)
             (made / "done").touch()
-    shutil.copytree(made, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("done"))
-    with open_writer(root, verb="test", now=NOW):
-        pass  # views contain paths of files: a writer replaces them when the folder is another
-    return root
+    return made
 
 
 def _silent(_what: str, _done: int, _all: int) -> None:

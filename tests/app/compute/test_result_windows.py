@@ -23,13 +23,13 @@ from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.stored_results import BY_WINDOW
 from app.compute.window_inputs import Rows
 from app.config.settings import Config, parse
-from app.demo import simulate
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from metrics import frames
 from queries.warehouse import open_writer
 from tests.support.slurm.dumps import tiny
+from tests.support.warehouses import simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,10 +64,8 @@ ALL_RESULTS: Final = (
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("simulated")
-    simulate.simulate(simulate.Settings(gpus=64, days=32, seed=2026), folder)
-    return folder / "sources"
+def sources() -> Path:
+    return simulated()
 
 
 def silent(*_: object) -> None:

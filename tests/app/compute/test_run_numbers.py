@@ -15,7 +15,7 @@ from app.results.source import CachedSource
 from app.window import Window
 from queries.warehouse import open_reader, open_writer
 from tests.app.compute.test_result_windows import BEGIN, NOW, RULES, Cluster
-from tests.support.warehouses import from_everything
+from tests.support.warehouses import from_everything, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    with open_reader(from_everything(tmp_path_factory.mktemp("numbers"), days=5)) as reader:
+    with open_reader(from_everything(tmp_path_factory.mktemp("numbers"), days=10)) as reader:
         yield reader
 
 
@@ -105,11 +105,8 @@ def test_view_expects_the_ettr_that_python_expects(source: Source, whole: Window
 
 @pytest.mark.slow
 def test_a_new_day_keeps_the_rows_of_runs_that_ended(tmp_path: Path) -> None:
-    from app.demo import simulate
-
-    simulate.simulate(simulate.Settings(gpus=64, days=12, seed=7), tmp_path / "made")
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
-        cluster = Cluster(writer, tmp_path / "made" / "sources", tmp_path, until=BEGIN + timedelta(days=10))
+        cluster = Cluster(writer, simulated(), tmp_path, until=BEGIN + timedelta(days=10))
         cluster.load()
         cluster.compute()
         before = places(writer)
