@@ -212,7 +212,7 @@ class _Copy:
         self._total += sum(rows for each in files.values() for _, rows in each)
         with self._transaction():
             self._bring("main.meta", changed.pop("main.meta", []))
-            self._put(COPYING, str(self._source.root))
+            self._writer.put_fact(COPYING, str(self._source.root))
         for days in _portions(
             changed.pop("main.partitions", []), lambda day: sum(n for _, n in files.get(day.key, ()))
         ):
@@ -228,7 +228,7 @@ class _Copy:
         self._compare([*changed, "main.partitions"])
         with self._transaction():
             self._connection.execute("DELETE FROM main.meta WHERE key = ?", [COPYING])
-            self._put(COPIED, str(self._source.version))
+            self._writer.put_fact(COPIED, str(self._source.version))
             self._writer.renew_sample_views()
         return self.taken
 
@@ -237,10 +237,6 @@ class _Copy:
         with self._writer.transaction(version=self._source.version) as writer:
             writer.changes.touch_anything()
             yield writer
-
-    def _put(self, key: str, value: str) -> None:
-        self._connection.execute("DELETE FROM main.meta WHERE key = ?", [key])
-        self._connection.execute("INSERT INTO main.meta VALUES (?, ?)", [key, value])
 
     def _bring(self, table: str, some: Sequence[Unit]) -> None:
         if some:

@@ -146,6 +146,10 @@ class Writer(Connection):
         with self._handed_over(keys, "deleted", once=months is not None) as name:
             self._delete(table, f"DELETE FROM {_named(table)} AS t USING {name} AS k WHERE {match}", months=months)  # noqa: S608 - our names
 
+    def delete_where(self, table: str, condition: str, params: Mapping[str, object]) -> None:
+        """Delete the table's rows of which a condition in SQL with `$parameters` is true."""
+        self._delete(table, f"DELETE FROM {_named(table)} WHERE {condition}", params)  # noqa: S608 - our own conditions
+
     def _delete(self, table: str, sql: str, params: object = (), months: Collection[str] | None = None) -> None:
         """Run a statement that deletes rows, and note of which months they are; None: the table is asked."""
         if months is None:
@@ -394,7 +398,7 @@ class Writer(Connection):
             whole = view_whole(self._connection, self.root, table, files, temporary=False)
             (incomplete.discard if whole else incomplete.add)(table)
         if incomplete or self.meta(_INCOMPLETE) is not None:
-            self._put_meta(_INCOMPLETE, " ".join(sorted(incomplete)))
+            self.put_fact(_INCOMPLETE, " ".join(sorted(incomplete)))
 
     # Opening and publishing ------------------------------------------------------------------------------------
 
@@ -424,13 +428,13 @@ class Writer(Connection):
         with self.transaction():
             self.renew_sample_views()
             if not self.meta("warehouse"):
-                self._put_meta("warehouse", uuid.uuid4().hex)
+                self.put_fact("warehouse", uuid.uuid4().hex)
             if ours:  # the directory was moved, and its data are what they were
                 self._keep_facts_of_version()
             else:
                 self._make_views()
-            self._put_meta("views", made_of)
-            self._put_meta("root", str(self.root))
+            self.put_fact("views", made_of)
+            self.put_fact("root", str(self.root))
 
     def _make_views(self) -> None:
         for view in sql_files.views():
@@ -460,7 +464,7 @@ class Writer(Connection):
 
     def put_fact_of_version(self, key: str, value: str) -> None:
         """Store a fact about the data version that the open transaction makes, for `fact_of_version`."""
-        self._put_meta(key, f"{self._next_version} {value}")
+        self.put_fact(key, f"{self._next_version} {value}")
 
     def _keep_facts_of_version(self) -> None:
         """Have the facts about the present data version be about that of the open transaction, too."""
@@ -469,7 +473,8 @@ class Writer(Connection):
             if value.startswith(before):
                 self.put_fact_of_version(key, value.removeprefix(before))
 
-    def _put_meta(self, key: str, value: str) -> None:
+    def put_fact(self, key: str, value: str) -> None:
+        """Store a fact about the warehouse itself, for `meta`."""
         self._put_facts({key: value})
 
     def _put_facts(self, facts: Mapping[str, str]) -> None:

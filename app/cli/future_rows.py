@@ -105,8 +105,7 @@ def _delete(writer: Writer, table: str, rows: pl.DataFrame, now: datetime) -> No
             _rewrite(writer, table, cluster, day, now)
         return
     stored_in = "stored.attempts" if table == "attempts" else table
-    writer.frame(f"DELETE FROM {stored_in} WHERE {_ahead(table)}", {"latest": latest(now)})  # noqa: S608 - our own names
-    writer.changes.touch(stored_in)
+    writer.delete_where(stored_in, _ahead(table), {"latest": latest(now)})
     if table == "attempts":
         writer.delete("resubmissions", rows.select("cluster", "scheduler", "job_id").unique())
         writer.run("add_resubmissions", {"jobs": rows.select("cluster", "scheduler", "job_id").unique()})

@@ -67,7 +67,7 @@ def test_views_are_views_again_after_a_failure(tmp_path: Path) -> None:
 def test_checks_run_on_a_copy_with_views_of_another_trackside(tmp_path: Path) -> None:
     with open_writer(tmp_path, verb="t", now=NOW) as writer, writer.transaction():
         writer.append("stored.attempts", attempt())
-        writer._put_meta("views", "of another")  # noqa: SLF001 - there is no other Trackside at hand
+        writer.put_fact("views", "of another")  # there is no other Trackside at hand
     with open_reader(tmp_path) as reader:
         assert reader.checks() == []
         with reader.views_computed_once():
