@@ -45,12 +45,25 @@ def spent(root: Path, job: str) -> dict[tuple[str, str], float]:
     return {(category, evidence): amount for category, evidence, amount in result.rows()}
 
 
+def loaded(folder: Path) -> Path:
+    """A warehouse of the two jobs."""
+    (folder / "sacct.txt").write_text(SACCT)
+    done = trackside("ingest", "slurm", str(folder / "sacct.txt"), "--warehouse", str(folder / "w"))
+    assert done.returncode == 0, done.stderr
+    return folder / "w"
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "sacct.txt").write_text(SACCT)
-    done = trackside("ingest", "slurm", str(tmp_path / "sacct.txt"), "--warehouse", str(tmp_path / "w"))
-    assert done.returncode == 0, done.stderr
-    return tmp_path / "w"
+    return loaded(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The warehouse with the log of job 7, computed: to be read only."""
+    root = loaded(tmp_path_factory.mktemp("logged"))
+    ingest(root, log())
+    return root
 
 
 def ingest(root: Path, text: str) -> str:
@@ -62,12 +75,11 @@ def ingest(root: Path, text: str) -> str:
     return done.stderr + computed.stderr
 
 
-def test_log_is_evidence_for_its_job_and_no_other(root: Path) -> None:
-    ingest(root, log())
-    assert spent(root, "7") == {
+def test_log_is_evidence_for_its_job_and_no_other(logged: Path) -> None:
+    assert spent(logged, "7") == {
         ("startup", "log"): 8 * 120, ("productive", "log"): 8 * 3000, ("teardown", "log"): 8 * 480,
     }  # fmt: skip
-    assert spent(root, "8") == {("unattributed", "accounting"): 8 * HOUR}
+    assert spent(logged, "8") == {("unattributed", "accounting"): 8 * HOUR}
 
 
 @pytest.mark.slow
@@ -89,10 +101,8 @@ def test_data_wait_is_not_productive_time_of_known_mfu(root: Path) -> None:
     assert rows[0]["evidence_log"] == pytest.approx(6 * 300 / (6 * 300 + 10 * 300))
 
 
-@pytest.mark.slow
-def test_mfu_is_the_models_flop_over_the_dense_peak(root: Path) -> None:
-    ingest(root, log())
-    rows = json.loads(trackside("show", "mfu", "--format", "json", "--warehouse", str(root)).stdout)
+def test_mfu_is_the_models_flop_over_the_dense_peak(logged: Path) -> None:
+    rows = json.loads(trackside("show", "mfu", "--format", "json", "--warehouse", str(logged)).stdout)
     by_convention = {row["convention"]: row["value"] for row in rows}
     peak = 8 * 989e12 * 3000
     assert by_convention["6N_only"] == pytest.approx(6e9 * 300e6 / peak)
@@ -193,13 +203,11 @@ def test_log_read_before_its_job_ended_claims_none_of_the_rest(root: Path, tmp_p
     }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_run_is_selected_by_job_id_and_an_unknown_id_is_refused(root: Path) -> None:
-    ingest(root, log())
+def test_run_is_selected_by_job_id_and_an_unknown_id_is_refused(logged: Path) -> None:
     for what in ("ettr", "mfu", "runs"):
-        rows = json.loads(trackside("show", what, "--run", "7", "--format", "json", "--warehouse", str(root)).stdout)
+        rows = json.loads(trackside("show", what, "--run", "7", "--format", "json", "--warehouse", str(logged)).stdout)
         assert {row["run_id"] for row in rows} == {"llama"}
-        done = trackside("show", what, "--run", "nope", "--warehouse", str(root))
+        done = trackside("show", what, "--run", "nope", "--warehouse", str(logged))
         assert done.returncode == 2
         assert "no run and no job is called 'nope'" in done.stderr
 
