@@ -461,7 +461,7 @@ def test_edited_claims_are_judged_at_once_and_mistakes_unhealthy(tmp_path: Path)
     assert client.get("/healthz").status_code == 200
 
 
-def test_health_tells_mistakes_of_the_served_configuration(tmp_path: Path) -> None:
+def test_health_reports_mistakes_of_the_served_configuration(tmp_path: Path) -> None:
     file = tmp_path / "trackside.toml"
     file.write_text('[cost]\ncurrency = "EUR"', encoding="utf-8")
     client = service.make_application(tmp_path / "none", config.load(file)).test_client()
