@@ -67,7 +67,7 @@ def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column:
         None if clicked is None else correcting.of_row(view, clicked),
         *[_metric(BY_NAME[name]) for name in _metrics(shown, clicked)],
         html.H3("The same on the command line"),
-        components.code(f"{command(asked, shown.by, view)} --explain"),
+        components.code(view.completed(f"{command(asked, shown.by, view)} --explain")),
         *_sql(shown),
         html.Details(
             [

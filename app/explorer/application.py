@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from app.claims.watched import WatchedClaims
 from app.config.watched import WatchedConfig
 from app.errors import UsageError
 from app.explorer import (
+    commands,
     components,
     correcting,
     drawer,
@@ -116,6 +118,7 @@ def create_app(
         corrector=Corrector(root, settings) if trusted else None,
         grafana=settings.grafana.url,
         configured=configured or WatchedConfig(settings),
+        options=commands.options_of(root, settings),
     )
     _pages(made, explorer)
     _reactions(made, explorer)
@@ -140,6 +143,7 @@ class Explorer:
         corrector: what makes their corrections; None where they may make none.
         grafana: the address of Grafana, if pages link to its boards.
         configured: prices and references; those of the defaults if None.
+        options: what commands need to read the same warehouse by the same configuration (`commands.options_of`).
     """
 
     def __init__(
@@ -151,6 +155,7 @@ class Explorer:
         corrector: Corrector | None = None,
         grafana: str | None = None,
         configured: WatchedConfig | None = None,
+        options: str = "",
     ) -> None:
         self._answers = answers
         self.claims = claims
@@ -158,11 +163,17 @@ class Explorer:
         self._corrector = corrector
         self.grafana = grafana
         self.configured = configured or WatchedConfig()
+        self._options = options
 
     @property
     def answers(self) -> AnswerCache:
         """The answers that whoever asks now may see."""
         return gate.answers_for(self._answers)
+
+    @property
+    def options(self) -> str:
+        """What commands of pages need, for whoever asks now: viewers see no paths of the server."""
+        return self._options if people.current().role >= people.Role.OPERATOR else ""
 
     @property
     def allows_sql(self) -> bool:
@@ -185,7 +196,7 @@ class Explorer:
         situation = self.answers.ask(view.situation)
         if not situation.computed:
             raise NothingYetError(situation)
-        return view.resolve(situation, view.parameters(search))
+        return replace(view.resolve(situation, view.parameters(search)), options=self.options)
 
     def waits(self) -> bool:
         """Nothing is computed yet."""
@@ -238,7 +249,7 @@ def _page(
         shown = explorer.view(search)
         shown = each.find(explorer, shown) if each.find is not None else shown
     except (NoWarehouseError, NothingYetError) as error:
-        contents = _nothing_yet(error) if each.without_data is None else each.without_data()
+        contents = _nothing_yet(error, explorer.options) if each.without_data is None else each.without_data()
         return shell.navigation(path, None), None, contents, title
     except (UsageError, WarehouseError) as error:
         return shell.navigation(path, None), None, _cannot(error, path), title
@@ -283,7 +294,10 @@ def _cannot(error: Exception, path: str) -> Component:
     )
 
 
-def _nothing_yet(error: Exception) -> Component:
+def _nothing_yet(error: Exception, options: str) -> Component:
+    def code(text: str) -> Component:
+        return components.code(commands.completed(text, options))
+
     situation = error.situation if isinstance(error, NothingYetError) else view.Situation()
     if situation.clusters and not situation.any_attempts:
         return components.message(
@@ -292,11 +306,11 @@ def _nothing_yet(error: Exception) -> Component:
                 f"Of {', '.join(situation.clusters)} there are run logs, telemetry or lists of nodes. The numbers of "
                 "these pages also need to know which job held which GPUs. Where Slurm's commands work:"
             ),
-            components.code("trackside ingest slurm\ntrackside compute"),
+            code("trackside ingest slurm\ntrackside compute"),
             html.P("On Kubernetes:"),
-            components.code("trackside ingest kubernetes\ntrackside compute"),
+            code("trackside ingest kubernetes\ntrackside compute"),
             html.P("A run log needs neither: its steps, losses and gaps are on one page in the terminal."),
-            components.code("trackside run"),
+            code("trackside run"),
         )
     if situation.clusters:
         return components.message(
@@ -304,15 +318,15 @@ def _nothing_yet(error: Exception) -> Component:
             html.P(
                 f"Loaded clusters: {', '.join(situation.clusters)}. One command computes the ledger and the numbers:"
             ),
-            components.code("trackside compute"),
+            code("trackside compute"),
             html.P("This page shows them as soon as they exist.", className="small"),
         )
     return components.message(
         "There are no data yet",
         html.P("Where Slurm's commands work, two commands read the last 30 days and compute the numbers:"),
-        components.code("trackside ingest slurm\ntrackside compute"),
+        code("trackside ingest slurm\ntrackside compute"),
         html.P("To try it on a simulated cluster first:"),
-        components.code("trackside demo"),
+        code("trackside demo"),
         html.P("This page shows the numbers as soon as they exist.", className="small"),
     )
 

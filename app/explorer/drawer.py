@@ -61,7 +61,7 @@ def layout(headline: Headline, judged: Sequence[Judged], constants: dict[str, An
             ),
             *[_claim(each, headline) for each in judged],
             html.H3("The same number on the command line"),
-            components.code(command(headline, view)),
+            components.code(view.completed(command(headline, view))),
             *(_sql(metric) if metric else []),
             html.H3("Constants used"),
             components.code(

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from app.clusters import clusters, require_cluster
 from app.errors import UsageError
-from app.explorer import zones
+from app.explorer import commands, zones
 from app.faults import FAULTS
 from app.results import headline_text
 from app.results.coverage import accounted, gaps_in, share_without
@@ -72,6 +72,7 @@ class View:
         situation: all clusters.
         params: the address's parameters, without empty ones.
         requested: the requested cluster and time, which may extend beyond the computed time.
+        options: what commands need to read the same warehouse by the same configuration (`commands.options_of`).
     """
 
     window: Window
@@ -79,6 +80,7 @@ class View:
     situation: Situation
     params: Mapping[str, str]
     requested: Window
+    options: str = ""
 
     @property
     def whole(self) -> float:
@@ -128,6 +130,10 @@ class View:
             if typed := self.params.get(name):  # the command line reads times without a zone as UTC
                 options.append(f"--{name} {shlex.quote(typed) if self.in_utc else iso(moment)}")
         return " ".join(options)
+
+    def completed(self, text: str) -> str:
+        """A text whose commands read the same warehouse by the same configuration."""
+        return commands.completed(text, self.options)
 
 
 class NothingYetError(Exception):

@@ -239,12 +239,13 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     answer = shown.answer
     if answer.rows.is_empty():
         why = "No row matches the filters above." if shown.narrowed else answer.when_empty
-        return html.Div(_written(why, "nothing pre-line"))
+        return html.Div(_written(why, "nothing pre-line", view))
     rows = answer.rows.with_columns(answer.in_words)
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
     columns = _columns(answer, {narrowing.COLUMNS[name] for name in applied})
     table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads)
-    more = f"The first {rows.height:,} of {shown.total:,} rows; all: {command(asked, shown.by, view)}"
+    every = view.completed(command(asked, shown.by, view))
+    more = f"The first {rows.height:,} of {shown.total:,} rows; all: {every}"
     return html.Div(
         [table, html.P(more, className="small") if shown.total > rows.height else None], className="grid-box"
     )
@@ -273,8 +274,8 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         about = [each for each in commands if not shown.narrowed or _names(each, view)]
         if commands and not about:
             continue  # advice about what the filters leave out
-        notes += _written(text, "small pre-line")
-        notes += map(components.code, about)
+        notes += _written(text, "small pre-line", view)
+        notes += [components.code(view.completed(each)) for each in about]
     if notes and shown.narrowed:
         notes.insert(
             0, html.P("These notes are about all rows, also those that the filters leave out:", className="small")
@@ -292,12 +293,15 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
     return html.Div(notes, className="notes") if notes else None
 
 
-def _written(text: str, class_name: str) -> list[Component]:
+def _written(text: str, class_name: str, view: View) -> list[Component]:
     """A text; its indented lines are to be copied, to a terminal or into a file."""
     made: list[Component] = []
     for to_copy, lines in groupby(text.split("\n"), key=lambda line: line.startswith("  ")):
         joined = "\n".join(lines)
-        made.append(components.code(dedent(joined)) if to_copy else html.P(joined, className=class_name))
+        if to_copy:
+            made.append(components.code(view.completed(dedent(joined))))
+        else:
+            made.append(html.P(joined, className=class_name))
     return made
 
 

@@ -153,7 +153,7 @@ def _head(run: dict[str, Any], view: View) -> Component:
                     (view.titled("Ended"), view.moment(run["ended_at"]) if run["ended_at"] else "not yet"),
                 ]
             ),
-            components.code(_command(run["run_id"], view)),
+            components.code(view.completed(_command(run["run_id"], view))),
         ],
         className="run-head",
     )
@@ -208,7 +208,7 @@ def _timeline(data: RunPage) -> Component:
     )
 
 
-def _steps(data: RunPage) -> Component:
+def _steps(data: RunPage, view: View) -> Component:
     if data.steps.is_empty():
         return components.panel(
             "Steps",
@@ -219,8 +219,10 @@ def _steps(data: RunPage) -> Component:
                         "The recorder is one file without dependencies:"
                     ),
                     components.code(
-                        "trackside recorder > trackside_log.py     # copy it beside the training script\n"
-                        "trackside ingest runlog run.jsonl && trackside compute"
+                        view.completed(
+                            "trackside recorder > trackside_log.py     # copy it beside the training script\n"
+                            "trackside ingest runlog run.jsonl && trackside compute"
+                        )
                     ),
                 ],
                 className="nothing",
@@ -380,9 +382,13 @@ def _find(data: Data, view: View) -> View:
     for cluster in [named] if named else [each.cluster for each in view.situation.computed]:
         run_ids = data.answers.ask(resolve_run, cluster, text) if text else []
         if run_ids:
-            found = view if named else filters.resolve(view.situation, {**view.params, "cluster": cluster})
+            found = view if named else _in_cluster(view, cluster)
             return replace(found, params={**found.params, SEVERAL: "yes"}) if len(run_ids) > 1 else found
     return view
+
+
+def _in_cluster(view: View, cluster: str) -> View:
+    return replace(filters.resolve(view.situation, {**view.params, "cluster": cluster}), options=view.options)
 
 
 SEVERAL: Final = "several"
@@ -406,7 +412,7 @@ PARTS = (
     _part("why", ends.WHY, lambda data, view: ends.panel(data.interruptions, view), 190),
     _part("where", WHERE, lambda data, _: _where(data), 150),
     _part("over-time", "Timeline", lambda data, _: _timeline(data), 420),
-    _part("duration", "Steps", lambda data, _: _steps(data), 560),
+    _part("duration", "Steps", _steps, 560),
     _part("conventions", "MFU by convention", lambda data, _: _mfu(data.mfu), 320),
     _part("attempts", "Attempts", lambda data, view: _attempts(data.attempts, view), 420),
     _part("ends", "Why attempts ended", lambda data, view: ends.ends(data.interruptions, view), 480),

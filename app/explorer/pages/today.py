@@ -110,7 +110,7 @@ def _of_node(row: dict[str, Any], view: View) -> Task:
     return Task(what, why, inspect, view.link("/node", node=node), node)
 
 
-def _needs(tasks: list[Task], _: View) -> Component:
+def _needs(tasks: list[Task], view: View) -> Component:
     if not tasks:
         nothing = "Nothing that Trackside can see: no lemon, no refuted claim, and the data are computed."
         return components.panel("What needs a person now", html.P(nothing, className="nothing"))
@@ -122,7 +122,7 @@ def _needs(tasks: list[Task], _: View) -> Component:
                     className="blame-head",
                 ),
                 html.P(each.why, className="small"),
-                components.code(each.command) if each.command else None,
+                components.code(view.completed(each.command)) if each.command else None,
             ]
         )
         for each in tasks
