@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["optimize", "special"]
+__all__ = ["load", "optimize", "special"]
 
 if TYPE_CHECKING:
     from scipy import optimize, special
@@ -24,3 +24,9 @@ else:
             return getattr(import_module(self._name), name)
 
     optimize, special = _LazyModule("scipy.optimize"), _LazyModule("scipy.special")
+
+
+def load() -> None:
+    """Import both now: a server has the time before anyone waits for an answer."""
+    for name in ("scipy.special", "scipy.optimize"):
+        import_module(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from app.explorer.application import Explorer
 from app.explorer.page import Section, pages
 from app.results.serving.cache import AnswerCache
 from app.service.ahead import PATHS, Ahead
+from metrics import lazy_scipy
 from tests.support.warehouses import from_accounting
 
 if TYPE_CHECKING:
@@ -55,6 +57,24 @@ def test_without_a_warehouse_nothing_is_read(tmp_path: Path) -> None:
     ahead.start()
     ahead.stop()
     assert len(answers) == 0
+
+
+def test_scipy_is_imported_after_the_first_pages(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    known_then: list[int] = []
+    done = threading.Event()
+
+    def load() -> None:
+        known_then.append(len(answers))
+        done.set()
+
+    monkeypatch.setattr("app.service.ahead.TICK_S", 0.01)
+    monkeypatch.setattr(lazy_scipy, "load", load)
+    ahead = Ahead(answers, WatchedClaims(None))
+    ahead.start()
+    assert done.wait(60)
+    ahead.stop()
+    assert len(known_then) == 1
+    assert known_then[0] > 0
 
 
 def test_section_that_fails_hides_no_other(answers: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
