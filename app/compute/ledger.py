@@ -9,7 +9,7 @@ import polars as pl
 from app.compute.inputs import covered_time, with_gpus
 from app.compute.ledger_days import write_days
 from app.compute.ledger_inputs import LedgerInputs
-from app.results.telemetry.gpu_activity import VERIFICATION, attempt_activity, gpu_activity
+from app.results.telemetry.gpu_activity import VERIFICATION, activity, attempt_rows, gpu_activity, user_rows
 from app.results.telemetry.node_activity import attempt_node_activity
 from metrics import frames
 from metrics.ledger.capacity import inventory
@@ -84,10 +84,10 @@ def _active(  # noqa: PLR0917 - private, and every one of them is needed
     def report(done: int, days: int) -> None:
         progress(f"GPU activity, day {done + 1:,} of {days:,}", 0.5 * done / days)
 
-    activity = gpu_activity(writer, window, rules, report=report)
-    if activity.is_empty():
+    active = gpu_activity(writer, window, rules, report=report)
+    if active.is_empty():
         return None
-    return active_time(activity, facts.on_nodes.every(), inventoried, facts.covered, facts.attempts)
+    return active_time(active, facts.on_nodes.every(), inventoried, facts.covered, facts.attempts)
 
 
 def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame) -> None:
@@ -100,9 +100,10 @@ def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, 
     checks = rules.other_work.get(VERIFICATION)
     on_nodes = facts.on_nodes.every()
     held = holders(on_nodes, facts.attempts, inventoried, facts.covered, verification=checks)
-    by_gpu = attempt_activity(writer, window, rules, held) if of_gpus else None
+    by_gpu = activity(writer, window, rules, held) if of_gpus else None
     if by_gpu is not None:
-        writer.append("attempt_activity", by_gpu)
+        writer.append("attempt_activity", attempt_rows(by_gpu))
+        writer.append("user_activity", user_rows(by_gpu, window.cluster))
     by_node = attempt_node_activity(writer, window, held.attempts, on_nodes, facts.covered) if of_nodes else None
     if by_node is not None:
         writer.append("attempt_node_activity", by_node)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 DERIVED = (
     "attempt_activity",
     "attempt_node_activity",
+    "user_activity",
     "mfu",
     "checkpoint_advice",
     "mfu_proxies",

@@ -1,4 +1,4 @@
-"""What GPUs did: samples of the warehouse, day by day, as intervals of activity and as rows of `attempt_activity`.
+"""What GPUs did: samples of the warehouse, day by day, as intervals of activity, and as sums by attempt and by user.
 
 Where samples are gone, or only hourly roll-ups were ever loaded, an hour that a roll-up covers is read as one sample.
 An hour in which an attempt started or ended is then nobody's: its time is unattributed.
@@ -51,14 +51,15 @@ class Activity:
     users: pl.DataFrame
 
 
-def attempt_activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holders) -> pl.DataFrame | None:
-    """Rows of `attempt_activity` within the window; None where no sample tells anything."""
-    found = activity(reader, window, rules, held)
-    if found is None:
-        return None
-    beside = {"user", "partition", "unclear_s", f"{HOURLY}_s"}
-    sums = (name for name in found.attempts.columns if name not in {*frames.ATTEMPT_KEY, VERIFICATION, *beside})
-    return found.attempts.select(*frames.ATTEMPT_KEY, VERIFICATION, *sums)
+def attempt_rows(found: Activity) -> pl.DataFrame:
+    """Rows of the table `attempt_activity`."""
+    beside = {*frames.ATTEMPT_KEY, VERIFICATION, "user", "partition", f"{HOURLY}_s"}
+    return found.attempts.select(*frames.ATTEMPT_KEY, VERIFICATION, pl.exclude(beside))
+
+
+def user_rows(found: Activity, cluster: str) -> pl.DataFrame:
+    """Rows of the table `user_activity`."""
+    return found.users.select(pl.lit(cluster).alias("cluster"), pl.exclude(f"{HOURLY}_s"))
 
 
 def activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holders) -> Activity | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import UsageError
-from app.results.telemetry.gpu_activity import activity, attempt_activity
+from app.results.telemetry.gpu_activity import activity, attempt_rows, user_rows
 from app.results.telemetry.occupancy import known
 from app.show.answer import Question
 from app.show.questions.nodes.health import by_node
@@ -238,11 +239,36 @@ def test_two_windows_that_cut_attempts_and_samples_sum_to_one(cut: int, reader: 
 
 def test_stored_activity_equals_that_of_the_samples(reader: Reader) -> None:
     facts = known(reader, "c")
-    again = attempt_activity(reader, WINDOW, facts.rules, facts.held)
-    assert again is not None
+    found = activity(reader, WINDOW, facts.rules, facts.held)
+    assert found is not None
+    again = attempt_rows(found)
     order = list(frames.ATTEMPT_KEY)
     stored = reader.query("attempt_activity", cluster="c")
     assert stored.sort(order).equals(again.select(stored.columns).sort(order))
+    users = reader.query("user_activity", cluster="c")
+    assert users.height
+    assert users.equals(user_rows(found, "c").select(users.columns))
+
+
+@pytest.mark.parametrize("by", ["cluster", "user"])
+def test_utilisation_of_all_time_reads_no_samples(by: str, reader: Reader) -> None:
+    stored = answer_of(reader, "utilisation", by)
+    assert stored.queries[:2] == ("attempt_activity", "user_activity")
+    almost = answer_of(reader, "utilisation", by, Window("c", at(START), at(END + 1)))
+    assert "gpu_samples_between" in almost.queries
+    assert stored.rows.equals(almost.rows.select(stored.rows.columns))
+
+
+def test_activity_stored_before_users_is_not_used(tmp_path: Path, warehouse: Path, reader: Reader) -> None:
+    expected = answer_of(reader, "utilisation", "user").rows
+    shutil.copytree(warehouse, tmp_path / "w")
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
+        rows = writer.frame("SELECT * REPLACE (CAST(NULL AS DOUBLE) AS unclear_s) FROM attempt_activity")
+        for table in ("attempt_activity", "user_activity"):
+            writer.delete(table, pl.DataFrame({"cluster": ["c"]}))
+        writer.append("attempt_activity", rows)
+    with open_reader(tmp_path / "w") as older:
+        assert answer_of(older, "utilisation", "user").rows.equals(expected)
 
 
 def without_samples(writer: Writer) -> None:

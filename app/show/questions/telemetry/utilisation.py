@@ -121,14 +121,14 @@ def _subject(by: str, cluster: str) -> pl.Expr:
 def _activity(
     source: Reader, window: Window, facts: Known, *, of_users: bool
 ) -> tuple[Activity | None, tuple[str, ...]]:
-    """What attempts did, and the queries behind it: as stored, or from the samples where that is not enough.
-
-    That is where the window is another one, or users share nodes with themselves.
-    """
-    stored = source.query("attempt_activity", cluster=window.cluster)
-    if whole(source, window) and not (of_users and _total(stored, "unattributed_s")):
-        no_users = pl.DataFrame(schema={"user": frames.TEXT})
-        return Activity(stored.with_columns(unclear_s="unattributed_s"), no_users), ("attempt_activity",)
+    """What attempts did, and the queries behind it: as stored of all computed time; of another window from samples."""
+    if whole(source, window):
+        stored = source.query("attempt_activity", cluster=window.cluster)
+        if not of_users:
+            return Activity(stored, pl.DataFrame()), ("attempt_activity",)
+        if not stored["unclear_s"].null_count():
+            users = source.query("user_activity", cluster=window.cluster)
+            return Activity(stored, users), ("attempt_activity", "user_activity")
     return activity(source, window, facts.rules, facts.held), ("gpu_samples_between", "gpu_hours_between")
 
 
