@@ -32,7 +32,8 @@ No telemetry of {what} is loaded. To add it, from a Prometheus or a compatible s
   trackside ingest prometheus --url http://HOST:9090
 or from OpenMetrics text or Parquet:
   trackside ingest prometheus FILE...
-then: trackside compute"""
+then:
+  trackside compute"""
 
 
 def none_left(source: Reader, window: Window, of: str, what: str) -> str:

@@ -49,7 +49,7 @@ _INCIDENT: Final = (
 _NONE: Final = (
     "No health events in this window. They come from telemetry (XIDs, ECC, row remapping, NVLink, throttling, "
     "InfiniBand, lost mounts, Kubernetes conditions): is it loaded (trackside status), and was `trackside compute` run "
-    "since?\nTo add it: trackside ingest prometheus --url http://HOST:9090"
+    "since?\nTo add it:\n  trackside ingest prometheus --url http://HOST:9090"
 )
 
 

@@ -217,7 +217,10 @@ def second_order_notes(rows: pl.DataFrame) -> tuple[str, ...]:
     within = (
         "" if low == high else f" (at most {percent(high, digits=2)}: of some it is not known whom they made room for)"
     )
-    return (f"Second order, assumed: {percent(share['value'], digits=2)} of what failures cost{within}.",)
+    return (
+        "Second order (attempts preempted to make room for runs that came back), assumed: "
+        f"{percent(share['value'], digits=2)} of what failures cost{within}.",
+    )
 
 
 def _unpriced(count: int) -> tuple[str, ...]:

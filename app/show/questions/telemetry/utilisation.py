@@ -74,7 +74,7 @@ def gpu_utilisation(source: Reader, window: Window, question: Question) -> Answe
         metrics=("gpu_util", "tensor_active", "idle_gpus", "telemetry_coverage"),
         queries=(*queries, "allocated_to_attempts", "usage_of_attempts", "summaries_of_attempts"),
         notes=(*_notes(source, window, sampled, facts.rules, checks), *notes(rows)) if observed else (),
-        when_empty=_nothing(source, window),
+        when_empty="" if observed else _nothing(source, window),
         parameters={"dimension": by},
         worth_explaining=pl.int_range(pl.len()) < MOST_EXPLAINED if by in {"run", "attempt"} else None,
         parts={
