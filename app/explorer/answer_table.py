@@ -14,6 +14,7 @@ from app.results import headline_text
 from app.terminal.columns import neat
 from app.visible import visible
 from dashboards import palette
+from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -30,6 +31,9 @@ CAUSES: Final = {"cause": ("/gpu-time", "cause"), "category": ("/gpu-time", "cat
 
 CATEGORY: Final = "category"
 """The column whose texts are those of the Overview: words and colours of `dashboards.palette`."""
+
+METRIC: Final = "metric"
+"""The column with names of metrics: people read their titles."""
 
 CARRIED: Final = {"/node": ("category", "cause")}
 """Filters that go along to a page, so that it says what led there."""
@@ -102,6 +106,7 @@ def answer_table(
                 cell[f"{key}__colour"] = palette.swatch(value).colour
         shown = _shown(key, linked=links is not None, swatch=column == CATEGORY)
         definitions.append(_definition(key, heading, unit, texts[column], shown))
+    _widen_beyond_the_edge(definitions, list(texts.values()))
     return components.table_of(definitions, cells, name=name, height=520, file=name)
 
 
@@ -120,6 +125,8 @@ def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[st
     held = _held(column, dimension)
     if held in {"run", "run_id"}:
         return [visible(headline_text.run_label(value)) if value else "-" for value in values.to_list()]
+    if held == METRIC:
+        return [BY_NAME[value].title if value in BY_NAME else value or "-" for value in values.to_list()]
     if held == CATEGORY:
         return [palette.swatch(value).label if value else "-" for value in values.to_list()]
     return [visible(text) for text in neat(values.to_list(), unit)]
@@ -176,6 +183,19 @@ def _definition(key: str, heading: str, unit: str, texts: list[str], shown: dict
     if right:
         made["headerClass"] = "ag-right-aligned-header"
     return {name: value for name, value in made.items() if value is not None}
+
+
+def _widen_beyond_the_edge(definitions: list[dict[str, Any]], texts: list[list[str]]) -> None:
+    """Give columns that one must scroll to the room for their sentences: out of sight they would make rows high."""
+    begin = 0
+    for made, values in zip(definitions, texts, strict=True):
+        if made.get("wrapText") and begin >= IN_SIGHT:
+            made["minWidth"] = int(min(LETTER * max(map(len, values)) + PADDING, LONGEST))
+        begin += made["minWidth"]
+
+
+IN_SIGHT, LONGEST = 1050, 5 * WIDEST
+"""Pixels of a table that a wide screen shows, and of the widest column beyond them."""
 
 
 def titled(heading: str) -> str:

@@ -303,7 +303,7 @@ def _nothing_yet(error: Exception, options: str) -> Component:
         return components.message(
             "No accounting is loaded",
             html.P(
-                f"Of {', '.join(situation.clusters)} there are run logs, telemetry or lists of nodes. The numbers of "
+                f"Loaded of {', '.join(situation.clusters)}: run logs, telemetry or lists of nodes. The numbers of "
                 "these pages also need to know which job held which GPUs. Where Slurm's commands work:"
             ),
             code("trackside ingest slurm\ntrackside compute"),

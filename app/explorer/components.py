@@ -130,7 +130,8 @@ def evidence_strip(evidence: Sequence[tuple[str, float]]) -> Component:
     """Shares by kind of evidence, as a strip with words beneath."""
     if not evidence:
         return html.Span(className="evidence")
-    text = " · ".join(f"{kind} {headline_text.share(part)}" for kind, part in evidence)
+    words = [html.Span(f"{kind} {headline_text.share(part)}", className="unbroken") for kind, part in evidence]
+    text = [each for word in words for each in (" · ", word)][1:]
     segments = [
         html.Span(style={"flexGrow": part, "background": palette.EVIDENCE_COLOURS[kind]}) for kind, part in evidence
     ]

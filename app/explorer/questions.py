@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 FILTERS = ("user", "account", "partition", "node", "run", "gpu_model", "scheduler", "category", "cause", "class")
 """Filters that pages of questions take."""
 
+MONTH = 31
+"""Days that a section with sums of each GPU and day reads at most."""
+
 QUARTER = 92
 """Days that a section with a row for each attempt reads at most: a year of a large cluster has millions."""
 
@@ -208,8 +211,17 @@ def panel(asked: Asked, shown: Shown, view: View) -> Component:
         _figure(asked, shown, view),
         _table(asked, shown, view),
         _notes(asked, shown, view),
+        note=_only_last_days(asked, view),
         right=html.Div([_definition_button(asked), components.export_button(f"ask-{asked.anchor}")], className="tools"),
     )
+
+
+def _only_last_days(asked: Asked, view: View) -> Component | None:
+    """That it is not about the whole period: above the answer, which would else be read as if it were."""
+    if window_of(asked, view) == view.window:
+        return None
+    why = f"Only the last {asked.days} days of the period. Choose an earlier period to see earlier ones."
+    return html.Span(why, className="stale")
 
 
 def _chooser(asked: Asked, shown: Shown) -> Component | None:
@@ -287,9 +299,6 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         notes.append(html.P("Each day is a day in UTC.", className="stale"))
     if asked.only and not narrowing.narrowed_by(view, asked.filters):
         notes.append(html.P(asked.only, className="small"))
-    if asked.days and window_of(asked, view) != view.window:
-        why = f"Only the last {asked.days} days of the period. Choose an earlier period to see earlier ones."
-        notes.append(html.P(why, className="stale"))
     return html.Div(notes, className="notes") if notes else None
 
 

@@ -55,9 +55,19 @@ def drain_lemons(flagged: pl.DataFrame) -> tuple[str, list[str]] | None:
     todo = [f"to take {'it' if len(lemons) == 1 else 'them'} out for a check"] if lemons else []
     todo += ["to see why a suspect was last out of service"] if suspects else []
     orders = ", ".join(todo)
-    commands = [_drained(row["node"], shlex.quote(_why(row))) for row in lemons]
-    commands += [f"scontrol show node {shlex.quote(row['node'])}" for row in suspects]
+    commands = [for_flagged(row) for row in (*lemons, *suspects)]
     return f"{orders[0].upper()}{orders[1:]} (Trackside only prints it):", commands
+
+
+def for_flagged(row: dict[str, Any]) -> str:
+    """The command for a flagged node: a lemon is drained, a suspect is looked at.
+
+    Args:
+        row: of `results.node_score_rows`.
+    """
+    if row["verdict"] == "lemon":
+        return _drained(row["node"], shlex.quote(_why(row)))
+    return f"scontrol show node {shlex.quote(row['node'])}"
 
 
 def _why(row: dict[str, Any]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.explorer.questions import Asked, page_of
+from app.explorer.questions import MONTH, Asked, page_of
 
 PAGE = page_of(
     "/anomalies",
     "Stragglers and anomalies",
     [
         Asked("stragglers", title="What ranks waited for: a slow node, the network, or the shape of the job"),
-        Asked("anomalies", days=7, by="node", title="Telemetry that deviates from peers"),
+        Asked("anomalies", days=MONTH, by="node", title="Telemetry that deviates from peers"),
         Asked("stalls", title="Times without a step, and which rank was last"),
     ],
     icon="wave",

@@ -10,7 +10,7 @@ from dash import html
 from app.errors import UsageError
 from app.explorer import components
 from app.explorer.page import Page
-from app.explorer.questions import FILTERS, Asked, section
+from app.explorer.questions import FILTERS, MONTH, Asked, section
 from dashboards import palette
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ ASKED = tuple(
         Asked(
             "stragglers", by="rank", title="Its ranks beside those that do the same work", name="ranks", chosen=False
         ),
-        Asked("anomalies", days=7, by="node", title="Its telemetry beside its peers'", chosen=False),
+        Asked("anomalies", days=MONTH, by="node", title="Its telemetry beside its peers'", chosen=False),
     )
 )
 

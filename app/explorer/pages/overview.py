@@ -375,6 +375,8 @@ def _recent_of(data: Data, view: View) -> tuple[pl.DataFrame, int]:
 SECTIONS = (
     Section("numbers", "Headline numbers", _numbers_of, _cards, height=420),
     Section("account", "Where the GPU-time went", _account_of, _account, height=420, kept=True),
+    Section("costs", "What is costing us most", _costs_of, costliest.panel, span=5, height=560, kept=True),
+    Section("interruptions", "Recent interruptions", _recent_of, _recent, span=7, height=560, kept=True),
     Section("trend", "GPU-hours per day", _account_of, _trend, span=8, height=380, kept=True),
     Section(
         "by-day",
@@ -385,8 +387,6 @@ SECTIONS = (
         height=380,
         kept=True,
     ),
-    Section("costs", "What is costing us most", _costs_of, costliest.panel, span=5, height=560, kept=True),
-    Section("interruptions", "Recent interruptions", _recent_of, _recent, span=7, height=560, kept=True),
 )
 
 PAGE = Page(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from app.explorer import components
 from app.explorer.page import Page, Section
 from app.explorer.pages import overview
 from app.explorer.questions import FILTERS, Asked, heading, section
-from app.results import headline_text
+from app.results import advice, headline_text
 from app.results.failures.lemons import judged as judged_window
 from app.results.failures.lemons import node_score_rows
 from app.results.windows import ledger_sums
@@ -106,8 +105,7 @@ def _of_node(row: dict[str, Any], view: View) -> Task:
     node = row["node"]
     what = f"{node} is a {row['verdict']}" if row["verdict"] == "lemon" else f"{node} is suspect"
     why = f"It failed {row['failures']:,} times where chance gives {row['expected']:.2g}."
-    inspect = f"scontrol show node {shlex.quote(node)}"
-    return Task(what, why, inspect, view.link("/node", node=node), node)
+    return Task(what, why, advice.for_flagged(row), view.link("/node", node=node), node)
 
 
 def _needs(tasks: list[Task], view: View) -> Component:

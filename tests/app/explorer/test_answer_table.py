@@ -30,6 +30,21 @@ def test_a_long_note_takes_a_wider_column() -> None:
     assert 2 * WIDEST < width_of("note", ["x" * 180] * 3) < width_of("note", ["x" * 900] * 3) == 3 * WIDEST
 
 
+def test_sentences_out_of_sight_make_no_row_high() -> None:
+    sentence, names = "x" * 120, [f"n{number}" for number in range(12)]
+    rows = pl.DataFrame({"seen": [sentence], **{name: ["a text of twenty l."] for name in names}, "unseen": [sentence]})
+    columns = {name: (name, "text") for name in rows.columns}
+    first, *_, last = answer_table(rows, columns, VIEW, name="x", dimension="run").columnDefs  # type: ignore[attr-defined]
+    assert first["minWidth"] < LETTER * len(sentence) < last["minWidth"]
+
+
+def test_a_metric_is_shown_by_its_title() -> None:
+    rows = pl.DataFrame({"metric": ["goodput_allocated", "no such", None]})
+    made: Any = answer_table(rows, {"metric": ("metric", "text")}, VIEW, name="x", dimension="cluster")
+    assert [each["c_metric__text"] for each in made.rowData] == ["Goodput (of allocated)", "no such", "-"]
+    assert made.rowData[0]["c_metric"] == "goodput_allocated"
+
+
 def test_a_number_of_nodes_is_a_number_and_no_link() -> None:
     rows = pl.DataFrame({"block": ["b1"], "nodes": [16]})
     columns = {"block": ("block", "text"), "nodes": ("nodes", "count")}

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.explorer import filters
 from app.explorer.filters import ClusterState, Situation
-from app.explorer.pages.today import _of_claims
+from app.explorer.pages.today import _of_claims, _of_node
 
 END = datetime(2026, 11, 1, tzinfo=UTC)
 STATE = ClusterState("c", datetime(2026, 9, 1, tzinfo=UTC), END, END, 0, ())
@@ -30,3 +30,9 @@ def test_refuted_claims_are_one_task() -> None:
 def test_no_refuted_claim_is_no_task() -> None:
     assert _of_claims([], VIEW) == []
     assert _of_claims(refuted("mfu"), VIEW)[0].what == "A claim is refuted"
+
+
+def test_a_lemon_comes_with_the_command_that_drains_it() -> None:
+    row = {"node": "n1", "verdict": "lemon", "failures": 7, "expected": 0.27, "q_value": 4e-6}
+    assert _of_node(row, VIEW).command.startswith("scontrol update NodeName=n1 State=DRAIN Reason=")
+    assert _of_node(row | {"verdict": "suspect"}, VIEW).command == "scontrol show node n1"
