@@ -130,8 +130,9 @@ def evidence_strip(evidence: Sequence[tuple[str, float]]) -> Component:
     """Shares by kind of evidence, as a strip with words beneath."""
     if not evidence:
         return html.Span(className="evidence")
-    words = [html.Span(f"{kind} {headline_text.share(part)}", className="unbroken") for kind, part in evidence]
-    text = [each for word in words for each in (" · ", word)][1:]
+    words = [f"{kind} {headline_text.share(part)}" for kind, part in evidence]
+    dotted = [f"{word} ·" for word in words[:-1]] + words[-1:]
+    text = [each for word in dotted for each in (" ", html.Span(word, className="unbroken"))]
     segments = [
         html.Span(style={"flexGrow": part, "background": palette.EVIDENCE_COLOURS[kind]}) for kind, part in evidence
     ]
