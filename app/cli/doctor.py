@@ -19,7 +19,7 @@ from app.errors import EXIT_STATUS, ConfigError, UsageError, exit_status
 from app.formatting import display
 from app.service import integrity
 from ingest import registry
-from ingest.errors import SourceError
+from ingest.errors import SourceError, SourceMissingError
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu.server import READER, no_metrics
@@ -172,11 +172,12 @@ def _slurm(settings: Config) -> int:
     if transport.by_rest(settings):
         return _slurmrestd(settings)
     missing = [name for name in ("sacct", "sacctmgr", "scontrol") if shutil.which(name) is None]
+    if missing and "slurm" in settings.model_fields_set:
+        lacking = f"the configuration has a section [slurm], but {', '.join(missing)} not found"
+        _line("fail", f'{lacking}: `serve` and `fleet` fail at it. Use transport = "rest", or take the section out')
+        return EXIT_STATUS[SourceMissingError][0]
     if missing:
-        _line(
-            "-",
-            f"{', '.join(missing)} not found: load files instead (trackside ingest slurm FILE ...)",
-        )
+        _line("-", f"{', '.join(missing)} not found: load files instead (trackside ingest slurm FILE ...)")
         return 0
     runner = partial(subprocess_runner, timeout_s=min(settings.slurm.timeout_s, PATIENCE_S))
     try:

@@ -104,7 +104,7 @@ class Worker:
         every: from the start of a cycle to the start of the next.
         verb: what writes, for whoever meets its lock.
         runner: runs Slurm's commands; None: runs the installed ones, if there are any.
-        finds_slurm: whether a Slurm that is installed here is read, whatever the configuration says of Slurm.
+        finds_slurm: whether a Slurm that is installed here is read where the configuration says nothing of Slurm.
         sources: the result of each source.
         last_success: end of the last cycle in which nothing failed.
         next_cycle: when the next one is due.
@@ -214,7 +214,7 @@ class Worker:
 
     def _configured(self) -> Iterator[tuple[str, Callable[[Writer, datetime], Sequence[Report]]]]:
         """The configured sources."""
-        if self.runner is not None or transport.by_rest(self.settings) or (self.finds_slurm and shutil.which("sacct")):
+        if self._reads_slurm():
             yield "slurm", self._slurm
         if self.settings.prometheus.url:
             yield "prometheus", self._prometheus
@@ -222,6 +222,12 @@ class Worker:
             yield "kubernetes", self._kubernetes
         if self.settings.serve.runlogs:
             yield "runlog", self._runlogs
+
+    def _reads_slurm(self) -> bool:
+        """Whether Slurm is read: it is installed here, or the configuration has a section of it, and it has to be."""
+        if self.runner is not None or transport.by_rest(self.settings) or "slurm" in self.settings.model_fields_set:
+            return True
+        return self.finds_slurm and shutil.which("sacct") is not None
 
     def _step(self, name: str, now: datetime, work: Callable[[], Sequence[Report]]) -> None:
         """Run one source, or the computation; record and log its result."""

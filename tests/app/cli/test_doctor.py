@@ -24,6 +24,14 @@ def test_doctor_without_anything_succeeds_with_the_next_step(tmp_path: Path) -> 
     assert "load files instead" in done.stdout
 
 
+def test_slurm_that_is_configured_and_not_here_fails(tmp_path: Path) -> None:
+    file = tmp_path / "trackside.toml"
+    file.write_text("[slurm]\nlookback_days = 7\n")
+    done = trackside("doctor", "--config", str(file), "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 20
+    assert "fail the configuration has a section [slurm], but sacct, sacctmgr, scontrol" in done.stdout
+
+
 def by_slurmrestd(folder: Path, url: str) -> tuple[str, ...]:
     file = folder / "trackside.toml"
     file.write_text(f'[slurm]\ntransport = "rest"\nrest_url = "{url}"\n')

@@ -64,6 +64,14 @@ def test_slurm_here_is_read_only_for_who_names_it(
     assert [name for name, _ in worker._configured()] == sources  # noqa: SLF001 - what a cycle would read
 
 
+def test_slurm_that_is_named_and_not_here_is_a_failure(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Worker", Worker)
+    monkeypatch.setenv("PATH", "")
+    [failure] = run(task).failures
+    assert (failure.step, failure.status) == ("slurm", 20)
+    assert failure.message.startswith("sacct is not installed here")
+
+
 def test_directory_that_another_writes_is_left_to_it(task: Task) -> None:
     with open_writer(Path(task.directory), verb="trackside fleet", now=NOW):
         [failure] = run(task).failures
