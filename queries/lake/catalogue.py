@@ -278,6 +278,15 @@ def attached(address: Address, *, read_only: bool, create_at: Path | str | None 
         yield Catalogue(address, connection, name)
 
 
+def exists(address: Address) -> bool:
+    """Whether there is a lake, though perhaps an unfinished one."""
+    try:
+        with attached(address, read_only=True):
+            return True
+    except NoWarehouseError:
+        return False
+
+
 _FILES: Final = threading.Lock()
 """DuckDB attaches a file once in a process."""
 

@@ -16,7 +16,7 @@ from queries import changes, integrity
 from queries.copying import Copied, Source
 from queries.errors import NoWarehouseError
 from queries.lake import catalogue as catalogues
-from queries.lake import engine, fence, locks, origins, spans
+from queries.lake import engine, fence, locks, markers, origins, spans
 from queries.lake.spans import Span
 from queries.lake.storage import storage_of
 
@@ -41,6 +41,7 @@ class State:
     """What a lake has of an origin, and of the others, when a commit begins."""
 
     data_path: str = ""
+    identity: str = ""
     entries: tuple[Entry, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
@@ -125,11 +126,12 @@ class _Push:
         except NoWarehouseError:
             if create_at is None:
                 raise
-        with (
-            locks.held(self._address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S),
-            catalogues.attached(self._address, read_only=False, create_at=create_at) as lake,
-        ):
-            lake.make_tables()
+        with locks.held(self._address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S):
+            if create_at is not None and not catalogues.exists(self._address):
+                markers.refuse_a_second(self._address, storage_of(str(create_at)))
+            with catalogues.attached(self._address, read_only=False, create_at=create_at) as lake:
+                lake.make_tables()
+                markers.leave(lake.storage, lake.identity())
 
     def compare(self, create_at: Path | str | None) -> Copied:
         """What would be committed."""
@@ -178,6 +180,7 @@ class _Push:
         with catalogues.attached(self._address, read_only=True) as lake:
             return State(
                 lake.data_path,
+                lake.identity(),
                 tuple(lake.entries()),
                 origins.facts(lake, self._origin),
                 frozenset(lake.known(self._origin)),
@@ -232,12 +235,13 @@ class _Push:
     def _tidy(self, storage: Storage, state: State, wanted: Collection[str]) -> set[str]:
         """Remove what a commit that was stopped left; returns which of the wanted files it left whole.
 
-        Of an origin of which the catalogue has no facts, nothing is removed: another catalogue may know these files.
-        What a first commit left goes with the next commit, or with `vacuum`.
+        Nothing is removed where another catalogue may know these files: of an origin of which this one has no facts,
+        and where the marker of another one lies. What a first commit left goes with the next commit, or with `vacuum`.
         """
         found = storage.sizes(f"{self._origin}/")
         loose = {name for name in found if name not in state.known}
-        if state.facts:
+        others = markers.leave(storage, state.identity)
+        if state.facts and not others:
             storage.remove(sorted(loose - set(wanted)))
         return loose & set(wanted)
 

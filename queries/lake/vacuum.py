@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from queries.errors import LockedWarehouseError
 from queries.lake import catalogue as catalogues
-from queries.lake import locks
+from queries.lake import locks, markers
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,18 +33,19 @@ def vacuum(address: Address, *, before: datetime) -> Removed:
     The newest snapshot stays. Files of a warehouse that is being committed meanwhile are left as they are.
 
     Raises:
-        WarehouseError: the catalogue or the files cannot be reached.
+        WarehouseError: the catalogue or the files cannot be reached, or another catalogue counts these files, too.
     """
     removed = Removed()
     with (
         locks.held(address, locks.COMMIT, wait_s=locks.COMMIT_WAIT_S),
         catalogues.attached(address, read_only=False) as lake,
     ):
+        markers.refuse_to_remove(address, lake.storage, markers.leave(lake.storage, lake.identity()))
         sizes = lake.storage.sizes("")
         gone = lake.expire(before)
         removed.replaced = len(gone)
         removed.bytes = sum(sizes.get(name, 0) for name in gone)
-        for origin in sorted({name.partition("/")[0] for name in sizes}):
+        for origin in sorted({name.partition("/")[0] for name in sizes} - {markers.FOLDER}):
             _remove_loose(address, lake, origin, removed)
     return removed
 

@@ -203,13 +203,22 @@ def _ingest(warehouse: Path, folder: Path, since: int, until: int) -> Cost:
     return trackside(warehouse, "ingest", "slurm", "--since", period[0], "--until", period[1], *files)
 
 
-def trackside(warehouse: Path, *verb: str) -> Cost:
+def trackside(warehouse: Path | str, *verb: str) -> Cost:
+    """What `trackside VERB` costs on a warehouse.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    return run(*verb, "--warehouse", str(warehouse))
+
+
+def run(*verb: str) -> Cost:
     """What `trackside VERB` costs.
 
     Raises:
         RuntimeError: it failed.
     """
-    command = [sys.executable, "-m", "app.cli.main", *verb, "--quiet", "--warehouse", str(warehouse)]
+    command = [sys.executable, "-m", "app.cli.main", *verb, "--quiet"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

@@ -37,7 +37,7 @@ BLOCK = "18h"
 
 
 @dataclass(frozen=True)
-class _Gauge:
+class Gauge:
     """How a metric is exported, what its exported value is of ours, and its values while a GPU works or rests."""
 
     name: str
@@ -51,18 +51,18 @@ def _ratio(mean: float, spread: float) -> Callable[[np.random.Generator, Values]
 
 
 GAUGES = {
-    "gpu_util": _Gauge("DCGM_FI_DEV_GPU_UTIL", ".0f", 0.01, lambda c, w: np.clip(c.normal(97, 2, w.shape), 0, 100) * w),
-    "gr_engine_active": _Gauge("DCGM_FI_PROF_GR_ENGINE_ACTIVE", ".6f", 1, _ratio(0.95, 0.02)),
-    "sm_active": _Gauge("DCGM_FI_PROF_SM_ACTIVE", ".6f", 1, _ratio(0.8, 0.05)),
-    "tensor_active": _Gauge("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", ".6f", 1, _ratio(0.45, 0.03)),
-    "dram_active": _Gauge("DCGM_FI_PROF_DRAM_ACTIVE", ".6f", 1, _ratio(0.35, 0.03)),
-    "memory_used_bytes": _Gauge(
+    "gpu_util": Gauge("DCGM_FI_DEV_GPU_UTIL", ".0f", 0.01, lambda c, w: np.clip(c.normal(97, 2, w.shape), 0, 100) * w),
+    "gr_engine_active": Gauge("DCGM_FI_PROF_GR_ENGINE_ACTIVE", ".6f", 1, _ratio(0.95, 0.02)),
+    "sm_active": Gauge("DCGM_FI_PROF_SM_ACTIVE", ".6f", 1, _ratio(0.8, 0.05)),
+    "tensor_active": Gauge("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", ".6f", 1, _ratio(0.45, 0.03)),
+    "dram_active": Gauge("DCGM_FI_PROF_DRAM_ACTIVE", ".6f", 1, _ratio(0.35, 0.03)),
+    "memory_used_bytes": Gauge(
         *("DCGM_FI_DEV_FB_USED", ".0f", 1024.0**2),
         lambda c, w: 4 + (72_000 + np.cumsum(c.random(w.shape) < 0.01, axis=1)) * w,
     ),
-    "power_w": _Gauge("DCGM_FI_DEV_POWER_USAGE", ".3f", 1, lambda c, w: 70 + c.normal(0, 1, w.shape) + 550 * w),
-    "temperature_c": _Gauge("DCGM_FI_DEV_GPU_TEMP", ".0f", 1, lambda c, w: 33 + c.normal(0, 1, w.shape) + 29 * w),
-    "sm_clock_hz": _Gauge(
+    "power_w": Gauge("DCGM_FI_DEV_POWER_USAGE", ".3f", 1, lambda c, w: 70 + c.normal(0, 1, w.shape) + 550 * w),
+    "temperature_c": Gauge("DCGM_FI_DEV_GPU_TEMP", ".0f", 1, lambda c, w: 33 + c.normal(0, 1, w.shape) + 29 * w),
+    "sm_clock_hz": Gauge(
         *("DCGM_FI_DEV_SM_CLOCK", ".0f", 1e6),
         lambda c, w: 345 + (1635 - 15 * np.round(np.abs(c.normal(0, 1, w.shape)))) * w,
     ),

@@ -12,7 +12,7 @@ import polars as pl
 
 from queries import sql_files, units
 from queries.errors import NoWarehouseError, WarehouseError
-from queries.lake import catalogue, engine
+from queries.lake import catalogue, engine, markers
 from queries.warehouse import Copied, copy, copy_to_lake, open_reader, open_writer
 from tests.support.warehouses import NOW
 
@@ -139,7 +139,8 @@ def of_lake(address: Address) -> tuple[int, int]:
 def files_without_need(address: Address) -> set[str]:
     """Names of files of a lake that its newest snapshot does not name."""
     with catalogue.attached(address, read_only=True) as lake:
-        return set(lake.storage.sizes("")) - {entry.name for entry in lake.entries()}
+        marker = f"{markers.FOLDER}/{lake.identity()}"
+        return set(lake.storage.sizes("")) - {entry.name for entry in lake.entries()} - {marker}
 
 
 def add_reject(root: Path, raw: str, cluster: str = "demo") -> None:

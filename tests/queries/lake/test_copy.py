@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
-from queries.lake import catalogue, locks
+from queries.lake import locks, markers
 from queries.lake.address import Address, address_of
 from queries.warehouse import open_reader, open_writer, vacuum
-from tests.queries.lake.support import add_reject, differences, into_lake, out_of_lake, samples
+from tests.queries.lake.support import add_reject, differences, files_without_need, into_lake, out_of_lake, samples
 from tests.support.warehouses import NOW, from_accounting
 
 if TYPE_CHECKING:
@@ -155,13 +155,42 @@ def test_copy_may_be_stopped_anywhere(source: Path, lake: Path, files: str) -> N
     assert (removed.loose, removed.replaced) == (0, 0)
 
 
-def test_second_catalogue_removes_no_file(source: Path, filled: Path, files: str, tmp_path: Path) -> None:
+def test_second_catalogue_is_not_made(source: Path, filled: Path, files: str, tmp_path: Path) -> None:
     """A lake that was named otherwise by mistake, over the same files."""
+    second = tmp_path / f"ducklake:{tmp_path}/second.ducklake"
+    with pytest.raises(WarehouseError, match=r"which has the files of another one .*\n.*--data-path.*catalogues/"):
+        into_lake(source, second, files)
+    assert not (tmp_path / "second.ducklake").exists()
+    assert samples(filled)["gpu_samples"].height > 0
+
+
+def test_second_catalogue_removes_no_file(
+    source: Path, filled: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that an earlier Trackside made, which looked for no others."""
+    second = tmp_path / f"ducklake:{tmp_path}/second.ducklake"
+    with monkeypatch.context() as patched:
+        patched.setattr(markers, "refuse_a_second", lambda *_: None)
+        add_reject(source, "late")
+        into_lake(source, second, files)
     before = {file for file in Path(files).rglob("*") if file.is_file()}
-    add_reject(source, "late")
-    into_lake(source, tmp_path / f"ducklake:{tmp_path}/second.ducklake", files)
+    add_reject(source, "later")
+    into_lake(source, second)
+    for lake in (filled, second):
+        with pytest.raises(WarehouseError, match=r"other catalogues count files(.*\n)+Nothing was removed"):
+            vacuum(lake, before=NOW.replace(year=2100))
     assert before <= {file for file in Path(files).rglob("*") if file.is_file()}
     assert samples(filled)["gpu_samples"].height > 0
+
+
+def test_vacuum_goes_on_without_the_other_catalogue(source: Path, filled: Path, files: str) -> None:
+    other = Path(files, markers.FOLDER, "of-a-lake-that-is-no-more")
+    other.touch()
+    with pytest.raises(WarehouseError, match=str(other)):
+        vacuum(filled, before=NOW)
+    other.unlink()
+    assert vacuum(filled, before=NOW).loose == 0
+    assert differences(source, filled) == []
 
 
 def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, files: str) -> None:
@@ -171,8 +200,7 @@ def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, fi
     with pytest.raises(StoppedHereError):
         into_lake(source, filled, report=stops_after("rejects"))
     vacuum(filled, before=NOW.replace(year=2100))
-    with catalogue.attached(of(filled), read_only=True) as lake:
-        assert set(lake.storage.sizes("")) == {entry.name for entry in lake.entries()}
+    assert files_without_need(of(filled)) == set()
     assert samples(filled)["gpu_samples"].height > 0
 
 

@@ -1,0 +1,62 @@
+"""Which catalogues count the files of a place. Each leaves a file there, named by its identity.
+
+Two catalogues over the same files know nothing of each other: what one of them does not name may be what the other one
+is made of. So a second one is not made, and none removes a file where the marker of another lies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from queries.errors import WarehouseError
+
+if TYPE_CHECKING:
+    from queries.lake.address import Address
+    from queries.lake.storage import Storage
+
+FOLDER: Final = "catalogues"
+
+
+def leave(storage: Storage, identity: str) -> set[str]:
+    """Leave the marker of a catalogue if it is not there; returns the identities of the others."""
+    there = _identities(storage)
+    if identity not in there:
+        with storage.writing(f"{FOLDER}/{identity}") as file:
+            file.write_text(identity)
+    return there - {identity}
+
+
+def refuse_a_second(address: Address, storage: Storage) -> None:
+    """Refuse to make a catalogue over files that another one counts.
+
+    Raises:
+        WarehouseError: there is another.
+    """
+    if there := _identities(storage):
+        raise WarehouseError(
+            f"{address}: a lake cannot be made over {storage.address('')}, which has the files of another one "
+            f"({', '.join(sorted(there))}).\nName another place with --data-path, or the address of that lake. "
+            f"{_gone(storage, there)}\nNothing was changed."
+        )
+
+
+def refuse_to_remove(address: Address, storage: Storage, others: set[str]) -> None:
+    """Refuse to remove files that another catalogue may count.
+
+    Raises:
+        WarehouseError: there is another.
+    """
+    if others:
+        raise WarehouseError(
+            f"{address}: other catalogues count files of {storage.address('')}, too ({', '.join(sorted(others))}): "
+            f"what this one does not need may be what they are made of.\n{_gone(storage, others)}\nNothing was removed."
+        )
+
+
+def _gone(storage: Storage, identities: set[str]) -> str:
+    named = ", ".join(storage.address(f"{FOLDER}/{identity}") for identity in sorted(identities))
+    return f"If that catalogue is no more, remove its marker and run it again: {named}"
+
+
+def _identities(storage: Storage) -> set[str]:
+    return {name.removeprefix(f"{FOLDER}/") for name in storage.sizes(f"{FOLDER}/")}
