@@ -15,6 +15,7 @@ from app import console
 from app.access.exposure import exposed
 from app.access.oidc import read_secret, secret_of
 from app.cli import future_rows
+from app.cli.telemetry_budget import budget_lines
 from app.errors import EXIT_STATUS, ConfigError, UsageError, exit_status
 from app.formatting import display
 from app.service import integrity
@@ -236,6 +237,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
             return 0
         transport_name = server.describe_transport()
         newest = max(filter(None, (server.latest(scrape.series(name), at=now) for name in names)), default=None)
+        budgets = list(budget_lines(server, scrape, exported, budget=settings.prometheus.daily_samples, now=now))
     except SourceError as error:
         for line in str(error).splitlines():
             _line("fail", line)
@@ -248,6 +250,8 @@ def _prometheus(settings: Config, now: datetime) -> int:
     age = "none for minutes" if age_s is None else f"{display(age_s, 'seconds')} old"
     _line("ok" if fresh else "warn", f"newest reading: {age}")
     _line("-", f"read by {transport_name}")
+    for state, text in budgets:
+        _line(state, text)
     _lacking({scrape.mapping.of_gpus[name].column for name in names if name in scrape.mapping.of_gpus}, names)
     _others(exported)
     return 0

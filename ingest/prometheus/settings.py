@@ -85,6 +85,9 @@ class Prometheus(Section):
     remote_read: bool = Field(
         default=True, description="read raw samples by remote read or VictoriaMetrics' export where the server has it"
     )
+    daily_samples: int = Field(
+        default=2_000_000_000, gt=0, description="doctor warns where a source would read more samples a day than that"
+    )
     token_env: str | None = Field(default=None, description="environment variable that holds a bearer token")
     username: str = Field(default="", description="in place of a token: user, for basic authentication")
     password_env: str = Field(default="", description="environment variable that holds the user's password")

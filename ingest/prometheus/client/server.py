@@ -374,13 +374,33 @@ class Server:
         Raises:
             ServerDownError: The server gives no response.
         """
-        query = f"max(timestamp({selector}))"
+        return self.value(f"max(timestamp({selector}))", at=at)
+
+    def value(self, query: str, *, at: datetime) -> float | None:
+        """The value of a query that has one, at one time; None where it has none, or none that is finite.
+
+        Raises:
+            ServerDownError: The server gives no response.
+        """
+        return next((value for _, value in self._values(query, at)), None)
+
+    def count_by_name(self, selector: str, *, at: datetime) -> dict[str, int]:
+        """How many series a server has at one time, by the name of the metric.
+
+        Raises:
+            ServerDownError: The server gives no response, or refuses to count so many.
+        """
+        counted = self._values(f"count by (__name__) ({selector})", at)
+        return {labels.get("__name__", ""): round(number) for labels, number in counted}
+
+    def _values(self, query: str, at: datetime) -> list[tuple[dict[str, str], float]]:
+        """The labels and finite values of a query at one time."""
         try:
             result = self._client.request(lambda: self._now(query, at))
-            moment = self._client.once(lambda: number_of(result[0]["value"][1])) if result else math.nan
+            values = self._client.once(lambda: [(each["metric"], number_of(each["value"][1])) for each in result])
         except TooMuchError as error:
             raise self._too_much(error) from None
-        return moment if math.isfinite(moment) else None
+        return [(labels, value) for labels, value in values if math.isfinite(value)]
 
     def _now(self, query: str, at: datetime) -> Series:
         """The series of a query at one time, with one value each."""

@@ -1,0 +1,70 @@
+"""What `trackside doctor` says of how much a day of telemetry reads: over which budget, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from app.formatting import display
+from ingest import registry
+from ingest.errors import SourceError
+from ingest.prometheus.demand import DAY_S, demands
+from ingest.prometheus.gpu.server import READER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from app.service.integrity import State
+    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.demand import Demand
+    from ingest.prometheus.reader import ScrapeSpec
+    from ingest.tables import SourceName
+
+HOUR_S: Final = 3600
+
+
+def budget_lines(
+    server: Server, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, budget: int, now: datetime
+) -> Iterator[tuple[State, str]]:
+    """A line for each source: how many samples a day it reads. A server that refuses to count them is a warning."""
+    try:
+        for demand in demands(server, spec, exported, at=now):
+            yield _line(demand, budget)
+    except SourceError as error:
+        yield "warn", f"how many samples a day would be read is not known: {str(error).splitlines()[0]}"
+
+
+def _line(demand: Demand, budget: int) -> tuple[State, str]:
+    how = "raw, one" if demand.raw else "means by the server, one"
+    read = (
+        f"{registry.source(demand.source).title}: {demand.n_series:,} series, {_many(demand.samples)} samples a day "
+        f"({how} in {display(demand.every_s, 'seconds')})"
+    )
+    if demand.samples <= budget:
+        return "ok", f"{read}; budget {_many(budget)}"
+    most = ", ".join(f"{name} ({number:,})" for name, number in demand.largest())
+    return "warn", (
+        f"{read}: over the budget of {_many(budget)} (prometheus.daily_samples). Most series: {most}. {_advice(demand)}"
+    )
+
+
+def _advice(demand: Demand) -> str:
+    if demand.source == READER.source and demand.raw:
+        hourly = _many(demand.n_series * DAY_S / HOUR_S)
+        return f"With prometheus.interval_s = {HOUR_S} the server computes hourly means: {hourly} samples a day"
+    return (
+        "They are always read raw: have them scraped less often, or have Prometheus drop those that you do not need "
+        "(metric_relabel_configs)"
+    )
+
+
+def _many(number: float) -> str:
+    """A number of samples in words of three digits.
+
+    >>> _many(1_340_000_000), _many(24_500), _many(12)
+    ('1.34 billion', '24.5 thousand', '12')
+    """
+    for size, word in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
+        if number >= size:
+            return f"{number / size:.3g} {word}"
+    return f"{number:.0f}"

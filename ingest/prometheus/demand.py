@@ -1,0 +1,109 @@
+"""How much a server is asked for in a day, source by source: counted by the server, before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ingest.prometheus.gpu import server as gpus
+from ingest.prometheus.node import server as nodes
+from ingest.prometheus.node import slurm_exporters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from ingest.prometheus.client.server import Server
+    from ingest.prometheus.mapping.mapping import Table
+    from ingest.prometheus.reader import ScrapeSpec
+    from ingest.tables import SourceName
+
+DAY_S: Final = 86_400
+
+WINDOW_S: Final = 600
+"""The time in which the readings of a metric are counted."""
+
+_TABLES: Final[Mapping[str, Table]] = {nodes.SOURCE: "node_samples", slurm_exporters.SOURCE: "cluster_samples"}
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a source reads in a day.
+
+    Attributes:
+        source: its name.
+        series: how many there are now, by the name of the metric.
+        every_s: seconds from one reading of a series to the next, as they are read: those between two scrapes, or of
+            the means that the server computes.
+        raw: whether raw readings are read; else means of `every_s` seconds.
+    """
+
+    source: SourceName
+    series: Mapping[str, int]
+    every_s: float
+    raw: bool
+
+    @property
+    def n_series(self) -> int:
+        """How many series it reads."""
+        return sum(self.series.values())
+
+    @property
+    def samples(self) -> float:
+        """How many samples come in a day."""
+        return self.n_series * DAY_S / self.every_s
+
+    def largest(self, most: int = 3) -> list[tuple[str, int]]:
+        """The metrics with the most series."""
+        return sorted(self.series.items(), key=lambda each: (-each[1], each[0]))[:most]
+
+
+def demands(
+    server: Server, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, at: datetime
+) -> Iterator[Demand]:
+    """What each source of the server would read in a day; of one without a series now there is nothing to say.
+
+    The series are those that are read: of metrics of which only some are needed (idle CPUs) the others do not count,
+    nor XIDs, which are read of the nodes alone that have one.
+
+    Raises:
+        ServerDownError: the server gives no response, or refuses to count.
+    """
+    for source, names in exported.items():
+        series: dict[str, int] = {}
+        for some, matchers in _questions(spec, source, names):
+            series |= server.count_by_name(spec.series("", f'__name__=~"{"|".join(some)}"', *matchers), at=at)
+        if not series:
+            continue
+        raw = source != gpus.READER.source or reads_raw(server, spec)
+        every_s = _scraped_every(server, spec, series, at) if raw else float(spec.interval_s)
+        yield Demand(source, series, every_s, raw)
+
+
+def reads_raw(server: Server, spec: ScrapeSpec) -> bool:
+    """Whether raw readings of GPUs are averaged here; else the server computes the averages."""
+    return spec.interval_s <= gpus.RAW_UP_TO_S and (server.streams() or server.exports())
+
+
+def _questions(
+    spec: ScrapeSpec, source: SourceName, names: Sequence[str]
+) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Names of metrics, and the matchers of those of their series that are read."""
+    table = _TABLES.get(source)
+    if table is not None:
+        yield from nodes.questions(spec.mapping, table, names)
+        return
+    read = [name for name in names if source != gpus.READER.source or name in spec.mapping.of_gpus]
+    for begin in range(0, len(read), _AT_ONCE):
+        yield read[begin : begin + _AT_ONCE], ()
+
+
+_AT_ONCE: Final = 50
+"""Names in one query, which is an address."""
+
+
+def _scraped_every(server: Server, spec: ScrapeSpec, series: Mapping[str, int], at: datetime) -> float:
+    """Seconds between two readings of the metric with the fewest series; at most the window in which they count."""
+    name = min(series, key=lambda each: (series[each], each))
+    readings = server.value(f"avg(count_over_time({spec.series(name)}[{WINDOW_S}s]))", at=at)
+    return WINDOW_S / max(readings or 1.0, 1.0)

@@ -1,0 +1,80 @@
+"""How much a day of a server would read: counted by the server, of the series that are read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ingest.errors import ServerDownError
+from ingest.prometheus.client.server import Server
+from ingest.prometheus.demand import Demand, demands
+from ingest.prometheus.reader import ScrapeSpec
+from tests.support.web import Answer, not_found, told, unsupported, web
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ingest.tables import SourceName
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+EXPORTED: Mapping[SourceName, list[str]] = {
+    "prometheus.gpu": ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_XID_ERRORS"],
+    "prometheus.node": ["node_cpu_seconds_total", "node_load1"],
+}
+SERIES = {"DCGM_FI_DEV_GPU_UTIL": 16, "node_cpu_seconds_total": 192, "node_load1": 2}
+
+
+def vector(*values: tuple[dict[str, str], float]) -> Answer:
+    result = [{"metric": labels, "value": [NOW.timestamp(), str(value)]} for labels, value in values]
+    return told({"resultType": "vector", "result": result})
+
+
+def answer(_path: str, params: dict[str, str]) -> Answer:
+    """Series by name, and 40 readings of each in ten minutes."""
+    query = params["query"]
+    if query.startswith("avg(count_over_time("):
+        return vector(({}, 40.0))
+    assert "XID" not in query
+    return vector(*(({"__name__": name}, count) for name, count in SERIES.items() if name in query))
+
+
+def streamed(_: bytes) -> Answer:
+    return Answer(b"", kind="application/x-streamed-protobuf")
+
+
+def found(*, raw: bool, interval_s: int = 60) -> dict[str, Demand]:
+    with web(answer, streamed if raw else unsupported, export=not_found) as running:
+        server = Server(running.url)
+        try:
+            return {each.source: each for each in demands(server, ScrapeSpec("c", "", interval_s), EXPORTED, at=NOW)}
+        finally:
+            server.close()
+
+
+def test_raw_readings_are_counted_by_scrapes() -> None:
+    result = found(raw=True)
+    gpus, nodes = result["prometheus.gpu"], result["prometheus.node"]
+    assert (gpus.n_series, gpus.every_s, gpus.raw) == (16, 15.0, True)
+    assert gpus.samples == 16 * 5760
+    assert nodes.samples == 194 * 5760
+    assert nodes.largest(1) == [("node_cpu_seconds_total", 192)]
+
+
+@pytest.mark.parametrize(("raw", "interval_s"), [(True, 3600), (False, 60)])
+def test_means_by_the_server_are_counted_by_their_intervals(raw: bool, interval_s: int) -> None:
+    result = found(raw=raw, interval_s=interval_s)
+    assert (result["prometheus.gpu"].every_s, result["prometheus.gpu"].raw) == (interval_s, False)
+    assert result["prometheus.node"].raw
+
+
+def test_server_that_refuses_to_count_is_an_error() -> None:
+    refusal = Answer(
+        b'{"status":"error","errorType":"execution","error":"query processing would load too many samples"}', 422
+    )
+    with web(lambda *_: refusal, streamed) as running:
+        server = Server(running.url)
+        with pytest.raises(ServerDownError, match="refuses the query"):
+            list(demands(server, ScrapeSpec("c", "", 60), EXPORTED, at=NOW))
+        server.close()
