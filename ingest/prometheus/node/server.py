@@ -16,6 +16,7 @@ import polars as pl
 
 from ingest.prometheus.client.raw import GONE_S, ServerReader
 from ingest.prometheus.gpu.samples import end
+from ingest.prometheus.mapping.mapping import quoted
 from ingest.prometheus.node.samples import Counts, Made, NodeReadings, combined
 from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.series.hosts import HOST_INFO, Hosts
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ingest.prometheus.client.server import Server
-    from ingest.prometheus.mapping.mapping import Mapping, Table
+    from ingest.prometheus.mapping.mapping import Mapping, Metric, Table
     from ingest.tables import SourceName
 
 SOURCE: Final = "prometheus.node"
@@ -116,20 +117,36 @@ def questions(mapping: Mapping, table: Table, names: Sequence[str]) -> Iterator[
     """The queries, as names and label matchers: first how hosts call themselves, then what is measured.
 
     Names of which the same series are needed are requested together, up to `LONGEST_NAMES`.
+
+    >>> from ingest.prometheus.mapping.mapping import builtin
+    >>> list(questions(builtin(), "node_samples", ["node_cpu_seconds_total", "node_load1"]))
+    [(['node_cpu_seconds_total'], ['mode=~"idle|iowait"']), (['node_load1'], [])]
     """
     if table == "node_samples" and HOST_INFO in names:
         yield [HOST_INFO], []
     by_matchers: dict[tuple[str, ...], list[str]] = {}
     for name in names:
-        matchers_of = {tuple(metric.matchers()) for metric in mapping.of(table) if metric.name == name}
-        if matchers_of:
-            by_matchers.setdefault(matchers_of.pop() if len(matchers_of) == 1 else (), []).append(name)
+        if metrics := [metric for metric in mapping.of(table) if metric.name == name]:
+            by_matchers.setdefault(_needed(metrics), []).append(name)
     for matchers, some in by_matchers.items():
         begin = 0
         for at in range(1, len(some) + 1):
             if at == len(some) or sum(map(len, some[begin : at + 1])) > LONGEST_NAMES:
                 yield some[begin:at], list(matchers)
                 begin = at
+
+
+def _needed(metrics: Sequence[Metric]) -> tuple[str, ...]:
+    """Label matchers of the series that any of the metrics of one name is made of; none where that may be every one."""
+    alone = {tuple(metric.matchers()) for metric in metrics}
+    if len(alone) == 1:
+        return alone.pop()
+    wanted = {metric.where[0] if len(metric.where) == 1 and not metric.where_not else None for metric in metrics}
+    labels = {None if each is None else each[0] for each in wanted}
+    if None in labels or len(labels) > 1:
+        return ()
+    patterns = "|".join(sorted(each[1] for each in wanted if each is not None))
+    return (f'{labels.pop()}=~"{quoted(patterns)}"',)
 
 
 def covered(

@@ -317,6 +317,15 @@ def test_only_mapped_series_are_requested() -> None:
     assert list(questions(MAPPING, "cluster_samples", names)) == [([GPUS], [])]
 
 
+def test_only_series_that_some_metric_of_a_name_needs_are_requested() -> None:
+    """Of CPUs two modes of eight; of NFS all operations, since one metric counts all of them."""
+    names = ["node_cpu_seconds_total", "node_nfs_requests_total"]
+    assert list(questions(builtin(), "node_samples", names)) == [
+        ([names[0]], ['mode=~"idle|iowait"']),
+        ([names[1]], []),
+    ]
+
+
 def test_many_names_are_several_questions_and_none_is_left_out() -> None:
     names = builtin().names("node_samples")
     requested = [name for some, _ in questions(builtin(), "node_samples", names) for name in some]
