@@ -98,6 +98,7 @@ def _prepared(address: Address, cluster: str | None) -> Path:
         content = _content(lake, cluster)
         root = cache_of(lake.identity(), "" if cluster is None else next(iter(content.facts)))
     with disk_errors(root):
+        root.parents[1].mkdir(parents=True, exist_ok=True, mode=0o700)  # rows of all clusters, for this user alone
         (root / "published").mkdir(parents=True, exist_ok=True, mode=0o700)
         if directory.pointed(root) != content.path(root):
             _Builder(root, content).build()

@@ -59,8 +59,9 @@ def filled(source: Path, lake: Path, files: str) -> Path:
     return lake
 
 
-def test_lake_has_every_table_and_sample(source: Path, filled: Path) -> None:
+def test_lake_has_every_table_and_sample(source: Path, filled: Path, tmp_path: Path) -> None:
     assert differences(source, filled) == []
+    assert (tmp_path / "cache/trackside/lakes").stat().st_mode & 0o077 == 0
     there, here = samples(filled), samples(source)
     assert here["gpu_samples"].height > 0
     assert all(there[name].equals(rows) for name, rows in here.items())
