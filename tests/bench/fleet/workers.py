@@ -1,4 +1,4 @@
-"""What two workers take against one, on clusters of a fleet: `python -m tests.bench.fleet CLUSTERS JOBS`.
+"""What two workers take against one, on clusters of a fleet: `python -m tests.bench.fleet.workers CLUSTERS JOBS`.
 
 Each cluster is small, and its Slurm is a script; it is read, computed and committed to a lake from nothing. CPU seconds
 are those that the workers' processes had while they were at the clusters; the time of a round says little on a machine
