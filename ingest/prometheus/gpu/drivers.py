@@ -1,9 +1,12 @@
-"""Versions of the GPUs' driver by node and day: a label that dcgm-exporter writes on the readings of every GPU.
+"""Versions of the GPUs' driver by node and day: a label that exporters write on the readings of every GPU.
 
     DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n7",DCGM_FI_DRIVER_VERSION="550.144.03"} 98
+    gpu_gfx_activity{gpu_id="0",hostname="n9",serial_number="6924",driver_version="6.12.12"} 98
 
-It is a label because the exporter's list of counters gives the field the type `label` (`etc/default-counters.csv` since
-3.0). Exporters whose own list lacks it, and those of other makers, say nothing of it: then the driver is unknown.
+Of dcgm-exporter it is a label because its list of counters gives the field the type `label` (`etc/default-counters.csv`
+since 3.0), of AMD's device-metrics-exporter because its configuration lists `DRIVER_VERSION` among the labels
+(`GPUMetricLabel` of `exporterconfig.proto`; all are listed by default). Exporters whose own list lacks it, and others,
+say nothing of it: then the driver is unknown.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ if TYPE_CHECKING:
     from ingest.prometheus.client.remote_read import Samples
     from ingest.tables import Schema
 
-LABEL: Final = "DCGM_FI_DRIVER_VERSION"
+LABELS: Final = ("DCGM_FI_DRIVER_VERSION", "driver_version")
+"""Labels that hold the version: of dcgm-exporter, and of AMD's device-metrics-exporter."""
 
 DRIVER_VERSIONS: Final[Schema] = columns_of("driver_versions")
 
 KEY: Final = ("cluster", "node", "ts", "version")
 
-_VERSION: Final = re.compile(r"\d{1,6}(\.\d{1,6}){1,3}")
+_VERSION: Final = re.compile(r"\d{1,6}(\.\d{1,10}){1,3}")
 _DAY_MS: Final = 86_400_000
 _MOMENT: Final = pl.Datetime("ms", "UTC")
 
@@ -49,7 +53,7 @@ class Versions:
         """Take in readings."""
         stops = np.cumsum(samples.sizes)
         for labels, start, stop in zip(samples.labels, stops - samples.sizes, stops, strict=True):
-            version = labels.get(LABEL, "")
+            version = next((labels[name] for name in LABELS if labels.get(name)), "")
             if not version or not _VERSION.fullmatch(version):
                 continue
             node, metric = node_of(labels), labels.get("__name__", "")

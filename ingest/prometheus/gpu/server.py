@@ -21,7 +21,7 @@ import polars as pl
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.client.raw import as_samples
 from ingest.prometheus.client.remote_read import Samples
-from ingest.prometheus.gpu.drivers import LABEL as DRIVER_LABEL
+from ingest.prometheus.gpu.drivers import LABELS as DRIVER_LABELS
 from ingest.prometheus.gpu.drivers import Versions
 from ingest.prometheus.gpu.samples import of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.health import xid
@@ -105,7 +105,7 @@ class _Reading:
         """Averages as the server computes them."""
         if not names:
             return
-        places, queries = ", ".join((*LOCATION_LABELS, DRIVER_LABEL)), []
+        places, queries = ", ".join((*LOCATION_LABELS, *DRIVER_LABELS)), []
         window = self.server.window(self.step, at=self.until)
         for name in names:
             series = self.spec.series(name, *self.spec.mapping.of_gpus[name].matchers())

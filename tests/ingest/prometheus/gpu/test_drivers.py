@@ -1,4 +1,4 @@
-"""Versions of the GPUs' driver, by the label that dcgm-exporter writes: of nodes and days, from files and servers."""
+"""Versions of the GPUs' driver, by the labels that exporters write: of nodes and days, from files and servers."""
 
 from __future__ import annotations
 
@@ -64,6 +64,14 @@ def test_readings_give_a_version_by_node_and_day() -> None:
         ("n7", 0, "560.35.03", 4, 5),
         ("n8", 0, "550.144.03", 2, 2),
     ]
+
+
+@pytest.mark.parametrize("version", ["6.12.12", "6.19.14.31400000"])
+def test_exporter_of_amd_names_the_driver(version: str) -> None:
+    labels = {"__name__": "gpu_gfx_activity", "hostname": "n9", "gpu_id": "0", "serial_number": "6924"}
+    in_tree = labels | {"driver_version": "Linuxversion5.15.0-86-generic(buildd@lcy02)"}
+    read = samples((labels | {"driver_version": version}, [1, 2]), (in_tree | {"hostname": "n10"}, [1]))
+    assert shown(versions(read)) == [("n9", 0, version, 1, 2)]
 
 
 @pytest.mark.parametrize("version", ["", "N/A", "<<<NULL>>>", "550", "v550.1", "5" * 99 + ".1", "550.1\n"])
