@@ -13,6 +13,7 @@ InputError                   a file or an answer could not be understood
  +- DamagedStreamError      what is inside a packed stream cannot be read
  +- YearError                times without a year
  +- UntimedError             it is a snapshot whose time is unknown
+ +- FormatMistakeError       it is of a format of the configuration that has a mistake
 OptionError                  what was requested cannot be done with these options
 """
 
@@ -93,6 +94,10 @@ class DamagedStreamError(InputError):
 
 class UntimedError(InputError):
     """An input is a snapshot whose time is unknown."""
+
+
+class FormatMistakeError(InputError):
+    """An input is of a format of the configuration that has a mistake."""
 
 
 class UnrecognisedInputError(InputError):

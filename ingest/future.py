@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from ingest.tables import Parsed
 
+AHEAD: Final = "lies in the future"
+"""In the reason for which such a row is refused: it may be right when it is read again."""
+
 TOLERANCE: Final = timedelta(minutes=10)
 """How far another machine's clock may be ahead of this one's."""
 
@@ -50,7 +53,7 @@ def latest(now: datetime) -> datetime:
 
 def reason(column: str, shown: str) -> pl.Expr:
     """Why a row is refused whose `column`, shown to people as `shown`, lies in the future. The same in every load."""
-    return pl.format("{} lies in the future: {}", pl.lit(shown), pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return pl.format(f"{{}} {AHEAD}: {{}}", pl.lit(shown), pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 def without_future(parsed: Parsed, *, origin: str, now: datetime) -> Parsed:

@@ -430,7 +430,7 @@ class Writer(Connection):
             if not self.meta("warehouse"):
                 self.put_fact("warehouse", uuid.uuid4().hex)
             if ours:  # the directory was moved, and its data are what they were
-                self._keep_facts_of_version()
+                self.keep_facts_of_version()
             else:
                 self._make_views()
             self.put_fact("views", made_of)
@@ -466,7 +466,7 @@ class Writer(Connection):
         """Store a fact about the data version that the open transaction makes, for `fact_of_version`."""
         self.put_fact(key, f"{self._next_version} {value}")
 
-    def _keep_facts_of_version(self) -> None:
+    def keep_facts_of_version(self) -> None:
         """Have the facts about the present data version be about that of the open transaction, too."""
         before = f"{self.data_version} "
         for key, value in self._connection.execute("SELECT key, value FROM meta").fetchall():

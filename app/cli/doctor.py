@@ -16,6 +16,7 @@ from app.access.exposure import exposed
 from app.access.oidc import read_secret, secret_of
 from app.cli import future_rows
 from app.cli.telemetry_budget import budget_lines
+from app.config.log_formats import marked_formats
 from app.errors import EXIT_STATUS, ConfigError, UsageError, exit_status
 from app.formatting import display
 from app.service import integrity
@@ -93,6 +94,7 @@ def examine(root: Path, settings: Config, *, now: datetime) -> int:
     worst = max(worst, _slurm(settings))
     console.echo("\nPrometheus")
     worst = max(worst, _prometheus(settings, now))
+    worst = max(worst, _log_formats(settings))
     console.echo("\nexplorer")
     worst = max(worst, _access(settings))
     console.echo("\nwhat each source gives (ok: loaded)")
@@ -255,6 +257,21 @@ def _prometheus(settings: Config, now: datetime) -> int:
     _lacking({scrape.mapping.of_gpus[name].column for name in names if name in scrape.mapping.of_gpus}, names)
     _others(exported)
     return 0
+
+
+def _log_formats(settings: Config) -> int:
+    """Whether the text formats of logs that the configuration adds read their own examples as they say."""
+    formats = marked_formats(settings.runlog)
+    if not formats:
+        return 0
+    console.echo("\nlog formats of the configuration")
+    for form in formats:
+        wrong = form.mistake.splitlines()
+        for each in wrong:
+            _line("fail", f"{each}; ingest runlog refuses it, serve and fleet read no logs of this format")
+        if not wrong:
+            _line("ok", f"{form.name}: {len(form.examples)} example(s) read as stated")
+    return EXIT_STATUS[ConfigError][0] if any(form.mistake for form in formats) else 0
 
 
 def _access(settings: Config) -> int:

@@ -1,7 +1,12 @@
-"""The text formats of logs that a configuration adds, tried on their own examples before any log is read by them."""
+"""The text formats of logs that a configuration adds, tried on their own examples before any log is read by them.
+
+`trackside ingest runlog` refuses at once where an example is wrong: a person waits for the answer. `serve` and fleets
+leave out the logs of that format alone, and name the mistake as a failure (`/healthz`, `trackside doctor`).
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.errors import ConfigError
@@ -23,17 +28,27 @@ def tried_formats(runlog: RunLogs, file: Path | None) -> tuple[TextFormat, ...]:
     Raises:
         ConfigError: examples do not give what they say; all are listed.
     """
+    forms = marked_formats(runlog)
+    wrong = [each for form in forms for each in form.mistake.splitlines()]
+    if wrong:
+        listed = "\n".join(f"  {each}" for each in wrong)
+        raise ConfigError(f"{file or 'the configuration'} has {len(wrong)} mistake(s):\n{listed}")
+    return forms
+
+
+def marked_formats(runlog: RunLogs) -> tuple[TextFormat, ...]:
+    """The text formats of a configuration; one with wrong examples has them, a line each, as its `mistake`.
+
+    A service reads all other logs by them. A log in which such a format has a step is refused with the mistake: read
+    by another format it could have other steps, which would stay when the mistake is corrected.
+    """
     forms = runlog.text_formats()
     if not forms:
         return ()
     from ingest.runlog.formats.text.examples import mistakes  # noqa: PLC0415 - only if a format is configured
 
     wrong = [
-        f"runlog.format {number} ({form.name}), {each}"
+        [f"runlog.format {number} ({form.name}), {each}" for each in mistakes(form)]
         for number, form in enumerate(forms, 1)
-        for each in mistakes(form)
     ]
-    if wrong:
-        listed = "\n".join(f"  {each}" for each in wrong)
-        raise ConfigError(f"{file or 'the configuration'} has {len(wrong)} mistake(s):\n{listed}")
-    return forms
+    return tuple(replace(form, mistake="\n".join(each)) for form, each in zip(forms, wrong, strict=True))

@@ -224,7 +224,8 @@ def repair(root: Path, *, group: str | None, now: datetime) -> list[Damage]:
 def forget(writer: Writer, damages: Sequence[Damage], *, now: datetime) -> None:
     """Forget damaged files within the open transaction, and record the days to load again.
 
-    Where steps are lost, the sessions that they were part of go, too: a gap in a log would read as a hang.
+    Where steps are lost, the sessions that they were part of go, too: a gap in a log would read as a hang. `serve` and
+    fleets then read all run logs again.
     """
     for damage in damages:
         file = damage.file
@@ -240,6 +241,8 @@ def forget(writer: Writer, damages: Sequence[Damage], *, now: datetime) -> None:
         writer.append("lost_files", pl.DataFrame([row]))
         if file.table == "steps":
             writer.run("forget_run_sessions", cluster=file.cluster, day=file.day)
+    if any(damage.file.table == "steps" for damage in damages):
+        writer.delete("read_files", pl.DataFrame({"source": ["runlog"]}))
 
 
 def print_report(damages: Sequence[Damage]) -> None:

@@ -9,26 +9,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import glob
 import logging
 import os
 import re
 import shutil
-import stat
 import threading
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import clock
 from app.claims.stored import StoredClaims
 from app.compute import pipeline as computing
 from app.compute.unchanged import FACT, code_digest, inputs_digest
-from app.config.log_formats import tried_formats
-from app.errors import EXIT_STATUS, raise_interrupt
+from app.config.log_formats import marked_formats
+from app.errors import EXIT_STATUS, ConfigError, raise_interrupt
 from app.faults import FAULTS
 from app.service import integrity
 from app.times import iso
@@ -37,12 +34,14 @@ from ingest.kubernetes.live.follow import Follower
 from ingest.prometheus.load_live import ingest_live
 from ingest.prometheus.store import retention
 from ingest.prometheus.target import TelemetryRequest
-from ingest.runlog import store as runlogs
+from ingest.runlog import incremental as runlogs
+from ingest.runlog.incremental import files_of
 from ingest.runlog.translation import LogRequest
 from ingest.slurm import load_files as ingesting
 from ingest.slurm.commands.runner import subprocess_runner
 from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.live import transport
+from ingest.store.report import Report
 from queries import directory
 from queries.errors import LockedWarehouseError, WarehouseError
 from queries.lake.address import address_of
@@ -51,10 +50,12 @@ from queries.warehouse import copy_to_lake, open_reader, open_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from app.config.settings import Config
+    from ingest.runlog.incremental import Stamp
+    from ingest.runlog.text_format import TextFormat
     from ingest.slurm.commands.runner import Runner
-    from ingest.store.report import Report
     from ingest.tables import Parsed
     from queries.warehouse import Writer
 
@@ -123,7 +124,6 @@ class Worker:
     next_cycle: datetime | None = None
     errors: dict[str, BaseException] = field(default_factory=dict)
     tally: Counter[str] = field(default_factory=Counter)
-    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
     _warned: list[str] = field(default_factory=list)
     _retained: datetime | None = None
     _published: Path | None = None
@@ -276,21 +276,23 @@ class Worker:
 
     def _runlogs(self, writer: Writer, now: datetime) -> Sequence[Report]:
         """Run logs that are new, or have changed since they were read."""
-        stamps: dict[str, tuple[int, int]] = {}
+        files: dict[str, Stamp] = {}
         for pattern in self.settings.serve.runlogs:
-            named = _stamps([pattern])
-            stamps |= named
+            named = files_of([pattern])
+            files |= named
             if not named:
                 self._warn("runlog", f"serve.runlogs: no file matches {pattern}")
-        changed = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
-        logs = LogRequest(timezone=self.settings.timezone, formats=tried_formats(self.settings.runlog, None))
-        reports = runlogs.ingest_files(
-            writer, changed, cluster=self.settings.cluster, now=now, progress=self._check_stop, logs=logs
+        formats = marked_formats(self.settings.runlog)
+        reports = runlogs.ingest_changed(
+            writer,
+            files,
+            cluster=self.settings.cluster,
+            now=now,
+            progress=self._check_stop,
+            logs=LogRequest(timezone=self.settings.timezone, formats=formats),
+            version=code_digest(),
         )
-        for report in reports:
-            if report.error is None and report.origin in stamps:
-                self._seen[report.origin] = stamps[report.origin]
-        return reports
+        return [*_mistakes(formats), *reports]
 
     def _compute(self, writer: Writer, now: datetime) -> Sequence[Report]:
         """Compute if a cluster has loads since the last computation, or if rules, claims or the code have changed."""
@@ -391,16 +393,14 @@ def _new_rows(parsed: Parsed) -> int:
     return parsed.rows_loaded if parsed.rows_new is None else parsed.rows_new
 
 
-def _stamps(patterns: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Files that patterns match, sorted, with the time of the last change and the size of each."""
-    names = {name for pattern in patterns for name in glob.glob(pattern, recursive=True)}  # noqa: PTH207 - Path.glob refuses absolute patterns
-    stamps = {}
-    for name in sorted(names):
-        with contextlib.suppress(FileNotFoundError):  # gone in this very moment
-            status = Path(name).stat()
-            if stat.S_ISREG(status.st_mode):
-                stamps[name] = (status.st_mtime_ns, status.st_size)
-    return stamps
+def _mistakes(formats: Iterable[TextFormat]) -> Iterator[Report]:
+    """The text formats of the configuration whose logs are not read."""
+    for form in formats:
+        if form.mistake:
+            first, *others = form.mistake.splitlines()
+            more = f" (and {len(others)} more)" if others else ""
+            wrong = f"{first}{more}; logs of this format are not read until that is corrected, all others are"
+            yield Report("configuration", error=ConfigError(wrong))
 
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
-from ingest.errors import InputError, TruncatedInputError
+from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.input import Input, as_text
 
 if TYPE_CHECKING:
@@ -83,8 +83,10 @@ def _members(name: str, folder: Path, is_wanted: Callable[[str, str], bool]) -> 
     except InputError as error:
         return [*found, Member(name, name, error)]
     except (tarfile.TarError, EOFError, ValueError) as error:
-        return [*found, Member(name, name, InputError(f"{as_text(name)}: the archive is cut or damaged: {error}"))]
-    return found or [Member(name, name, InputError(f"{as_text(name)}: an archive without a file that is read here"))]
+        damaged = DamagedStreamError(f"{as_text(name)}: the archive is cut or damaged: {error}")
+        return [*found, Member(name, name, damaged)]
+    unread = UnrecognisedInputError(f"{as_text(name)}: an archive without a file that is read here")
+    return found or [Member(name, name, unread)]
 
 
 def _files(name: str) -> Iterator[tuple[tarfile.TarInfo, BinaryIO]]:

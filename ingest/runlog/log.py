@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ingest.future import AHEAD
 from ingest.runlog.lines import (
     CUT,
     STRICT,
@@ -210,4 +211,4 @@ class Log:
 
 def in_the_future(us: float) -> str:
     """Why a line of this time (microseconds since 1970) is refused."""
-    return f"it lies in the future: {moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"
+    return f"it {AHEAD}: {moment(int(us)):%Y-%m-%dT%H:%M:%SZ}"

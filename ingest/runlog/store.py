@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -109,7 +110,9 @@ def ingest_files(
         log = read_runlog(chunks, origin=name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=Account())
         return load(writer, log, CutLines(()), request=from_file(name), digest=digest.hexdigest(), now=now)
 
-    with unpacked(logs_below([name for name in files if not is_live(name)]), is_log) as members:
+    is_wanted = partial(is_log, formats=request.formats)
+    below = logs_below([name for name in files if not is_live(name)], request.formats)
+    with unpacked(below, is_wanted) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
         named_files = {member.shown: member for member in (*members, *on_servers)}
         return load_each(list(named_files), load_file, cluster=lambda: named, progress=progress)

@@ -141,6 +141,7 @@ class TextFormat:
         words: texts of which every line that it reads has one; lines without any are passed over quickly.
         us_dates: its dates are written 05/31/2026, the month first.
         position: those of a smaller one are tried first: a log of Megatron-DeepSpeed has steps of both.
+        mistake: what is wrong with it; its logs are recognised, and refused with this. Empty: nothing is known to be.
     """
 
     name: str
@@ -151,6 +152,7 @@ class TextFormat:
     us_dates: bool = False
     position: int = 0
     words: tuple[str, ...] = ()
+    mistake: str = ""
 
     @property
     def starts(self) -> str:

@@ -56,6 +56,20 @@ def test_a_slurmrestd_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
     assert "load files instead (trackside ingest slurm" not in done.stdout
 
 
+@pytest.mark.parametrize(("said", "status"), [("2.0", 0), ("3.0", 10)])
+def test_doctor_tries_the_examples_of_log_formats(tmp_path: Path, said: str, status: int) -> None:
+    (tmp_path / "trackside.toml").write_text(
+        "[[runlog.format]]\nname = 'mine'\n"
+        "line = [{ kind = 'step', starts = '^it', fields = { step = 'it (\\d+)', duration_s = 'took ([\\d.]+)' } }]\n"
+        f"example = [{{ text = 'it 1 took 2.0 s', gives = {{ duration_s = {said} }} }}]\n"
+    )
+    options = ("--config", str(tmp_path / "trackside.toml"), "--warehouse", str(tmp_path / "w"))
+    done = trackside("doctor", *options, env={"PATH": str(tmp_path)})
+    assert done.returncode == status
+    expected = "ok   mine: 1 example(s) read as stated" if status == 0 else "fail runlog.format 1 (mine), example 1:"
+    assert expected in done.stdout
+
+
 def test_doctor_lists_the_sources_of_a_warehouse(tmp_path: Path) -> None:
     files = tiny(10).write(tmp_path)
     assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0

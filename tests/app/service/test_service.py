@@ -37,7 +37,7 @@ from app.service.worker import Worker
 from ingest.errors import SourceError
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.settings import Prometheus
-from ingest.runlog import store as runlogs
+from ingest.runlog import incremental as runlogs
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.settings import Slurm
@@ -188,7 +188,7 @@ def test_internal_error_of_a_source_stops_no_other_and_clears(
         tmp_path / "w", configured(serve=Serve(runlogs=(str(runlog(tmp_path)),))), every=EVERY, runner=slurm
     )
     with monkeypatch.context() as broken_runlogs:
-        broken_runlogs.setattr(runlogs, "ingest_files", faulty)
+        broken_runlogs.setattr(runlogs, "ingest_changed", faulty)
         worker.cycle(now=NOW)
     assert worker.sources["compute"].last_success == NOW
     assert [failure.partition(":")[0] for failure in worker.failures(NOW)] == ["runlog"]
@@ -310,7 +310,7 @@ def test_run_log_patterns_are_relative_to_the_configuration(tmp_path: Path) -> N
     file = runlog(folder / "logs")
     (folder / "trackside.toml").write_text('[serve]\nrunlogs = ["logs/*.jsonl", "/var/log/**/*.jsonl"]\n')
     settings = config.load(folder / "trackside.toml")
-    assert list(worker_module._stamps(settings.serve.runlogs[:1])) == [str(file)]  # noqa: SLF001 - what the worker looks for
+    assert list(runlogs.files_of(settings.serve.runlogs[:1])) == [str(file)]
     assert settings.serve.runlogs[1] == "/var/log/**/*.jsonl"
 
 
@@ -339,6 +339,36 @@ def test_nothing_new_is_not_computed_again(tmp_path: Path) -> None:
     worker.cycle(now=NOW + EVERY)
     with open_reader(root) as reader:
         assert reader.query("computed", cluster="tiny").equals(before)
+
+
+OWN_FORMAT = """
+[[runlog.format]]
+name = "mytrainer"
+line = [{ kind = "step", starts = '^it \\d', fields = { step = 'it (\\d+)', duration_s = 'took ([\\d.]+) s' } }]
+example = [{ text = "it 1 took 2.0 s", gives = { step = 1, duration_s = 3.0 } }]
+"""
+
+
+@pytest.mark.usefixtures("no_slurm")
+def test_a_wrong_example_keeps_out_logs_of_its_format_only(tmp_path: Path) -> None:
+    (tmp_path / "mine.log").write_text("2026-10-01T08:00:02Z it 1 took 2.0 s\n")
+    runlog(tmp_path)
+    file = tmp_path / "trackside.toml"
+    file.write_text(f'cluster = "tiny"\n[serve]\nrunlogs = ["mine.log", "r.jsonl"]\n{OWN_FORMAT}')
+    worker = Worker(tmp_path / "w", config.load(file), every=EVERY)
+    for _ in range(2):
+        worker.cycle(now=NOW)
+        (failure,) = worker.failures(NOW)
+        assert failure.startswith("runlog: runlog.format 1 (mytrainer), example 1: expected duration_s = 3")
+        assert failure.endswith("logs of this format are not read until that is corrected, all others are")
+        with open_reader(tmp_path / "w") as reader:
+            assert set(reader.table("run_sessions")["run_id"]) == {"r"}
+    file.write_text(file.read_text().replace("duration_s = 3.0", "duration_s = 2.0"))
+    corrected = Worker(tmp_path / "w", config.load(file), every=EVERY)
+    corrected.cycle(now=NOW)
+    assert corrected.failures(NOW) == []
+    with open_reader(tmp_path / "w") as reader:
+        assert set(reader.table("run_sessions")["run_id"]) == {"r", "mine"}
 
 
 @pytest.mark.usefixtures("no_slurm")

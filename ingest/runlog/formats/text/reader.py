@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import polars as pl
 
-from ingest.errors import OptionError, UntimedError
+from ingest.errors import FormatMistakeError, OptionError, UntimedError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.order import in_order, without_copies
@@ -50,6 +50,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
 
     Raises:
         UnrecognisedInputError: no format has a step in it.
+        FormatMistakeError: the first format that has one has a mistake.
         TimeZoneError: its times have no zone, and none is stated.
         UntimedError: none of its steps can be placed in time, or several logs would lie over each other.
     """
@@ -61,6 +62,10 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
         if sample.first is None:
             return None
         raise unknown_text(name, scans, sample.first, sample.candidate)
+    if found.form.mistake:
+        raise FormatMistakeError(
+            f"{name}: a log of {found.form.title}, whose format has a mistake: {found.form.mistake}"
+        )
     request = _near(found, request)
     records = _counted(found, request, account)
     if request.several and request.begin is not None and records["at"].is_null().all():
