@@ -82,11 +82,11 @@ NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elaps
 _LONGEST_PATTERN: Final = 2_000
 
 _BEFORE: Final = (
-    r"^(?:\s*(?:\[[^\]\s]*\](?:<std[a-z]{3}>)?:?"  # [rank0]: [1,0]<stdout>: [pod/NAME/CONTAINER]
+    r"^(?:(?:\s*(?:\[[^\]\s]*\](?:<std[a-z]{3}>)?:?"  # [rank0]: [1,0]<stdout>: [pod/NAME/CONTAINER]
     r"|\([\w.-]+ pid=\d+[^)]*\)"  # Ray
     r"|[\w.-]*\d[\w.-]*(?::\s| +\| )"  # srun -l, pdsh, compose
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*(?: UTC)?\]?(?:\s+std(?:out|err) [FP])?"  # Docker, containerd, ts
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\S+ [\w.-]+\[\d+\]:\s))*"  # syslog, journald
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\S+ [\w.-]+\[\d+\]:\s))+\s*)?"  # syslog, journald
 )
 """What launchers, containers and collectors write before lines; titles of progress bars have no digit (`Map: 50%|`)."""
 

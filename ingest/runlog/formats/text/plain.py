@@ -25,18 +25,17 @@ FEWEST: Final = 32
 """Lines that are taken one by one where fewer follow each other."""
 
 
-def take_all(timeline: Timeline, records: pl.DataFrame, piece: int) -> None:
-    """Read records in the order of time, `piece` at a time."""
-    for part in records.iter_slices(piece):
-        for stretch, is_plain in _stretches(part, _is_step(timeline)):
-            if is_plain:
-                timeline.take(stretch.row(0, named=True))
-                rest = stretch[1:]
-                if _take_plain(timeline, rest):
-                    continue
-                stretch = rest  # noqa: PLW2901 - the first line is taken
-            for record in stretch.iter_rows(named=True):
-                timeline.take(record)
+def take_all(timeline: Timeline, records: pl.DataFrame) -> None:
+    """Read records in the order of time."""
+    for stretch, is_plain in _stretches(records, _is_step(timeline)):
+        if is_plain:
+            timeline.take(stretch.row(0, named=True))
+            rest = stretch[1:]
+            if _take_plain(timeline, rest):
+                continue
+            stretch = rest  # noqa: PLW2901 - the first line is taken
+        for record in stretch.iter_rows(named=True):
+            timeline.take(record)
 
 
 def _is_step(timeline: Timeline) -> pl.Expr:
@@ -100,7 +99,7 @@ def _take_plain(timeline: Timeline, records: pl.DataFrame) -> bool:
     if placed is None:
         return False
     begins, lengths, session.cursor = placed
-    _add(timeline, session, records.with_columns(steps, lengths, _count=counts, _begin=begins))
+    add_lines(timeline, session, records.with_columns(steps, lengths, _count=counts, _begin=begins))
     timeline.pass_on(records.row(-1, named=True), session)
     return True
 
@@ -130,12 +129,12 @@ def _stamped(
 ) -> tuple[pl.Series, pl.Series, int] | None:
     """As `_placed`, of lines with the time at which they were written, and the length of their steps or not."""
     if not is_long:
-        return _between_stamps(records["at"], counts, cursor)
+        return between_stamps(records["at"], counts, cursor)
     begins, end = _begins(records, lengths, counts, cursor)
     return begins, lengths, end
 
 
-def _between_stamps(ends: pl.Series, counts: pl.Series, cursor: int) -> tuple[pl.Series, pl.Series, int] | None:
+def between_stamps(ends: pl.Series, counts: pl.Series, cursor: int) -> tuple[pl.Series, pl.Series, int] | None:
     """As `_placed`, of lines without a duration: their steps share the time since the line before."""
     begins = ends.shift(1).fill_null(cursor)
     return None if (begins > ends).any() else (begins, ((ends - begins) / counts).alias("_length"), int(ends[-1]))
@@ -175,7 +174,7 @@ _NEVER: Final = 1 << 50
 """Microseconds by which no step is late; so many lines' sum is a number."""
 
 
-def _add(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None:
+def add_lines(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None:
     """Add the steps that lines stand for: `step`, `_count`, `_length` and `_begin` of the first of each."""
     batch = lines["samples"].drop_nulls()
     if batch.len():

@@ -15,6 +15,7 @@ import polars as pl
 from ingest.errors import FormatMistakeError, OptionError, UntimedError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
+from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.order import in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.ranks import of_one_rank
@@ -119,7 +120,9 @@ def _timeline(found: Scan, records: pl.DataFrame, request: LogRequest, name: str
     if begin is None and found.first_stamp is not None:
         first = found.first_stamp.with_columns(line=pl.lit(1, dtype=pl.Int64), **_NO_CLOCK)
         timeline.now = with_times(first, request, name)["at"][0]
-    take_all(timeline, records, SLICE)
+    for part in records.iter_slices(SLICE):
+        for run, is_drawn in drawn_runs(part, found.form):
+            take_drawn(timeline, run) if is_drawn else take_all(timeline, run)
     timeline.finish()
     return timeline
 

@@ -7,19 +7,16 @@ Before a pattern looks at it a line is stripped of colours (ANSI escapes), and o
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from ingest.delimited.reader import clean_blocks
-from ingest.errors import UnrecognisedInputError
-from ingest.runlog.escapes import without_escapes
+from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
+from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
 from ingest.runlog.lines import CUT
 from ingest.runlog.text_format import NUMBERS
 from ingest.runlog.translation import Refused
@@ -30,27 +27,11 @@ if TYPE_CHECKING:
 
     from ingest.runlog.text_format import LineKind, TextFormat
 
-BLOCK: Final = 1 << 23
-"""Bytes that are read at a time."""
-
-PIECE: Final = 1 << 14
-"""Bytes of lines in which words are searched at once: lines of a piece without one are not even told apart."""
-
-DENSE: Final = 8
-"""Blocks that are read as a whole from one on of which every second line, or every second piece, has a word."""
-
 US: Final = 1_000_000
 
-_NO_TEXT: Final = b"\x01"
-"""A byte that text does not have."""
-
-_LINE_END: Final = ord("\n")
-_LINES: Final = {"line": pl.Int64(), "text": pl.String()}
-_STAMP: Final = (
-    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2})[T _]"
-    r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
-)
 _US_STAMP: Final = r"\b(\d{2})/(\d{2})/(\d{4}) (\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
+_HAS_CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
+"""What every line with a time has, whatever its form."""
 _CLOCK: Final = r"^[^\w]{0,3}(?:[\w.-]+:\s*)?[^\w]{0,3}(\d{2}:\d{2}:\d{2})(?:[.,](\d{1,9}))?\b"
 _YEARLESS: Final = (
     r"(?:^|[^\w])[IWEF](\d{4}) (\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?\b",
@@ -62,14 +43,7 @@ _WRITER: Final = (
     r"^\s*(\[[^\]\s]+\](?:<std[a-z]{3}>)?:|\[pod/[^\]\s]+\]|\[\w+\d\|\d+\]:|[A-Za-z0-9_.-]+:\s"
     r"|\([\w.-]+ pid=\d+[^)]*\)|[\w.-]+ +\| )"
 )
-_LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*)"
-"""A stamp with which a line begins."""
-_ZONE: Final = r"(?:Z|[+-]\d{2}:?\d{2})$"
-"""How a stamp ends that says its zone."""
 _ELAPSED: Final = r"^(?:(?:(\d+) days?, )?(?:(\d+):)?(\d+):)?(\d+(?:\.\d+)?)$"
-_BAR_AND_MORE: Final = r"(\d+%\|[^|\r]*\| +\d+/\d+ \[[^\]\r]*\])([^\r])"
-"""A progress bar, and what a program that did not know of it wrote behind it."""
-
 SCHEMA: Final[dict[str, pl.DataType]] = {
     "line": pl.Int64(),
     "part": pl.Int64(),
@@ -110,19 +84,15 @@ class Scan:
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
         """Read lines (`line`, `part`, `text`); the last one of the last block may be cut off."""
-        rest, last = lines, lines.select("line", "part").row(-1) if is_last and lines.height else None
+        last = lines.select("line", "part").row(-1) if is_last and lines.height else None
+        kinds = _kinds(lines["text"], self.form)
+        read = _without_redrawn(lines.with_columns(kind=kinds).filter(pl.col("kind") >= 0), self.form)
         for number, kind in enumerate(self.form.lines):
-            if number == 1:  # nearly all lines that are read are of the first kind: the others are searched once
-                rest = rest.filter(pl.col("text").str.contains(self.form.starts))
-            if rest.is_empty():
-                return
-            mine = rest["text"].str.contains(kind.pattern)
-            own = rest.filter(mine)
+            own = read.filter(pl.col("kind") == number).drop("kind") if read.height else read
             if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
                 self._cut.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
                 own = own.head(-1)
             self._add(number, kind, own, last)
-            rest = rest.filter(~mine)
 
     def _add(self, number: int, kind: LineKind, lines: pl.DataFrame, last: tuple[int, int] | None) -> None:
         if lines.is_empty():
@@ -156,7 +126,60 @@ class Scan:
         """All records in the order of the log."""
         if not self._records:
             return pl.DataFrame(schema=SCHEMA)
-        return pl.concat(self._records).sort("line", "part", maintain_order=True)
+        return without_redrawn(pl.concat(self._records).sort("line", "part", maintain_order=True), self.form)
+
+
+def _kinds(text: pl.Series, form: TextFormat) -> pl.Series:
+    """The kind of each line: the number of the first that it is of; -1: of none.
+
+    Nearly all lines that are read are of the first kind, or progress bars: the others are searched once for all kinds.
+    """
+    kinds = pl.repeat(-1, text.len(), dtype=pl.Int16, eager=True)
+    rest = pl.int_range(text.len(), eager=True)
+    for number, kind in enumerate(form.lines):
+        if number == 1:
+            kinds, rest = _plain_bars(text, form, kinds, rest)
+            rest = rest.filter(text[rest].str.contains(form.starts))
+        if rest.is_empty():
+            break
+        mine = text[rest].str.contains(kind.pattern)
+        kinds = kinds.scatter(rest.filter(mine), number)
+        rest = rest.filter(~mine)
+    return kinds
+
+
+def _plain_bars(text: pl.Series, form: TextFormat, kinds: pl.Series, rest: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The kinds with those of plain progress bars, and the lines that are left: a bar is searched for no other kind."""
+    number = next((number for number, line in enumerate(form.lines) if line.kind == "bar"), 0)
+    if not number:
+        return kinds, rest
+    bars = rest.filter(text[rest].str.contains(PLAIN))
+    shown = text[bars]
+    earlier = "|".join(f"(?:{line.pattern})" for line in form.lines[1:number])
+    is_bar = shown.str.contains(form.lines[number].starts)
+    is_bar = is_bar & ~shown.str.contains(earlier) if earlier else is_bar
+    mine = bars.filter(is_bar)
+    kinds = kinds.scatter(mine, number)
+    return kinds, rest.filter(kinds[rest] < 0)
+
+
+def _without_redrawn(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
+    """Lines (`line`, `part`, `text`, `kind`) without redrawn bars: only what is left of them is read in full."""
+    bars = [(number, dict(line.fields), line.ends) for number, line in enumerate(form.lines) if line.kind == "bar"]
+    if len(bars) != 1 or lines.is_empty():
+        return lines
+    ((number, fields, ends),) = bars
+    is_bar = (pl.col("kind") == number) & pl.col("text").str.contains(PLAIN) & pl.col("text").str.contains(ends)
+    numbered = [
+        number for number, line in enumerate(form.lines) if line.kind == "step" and "step" not in dict(line.fields)
+    ]
+    drawn = lines.with_columns(
+        is_bar=is_bar,
+        is_numbered=pl.col("kind").is_in(numbered),
+        step=_number(fields["step"]),
+        total=_number(fields["total"]),
+    )
+    return drawn.filter(~redrawn()).select(lines.columns)
 
 
 @dataclass(frozen=True)
@@ -224,7 +247,7 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
     driver: str | None = None
     words: list[str] = []
     first = True
-    for lines, is_last in _lines(chunks, origin, words):
+    for lines, is_last in lines_in_blocks(chunks, origin, words):
         stamp, driver = (_first_stamp(lines), _driver(lines)) if first else (stamp, driver)
         first = False
         for one in scans:
@@ -247,109 +270,15 @@ def _with_word(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
     """The lines that a format may read, and the last one."""
     if not form.words or lines.is_empty():
         return lines
-    return lines.filter(lines["text"].str.contains(_any_of(form.words)).scatter(lines.height - 1, values=[True]))
+    return lines.filter(lines["text"].str.contains(any_of(form.words)).scatter(lines.height - 1, values=[True]))
 
 
 def scan_lines(form: TextFormat, text: str) -> Scan:
     """What lines of a log have for a format."""
     one = Scan(form)
-    for lines, is_last in _lines([text.encode()], "text", []):
+    for lines, is_last in lines_in_blocks([text.encode()], "text", []):
         one.take(lines, is_last=is_last)
     return one
-
-
-def _lines(chunks: Iterable[bytes], origin: str, words: list[str]) -> Iterator[tuple[pl.DataFrame, bool]]:
-    """Lines of a log in blocks: `line` (from 1), `part` (of a line that was written over) and `text`.
-
-    Also whether the last of them is the last of the log and has no line end. Where there are `words`, only lines with
-    one of them.
-    """
-    first, dense, full = 1, 0, 0
-    try:
-        for block, _ in clean_blocks(chunks, origin, BLOCK):
-            data = without_escapes(block)
-            mine = words if not dense else []
-            lines, count, is_sparse = _numbered(data, first, mine, in_pieces=not full)
-            dense = DENSE if mine and 2 * lines.height > count else max(dense - 1, 0)
-            full = DENSE if mine and not full and not is_sparse else max(full - 1, 0)
-            yield _apart(lines), not data.endswith(b"\n")
-            first += count
-    except UnrecognisedInputError:  # it is blank
-        return
-
-
-def _line_ends(data: bytes | memoryview) -> int:
-    """How many lines end in some text; it takes a third of the time of `count`."""
-    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LINE_END))
-
-
-def _numbered(data: bytes, first: int, words: Sequence[str], *, in_pieces: bool) -> tuple[pl.DataFrame, int, bool]:
-    """The lines of a block, of which the first has this number; where there are words, those with one, and the last.
-
-    Also how many lines it has, and whether most of its pieces have no word (where they are searched).
-    """
-    pieces = (list(_pieces(data)) if words and in_pieces else []) or [data]
-    counts = [_line_ends(piece) for piece in pieces]
-    counts[-1] += not data.endswith(b"\n")
-    sizes, begins = np.array(counts), first + np.cumsum([0, *counts[:-1]])
-    if len(pieces) > 1:
-        mine = pl.Series([piece.decode() for piece in pieces]).str.contains(_any_of(words))
-        kept = mine.scatter(len(pieces) - 1, values=[True]).arg_true().to_numpy()
-        sizes, begins, pieces = sizes[kept], begins[kept], [pieces[number] for number in kept]
-    total = int(sizes.sum())
-    numbers = np.arange(total) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
-    lines = pl.DataFrame({"line": numbers, "text": _texts(b"".join(pieces), total)}, schema=_LINES)
-    if words:
-        lines = lines.filter(lines["text"].str.contains(_any_of(words)).scatter(total - 1, values=[True]))
-    return lines, sum(counts), 2 * len(pieces) <= len(counts)
-
-
-def _pieces(data: bytes) -> Iterator[bytes]:
-    """A text in pieces that end with a line."""
-    begin = 0
-    while begin < len(data):
-        end = data.find(b"\n", begin + PIECE) + 1 or len(data)
-        yield data[begin:end]
-        begin = end
-
-
-def _any_of(words: Sequence[str]) -> str:
-    """A pattern of lines with one of these texts: all are searched at once, at the speed of one."""
-    return "|".join(map(re.escape, words))
-
-
-def _texts(data: bytes, count: int) -> pl.Series:
-    """The lines of a text: by the reader of CSV where it can do it, which takes a fifth of the time of a split."""
-    if count > 1 and _NO_TEXT not in data:
-        options = {"has_header": False, "quote_char": None, "truncate_ragged_lines": True}
-        table = pl.read_csv(data, separator=_NO_TEXT.decode(), schema={"text": pl.String}, **options)  # type: ignore[arg-type]
-        if table.height == count:
-            return table["text"].fill_null("") if table["text"].has_nulls() else table["text"]
-    return pl.Series([data.removesuffix(b"\n").decode()], dtype=pl.String).str.split("\n").explode()
-
-
-def _apart(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines that were written over, taken apart, and progress bars with something behind them.
-
-    The stamp of a container or a collector before such a line is of its end: the last part has it, unless it has as
-    many stamps of its own as the first (then lines end with carriage returns alone). A stamp that says its zone goes
-    before one that does not, too.
-    """
-    lines = lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
-    if not lines.select(pl.col("text").str.contains("\r", literal=True).any()).item():
-        return lines
-    text = pl.col("text").str.strip_chars_end("\r").str.replace_all(_BAR_AND_MORE, "$1\r$2")
-    parts = lines.with_columns(text.str.split("\r"), _stamp=text.str.extract(_LEADING)).explode("text")
-    is_last = pl.int_range(pl.len()).over("line") == pl.len().over("line") - 1
-    stamps = pl.col("text").str.count_matches(_STAMP)
-    has_zone = pl.col("text").str.extract(_LEADING).str.contains(_ZONE).fill_null(value=False)
-    lacks_one = (stamps < stamps.first().over("line")) | (pl.col("_stamp").str.contains(_ZONE) & ~has_zone)
-    stamped = pl.when(is_last & lacks_one).then(pl.concat_str("_stamp", "text", separator=" "))
-    return parts.select(
-        "line",
-        pl.coalesce(stamped, "text").alias("text"),
-        part=pl.int_range(pl.len(), dtype=pl.Int64).over("line"),
-    )
 
 
 def _first_stamp(lines: pl.DataFrame) -> pl.DataFrame | None:
@@ -372,16 +301,21 @@ def _driver(lines: pl.DataFrame) -> str | None:
 
 
 def _stamp(column: str, anchor: str = "") -> pl.Expr:
-    groups = pl.col(column).str.extract_groups(anchor + _STAMP).struct
+    groups = pl.col(column).str.extract_groups(anchor + STAMP).struct
     return groups.rename_fields(["date", "time", "fraction", "offset"]).alias("stamp")
 
 
 def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool) -> pl.DataFrame:
     """Lines of one kind as records."""
+    stamped = _us_stamped if us_dates else _stamped
+    has_clock = lines["text"].str.contains(_HAS_CLOCK)
+    if kind.kind == "bar":
+        has_clock &= ~lines["text"].str.contains(PLAIN)
+    parts = [part for part in (stamped(lines.filter(has_clock)), _unstamped(lines.filter(~has_clock))) if part.height]
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
     values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
     return (
-        (_us_stamped if us_dates else _stamped)(lines)
+        pl.concat(parts, how="diagonal")
         .with_columns(
             kind=pl.lit(number, dtype=pl.Int16),
             elapsed_s=_seconds(patterns["elapsed"]) if "elapsed" in patterns else _nothing(),
@@ -389,6 +323,13 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
         )
         .select(pl.col(name).cast(kind_) for name, kind_ in SCHEMA.items())
     )
+
+
+def _unstamped(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines without a time in them."""
+    names = ("date", "time", "fraction", "offset", "month_day", "clock", "clock_fraction")
+    absent = dict.fromkeys(names, pl.lit(None, dtype=pl.String))
+    return lines.with_columns(**absent, writer=pl.col("text").str.extract(_WRITER))
 
 
 def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
@@ -470,7 +411,7 @@ _SIZES: Final = {letter: 1e3**power for power, letter in enumerate(_SUFFIXES, 1)
 def _seconds(pattern: str) -> pl.Expr:
     """A length of time such as `1:52:09`, `1 day, 2:03:04` or `12.5`, in seconds."""
     parts = pl.col("text").str.extract(pattern)
-    units = (86_400, 3_600, 60, 1)
-    fields = [parts.str.extract(_ELAPSED, group).cast(pl.Float64) for group in range(1, 5)]
-    total = pl.sum_horizontal(value.fill_null(0) * unit for value, unit in zip(fields, units, strict=True))
-    return pl.when(parts.str.contains(_ELAPSED)).then(total)
+    groups = parts.str.extract_groups(_ELAPSED).struct
+    days, hours, minutes, seconds = (groups.field(str(group)).cast(pl.Float64) for group in range(1, 5))
+    larger = days.fill_null(0) * 86_400 + hours.fill_null(0) * 3_600 + minutes.fill_null(0) * 60
+    return larger + seconds

@@ -60,6 +60,7 @@ class Timeline:
         unplaced: lines of steps whose time is unknown.
         unnumbered: lines of steps whose number is unknown.
         now: the last time in the log.
+        pending: lines of steps that the next progress bar numbers.
     """
 
     form: TextFormat
@@ -71,7 +72,7 @@ class Timeline:
     unplaced: list[int] = field(default_factory=list)
     unnumbered: list[int] = field(default_factory=list)
     now: int | None = None
-    _pending: list[tuple[LineKind, Mapping[str, Any]]] = field(default_factory=list)
+    pending: list[tuple[LineKind, Mapping[str, Any]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """The log begins when the caller says."""
@@ -225,7 +226,7 @@ class Timeline:
     def _step(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
         """A line of one step or several."""
         if record["step"] is None or not math.isfinite(record["step"]):
-            self._pending.append((kind, record))  # the progress bar is drawn again behind it
+            self.pending.append((kind, record))  # the progress bar is drawn again behind it
             return
         step = int(record["step"])
         if session.last is not None and step <= session.last:
@@ -247,7 +248,7 @@ class Timeline:
 
     def _number_pending(self, session: Session) -> None:
         """Lines without a number of their own have that of the bar behind them, if they are alone before it."""
-        pending, self._pending = self._pending, []
+        pending, self.pending = self.pending, []
         step = None if session.bar is None else session.bar["step"]
         if len(pending) == 1 and step:
             kind, record = pending[0]

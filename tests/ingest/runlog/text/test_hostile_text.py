@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError
-from ingest.runlog.formats.text import scan
+from ingest.runlog.formats.text import blocks
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text import test_torchtitan as titan
 from tests.support.logs.foreign_logs import read, steps
@@ -76,7 +76,7 @@ def test_steps_out_of_order_are_put_in_order(name: str, seed: int) -> None:
 @given(chunk=st.integers(1, 5_000), block=st.integers(1, 3_000))
 def test_chunks_and_blocks_make_no_difference(name: str, chunk: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "BLOCK", block)
+        patch.setattr(blocks, "BLOCK", block)
         assert steps(read(LOGS[name], chunk=chunk)) == WHOLE[name]
 
 
@@ -103,7 +103,7 @@ def test_other_output_is_not_rejected() -> None:
 
 
 def test_memory_depends_on_steps_not_on_other_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "BLOCK", 1 << 16)
+    monkeypatch.setattr(blocks, "BLOCK", 1 << 16)
     peaks = []
     for n_lines in (2_000, 40_000):
         text = (MEGATRON + "NCCL INFO Channel 00/32 : 0 1 2 3 4 5 6 7\n" * n_lines).encode()
@@ -117,8 +117,8 @@ def test_memory_depends_on_steps_not_on_other_output(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("between", [0, 3, 400])
 def test_pieces_without_a_word_keep_the_numbers_of_lines(between: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps far apart: what lies between them is not even split into lines."""
-    monkeypatch.setattr(scan, "BLOCK", 1 << 15)
-    monkeypatch.setattr(scan, "PIECE", 1 << 11)
+    monkeypatch.setattr(blocks, "BLOCK", 1 << 15)
+    monkeypatch.setattr(blocks, "PIECE", 1 << 11)
     noise = "NCCL INFO Channel 00/32 : 0 1 2 3 via P2P\nKanäle ohne Wort\n" * between
     stamps = [f"08:{n // 60:02}:{n % 60:02}" for n in range(2, 122, 2)]
     lines = [megatron.line(n, stamp) for n, stamp in enumerate(stamps, 1)]

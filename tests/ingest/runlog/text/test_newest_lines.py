@@ -78,7 +78,7 @@ def test_trainer_dictionaries_may_go_on_behind_the_epoch() -> None:
 
 
 def test_a_long_log_of_the_trainer_keeps_its_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.runlog.formats.text.scan.BLOCK", 40_000)
+    monkeypatch.setattr("ingest.runlog.formats.text.blocks.BLOCK", 40_000)
     process = "[INFO|trainer.py:1] 2026-10-01 {},000 >> ***** Running training *****\n"
     noise = "NCCL INFO Channel 00/32 and what else a program prints\n" * 2_000
     bars = "".join(

@@ -10,6 +10,7 @@ import pytest
 
 from ingest.errors import InputError
 from ingest.runlog.exported import lines_of_export
+from ingest.runlog.text_format import parse_format
 from ingest.runlog.wrapped import unwrapped
 from tests.ingest.runlog.text.test_mutations import BEGUN, LINES
 from tests.support.logs.foreign_logs import DAY, events, read, starts, steps
@@ -79,6 +80,17 @@ def test_a_stamp_before_a_line_is_its_time(form: str) -> None:
         parsed = read("".join(stamped), timezone=None, facts=FACTS)
         assert values(parsed)[1:] == values(parsed_of(name, lines))[1:], name
         assert len(starts(parsed)) == 1, name
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_format_of_ones_own_is_read_behind_prefixes(prefix: str) -> None:
+    """Its pattern begins where the line does: the blank behind a prefix is the prefix's."""
+    fields = {"step": r"it (\d+)", "duration_s": r"took ([\d.]+) s"}
+    own = parse_format(
+        {"name": "mine", "line": [{"kind": "step", "starts": r"^it \d", "fields": fields}]}, origin="test"
+    )
+    text = "".join(f"{prefix}it {step} took 2.0 s\n" for step in (1, 2, 3))
+    assert read(text, begin=DAY, formats=(own,)).frames["steps"].height == 3
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
