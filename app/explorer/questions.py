@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
 from textwrap import dedent
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import html
@@ -58,7 +58,8 @@ class Asked:
         chosen: whether people can split it by something else.
         days: of a longer window only so many last days are read, since it reads samples or every attempt; 0: all of it.
         runs: named query with the ids of the runs that it is asked about where no filter is chosen; empty: all.
-        only: what the section says of that.
+        most: so many of these at most, in the query's order; 0: all of them.
+        only: what the section says where it is not asked about all runs, with `{most}` in the place of their number.
         ignores: filters of the page that are not about this section.
         causes: whether its causes are those of lost GPU-time, so that they lead to it.
     """
@@ -73,6 +74,7 @@ class Asked:
     chosen: bool = True
     days: int = 0
     runs: str = ""
+    most: int = 0
     only: str = ""
     ignores: tuple[str, ...] = ()
     causes: bool = False
@@ -115,6 +117,7 @@ class Shown:
         total: how many rows there are to show.
         narrowed: whether filters of the address kept some rows only.
         beside: filters that say nothing about these rows.
+        of_some: whether it was asked about some runs only, so that others have no row.
     """
 
     answer: Answer
@@ -123,20 +126,27 @@ class Shown:
     total: int
     narrowed: bool
     beside: tuple[str, ...]
+    of_some: bool = False
 
 
 def answered(  # noqa: PLR0917 - the gate has rules for functions by their positional arguments
-    source: Reader, window: Window, name: str, question: Question, filters: Narrowed, runs: str = ""
+    source: Reader,
+    window: Window,
+    name: str,
+    question: Question,
+    filters: Narrowed,
+    runs: str = "",
+    most: int = 0,
 ) -> Shown:
     """The answer of a question as a section shows it: only the rows that it shows are kept."""
     entry = question_of(name)
     by = question.by or (entry.default if question.run is None else entry.default_of_run)
-    of_some = source
-    if by in entry.of_some_runs and (ids := _run_ids(source, window, filters, runs)) is not None:
-        of_some = of_runs(source, window, ids or [""])
-    answer = entry(of_some, window, replace(question, by=by))
+    some = _some_runs(source, window, filters, runs, most) if by in entry.of_some_runs else None
+    asked_of = source if some is None else of_runs(source, window, some.ids or [""])
+    answer = entry(asked_of, window, replace(question, by=by))
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
-    return shown_of(source, window, answer, by=by, splits=splits, filters=filters)
+    shown = shown_of(source, window, answer, by=by, splits=splits, filters=filters)
+    return replace(shown, of_some=some is not None and some.left_out)
 
 
 def shown_of(
@@ -153,15 +163,25 @@ def shown_of(
     return Shown(kept, by, splits, rows.height, narrowed, beside)
 
 
-def _run_ids(source: Reader, window: Window, filters: Narrowed, runs: str) -> list[str] | None:
-    """Ids of the only runs that an answer is about: those of the chosen user; where nothing is chosen, of a query."""
+class _SomeRuns(NamedTuple):
+    """Ids of the only runs that an answer is about, and whether the query that named them left others out."""
+
+    ids: list[str]
+    left_out: bool
+
+
+def _some_runs(source: Reader, window: Window, filters: Narrowed, runs: str, most: int) -> _SomeRuns | None:
+    """Those of the chosen user; where nothing is chosen, of a query: all of them, or the first `most`."""
     user = dict(filters).get("user")
     if not user and (filters or not runs):
         return None
-    name, wanted = ("runs_with_user", {"user": user}) if user else (runs, window.parameters)
+    # One more than are wanted tells whether there are more.
+    name, wanted = ("runs_with_user", {"user": user}) if user else (runs, window.parameters | {"most": most + 1})
     wanted = wanted | {"cluster": window.cluster}
-    found = source.memo((name, *wanted.values()), lambda: source.query(name, **wanted))
-    return found["run_id"].to_list()
+    ids = source.memo((name, *wanted.values()), lambda: source.query(name, **wanted))["run_id"].to_list()
+    if user or not most:
+        return _SomeRuns(ids, left_out=not user)
+    return _SomeRuns(ids[:most], left_out=len(ids) > most)
 
 
 def ask(asked: Asked, data: Data, view: View) -> Shown:
@@ -177,7 +197,7 @@ def ask(asked: Asked, data: Data, view: View) -> Shown:
     if by is not None and by not in entry.splits:
         raise UsageError(f"{asked.parameter}: it cannot be split by {by!r}; there are: {', '.join(entry.splits)}")
     filters = tuple(each for each in narrowing.narrowed_by(view, asked.filters) if not (run and each[0] == "run"))
-    return data.answers.ask(answered, window_of(asked, view), asked.question, question, filters, asked.runs)
+    return data.answers.ask(answered, window_of(asked, view), asked.question, question, filters, asked.runs, asked.most)
 
 
 def window_of(asked: Asked, view: View) -> Window:
@@ -297,8 +317,8 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))
     if shown.by == "day" and not view.in_utc:
         notes.append(html.P("Each day is a day in UTC.", className="stale"))
-    if asked.only and not narrowing.narrowed_by(view, asked.filters):
-        notes.append(html.P(asked.only, className="small"))
+    if asked.only and shown.of_some:
+        notes.append(html.P(asked.only.format(most=f"{asked.most:,}"), className="small"))
     return html.Div(notes, className="notes") if notes else None
 
 

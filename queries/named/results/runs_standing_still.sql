@@ -1,4 +1,4 @@
--- One row is the id of one of the thousand runs of a cluster whose GPUs stood still longest in a window without a failure that explains it; where that is equal, those whose time was seen least.
+-- One row is the id of a run of a cluster that held GPUs in a window: of the first `$most`, those whose GPUs stood still longest without a failure that explains it; where that is equal, those whose time was seen least.
 WITH held AS (
     SELECT
         r.run_id,
@@ -21,4 +21,4 @@ ORDER BY
     COALESCE(SUM(gpu_s) FILTER (idle), 0) DESC,
     COALESCE(SUM(gpu_s) FILTER (idle OR unseen), 0) DESC,
     run_id
-LIMIT 1000;
+LIMIT $most;

@@ -71,15 +71,16 @@ def test_advice_on_checkpoints_is_that_among_all_runs(root: Path) -> None:
     assert set(every.answer.rows.filter(pl.col("n_checkpoints") > 0)["run_id"]) <= set(own.answer.rows["run_id"])
 
 
-def test_runs_that_stand_still_are_the_first_of_all(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_stand_still_are_the_first_of_all(root: Path) -> None:
     section = asked("/checkpoints", "idle-runs")
     with open_reader(root) as reader:
         window = whole(reader)
         every = answered(reader, window, section.question, Question(by="run", details=False), ())
-        first = answered(reader, window, section.question, Question(by="run", details=False), (), section.runs)
-        ids = reader.query(section.runs, **window.parameters)["run_id"].to_list()
-        monkeypatch.setattr(questions, "_run_ids", lambda *_: ids[:3])
-        few = answered(reader, window, section.question, Question(by="run", details=False), (), section.runs)
+        first, few = (
+            answered(reader, window, section.question, Question(by="run", details=False), (), section.runs, most)
+            for most in (section.most, 3)
+        )
+    assert (every.of_some, first.of_some, few.of_some) == (False, False, True)
     shown = ["subject", "gpu_s_idle", "high_gpu_s_idle"]
     assert_frame_equal(first.answer.rows.select(shown), every.answer.rows.select(shown), check_exact=False)
     assert_frame_equal(few.answer.rows.select(shown), every.answer.rows.select(shown).head(3), check_exact=False)
@@ -90,5 +91,6 @@ def test_runs_of_a_user_are_not_those_that_logged(root: Path) -> None:
     with open_reader(root) as reader:
         window = whole(reader)
         user = reader.table("runs")["user"].drop_nulls()[0]
-        found = questions._run_ids(reader, window, (("user", user),), "runs_that_logged")  # noqa: SLF001 - which of both counts
-        assert found == reader.query("runs_with_user", cluster="demo", user=user)["run_id"].to_list()
+        found = questions._some_runs(reader, window, (("user", user),), "runs_that_logged", 0)  # noqa: SLF001 - which of both counts
+        assert found is not None
+        assert found.ids == reader.query("runs_with_user", cluster="demo", user=user)["run_id"].to_list()
