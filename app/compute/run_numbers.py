@@ -17,7 +17,6 @@ from app.compute.inputs import with_gpus
 from app.compute.unchanged import code_digest
 from app.results.ettr import (
     RunTimes,
-    ToExpect,
     ettr_of_runs,
     ettr_run_rows,
     keep_ettr_run_rows,
@@ -27,11 +26,12 @@ from app.results.ettr import (
     started_in,
 )
 from app.results.runs.job_goodput import job_accounts
-from app.results.runs.run_results import OF_LOGS, OF_RUNS, rows_of_logs, rows_of_runs, stored_by_run
+from app.results.runs.run_results import OF_RUNS, STARTS, rows_of_logs, rows_of_runs, stored_by_run
 from app.results.windows import ledger_sums
 from app.window import Window
 from metrics import frames
-from metrics.ettr.expected import starts
+from metrics.ettr.expected import own_inputs_of, starts
+from metrics.few_rows import join_few, only_few
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from app.config.settings import Rules
-    from app.results.runs.job_goodput import JobAccounts
     from app.window import Source
     from queries.warehouse import Writer
 
@@ -58,11 +57,11 @@ class RunNumbers:
 
     Attributes:
         by_run: as `app.results.ettr.ettr_run_rows` returns it, but for the runs' times.
-        found: as `app.results.ettr.to_expect` returns it.
+        own: as `metrics.ettr.expected.own_inputs` returns it.
     """
 
     by_run: pl.DataFrame
-    found: ToExpect
+    own: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,16 @@ class _ToWrite:
     """What the table of runs' numbers ought to hold, and what it holds.
 
     Attributes:
-        rows: `app.results.runs.run_results.OF_RUNS` of all runs.
-        made: which of them were made anew: `cluster`, `run_id`.
-        stored: what was stored of the others, and of runs that are no more.
+        made: `app.results.runs.run_results.OF_RUNS` of the runs that were made anew.
+        kept: of the others.
+        replaced: which were stored with other digests: `cluster`, `run_id`.
+        logs: `app.results.runs.run_results.OF_LOGS` of the runs that have a log.
     """
 
-    rows: pl.DataFrame
     made: pl.DataFrame
-    stored: pl.DataFrame
+    kept: pl.DataFrame
+    replaced: pl.DataFrame
+    logs: pl.DataFrame
 
 
 def write_run_numbers(writer: Writer, source: Source, window: Window, rules: Rules, *, full: bool) -> RunNumbers:
@@ -93,7 +94,7 @@ def write_run_numbers(writer: Writer, source: Source, window: Window, rules: Rul
         full: make all of them. The result is the same.
     """
     numbers, to_write = _run_numbers(writer, source, window, rules, full=full)
-    _write(writer, to_write, numbers.found, job_accounts(source, window), full=full)
+    _write(writer, to_write, window.cluster)
     return numbers
 
 
@@ -101,20 +102,30 @@ def _run_numbers(
     writer: Writer, source: Source, window: Window, rules: Rules, *, full: bool
 ) -> tuple[RunNumbers, _ToWrite]:
     digests = run_digests(source, window, rules)
-    stored = writer.matching("run_results", pl.DataFrame({"cluster": [window.cluster]}), keys=["cluster"])
-    stored = stored.with_columns(milli_gpus=(pl.col("n_gpus") * 1000).cast(pl.Int64))
-    kept = stored.clear() if full else stored.join(digests, on=[*_RUN, "inputs"], how="semi")
-    made = digests.join(kept, on=_RUN, how="anti")
-    whole = 2 * made.height > digests.height
+    stored = frames.conform(writer.query("numbers_of_runs", cluster=window.cluster), OF_RUNS)
+    # A digest is of the run's id, too: nothing else is compared.
+    same = stored["inputs"].is_in(digests["inputs"].implode()).fill_null(value=False)
+    made = digests.join(stored.select("inputs").filter(same), on="inputs", how="anti")
+    whole = full or 2 * made.height > digests.height
     if whole:
-        made, kept = digests, stored.clear()
+        made, same = digests, pl.zeros(stored.height, dtype=pl.Boolean, eager=True)
+    kept, replaced = stored.filter(same), stored.select(_RUN).filter(~same)
     started, by_run = _of_all(source, window) if whole else _of_some(source, window, made)
-    rows = pl.concat([kept.select(*OF_RUNS), rows_of_runs(made, by_run, started)])
+    fresh = rows_of_runs(made, by_run, started)
+    rows = _in_order(pl.concat([kept, fresh]), digests)
+    logged, saves = logged_starts(source, window), saves_in(source, window)
     known = stored_by_run(rows)
-    keep_ettr_run_rows(source, window, known)
-    every = rows.filter(pl.col("n_starts").is_not_null()).select(*_RUN, "n_starts", "started_gpus")
-    seen = every.join(logged_starts(source, window), on=_RUN, how="left")
-    return RunNumbers(known, ToExpect(seen, saves_in(source, window))), _ToWrite(rows, made.select(_RUN), stored)
+    numbers = RunNumbers(known.drop(STARTS), own_inputs_of(join_few(known, logged, on=_RUN), saves))
+    keep_ettr_run_rows(source, window, numbers.by_run)
+    begun = logged if logged.is_empty() else logged.join(rows.drop_nulls("n_starts"), on=_RUN, how="semi")
+    logs = rows_of_logs(job_accounts(source, window), begun, saves)
+    return numbers, _ToWrite(fresh, kept, replaced, logs)
+
+
+def _in_order(rows: pl.DataFrame, digests: pl.DataFrame) -> pl.DataFrame:
+    """Rows in the order of runs, which is that of their digests: to sort by ids takes three times as long."""
+    found = rows.select("inputs").with_row_index("row")
+    return rows[digests.select("inputs").join(found, on="inputs", maintain_order="left")["row"]]
 
 
 def _of_all(source: Source, window: Window) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -141,7 +152,10 @@ def _of_some(source: Source, window: Window, some: pl.DataFrame) -> tuple[pl.Dat
 
 
 def run_digests(source: Source, window: Window, rules: Rules) -> pl.DataFrame:
-    """What the numbers of each run depend on, but for its log: `cluster`, `run_id`, `inputs`."""
+    """What the numbers of each run depend on, but for its log: `cluster`, `run_id`, `inputs`; sorted by run.
+
+    A run's size and times follow from its attempts.
+    """
     executed = run_times(source, window.cluster).executed
     if executed.is_empty():
         return frames.empty({"cluster": frames.TEXT, "run_id": frames.TEXT, "inputs": pl.UInt64()})
@@ -161,13 +175,7 @@ def run_digests(source: Source, window: Window, rules: Rules) -> pl.DataFrame:
     since, until = ends.dt.epoch("us")
     of_window = pl.DataFrame([ends.alias("end")]).with_row_index().hash_rows(seed=seed).to_numpy().sum(dtype=np.uint64)
     digest += np.where((low < since) | (high > until), of_window, np.uint64(0))
-    sizes = source.query("run_sizes", cluster=window.cluster)
-    of_sizes = sizes.select("run_id", size=sizes.hash_rows(seed=seed))
-    found = pl.DataFrame({"run_id": ids.gather(first), "inputs": digest}).join(
-        of_sizes, on="run_id", how="left", maintain_order="left"
-    )
-    own = found["inputs"].to_numpy() + found["size"].fill_null(0).to_numpy()
-    return found.select("run_id", inputs=pl.Series(own, dtype=pl.UInt64)).select(
+    return pl.DataFrame({"run_id": ids.gather(first), "inputs": digest}).select(
         pl.lit(window.cluster).alias("cluster"), "run_id", "inputs"
     )
 
@@ -189,26 +197,22 @@ def _of_days(days: pl.DataFrame, began: _Moments, high: _Moments, seed: int) -> 
 # What is stored ------------------------------------------------------------------------------------------------------
 
 
-def _write(writer: Writer, numbers: _ToWrite, found: ToExpect, jobs: JobAccounts, *, full: bool) -> None:
+def _write(writer: Writer, numbers: _ToWrite, cluster: str) -> None:
     """Store the numbers of runs: the rows that were made anew, and those of runs whose logs tell something else."""
-    logs = rows_of_logs(jobs, found.started, found.saves)
-    before = numbers.stored.filter(pl.any_horizontal(pl.col(*_TOLD).is_not_null()) | pl.col("job_logged"))
-    told = _changed(logs, before.select(logs.columns)).join(numbers.made, on=_RUN, how="anti")
-    rows = numbers.rows.join(pl.concat([numbers.made, told]), on=_RUN, how="semi")
-    unknown = logs.select(_RUN).join(numbers.rows, on=_RUN, how="anti")
-    to_write = pl.concat([rows, frames.conform(unknown, OF_RUNS)]).join(logs, on=_RUN, how="left")
-    known = pl.concat([numbers.rows.select(_RUN), unknown])
-    gone = numbers.stored.select(_RUN).join(known, on=_RUN, how="anti")
-    if full or numbers.made.height == numbers.rows.height:
-        writer.delete("run_results", numbers.stored.select("cluster").unique())
-    else:
-        writer.delete("run_results", pl.concat([to_write.select(_RUN), gone]))
+    logs, made = numbers.logs, numbers.made
+    before = frames.conform(writer.query("numbers_of_logs", cluster=cluster), logs.schema)
+    told = only_few(numbers.kept, _changed(logs, before), on=_RUN)
+    known = pl.concat([each.select(_RUN) for each in (made, numbers.kept)])
+    unknown = logs if logs.is_empty() else logs.join(known, on=_RUN, how="anti")
+    rows = pl.concat([made, told, frames.conform(unknown.select(_RUN), OF_RUNS)])
+    to_write = join_few(rows, logs, on=_RUN)
+    if numbers.kept.is_empty():
+        writer.delete("run_results", pl.DataFrame({"cluster": [cluster]}))
+    else:  # what was replaced and is not written again is gone
+        writer.delete("run_results", pl.concat([to_write.select(_RUN), numbers.replaced]).unique())
     writer.append(
         "run_results", with_gpus(to_write.with_columns(pl.col("job_logged").fill_null(value=False)), "n_gpus")
     )
-
-
-_TOLD: Final = [name for name in OF_LOGS if name != "job_logged"]
 
 
 def _changed(now: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:

@@ -86,7 +86,8 @@ def write_results(
         progress: receives which window is being computed, and the share of the work that is done.
     """
     past = failure_history(source, window)
-    plan = _plan(writer, WindowInputs(source, window, rules, past), standard_windows(window), now=now, full=full)
+    windows = standard_windows(window)
+    plan = _plan(writer, WindowInputs(source, window, rules, past, windows), windows, now=now, full=full)
     for table in (*BY_WINDOW, _INPUTS):
         writer.delete(table, pl.DataFrame({"cluster": [window.cluster]}))
     for table, rows in plan.kept.items():
@@ -161,8 +162,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
         once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
         by_run = ettr_run_rows(once, standard)
         own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
-        found = numbers.found if standard == window else to_expect(once, standard)
-        own = own_inputs_in(by_run, found)
+        own = numbers.own if standard == window else own_inputs_in(by_run, to_expect(once, standard))
         expected = expected_run_rows(once, standard, rates=own_rates, own=own)
         jobs = job_accounts(once, standard)
         spent = goodput_rows(once, standard)

@@ -9,7 +9,6 @@ effect does; where that is not known, to the end of the data.
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,10 +22,12 @@ from app.results.failures.lemons import failed, judged
 from app.results.runs.run_logs import computed_logs
 from metrics import frames
 from metrics.failures.interruptions import MERGE_S
+from metrics.same_rows import join_same
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     import numpy.typing as npt
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
     _Moments = npt.NDArray[np.int64]
     _Sums = npt.NDArray[np.uint64]
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _FAR: Final = 2**62
 """Microseconds of a time that has no end."""
@@ -52,39 +51,34 @@ class Rows:
     Args:
         rows: `begin`, `end` (null: no end) and what results depend on. A row without `begin` counts nowhere.
         seed: of the digests; another for each kind of rows.
+        edges: moments at which the windows begin and end that will be asked about.
     """
 
-    def __init__(self, rows: pl.DataFrame, seed: int) -> None:
-        if rows.is_empty():
-            none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-            self._begun = self._ended = none
-            return
+    def __init__(self, rows: pl.DataFrame, seed: int, edges: Iterable[datetime]) -> None:
+        self._places = {moment: place for place, moment in enumerate(sorted(set(edges)))}
+        moments = pl.Series(list(self._places), dtype=frames.TIME).dt.epoch("us").to_numpy()
         timed = rows.filter(pl.col("begin").is_not_null())
         digests = timed.drop("begin", "end").hash_rows(seed=seed).to_numpy()
         begin = timed["begin"].dt.epoch("us").to_numpy()
         end = np.maximum(begin, timed["end"].dt.epoch("us").fill_null(_FAR).to_numpy())
-        self._begun = _running(begin, digests)
-        self._ended = _running(end, digests)
+        self._begun = _before(moments, begin, digests)
+        self._ended = _before(moments, end, digests)
 
     def within(self, since: datetime, until: datetime) -> str:
         """Number and sum of the digests of the rows that overlap a window. Their order changes nothing."""
         # Rows that ended before the window are among those that had begun before its end.
-        begun, all_begun = _before(self._begun, until)
-        ended, all_ended = _before(self._ended, since)
+        begun, all_begun = (int(each[self._places[until]]) for each in self._begun)
+        ended, all_ended = (int(each[self._places[since]]) for each in self._ended)
         return f"{begun - ended}:{(all_begun - all_ended) % 2**64}"
 
 
-def _running(moments: _Moments, digests: _Sums) -> tuple[_Moments, _Sums]:
-    """Moments in their order, and the sum of the digests up to each of them (modulo 2^64)."""
-    order = np.argsort(moments, kind="stable")
-    return moments[order], np.cumsum(digests[order], dtype=np.uint64)
-
-
-def _before(running: tuple[_Moments, _Sums], moment: datetime) -> tuple[int, int]:
-    """How many moments lie before another, and the sum of their digests."""
-    moments, sums = running
-    count = int(np.searchsorted(moments, (moment - _EPOCH) // timedelta(microseconds=1), side="left"))
-    return count, int(sums[count - 1]) if count else 0
+def _before(edges: _Moments, moments: _Moments, digests: _Sums) -> tuple[_Moments, _Sums]:
+    """For each edge how many moments lie before it, and the sum of their digests (modulo 2^64)."""
+    passed = np.searchsorted(edges, moments, side="right")
+    counts, sums = np.zeros(len(edges) + 1, dtype=np.int64), np.zeros(len(edges) + 1, dtype=np.uint64)
+    np.add.at(counts, passed, 1)
+    np.add.at(sums, passed, digests)
+    return np.cumsum(counts), np.cumsum(sums, dtype=np.uint64)
 
 
 class WindowInputs:
@@ -95,18 +89,22 @@ class WindowInputs:
         window: all of the cluster's data.
         rules: that the numbers depend on.
         past: `app.results.failures.failure_rates.failure_history` of `window`.
+        windows: those whose digests will be asked for.
     """
 
-    def __init__(self, source: Source, window: Window, rules: Rules, past: Histories) -> None:
+    def __init__(
+        self, source: Source, window: Window, rules: Rules, past: Histories, windows: Iterable[Window]
+    ) -> None:
         self._source = source
         inventoried = window.cluster in source.query("inventoried")["cluster"]
         sizes = [size.label for size in sizes_of(past)]
         self._common = (code_digest().hex(), rules.model_dump_json(), window.cluster, str(inventoried), *sizes)
         frames_by_time = (*_of_accounting(source, window, past), *_of_logs(source, window.cluster))
-        self._rows = [Rows(rows, seed) for seed, rows in enumerate(frames_by_time)]
+        edges = {moment for each in windows for moment in (each.since, each.until)}
+        self._rows = [Rows(rows, seed, edges) for seed, rows in enumerate(frames_by_time)]
 
     def digest(self, window: Window) -> str:
-        """The digest of a window within the cluster's data."""
+        """The digest of one of the windows."""
         parts = [rows.within(window.since, window.until) for rows in self._rows]
         inside = [*_logs_within(self._source, window), *_read_for(self._source, window)]
         parts += [f"{rows.height}:{rows.hash_rows(seed=seed).sum()}" for seed, rows in enumerate(inside)]
@@ -120,7 +118,7 @@ def _of_accounting(source: Source, window: Window, past: Histories) -> Iterator[
     yield _ledger_days(source, cluster)
     attempts = source.query("attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "started_at", "ended_at")
     joined = source.query("run_attempts", cluster=cluster).select(*frames.ATTEMPT_KEY, "run_id")
-    yield _lasting(attempts.join(joined, on=list(frames.ATTEMPT_KEY)))
+    yield _lasting(join_same(attempts, joined, on=frames.ATTEMPT_KEY))
     times = run_times(source, cluster)
     executed = ("run_id", "joined_by", "state", "started_at", "ended_at", "milli_gpus")
     yield _lasting(times.executed.select(executed))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from metrics.ettr.ettr import FORMS
 from metrics.statistics import MIN_EFFECTIVE_NUMBER, bootstrap_ratio_interval, effective_number
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import polars as pl
 
 MOST_DRAWN = 1_000
 """Where there are more runs, this many random groups of them are drawn from instead: the interval is as wide (groups
@@ -43,7 +43,8 @@ def interval_over_runs(by_run: pl.DataFrame, form: str, *, weighted: bool, seed:
         The BCa interval, if the runs weigh as much as 20 equal ones.
     """
     top, bottom = FORMS[form]
-    halves = by_run.filter(bottom > 0).sort("run_id").select(top.alias("top"), bottom.alias("bottom"))
+    # Of some forty columns three: a sort copies each.
+    halves = by_run.select("run_id", top=top, bottom=bottom).filter(pl.col("bottom") > 0).sort("run_id")
     numerators, denominators = halves["top"].to_numpy(), halves["bottom"].to_numpy()
     if not weighted:
         numerators, denominators = numerators / denominators, np.ones(len(denominators))

@@ -21,6 +21,7 @@ from metrics.few_keys import sort_by
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, as_executions, by_id
+from metrics.same_rows import join_same
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -57,7 +58,7 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     selected = attempts.select(
         *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", requested_milli_gpus=requested
     )  # of all columns these: there are millions of rows
-    rows = selected.join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
+    rows = join_same(selected, joined, on=frames.ATTEMPT_KEY).sort(*place, *by_id())
     columns = [*place, "joined_by", "state", *times, "milli_gpus", "requested_milli_gpus"]
     return as_executions(rows.select(columns), unknown.total("requested_milli_gpus"))
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
 from metrics.exact import exact_mean, exact_sum
+from metrics.few_rows import join_few
 from metrics.metric import Metric, Parts
 from metrics.units import DAY_S
 from metrics.unknown import total
@@ -104,13 +105,21 @@ _OWN = ("milli_gpus", "wall_gpu_s", "startup", "queued_initial", "queued_requeue
 
 def own_inputs(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
     """Runs that held a known number of GPUs, with what was measured of each: `own_restart`, `interval_s`, `write_s`."""
+    held = by_run.select(*_RUN, *_OWN).filter(pl.col("milli_gpus") > 0)  # of some forty columns: a join copies each
+    return own_inputs_of(held.join(started, on=_RUN, how="left"), checkpoints)
+
+
+def own_inputs_of(begun: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
+    """As `own_inputs`, of runs each with its starts (`n_starts`, `started_gpus`, `seen_gpus`) in its row."""
     return (
-        by_run.select(*_RUN, *_OWN)  # of some forty columns: what follows copies each
-        .filter(pl.col("milli_gpus") > 0)
-        .join(started, on=_RUN, how="left")
-        .join(checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN, how="left")
+        begun.filter(pl.col("milli_gpus") > 0)
+        .select(*_RUN, *_OWN, *_STARTS)
+        .pipe(join_few, checkpoints.select(*_RUN, "interval_s", "write_s"), on=_RUN)
         .with_columns(own_restart=pl.when((pl.col("startup") > 0) & (_BEGUN > 0)).then(pl.col("startup") / _BEGUN))
     )
+
+
+_STARTS = ("n_starts", "started_gpus", "seen_gpus")
 
 
 class Shared(NamedTuple):

@@ -22,6 +22,9 @@ _STORED_AS: Final = {
 
 _RATIOS: Final = (*(f"{form}{end}" for form in FORMS for end in ("", "_low", "_high")), "ettr_imputed")
 
+STARTS: Final = ("n_starts", "started_gpus")
+"""How often a run started, and on how many GPUs in all."""
+
 OF_LOGS: Final[frames.Schema] = {
     "logged_starts_gpus": frames.NUMBER,
     "interval_s": frames.NUMBER,
@@ -60,18 +63,19 @@ def rows_of_runs(digests: pl.DataFrame, by_run: pl.DataFrame, started: pl.DataFr
     measured = by_run.rename(_STORED_AS).with_columns(
         saved_gpu_s=pl.col("productive_gpu_s") + pl.col("checkpoint_gpu_s")
     )
-    counted = started.select(*_RUN, "n_starts", "started_gpus")
+    counted = started.select(*_RUN, *STARTS)
     rows = measured.join(counted, on=_RUN, how="left")
     return frames.conform(digests.join(rows, on=_RUN, how="left"), OF_RUNS)
 
 
 def stored_by_run(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `app.results.ettr.ettr_run_rows` that rows of `OF_RUNS` were made of, but for the runs' times."""
+    """The rows of `app.results.ettr.ettr_run_rows` of which rows of `OF_RUNS` were made; no times, but `STARTS`."""
     held = pl.when(pl.col("allocated") > 0).then(pl.col("unseen") / pl.col("allocated")).otherwise(0.0)
     named = rows.filter(pl.col("n_attempts").is_not_null()).rename(
         {stored: name for name, stored in _STORED_AS.items()}
     )
-    return sort_by(named.select(*_RUN, "n_attempts", "milli_gpus", *_STORED_AS, *_RATIOS, unseen_share=held), _RUN)
+    numbers = (*_RUN, "n_attempts", "milli_gpus", *_STORED_AS, *_RATIOS, *STARTS)
+    return sort_by(named.select(*numbers, unseen_share=held), _RUN)
 
 
 def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) -> pl.DataFrame:
@@ -79,7 +83,7 @@ def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) 
 
     Args:
         jobs: as `app.results.runs.job_goodput.job_accounts` returns them.
-        started: as `metrics.ettr.expected.starts` returns it.
+        started: the GPUs of the logged starts of each run: as `metrics.ettr.expected.seen` returns it.
         saved: as `metrics.checkpoints.advice.logged_saves` returns it.
     """
     by_job = jobs.runs.select(
@@ -90,7 +94,7 @@ def rows_of_logs(jobs: JobAccounts, started: pl.DataFrame, saved: pl.DataFrame) 
         job_logged=pl.lit(value=True),
         job_note="note",
     )
-    begun = started.filter(pl.col("seen_gpus").is_not_null()).select(*_RUN, logged_starts_gpus="seen_gpus")
+    begun = started.select(*_RUN, logged_starts_gpus="seen_gpus")
     saves = saved.select(*_RUN, "interval_s", "write_s")
     rows = by_job.join(begun, on=_RUN, how="full", coalesce=True).join(saves, on=_RUN, how="full", coalesce=True)
     schema = {"cluster": frames.TEXT, "run_id": frames.TEXT, **OF_LOGS}

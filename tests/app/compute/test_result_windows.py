@@ -274,6 +274,12 @@ def old_nodes_were_others(cluster: Cluster) -> None:
         cluster.writer.delete("nodes", unnamed)
 
 
+def logs_are_removed(cluster: Cluster) -> None:
+    with cluster.writer.transaction():
+        for table in ("run_sessions", "run_events"):
+            cluster.writer.delete(table, pl.DataFrame({"cluster": ["demo"]}))
+
+
 STEPS: Final[Sequence[Callable[[Cluster], None]]] = (
     hours_pass,
     a_late_job_arrives,
@@ -357,6 +363,11 @@ def test_a_new_day_and_its_logs_keep_the_month_before(sources: Path, tmp_path: P
         changed = cluster.compute()
         assert_same_as_full(cluster)
         assert changed == ["4 of 5 windows changed"]
+        logged = writer.table("run_results").filter("job_logged").height
+        logs_are_removed(cluster)
+        cluster.compute()
+        assert_same_as_full(cluster)
+        assert writer.table("run_results").filter("job_logged").height == 0 < logged
 
 
 @given(
@@ -375,5 +386,6 @@ def test_rows_that_overlap_a_window_decide_its_digest(
     since, until = moment(window[0]), moment(sum(window))
     inside = table.filter((pl.col("begin") < until) & (pl.col("end").is_null() | (pl.col("end") >= since)))
     whole = (BEGIN - timedelta(days=1), BEGIN + timedelta(days=99))
-    assert Rows(table, 7).within(since, until) == Rows(inside, 7).within(*whole)
-    assert Rows(table.reverse(), 7).within(since, until) == Rows(table, 7).within(since, until)
+    edges = (since, until, *whole)
+    assert Rows(table, 7, edges).within(since, until) == Rows(inside, 7, edges).within(*whole)
+    assert Rows(table.reverse(), 7, (since, until)).within(since, until) == Rows(table, 7, edges).within(since, until)
