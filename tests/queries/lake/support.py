@@ -104,11 +104,20 @@ def differences(one: Path, other: Path) -> list[Unit]:
             connection.execute("SET TimeZone = 'UTC'")
             for name, path in (("one", reader.path), ("other", copied.path)):
                 connection.execute(f"ATTACH '{path}' AS {name} (READ_ONLY)")
-            found = []
+            found, empty = [], _empty(connection)
             for shape in units.shapes(connection, "one").values():
-                if shape.name != "main.partitions":
+                if shape.name != "main.partitions" and shape.name not in empty:
                     found += units.differing(*(units.of_table(connection, name, shape) for name in ("one", "other")))
     return found
+
+
+def _empty(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Tables that have never had a row in either database: to digest them takes as long as some rows do."""
+    found = connection.execute(
+        "SELECT schema_name || '.' || table_name FROM duckdb_tables() "
+        "WHERE database_name IN ('one', 'other') AND estimated_size = 0 GROUP BY 1 HAVING COUNT(*) = 2"
+    )
+    return {name for (name,) in found.fetchall()}
 
 
 def samples(root: Path) -> dict[str, pl.DataFrame]:
