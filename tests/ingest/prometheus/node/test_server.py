@@ -317,7 +317,7 @@ def test_only_mapped_series_are_requested() -> None:
     assert list(questions(MAPPING, "cluster_samples", names)) == [([GPUS], [])]
 
 
-def test_only_series_that_some_metric_of_a_name_needs_are_requested() -> None:
+def test_only_series_that_a_name_needs_are_requested() -> None:
     """Of CPUs two modes of eight; of NFS all operations, since one metric counts all of them."""
     names = ["node_cpu_seconds_total", "node_nfs_requests_total"]
     assert list(questions(builtin(), "node_samples", names)) == [
