@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from app.cli import telemetry_budget
 from app.cli.telemetry_budget import budget_lines
 from ingest.errors import ServerDownError
@@ -16,6 +14,8 @@ from tests.support.warehouses import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pytest
 
 GPUS = Demand("prometheus.gpu", {"DCGM_FI_DEV_GPU_UTIL": 160_000}, 15.0, raw=True)
 MEANS = Demand("prometheus.gpu", {"DCGM_FI_DEV_GPU_UTIL": 160_000}, 3600.0, raw=False)

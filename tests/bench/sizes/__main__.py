@@ -1,7 +1,7 @@
-"""The size plan of the manual: `python -m tests.bench.sizes [GPUS GPUS GPUS]`, at three sizes, the smallest first.
+"""The size plan of the manual: `python -m tests.bench.sizes [jobs] [telemetry]`, each at three sizes.
 
-It writes `tests/bench/sizes/sizes.json`, and from it the numbers of `app/docs/how-to/size-plan.md`. The sizes of the page
-take about four minutes of CPU time and 2 GB of disk.
+It writes `tests/bench/sizes/sizes.json`, and from it the numbers of `app/docs/how-to/size-plan.md`; what is not named
+keeps its earlier results. Both take some five minutes of CPU time and 2 GB of disk.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.bench.sizes.measure import measured
+from tests.bench.sizes import jobs, telemetry
 from tests.bench.sizes.page import PAGE, RESULTS, current, with_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-GPUS: Final = (128, 256, 512)
+    from tests.bench.sizes.measure import Size
+
+WHAT: Final[Mapping[str, tuple[Callable[[Path, int], Size], tuple[int, ...]]]] = {
+    "jobs": (jobs.measured, (512, 1024, 2048)),
+    "telemetry": (telemetry.measured, (64, 128, 256)),
+}
+"""What is measured, and at which sizes: one of telemetry that is as large as those of jobs would take hours."""
 
 
 def about() -> dict[str, Any]:
@@ -31,18 +37,24 @@ def about() -> dict[str, Any]:
     return {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "versions": versions}
 
 
+def at(measured: Callable[[Path, int], Size], gpus: int) -> dict[str, Any]:
+    """One size; prints what its steps cost."""
+    with tempfile.TemporaryDirectory(prefix="trackside-sizes-") as folder:
+        size = measured(Path(folder), gpus)
+    for step in size.steps:
+        memory = "" if step.peak_mib is None else f", {step.peak_mib:,.0f} MiB"
+        print(f"{gpus:,} GPUs, {step.name}: {step.cpu_s:.2f} CPU s{memory}, {step.bytes / 1e6:+.2f} MB", flush=True)  # noqa: T201
+    return size.document()
+
+
 def main(arguments: Sequence[str]) -> None:
     """Measure, and write the results and the page."""
-    sizes = []
-    for gpus in sorted(map(int, arguments)) or GPUS:
-        with tempfile.TemporaryDirectory(prefix="trackside-sizes-") as folder:
-            size = measured(Path(folder), gpus)
-        sizes.append(size.document())
-        for step in size.steps:
-            memory = "" if step.peak_mib is None else f", {step.peak_mib:,.0f} MiB"
-            print(f"{gpus:,} GPUs, {step.name}: {step.cpu_s:.2f} CPU s{memory}, {step.bytes / 1e6:+.2f} MB", flush=True)  # noqa: T201
-    RESULTS.write_text(json.dumps({**about(), "sizes": sizes}, indent=1) + "\n")
-    PAGE.write_text(with_numbers(PAGE.read_text(), current()))
+    results = current() if RESULTS.exists() else {}
+    for what in arguments or WHAT:
+        measured, sizes = WHAT[what]
+        results[what] = {**about(), "sizes": [at(measured, gpus) for gpus in sizes]}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    PAGE.write_text(with_numbers(PAGE.read_text(), results))
 
 
 if __name__ == "__main__":

@@ -106,8 +106,8 @@ class Exporters:
         for number, (of_node, rate) in enumerate(COUNTERS, 100):
             labels = [{**each, "instance": f"{node}:9100", "job": "node"} for node in self.nodes for each in of_node]
             yield Family(labels, _Counter(number, len(labels), rate))
-        for number, (of_node, level) in enumerate(LEVELS, 200):
-            labels = [{**of_node, "instance": f"{node}:9100", "job": "node"} for node in self.nodes]
+        for number, (gauge, level) in enumerate(LEVELS, 200):
+            labels = [{**gauge, "instance": f"{node}:9100", "job": "node"} for node in self.nodes]
             yield Family(labels, _Level(number, len(labels), level))
 
     def samples_a_day(self) -> int:
@@ -262,9 +262,9 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 def main(nodes: Sequence[str]) -> None:
     """Serve them on loopback until the standard input ends; prints the address and how many samples a day has."""
-    import sys  # noqa: PLC0415 - only as a process
+    import sys
 
-    from tests.support.web import web  # noqa: PLC0415 - as above
+    from tests.support.web import web
 
     exporters = Exporters(nodes)
     with web(exporters.answer, exporters.read) as server:

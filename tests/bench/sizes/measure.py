@@ -1,37 +1,29 @@
-"""A cluster of some size, source by source: what each step costs in CPU time and memory, and what it leaves on disk.
-
-Every step is a process of its own, as a person or a timer starts it. Accounting and run logs are of some days;
-telemetry, at 30 s, is of the last one, so the last `compute` is that of a new day: it finds telemetry for a day whose
-ledger it has to make again.
-"""
+"""What a step on a warehouse costs in CPU time and memory, and what it leaves on disk: each is a process of its own."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import multiprocessing
-import os
-import subprocess
-import sys
+import re
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from app.demo import simulate
-from app.demo.simulate.plan import BEGIN
+from ingest.registry import SOURCES
 from queries import directory
 from tests.bench.engine import Cost, run, trackside
-from tests.support.command import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
 DAYS: Final = 7
+HOURS: Final = 6
+"""How much telemetry there is."""
 
-ACCOUNTING, LOGS, TELEMETRY = "accounting", "run logs", "telemetry at 30 s"
+ACCOUNTING, LOGS, TELEMETRY = "accounting", "run logs", "telemetry"
 FIRST, NEW_DAY, NOTHING = "compute, the first", "compute, a new day", "compute, nothing new"
-COMMIT, SHOW, REPORT = "copy into a lake, the first", "show goodput, of the lake", "report sla, of the lake"
+COMMIT, COMMIT_DAY, SHOW = "copy into a lake, the first", "copy into the lake, a new day", "show goodput, of the lake"
+
+LEDGER: Final = "ledger and results"
 
 
 @dataclass(frozen=True)
@@ -40,14 +32,14 @@ class Step:
 
     Attributes:
         name: of the step.
-        days: of which data.
+        days: of how many days' data.
         cpu_s: CPU seconds of the process, all threads.
         peak_mib: its most memory; None where the process that started it had more.
         bytes: on disk.
     """
 
     name: str
-    days: int
+    days: float
     cpu_s: float
     peak_mib: float | None
     bytes: int
@@ -55,12 +47,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Size:
-    """The steps of a cluster of so many GPUs; `samples` is how many of them a day has."""
+    """A cluster of so many GPUs.
+
+    Attributes:
+        gpus: how many.
+        samples: how many samples of it a day has.
+        load: of the machine, when the measurement began.
+        steps: what was done, in order.
+        first, last: bytes of the lake's files by part, at the first copy and at the last.
+    """
 
     gpus: int
     samples: int
     load: float
     steps: tuple[Step, ...]
+    first: dict[str, int]
+    last: dict[str, int]
 
     def step(self, name: str) -> Step:
         """A step by its name."""
@@ -71,51 +73,37 @@ class Size:
         return asdict(self)
 
 
-def measured(folder: Path, gpus: int, days: int = DAYS) -> Size:
-    """Simulate a cluster, and measure what its day costs."""
-    _in_a_process(folder, gpus, days)
-    with exporters(simulate.Settings(gpus=gpus, days=days)) as (url, samples):
-        bench = _Bench(folder, gpus, days, url)
-        return Size(gpus, samples, os.getloadavg()[0], tuple(bench.steps()))
+class Bench:
+    """A warehouse, and the lake that it is copied into.
 
+    Attributes:
+        parts: bytes of the lake's files by part, after each copy.
+    """
 
-class _Bench:
-    def __init__(self, folder: Path, gpus: int, days: int, url: str) -> None:
-        self._folder, self._sources, self._days = folder, folder / "made" / "sources", days
+    def __init__(self, folder: Path, cluster: str, url: str = "") -> None:
         self._root, self._files = folder / "w", folder / "files"
         self._lake = f"ducklake:sqlite:{folder}/lake.sqlite"
         self._config = folder / "trackside.toml"
-        self._config.write_text(
-            f'cluster = "demo"\n[prometheus]\nurl = "{url}"\ninterval_s = 30\n[slurm]\ntransport = "commands"\n'
-        )
-        self._end = datetime.fromtimestamp(BEGIN, UTC) + timedelta(days=days)
+        server = f'[prometheus]\nurl = "{url}"\ninterval_s = 30\n' if url else ""
+        self._config.write_text(f'cluster = "{cluster}"\n{server}')
+        self.parts: list[dict[str, int]] = []
 
-    def steps(self) -> Iterator[Step]:
-        """Each step, in the order in which they build on one another."""
-        names = [str(self._sources / name) for name in simulate.SLURM_FILES]
-        logs = sorted(map(str, (self._sources / "runs").glob("*.jsonl")))
-        day = ("--since", (self._end - timedelta(days=1)).isoformat(), "--until", self._end.isoformat())
-        yield self._step(ACCOUNTING, self._days, "ingest", "slurm", *names)
-        yield self._step(LOGS, self._days, "ingest", "runlog", *logs)
-        yield self._step(FIRST, self._days, "compute")
-        yield self._step(TELEMETRY, 1, "ingest", "prometheus", *day)
-        yield self._step(NEW_DAY, 1, "compute")
-        yield self._step(NOTHING, 1, "compute")
-        yield self._copy()
-        yield self._of_lake(SHOW, "show", "goodput")
-        yield self._of_lake(REPORT, "report", "sla", "--period", "2026-09", "-o", str(self._folder / "sla.html"))
-
-    def _step(self, name: str, days: int, *verb: str) -> Step:
+    def step(self, name: str, days: float, *verb: str) -> Step:
+        """Run a verb on the warehouse."""
         before = self._bytes()
         cost = trackside(self._root, *verb, "--config", str(self._config))
         return _step(name, days, cost, self._bytes() - before)
 
-    def _copy(self) -> Step:
+    def copy(self, name: str, days: float) -> Step:
+        """Copy it into the lake."""
+        before = _bytes_below(self._files)
         cost = run("warehouse", "copy", str(self._root), self._lake, "--data-path", str(self._files))
-        return _step(COMMIT, self._days, cost, _bytes_below(self._files))
+        self.parts.append(bytes_by_part(self._files))
+        return _step(name, days, cost, _bytes_below(self._files) - before)
 
-    def _of_lake(self, name: str, *verb: str) -> Step:
-        return _step(name, self._days, trackside(self._lake, *verb), 0)
+    def of_lake(self, name: str, *verb: str) -> Step:
+        """Run a verb on the lake."""
+        return _step(name, 1, trackside(self._lake, *verb), 0)
 
     def _bytes(self) -> int:
         """Of the published copy and the files of samples: the database has as much again, or twice, beside it."""
@@ -123,7 +111,7 @@ class _Bench:
         return 0 if copy is None else copy.stat().st_size + _bytes_below(self._root / "raw")
 
 
-def _step(name: str, days: int, cost: Cost, size: int) -> Step:
+def _step(name: str, days: float, cost: Cost, size: int) -> Step:
     return Step(name, days, cost.cpu_s, cost.peak_mib, size)
 
 
@@ -131,27 +119,39 @@ def _bytes_below(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _in_a_process(folder: Path, gpus: int, days: int) -> None:
-    """Simulate the cluster: this process must stay small, or the memory of those that it starts is not known."""
-    making = multiprocessing.get_context("spawn").Process(target=_simulate, args=(folder / "made", gpus, days))
-    making.start()
-    making.join()
-    if making.exitcode:
-        raise RuntimeError("the cluster could not be simulated")
+_TABLE_FILE: Final = re.compile(r"[^/]+/tables/(?:\w+\.)?(?P<table>\w+)/.*")
+_SAMPLE_FILE: Final = re.compile(r"[^/]+/raw/(?P<table>\w+)/.*")
 
 
-def _simulate(folder: Path, gpus: int, days: int) -> None:
-    simulate.simulate(simulate.Settings(gpus=gpus, days=days), folder)
+def bytes_by_part(files: Path) -> dict[str, int]:
+    """Bytes of a lake's files by what they come from; of those of a table's month only the newest one counts."""
+    newest: dict[Path, tuple[str, int]] = {}
+    for file in sorted(files.rglob("*.parquet")):
+        name = file.relative_to(files).as_posix()
+        if found := _TABLE_FILE.fullmatch(name):
+            newest[file.parent] = (found["table"], file.stat().st_size)
+        elif found := _SAMPLE_FILE.fullmatch(name):
+            newest[file] = (found["table"], file.stat().st_size)
+    result = dict.fromkeys((ACCOUNTING, LOGS, TELEMETRY, LEDGER), 0)
+    for table, size in newest.values():
+        result[part_of(table)] += size
+    return result
 
 
-@contextlib.contextmanager
-def exporters(settings: simulate.Settings) -> Iterator[tuple[str, int]]:
-    """A Prometheus with the cluster's telemetry: its address, and how many samples a day has."""
-    nodes = [settings.name(number) for number in range(settings.n_nodes)]
-    command: Sequence[str] = [sys.executable, "-m", "tests.bench.sizes.exporters", json.dumps(nodes)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        assert server.stdin is not None
-        started = json.loads(server.stdout.readline())
-        yield started["url"], started["samples"]
-        server.stdin.close()
+_PARTS: Final = {"slurm": ACCOUNTING, "runlog": LOGS, "prometheus": TELEMETRY}
+
+
+def part_of(table: str) -> str:
+    """Which source feeds a table; of those that `compute` makes: the ledger."""
+    fed = (_PARTS.get(source.name.partition(".")[0]) for source in SOURCES if table in source.feeds)
+    return next(filter(None, fed), LEDGER)
+
+
+def in_a_process(work: Callable[..., None], *arguments: object) -> None:
+    """Do something in another process: this one must stay small, or the memory of its children is not known."""
+    process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode:
+        message = f"{work.__name__} failed"
+        raise RuntimeError(message)

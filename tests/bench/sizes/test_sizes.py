@@ -37,7 +37,7 @@ def test_chunks_are_read_back_bit_by_bit() -> None:
         assert read_chunk(chunk) == [(1_793_530_800_000 + 30_000 * i, bits_of(v)) for i, v in enumerate(row)]
 
 
-def test_client_reads_the_hours_it_asked_for(server: Server) -> None:
+def test_client_reads_the_requested_hours(server: Server) -> None:
     result: list[Samples] = []
     two = timedelta(hours=2)
     selector = '{__name__=~"DCGM_FI_DEV_GPU_TEMP|node_load1",instance!~"gpu-002.*"}'
