@@ -115,9 +115,9 @@ def _run_numbers(
     rows = _in_order(pl.concat([kept, fresh]), digests)
     logged, saves = logged_starts(source, window), saves_in(source, window)
     known = stored_by_run(rows)
-    numbers = RunNumbers(known.drop(STARTS), own_inputs_of(join_few(known, logged, on=_RUN), saves))
-    keep_ettr_run_rows(source, window, numbers.by_run)
     begun = logged if logged.is_empty() else logged.join(rows.drop_nulls("n_starts"), on=_RUN, how="semi")
+    numbers = RunNumbers(known.drop(STARTS), own_inputs_of(join_few(known, begun, on=_RUN), saves))
+    keep_ettr_run_rows(source, window, numbers.by_run)
     logs = rows_of_logs(job_accounts(source, window), begun, saves)
     return numbers, _ToWrite(fresh, kept, replaced, logs)
 
