@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from queries.errors import WarehouseError
+from queries.lake.storage import UNFINISHED
 
 if TYPE_CHECKING:
     from queries.lake.address import Address
@@ -59,4 +60,5 @@ def _gone(storage: Storage, identities: set[str]) -> str:
 
 
 def _identities(storage: Storage) -> set[str]:
-    return {name.removeprefix(f"{FOLDER}/") for name in storage.sizes(f"{FOLDER}/")}
+    names = (name.removeprefix(f"{FOLDER}/") for name in storage.sizes(f"{FOLDER}/"))
+    return {name for name in names if not name.endswith(UNFINISHED)}  # of whoever was killed, or is about to be done

@@ -140,6 +140,7 @@ class _Push:
         except NoWarehouseError:
             if create_at is None:
                 raise
+            markers.refuse_a_second(self._address, storage_of(str(create_at)))
             state = State()
         fence.refuse(self._address, self._source, state.facts, state.entries)
         fresh, samples, _ = self._differing(state)

@@ -98,13 +98,20 @@ def _prepared(address: Address, cluster: str | None) -> Path:
         content = _content(lake, cluster)
         root = cache_of(lake.identity(), "" if cluster is None else next(iter(content.facts)))
     with disk_errors(root):
-        root.parents[1].mkdir(parents=True, exist_ok=True, mode=0o700)  # rows of all clusters, for this user alone
+        _for_this_user_alone(root.parents[1])  # it has rows of all clusters
         (root / "published").mkdir(parents=True, exist_ok=True, mode=0o700)
         if directory.pointed(root) != content.path(root):
             _Builder(root, content).build()
     if cluster is None:
         _seen[address] = time.monotonic(), root
     return root
+
+
+def _for_this_user_alone(folder: Path) -> None:
+    """Make a folder that nobody else can look into, also if an earlier version let all users read it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with contextlib.suppress(PermissionError):
+        folder.chmod(0o700)
 
 
 @dataclass(frozen=True)
