@@ -32,6 +32,9 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The tables that may hold such rows, and their columns of times."""
 
+OF_LOGS: Final = ("run_sessions", "run_events", "steps")
+"""Tables of run logs, which `serve` and fleets read again only where they have changed."""
+
 COMMAND: Final = "trackside retention --future"
 
 _SCHEMA: Final = {"cluster": pl.String(), "table": pl.String(), "rows": pl.Int64(), "latest": TIME}
@@ -63,6 +66,8 @@ def reject(writer: Writer, *, now: datetime) -> pl.DataFrame:
                 continue
             rows = writer.frame(f"SELECT * FROM {table} WHERE {_ahead(table)}", {"latest": latest(now)})  # noqa: S608 - our own names
             _delete(writer, table, rows, now)
+            if table in OF_LOGS:  # their time comes, and no log has changed by then
+                writer.delete("read_files", pl.DataFrame({"source": ["runlog"]}))
             writer.append_new("rejects", _rejected(table, rows, now), keys=["cluster", "source", "reason", "raw"])
     return counted
 

@@ -209,7 +209,7 @@ class Input:
             raise TruncatedInputError(message) from None
         except DamagedStreamError as error:
             message = f"{self.name}: the {self._packing} stream is damaged ({error}); copy or write the file again"
-            raise InputError(message) from None
+            raise DamagedStreamError(message) from None
         except OSError as error:
             message = f"{self.name}: {error.strerror or error}"
             raise InputError(message) from None

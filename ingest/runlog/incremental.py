@@ -121,10 +121,13 @@ def ingest_changed(
     reading = _reading(version, cluster or cluster_of_jobs(writer), logs)
     before = _read_before(writer, files, reading)
     reports = [report for name in files for report in before.get(name, ())]
-    for some in _portions({name: stamp for name, stamp in files.items() if name not in before}):
+    changed = {name: stamp for name, stamp in files.items() if name not in before}
+    for some in _portions(changed):
         read = ingest_files(writer, list(some), cluster=cluster, now=now, progress=progress, logs=logs)
         _remember(writer, some, read, reading)
         reports += read
+    if changed:
+        _forget_gone(writer, files)
     return reports
 
 
@@ -175,6 +178,17 @@ def _remember(writer: Writer, files: Mapping[str, Stamp], reports: Sequence[Repo
             writer.keep_facts_of_version()
             read = pl.DataFrame(rows, columns_of("read_files"), orient="row")
             writer.replace("read_files", read, keys=["source", "origin"])
+
+
+def _forget_gone(writer: Writer, files: Iterable[str]) -> None:
+    """Forget the files that are no more: where each job writes one, they would become more for ever."""
+    known = writer.matching("read_files", pl.DataFrame({"source": [SOURCES[0].name]}), keys=["source"])
+    named = {as_text(name) for name in files}
+    gone = [origin for origin in known["origin"] if origin not in named and not Path(origin).exists()]
+    if gone:
+        with writer.transaction():
+            writer.keep_facts_of_version()
+            writer.delete("read_files", pl.DataFrame({"source": SOURCES[0].name, "origin": gone}))
 
 
 def _is_of(origin: str, name: str) -> bool:

@@ -30,6 +30,7 @@ AT_START: Final = ("PYTHON", "POLARS", "LD_", "TZ", "LC_", "LANG", "OMP_", "_RJE
 CLOCKS = {
     "loads": None,
     "run_sessions": ["read_at"],
+    "read_files": ["changed_ns"],
     "computes": ["computed_at", "data_version"],
     "ledger_days": ["computed_at"],
     "result_windows": ["computed_at"],

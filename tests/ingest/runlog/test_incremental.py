@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tarfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
+from app.cli import future_rows
 from ingest.errors import UnrecognisedInputError
 from ingest.runlog import incremental
 from ingest.runlog.text_format import parse_format
@@ -58,6 +61,13 @@ class Cycles:
     def names(self, *requests: Any, **more: Any) -> list[str]:
         """The logs that were read."""
         return [report.origin.removeprefix(f"{self.logs}/") for report in self.read(*requests, **more) if report.parsed]
+
+    def remembered(self) -> list[str]:
+        """The files that are known as read."""
+        with open_writer(self.root, verb="test", now=NOW) as writer:
+            return sorted(
+                writer.matching("read_files", pl.DataFrame({"source": ["runlog"]}), keys=["source"])["origin"]
+            )
 
 
 @pytest.fixture
@@ -126,6 +136,36 @@ def test_what_cannot_be_used_is_read_once_and_reported(cycles: Cycles) -> None:
     }
     (cycles.logs / "notes.txt").write_text(run_log("a"))
     assert cycles.names() == ["notes.txt"]
+
+
+def test_a_damaged_pack_is_read_once_and_reported(cycles: Cycles) -> None:
+    packed = bytearray(gzip.compress(run_log("a", steps=2_000).encode()))
+    packed[len(packed) // 2] ^= 0xFF
+    (cycles.logs / "a.jsonl.gz").write_bytes(packed)
+    (first,), (again,) = cycles.read(), cycles.read()
+    assert (str(again.error), cycles.wrote) == (str(first.error), False)
+    assert "is damaged" in str(again.error)
+
+
+def test_a_log_that_is_gone_is_forgotten(cycles: Cycles) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        (cycles.logs / name).write_text(run_log(name))
+    cycles.read()
+    (cycles.logs / "a.jsonl").unlink()
+    assert len(cycles.remembered()) == 2  # nothing is written for that alone
+    (cycles.logs / "c.jsonl").write_text(run_log("c"))
+    assert cycles.names() == ["c.jsonl"]
+    assert cycles.remembered() == [str(cycles.logs / name) for name in ("b.jsonl", "c.jsonl")]
+
+
+def test_rows_of_the_future_have_their_log_read_again(cycles: Cycles) -> None:
+    """A clock that ran ahead let them in; they are removed, and their time comes while the log stays as it is."""
+    (cycles.logs / "ahead.jsonl").write_text(run_log("a", NOW.timestamp() + 3_600))
+    later = NOW + timedelta(hours=2)
+    assert cycles.names(now=later) == ["ahead.jsonl"]
+    with open_writer(cycles.root, verb="test", now=NOW) as writer:
+        assert "steps" in set(future_rows.reject(writer, now=NOW)["table"])
+    assert cycles.names(now=later) == ["ahead.jsonl"]
 
 
 def test_what_may_pass_is_tried_again(cycles: Cycles) -> None:
