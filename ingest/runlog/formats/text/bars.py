@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from ingest.runlog.formats.text.plain import FEWEST, add_lines, between_stamps
-from ingest.runlog.formats.text.timeline import MOST_STEPS, US
+from ingest.runlog.formats.text.timeline import MOST_STEPS, SAVE, US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +25,9 @@ PLAIN: Final = r"^ *[0-9]{1,3}%\|[^|0-9]*\| +[0-9]+/[0-9]+ \[[0-9:<?, .a-z/]+\]$
 
 ONE_BY_ONE: Final = 8
 """Records that are taken one by one before it is tried again to take the following ones together."""
+
+MOST_ALONE: Final = 4_096
+"""As many, at most, where trying has been in vain again and again: each try looks at all that is left."""
 
 
 def redrawn() -> pl.Expr:
@@ -73,17 +76,20 @@ def drawn_runs(records: pl.DataFrame, form: TextFormat) -> Iterator[tuple[pl.Dat
 
 def _aside(form: TextFormat) -> pl.Expr:
     """Lines that only tell a time, or when a save begins, in full: they change nothing about the steps beside them."""
-    return pl.col("at").is_not_null() & (_is_of(form, "time") | (_is_of(form, "begin") & pl.col("step").is_not_null()))
+    saves = [number for number, line in enumerate(form.lines) if (line.kind, line.event) == ("begin", SAVE)]
+    is_save = pl.col("kind").is_in(saves) & pl.col("step").is_not_null()
+    return pl.col("at").is_not_null() & (_is_of(form, "time") | is_save)
 
 
 def take_drawn(timeline: Timeline, records: pl.DataFrame) -> None:
-    """Read bars, and steps that they number."""
-    rest = records
+    """Read bars, and steps that they number: more of them one by one the more often few could be taken together."""
+    rest, alone = records, ONE_BY_ONE
     while rest.height:
         n_taken = _take_numbered(timeline, rest)
-        for record in rest[n_taken : n_taken + ONE_BY_ONE].iter_rows(named=True):
+        alone = ONE_BY_ONE if n_taken > alone else min(2 * alone, MOST_ALONE)
+        for record in rest[n_taken : n_taken + alone].iter_rows(named=True):
             timeline.take(record)
-        rest = rest[n_taken + ONE_BY_ONE :]
+        rest = rest[n_taken + alone :]
 
 
 def _take_numbered(timeline: Timeline, records: pl.DataFrame) -> int:

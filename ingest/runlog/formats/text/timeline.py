@@ -293,7 +293,7 @@ class Timeline:
             return
         count = count if length is not None else 1
         begins, end = self._begins(record, session, count, length, end)
-        self._resolve(session, begins[0], is_placed=is_placed)
+        self._resolve(session, begins[0], is_placed=is_placed or _length(record) is None)
         self.counts["reckoned"] += count if is_placed else 0
         self.counts["averaged"] += count if count > 1 else 0
         if record["samples"] is not None:
@@ -374,8 +374,8 @@ class Timeline:
     def _resolve(session: Session, begin: int, *, is_placed: bool) -> None:
         """Saves and evaluations without a time ended (and saves were safe) when the next step began.
 
-        One behind which no time was left before the next step took none. Where steps are placed behind each other,
-        pauses are unknown, and so is its end.
+        One behind which no time was left before the next step took none. Where steps are placed behind each other, or
+        last as long as the time between their lines, pauses are unknown, and so is its end.
         """
         for event in session.untimed:
             if event.begin is None:
