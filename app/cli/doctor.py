@@ -37,7 +37,7 @@ from queries.sandbox import confinement
 from queries.warehouse import open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
     from datetime import datetime
 
     from app.config.settings import Config
@@ -128,6 +128,11 @@ def _sandbox(measures: confinement.Measures) -> None:
 
 def _line(state: State, text: str) -> None:
     console.paragraph(text, first=f"  {state:<5}", indent=" " * 7)
+
+
+def _lines(lines: Iterable[tuple[State, str]]) -> None:
+    for state, text in lines:
+        _line(state, text)
 
 
 def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
@@ -233,13 +238,14 @@ def _prometheus(settings: Config, now: datetime) -> int:
         since = now - timedelta(seconds=RECENT_S)
         exported = names_of(server, scrape, since=since, until=now)
         names = exported.get(READER.source, [])
+        budgets = list(budget_lines(server, scrape, exported, budget=settings.prometheus.daily_samples, now=now))
         if not names:
             _line("warn", no_metrics(server.url, scrape, server.names(since=since, until=now)).message)
+            _lines(budgets)
             _others(exported)
             return 0
         transport_name = server.describe_transport()
         newest = max(filter(None, (server.latest(scrape.series(name), at=now) for name in names)), default=None)
-        budgets = list(budget_lines(server, scrape, exported, budget=settings.prometheus.daily_samples, now=now))
     except SourceError as error:
         for line in str(error).splitlines():
             _line("fail", line)
@@ -252,8 +258,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
     age = "none for minutes" if age_s is None else f"{display(age_s, 'seconds')} old"
     _line("ok" if fresh else "warn", f"newest reading: {age}")
     _line("-", f"read by {transport_name}")
-    for state, text in budgets:
-        _line(state, text)
+    _lines(budgets)
     _lacking({scrape.mapping.of_gpus[name].column for name in names if name in scrape.mapping.of_gpus}, names)
     _others(exported)
     return 0

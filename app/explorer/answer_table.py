@@ -126,7 +126,7 @@ def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[st
     if held in {"run", "run_id"}:
         return [visible(headline_text.run_label(value)) if value else "-" for value in values.to_list()]
     if held == METRIC:
-        return [BY_NAME[value].title if value in BY_NAME else value or "-" for value in values.to_list()]
+        return [BY_NAME[value].title if value in BY_NAME else visible(value or "-") for value in values.to_list()]
     if held == CATEGORY:
         return [palette.swatch(value).label if value else "-" for value in values.to_list()]
     return [visible(text) for text in neat(values.to_list(), unit)]

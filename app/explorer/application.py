@@ -118,7 +118,7 @@ def create_app(
         corrector=Corrector(root, settings) if trusted else None,
         grafana=settings.grafana.url,
         configured=configured or WatchedConfig(settings),
-        options=commands.options_of(root, settings),
+        options=commands.options_of(root, settings) if trusted else "",
     )
     _pages(made, explorer)
     _reactions(made, explorer)

