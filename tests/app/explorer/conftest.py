@@ -68,9 +68,9 @@ def served(root: Path, *, trusted: bool = False) -> Iterator[Site]:
         server.server_close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def site(warehouse: Path) -> Iterator[Site]:
-    """The explorer on the tiny cluster."""
+    """The explorer on the tiny cluster; of a module's own, since it keeps the sections that it has sent."""
     with served(warehouse) as result:
         yield result
 
