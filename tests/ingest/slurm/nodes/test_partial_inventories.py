@@ -140,6 +140,7 @@ def test_loading_order_is_irrelevant_with_a_refused_record(other: int, tmp_path:
     one = node_rows(tmp_path / "w")
     assert one.filter(node="n1").select("valid_from", "last_seen_at").rows() == [(at(T), at(T + 300))]
     assert one.filter(node="n2").height == (1 if other == 8 else 3)
-    for number, order in enumerate(itertools.permutations(inputs)):
+    every = 1 if other == 4 else 3  # of the 24 orders
+    for number, order in enumerate(itertools.islice(itertools.permutations(inputs), 0, None, every)):
         load(tmp_path / str(number), order)
         assert node_rows(tmp_path / str(number)).equals(one)
