@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import statistics
 import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from app.demo import simulate
 from tests.bench.engine import Cost, run, trackside
 from tests.bench.fleet import grown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.bench.sizes.measure import in_a_process
 
 NOW: Final = datetime(2027, 6, 1, tzinfo=UTC)
 """After all that is simulated."""
@@ -97,16 +94,6 @@ class Fleet:
     def _commit_until(self, stop: threading.Event) -> None:
         while not stop.is_set():
             self.commit()
-
-
-def in_a_process(work: Callable[..., None], *arguments: object) -> None:
-    """Do something in another process: this one stays small, or the memory of its children is not known."""
-    process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
-    process.start()
-    process.join()
-    if process.exitcode:
-        message = f"{work.__name__} failed"
-        raise RuntimeError(message)
 
 
 def _simulate(settings: simulate.Settings, folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ingest.runlog.formats.text.plain import FEWEST, add_lines, between_stamps
+from ingest.runlog.formats.text.plain import add_lines, between_stamps, cut
 from ingest.runlog.formats.text.timeline import MOST_STEPS, SAVE, US
 
 if TYPE_CHECKING:
@@ -62,16 +62,7 @@ def drawn_runs(records: pl.DataFrame, form: TextFormat) -> Iterator[tuple[pl.Dat
     bare = pl.all_horizontal(pl.col(name).is_null() for name in ("at", "writer", "duration_s", "duration_ms")) & (
         _is_of(form, "bar") | (_is_of(form, "step") & pl.col("step").is_null())
     )
-    begin = since = 0
-    for size, is_drawn in records.select((bare | _aside(form)).rle()).to_series().struct.unnest().iter_rows():
-        if is_drawn and size >= FEWEST:
-            if begin > since:
-                yield records[since:begin], False
-            yield records[begin : begin + size], True
-            since = begin + size
-        begin += size
-    if begin > since:
-        yield records[since:begin], False
+    yield from cut(records, records.select((bare | _aside(form)).rle()).to_series().struct.unnest().iter_rows())
 
 
 def _aside(form: TextFormat) -> pl.Expr:

@@ -16,7 +16,7 @@ import polars as pl
 from ingest.runlog.formats.text.timeline import LONGEST_US, MOST_STEPS, US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ingest.runlog.formats.text.sessions import Session
     from ingest.runlog.formats.text.timeline import Timeline
@@ -52,9 +52,19 @@ def _stretches(records: pl.DataFrame, is_step: pl.Expr) -> Iterator[tuple[pl.Dat
     )
     follows = (goes_on & same).fill_null(value=False)
     numbered = records.select(stretch=(~follows).cum_sum()).to_series().rle().struct.unnest()
+    yield from cut(records, ((size, True) for size in numbered["len"]))
+
+
+def cut(records: pl.DataFrame, runs: Iterable[tuple[int, bool]]) -> Iterator[tuple[pl.DataFrame, bool]]:
+    """The records in parts, and whether a part is a run that is wanted and long enough (`FEWEST`).
+
+    Args:
+        records: in their order.
+        runs: the length of each, and whether it is wanted; together they are all records.
+    """
     begin = since = 0
-    for size in numbered["len"]:
-        if size >= FEWEST:
+    for size, is_wanted in runs:
+        if is_wanted and size >= FEWEST:
             if begin > since:
                 yield records[since:begin], False
             yield records[begin : begin + size], True

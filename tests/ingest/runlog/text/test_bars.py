@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from ingest.runlog.formats.text import bars, blocks, plain, scan
+from ingest.runlog.formats.text import blocks, plain, scan
 from ingest.runlog.text_format import builtin
 from tests.support.logs.foreign_logs import DAY, codes, read, starts, steps
 
@@ -64,8 +64,7 @@ def rows_of(parsed: Parsed) -> list[Any]:
 def test_bars_taken_together_give_what_each_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = trainer(seed)
     together = rows_of(read(text))
-    for module in (bars, plain):
-        monkeypatch.setattr(module, "FEWEST", 1 << 30)
+    monkeypatch.setattr(plain, "FEWEST", 1 << 30)
     assert rows_of(read(text)) == together
     monkeypatch.setattr(scan, "_without_redrawn", lambda lines, _: lines)
     monkeypatch.setattr(scan, "without_redrawn", lambda records, _: records)
