@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.config import settings
-from app.config.toml_file import stamp
+from app.config.watched_file import WatchedFile
 from app.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from app.config.cost import Cost
@@ -38,46 +38,28 @@ class Configured:
         return cls(config.cost, config.scaling)
 
 
-class WatchedConfig:
-    """What answers take from a configuration, whose file is read again when it has changed. Safe for threads.
-
-    While the file has mistakes, or is away, what it said last stays in use, and `mistakes` describes the mistakes.
+class WatchedConfig(WatchedFile[Configured]):
+    """What answers take from a configuration.
 
     Args:
         config: as it was read; None: the defaults, without a file.
     """
 
+    errors = (ConfigError, OSError)
+
     def __init__(self, config: settings.Config | None = None) -> None:
         config = settings.Config() if config is None else config
         self._file = config.file
-        self._lock = threading.Lock()
-        self._stamp: tuple[int, ...] | None = None
-        self._configured = Configured.of(config)
-        self._mistakes: str | None = None
+        super().__init__(Configured.of(config), read_at=None)
 
-    def now(self) -> Configured:
-        """What counts at present."""
-        with self._lock:
-            self._follow()
-            return self._configured
+    def files(self) -> Iterable[Path]:
+        """The file, if there is one."""
+        return filter(None, (self._file,))
 
-    def mistakes(self) -> str | None:
-        """Why the present file cannot be used; None if it can."""
-        with self._lock:
-            self._follow()
-            return self._mistakes
-
-    def _follow(self) -> None:
-        if self._file is None:
-            return
-        present = stamp(self._file)
-        if present != self._stamp:
-            self._stamp = present
-            self._read_again(self._file)
-
-    def _read_again(self, file: Path) -> None:
+    def read(self) -> Configured:
+        """What the file says; its mistakes are logged."""
         try:
-            self._configured, self._mistakes = Configured.of(settings.of_file(file)), None
-        except (ConfigError, OSError) as error:
-            self._mistakes = str(error)
+            return Configured.of(settings.Config() if self._file is None else settings.of_file(self._file))
+        except self.errors as error:
             logger.warning("prices and references stay as they were: %s", error)
+            raise

@@ -14,7 +14,7 @@ import socket
 import threading
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from flask import Response, request
 
@@ -43,14 +43,8 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from app.config.settings import Config
+    from app.config.watched_file import WatchedFile
     from queries.warehouse import Reader
-
-
-class Watched(Protocol):
-    """A file that is read again when it has changed."""
-
-    def mistakes(self) -> str | None:
-        """Why the present file cannot be used; None if it can."""
 
 
 def serve(
@@ -175,7 +169,7 @@ def make_application(
 
     @application.get("/healthz")
     def health() -> Response:
-        watched: Mapping[str, Watched] = {"claims": claims, "configuration": configured}
+        watched: Mapping[str, WatchedFile[Any]] = {"claims": claims, "configuration": configured}
         body, status = health_of(answers, worker, now=clock.now(), watched=watched, scrape=last, reporter=reporter)
         if people.current().role < Role.OPERATOR:  # the reasons name sources, paths and claims
             body = {"status": body["status"]}
@@ -193,7 +187,7 @@ def health_of(
     worker: Worker | None,
     *,
     now: datetime,
-    watched: Mapping[str, Watched] = MappingProxyType({}),
+    watched: Mapping[str, WatchedFile[Any]] = MappingProxyType({}),
     scrape: exporter.LastScrape | None = None,
     reporter: Reporter | None = None,
 ) -> tuple[dict[str, Any], int]:
@@ -236,7 +230,7 @@ def health_of(
     return body, 503 if failures else 200
 
 
-def _mistakes(watched: Mapping[str, Watched]) -> list[str]:
+def _mistakes(watched: Mapping[str, WatchedFile[Any]]) -> list[str]:
     """What is wrong in the files that are watched, each on one line."""
     told = [(name, each.mistakes()) for name, each in watched.items()]
     return [

@@ -1,0 +1,70 @@
+"""What a file says, watched while it is served: the file is read again when it has changed."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from app.config.toml_file import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+T = TypeVar("T")
+
+_Stamp = tuple[tuple[int, ...], ...]
+
+
+class WatchedFile(ABC, Generic[T]):
+    """What a file says at present. Safe for threads.
+
+    While the file has mistakes, what it said last stays in use, and `mistakes` describes the mistakes.
+
+    Args:
+        said: what it said when it was read last.
+        read_at: `stamped` before that; None: read it when it is needed first.
+    """
+
+    errors: ClassVar[tuple[type[Exception], ...]]
+    """What `read` raises where the file has mistakes, or is away."""
+
+    def __init__(self, said: T, read_at: _Stamp | None) -> None:
+        self._lock = threading.Lock()
+        self._said, self._read_at = said, read_at
+        self._mistakes: str | None = None
+
+    @abstractmethod
+    def files(self) -> Iterable[Path]:
+        """The file, and those that it names; none if there is none."""
+
+    @abstractmethod
+    def read(self) -> T:
+        """Read the file; raises one of `errors`."""
+
+    def stamped(self) -> _Stamp:
+        """What changes when one of the files does."""
+        return tuple(map(stamp, self.files()))
+
+    def now(self) -> T:
+        """What counts at present."""
+        with self._lock:
+            self._follow()
+            return self._said
+
+    def mistakes(self) -> str | None:
+        """Why the present file cannot be used; None if it can."""
+        with self._lock:
+            self._follow()
+            return self._mistakes
+
+    def _follow(self) -> None:
+        present = self.stamped()
+        if present in {self._read_at, ()}:
+            return
+        try:
+            self._said, self._mistakes = self.read(), None
+        except self.errors as error:
+            self._mistakes = str(error)
+        self._read_at = present
