@@ -60,6 +60,13 @@ class Installed:
         return done.stdout
 
 
+def in_the_readme(*, before: str) -> list[str]:
+    """The lines of the README's listing that begins so."""
+    text = (ROOT / "README.md").read_text()
+    (listing,) = (block for block in text.split("```")[1::2] if block.lstrip().startswith(before))
+    return listing.strip().splitlines()
+
+
 def strange_modules(folder: Path) -> None:
     """Write modules and packages of somebody else under all of our names."""
     folder.mkdir(exist_ok=True)
@@ -176,6 +183,11 @@ def test_small_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None
 def test_whole_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
     printed = installed.output("trackside", "demo", "--no-serve", "--dir", str(tmp_path / "demo"))
     assert "The report:" in printed
+    assert "OUTSIDE" not in printed  # what Trackside reads from the files is the truth, within its bounds and intervals
+    assert "off by" not in printed
+    assert "False alarms: 0 of 122 nodes" in printed
+    for line in in_the_readme(before="verdict "):
+        assert line in printed, "the README shows what the demo no longer prints"
 
 
 def test_import_refuses_another_package_of_our_name(installed: Installed) -> None:
