@@ -108,6 +108,11 @@ class RunLog:
     rejects: pl.DataFrame
     _account: Account | None = None
 
+    @property
+    def height(self) -> int:
+        """How many rows it has."""
+        return self._log.days.height + self.events.height + self.sessions.height + self.rejects.height
+
     def days(self) -> Iterator[tuple[str, date, pl.DataFrame]]:
         """Cluster, UTC day, and its rows of `steps`, one per execution of a step."""
         return self._log.days.merged([session.row for session in self._log.sessions])
