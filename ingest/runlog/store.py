@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,16 +16,19 @@ from ingest.files.archive import Member, unpacked
 from ingest.files.input import Input, as_text
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.cut_ends import CutLines, CutRecords, cut_lines
-from ingest.runlog.folders import is_log, logs_below, without_logs
+from ingest.runlog.folders import PassedOver, logs_below, why_no_log, without_logs
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
 from ingest.runlog.parse import read_runlog
+from ingest.runlog.sources import SOURCES
 from ingest.runlog.storing import ReadLog, load_in_batches
 from ingest.runlog.translation import Account, LogRequest
 from ingest.runlog.wandb import live
 from ingest.runlog.wandb.api import server_of_environment
 from ingest.runlog.wandb.live import is_live
 from ingest.store.clusters import LOCAL, cluster_of_jobs
+from ingest.store.report import Note
 from ingest.store.request import from_file
+from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,7 +63,8 @@ def ingest_files(
         logs: what logs of other frameworks do not record.
 
     Returns:
-        One report for each file. A file that cannot be used is reported and leaves nothing behind.
+        One report for each file, and one for all files below folders and in archives that are no logs. A file that
+        cannot be used is reported and leaves nothing behind.
     """
     named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, cluster_of_jobs(writer))
     request = _beside_its_job(writer, logs or LogRequest())
@@ -99,13 +102,26 @@ def ingest_files(
         log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=Account())
         return ReadLog(log, CutLines(()), from_file(name), digest.hexdigest())
 
-    is_wanted = partial(is_log, formats=request.formats)
-    below = logs_below([name for name in files if not is_live(name)], request.formats)
+    def is_wanted(path: str, name: str) -> bool:
+        reason = why_no_log(path, name, request.formats)
+        if reason is not None:
+            passed_over.add(name, reason)
+        return reason is None
+
+    passed_over = PassedOver()
+    below = logs_below([name for name in files if not is_live(name)], request.formats, passed_over)
     with unpacked(below, is_wanted) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
         named_files = {member.shown: member for member in (*members, *on_servers)}
         cuts = cut_lines(writer, [as_text(name) for name in named_files])
-        return load_in_batches(writer, list(named_files), read_file, now=now, progress=progress)
+        reports = load_in_batches(writer, list(named_files), read_file, now=now, progress=progress)
+    return [*reports, *_note(passed_over)]
+
+
+def _note(passed_over: PassedOver) -> list[Report]:
+    """What a person is told of files that were passed over, if there are any."""
+    none = Parsed(SOURCES[0].name, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
+    return [Note(passed_over.text, none)] if passed_over.names else []
 
 
 def _cut(source: Input) -> list[LoadWarning]:
