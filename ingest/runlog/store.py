@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from ingest.store.report import Report
     from queries.warehouse import Writer
+
+SMALL: Final = 1 << 20
+"""Bytes of a file that is read without working ahead."""
 
 
 def recorder_text() -> str:
@@ -89,8 +92,9 @@ def ingest_files(
         chunks = chunks_of_run_log(content, source.name, stated, account)
         try:
             log = read_runlog(
-                chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account
-            )
+                chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account,
+                ahead=not 0 < source.size <= SMALL,
+            )  # fmt: skip
         except InputError as error:
             raise _with_cut(error, source) from None
         account.warnings += _cut(source)
