@@ -29,7 +29,7 @@ from tests.bench.reading.ingesting import bench_ingest
 from tests.bench.reading.remote_reading import bench_remote_read
 from tests.bench.reading.runlog_reading import bench_run_log
 from tests.bench.reading.storing import bench_storing
-from tests.bench.reading.text_log_reading import PRINTED, bench_text_log
+from tests.bench.reading.text_log_reading import PRINTED, bench_many_logs, bench_text_log
 from tests.bench.table import row
 from tests.bench.telemetry.anomalies import bench_anomalies
 from tests.bench.telemetry.attributing import bench_attribution
@@ -76,6 +76,7 @@ def sections(*, quick: bool, year: int) -> Sections:
                 bench_text_log(folder, each, 100_000 if quick else PRINTED[each].steps, noise=0) for each in PRINTED
             ),
             *bench_text_log(folder, "Megatron-LM", 2_000 if quick else 10_000, noise=1_000),
+            *bench_many_logs(folder, 100 if quick else 2_000),
         ],
         "engine": lambda folder: bench_engine(folder, quick=quick),
         "ledger": lambda _: bench_year(quick=quick),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -20,15 +21,18 @@ NOISE: Final = "NCCL INFO Channel 00/32 : 0 1 2 3 4 5 6 7 via P2P/CUMEM and what
 
 BARE: Final = r"""
 import json, sys
+from pathlib import Path
 import polars as pl
+logs = Path(sys.argv[1])
 text, form = pl.col("text"), json.loads(sys.argv[2])
 numbers = {name: text.str.extract(pattern).str.replace_all(",", "").cast(pl.Float64)
            for name, pattern in form["fields"].items()}
 stamps = {"at": text.str.extract(form["at"]).str.to_datetime(form["stamp"])} if form["at"] else {}
-pl.scan_csv(
-    sys.argv[1], has_header=False, separator="\x01", quote_char=None, new_columns=["text"], truncate_ragged_lines=True,
-    eol_char=form["end"],
-).filter(text.str.contains(form["starts"])).select(**numbers, **stamps).collect()
+for log in sorted(logs.iterdir()) if logs.is_dir() else [logs]:
+    pl.scan_csv(
+        log, has_header=False, separator="\x01", quote_char=None, new_columns=["text"], truncate_ragged_lines=True,
+        eol_char=form["end"],
+    ).filter(text.str.contains(form["starts"])).select(**numbers, **stamps).collect()
 """
 """Reads a log by the patterns of a form and does nothing with it."""
 
@@ -183,4 +187,19 @@ def bench_text_log(folder: Path, framework: str, steps: int, *, noise: int, repe
     return [
         row(f"{name}, CPU", ours.cpu_s, baseline.cpu_s, "polars reading the lines by the same patterns", 2.0),
         row(f"{name}, peak memory", ours.peak_bytes / 2**20, 2048.0, "2 GiB", 1.0, unit="MiB"),
+    ]
+
+
+def bench_many_logs(folder: Path, count: int, *, steps: int = 50) -> list[dict[str, Any]]:
+    """A row for the table: CPU time of a folder of small logs against the bare read of each."""
+    logs, printed = folder / "logs", PRINTED["Megatron-LM"]
+    logs.mkdir()
+    write_log(folder / "whole.log", printed, count * steps, 0)
+    lines = (folder / "whole.log").read_text(encoding="utf-8").splitlines(keepends=True)
+    for number in range(count):
+        (logs / f"{number:05d}.out").write_text("".join(lines[number * steps : (number + 1) * steps]), encoding="utf-8")
+    ours, baseline = ours_of(logs, "runlog"), run("-c", BARE, str(logs), printed.form)
+    shutil.rmtree(logs)
+    return [
+        row(f"{count:,} logs of {steps} steps, CPU", ours.cpu_s, baseline.cpu_s, "polars reading each of them", None)
     ]
