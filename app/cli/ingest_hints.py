@@ -58,7 +58,7 @@ def cluster_hint(reports: Sequence[Report], options: argparse.Namespace) -> str 
 def _again(options: argparse.Namespace, source: str) -> list[str]:
     """The words of the command with all its files and options."""
     words = ["trackside", "ingest", source, *options.files]
-    for name in ("cluster", "timezone", "since", "until", "model", "begin", "warehouse", "config"):
+    for name in ("cluster", "timezone", "since", "until", "model", "begin", "year", "warehouse", "config"):
         value = getattr(options, name, None)
         words += [] if value is None else [f"--{name}", str(value)]
     return words + [word for each in getattr(options, "set", ()) for word in ("--set", each)]

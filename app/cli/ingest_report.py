@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app import console
 from app.cli import load_report
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from ingest.store.report import Report
     from queries.warehouse import Writer
+
+SHOWN: Final = 20
+"""Inputs that could not be loaded of which each is printed, besides the first."""
 
 
 def accounting_is_loaded(writer: Writer) -> bool:
@@ -43,8 +46,10 @@ def finish(
     if not quiet:
         load_report.print_report(reports, files=files)
     errors = [report.error for report in reports if report.error is not None]
-    for error in errors[1:]:  # the first is raised, and printed last
+    for error in errors[1 : SHOWN + 1]:  # the first is raised, and printed last
         console.echo(f"trackside: {error}", error=True)
+    if len(errors) > SHOWN + 1:
+        console.echo(f"trackside: {len(errors) - SHOWN - 1:,} more could not be loaded: {_kinds(errors)}", error=True)
     if errors:
         raise errors[0]
     if quiet or not any(report.parsed is not None and report.parsed.rows_read for report in reports):
@@ -56,3 +61,11 @@ def finish(
     else:
         console.echo("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
     return 0
+
+
+def _kinds(errors: Sequence[Exception]) -> str:
+    """How many errors that are not shown there are of each kind, and the last of it."""
+    kinds: dict[str, list[Exception]] = {}
+    for error in errors[SHOWN + 1 :]:
+        kinds.setdefault(type(error).__name__, []).append(error)
+    return "; ".join(f"{len(some):,} such as {str(some[-1]).splitlines()[0]}" for some in kinds.values())

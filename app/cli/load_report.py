@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from app import console
 from ingest.store.report import Summary, counts, summary
@@ -12,17 +13,28 @@ if TYPE_CHECKING:
 
     from ingest.store.report import Report
 
+MANY: Final = 3
+"""Inputs with the same warning, of which it is printed once."""
+
 
 def print_report(reports: Sequence[Report], *, files: bool) -> None:
-    """Print the result of each input on stderr, and a sum if several files were loaded."""
+    """Print the result of each input on stderr, and a sum if several files were loaded.
+
+    What is warned of in many inputs is printed once, behind them.
+    """
+    often = Counter(warning.message for report in reports for warning in dict.fromkeys(report.fresh))
+    many = {message: count for message, count in often.items() if count >= MANY}
     for report in reports:
         if report.parsed is None:
             continue
         line = f"{report.parsed.source}  {report.origin}\n  {counts(report.parsed)}"
         console.echo(report.line if isinstance(report, Summary) else line, error=True)
         for warning in report.fresh:
-            console.echo(f"  warning: {warning.message}", error=True)
+            if warning.message not in many:
+                console.echo(f"  warning: {warning.message}", error=True)
         if report.parsed.rows_rejected:
             console.echo("  refused rows are stored with their reasons: trackside status", error=True)
+    for message, count in many.items():
+        console.echo(f"warning of {count:,} inputs: {message}", error=True)
     if files and len({report.origin for report in reports}) > 1:
         console.echo(summary(reports), error=True)

@@ -56,13 +56,18 @@ def _plain(name: str) -> list[Member]:
     return [Member(name, name)]
 
 
+def is_archive(head: bytes) -> bool:
+    """Whether a file that begins like this, unpacked, is a tar archive."""
+    return head[_MAGIC] == b"ustar"
+
+
 def _is_archive(name: str) -> bool:
     """Whether a file is a tar archive, packed or not; a pipe is not looked into."""
     try:
         if not Path(name).is_file():
             return False
         with Input(name) as source:
-            return source.head[_MAGIC] == b"ustar"
+            return is_archive(source.head)
     except (InputError, OSError, ValueError):
         return False
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from ingest.errors import InputError
-from ingest.files.input import Input
+from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, shorten
+from ingest.files.archive import is_archive
+from ingest.files.input import Input, as_text
 from ingest.runlog.formats.registry import may_be_run_log, recognised
 
 if TYPE_CHECKING:
@@ -27,39 +32,96 @@ NO_LOGS: Final = frozenset({".git", "__pycache__", "node_modules", "site-package
 RUN_LOGS: Final = (".jsonl", ".jsonl.gz")
 """Endings of the names of run logs."""
 
+SHOWN: Final = 3
+"""Files that a message names of those that are passed over for one reason."""
 
-def logs_below(names: Iterable[str], formats: Sequence[TextFormat] = ()) -> list[str]:
+
+@dataclass
+class PassedOver:
+    """Files below folders and in archives that are not read, by the reason."""
+
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, name: str, reason: str) -> None:
+        """Note a file."""
+        self.names.setdefault(reason, []).append(as_text(name))
+
+    @property
+    def text(self) -> str:
+        """How many there are for each reason, and the first of them.
+
+        >>> PassedOver({"links": ["logs/latest-run"], "empty files": ["a", "b", "c", "d"]}).text
+        'passed over: empty files: 4 (a, b, c and 1 more); links: 1 (latest-run)'
+        """
+        parts = []
+        for reason, names in sorted(self.names.items()):
+            shown = ", ".join(shorten(PurePath(name).name, 40) for name in names[:SHOWN])
+            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            parts.append(f"{reason}: {len(names):,} ({shown}{more})")
+        return f"passed over: {'; '.join(parts)}"
+
+
+def logs_below(
+    names: Iterable[str], formats: Sequence[TextFormat] = (), passed_over: PassedOver | None = None
+) -> list[str]:
     """The same names, but for a folder the logs below it, in the order of their names.
 
     A file below a folder is a log if its name ends like a run log's (and it is no other JSON), if its contents begin
-    like a format's that is known, or if a text format has a step in its first `SEARCHED` bytes. Folders called as in
-    `NO_LOGS` are passed over, unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a
-    folder beside it. A folder without logs is returned itself, for the message that it is none.
+    like a format's that is known, or if a text format has a step in its first `SEARCHED` bytes. One that may not be
+    read counts as one, too: nobody knows what it is. Folders called as in `NO_LOGS` are passed over, unless they are
+    named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. Archives are read if they
+    are named: data sets are archives, too. A folder without logs is returned itself, for the message that it is none.
+
+    Args:
+        names: of files and folders.
+        formats: text formats besides those that are built in.
+        passed_over: gets the files that are no logs.
     """
-    return [each for name in names for each in (list(_below(name, formats)) or [name])]
+    passed = PassedOver() if passed_over is None else passed_over
+    return [each for name in names for each in (list(_below(name, formats, passed)) or [name])]
 
 
 def without_logs(folder: str, name: str) -> str:
-    """The message for a folder without logs."""
-    n_files = sum(len(files) for _, _, files in os.walk(folder))
+    """The message for a folder without logs, or one that may not be read."""
+    closed: list[OSError] = []
+    n_files = sum(len(files) for _, _, files in os.walk(folder, onerror=closed.append))
+    if closed and not n_files:
+        return f"{name}: {closed[0].strerror}"
     return (
         f"{name}: none of the {n_files:,} files below this folder is a log that is known (text: with a step in its "
         f"first {SEARCHED >> 20} MB).\nName a file to see what was searched in it: trackside ingest runlog {name}/FILE"
     )
 
 
-def _below(folder: str, formats: Sequence[TextFormat]) -> Iterator[str]:
-    """The logs below a folder; none where it has none, or is a file."""
-    for place, folders, files in os.walk(folder):
+def _below(folder: str, formats: Sequence[TextFormat], passed: PassedOver) -> Iterator[str]:
+    """The logs below a folder, and the folders below it that may not be read; none where it has none, or is a file."""
+    closed: list[OSError] = []
+    for place, folders, files in os.walk(folder, onerror=closed.append):
+        for name in sorted(set(folders) & NO_LOGS):
+            passed.add(name, "folders of code")
+        for name in sorted(set(folders) - NO_LOGS):
+            if os.path.islink(os.path.join(place, name)):  # noqa: PTH114, PTH118 - names may be any bytes
+                passed.add(name, "links")
         folders[:] = sorted(set(folders) - NO_LOGS)
         for file in sorted(files):
             path = os.path.join(place, file)  # noqa: PTH118 - names may be any bytes
-            if not os.path.islink(path) and is_log(path, path, formats):  # noqa: PTH114 - as above
+            if (reason := _why_passed_over(path, formats)) is None:
                 yield path
+            else:
+                passed.add(path, reason)
+    yield from (str(error.filename) for error in closed if error.filename != folder)
 
 
-def is_log(path: str, name: str, formats: Sequence[TextFormat] = ()) -> bool:
-    """Whether a file below a folder, or in an archive, where it is called so, is a log.
+def _why_passed_over(path: str, formats: Sequence[TextFormat]) -> str | None:
+    """Why a file below a folder is not read; None if it is."""
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return "links"
+    return "pipes and devices" if not stat.S_ISREG(mode) else why_no_log(path, path, formats)
+
+
+def why_no_log(path: str, name: str, formats: Sequence[TextFormat] = ()) -> str | None:
+    """Why a file below a folder, or in an archive, where it is called so, is no log to read; None if it is one.
 
     Args:
         path: where it is.
@@ -69,18 +131,49 @@ def is_log(path: str, name: str, formats: Sequence[TextFormat] = ()) -> bool:
     is_called_one = name.endswith(RUN_LOGS)
     try:
         with Input(path) as source:
-            if is_called_one and may_be_run_log(source.head):
-                return True
-            is_text = b"\0" not in source.head and not _OF_WANDB.search(name)
-            return recognised(source.head) is not None or (is_text and _has_steps(source, formats))
+            is_log = (is_called_one and may_be_run_log(source.head)) or recognised(source.head) is not None
+            return None if is_log else _why_no_text(source, name, formats)
+    except (DamagedStreamError, TruncatedInputError):
+        return None if is_called_one else "damaged packed files"
     except (InputError, OSError):
-        return is_called_one
+        return None  # whoever reads it says why it cannot be read
+
+
+def _why_no_text(source: Input, name: str, formats: Sequence[TextFormat]) -> str | None:
+    """Why a file is no log of a text format; None if it is one."""
+    if is_archive(source.head):
+        return "archives, which are read if they are named"
+    if _OF_WANDB.search(name):
+        return "other files in W&B's folders"
+    if not source.head.strip():
+        return "empty files"
+    return None if may_be_text(source.head) and _has_steps(source, formats) else "files without a step of training"
+
+
+def may_be_text(head: bytes) -> bool:
+    r"""Whether a file that begins like this may be text: also UTF-16, or with the NULs of a lost power in it.
+
+    >>> [may_be_text(head) for head in (b"step 1", b"step 1\0\0", "step".encode("utf-16"), b"\x89PNG\r\n\x1a\n\0\x02")]
+    [True, True, True, False]
+    """
+    if b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return True
+    rest = head.replace(b"\0", b"")
+    return len(rest.translate(None, _NO_TEXT)) == len(rest)
+
+
+_NO_TEXT: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
+"""Control characters that no program prints."""
 
 
 def _has_steps(source: Input, formats: Sequence[TextFormat]) -> bool:
-    """Whether a text format has a step in the beginning of a file."""
+    """Whether a text format has a step in the beginning of a file: most have one in their head."""
     from ingest.runlog.formats.text.scan import scan  # noqa: PLC0415 - only for folders
     from ingest.runlog.text_format import with_builtin  # noqa: PLC0415 - likewise
 
+    forms = with_builtin(formats)
+    lines = source.head[: source.head.rfind(b"\n") + 1]
+    if scan([lines], source.name, forms)[0].has_steps:
+        return True
     beginning = next(iter(source.with_short_lines()), b"")[:SEARCHED]
-    return scan([beginning], source.name, with_builtin(formats))[0].has_steps
+    return beginning != lines and scan([beginning], source.name, forms)[0].has_steps

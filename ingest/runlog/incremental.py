@@ -34,7 +34,7 @@ from ingest.future import AHEAD
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.store import ingest_files
 from ingest.store.clusters import cluster_of_jobs
-from ingest.store.report import Report
+from ingest.store.report import Note, Report
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def ingest_changed(
         version: of Trackside.
 
     Returns:
-        A report for each log that was read, and for each unchanged one that could not be used.
+        A report for each log that was read, and for each unchanged one that could not be used. What is passed over in
+        an archive is not reported: the same would be said in each cycle in which the archive grows.
     """
     reading = _reading(version, cluster or cluster_of_jobs(writer), logs)
     before = _read_before(writer, files, reading)
@@ -125,7 +126,7 @@ def ingest_changed(
     for some in _portions(changed):
         read = ingest_files(writer, list(some), cluster=cluster, now=now, progress=progress, logs=logs)
         _remember(writer, some, read, reading)
-        reports += read
+        reports += [report for report in read if not isinstance(report, Note)]
     if changed:
         _forget_gone(writer, files)
     return reports

@@ -108,6 +108,11 @@ class RunLog:
     rejects: pl.DataFrame
     _account: Account | None = None
 
+    @property
+    def height(self) -> int:
+        """How many rows it has."""
+        return self._log.days.height + self.events.height + self.sessions.height + self.rejects.height
+
     def days(self) -> Iterator[tuple[str, date, pl.DataFrame]]:
         """Cluster, UTC day, and its rows of `steps`, one per execution of a step."""
         return self._log.days.merged([session.row for session in self._log.sessions])
@@ -156,6 +161,7 @@ def read_runlog(
     now: datetime | None = None,
     block: int = BLOCK,
     account: Account | None = None,
+    ahead: bool = True,
 ) -> RunLog:
     """Read a run log, about `block` bytes at a time: of its steps only numbers are kept.
 
@@ -167,6 +173,7 @@ def read_runlog(
         now: the time: lines of later are refused, and so are those of a session that begins later.
         block: so many bytes are read at a time, and as many more as the line goes on.
         account: of the reader that made the run log of another framework's log.
+        ahead: make blocks ahead, in a thread of their own: a small file is read in the time that this takes.
 
     Raises:
         UnrecognisedInputError: it has no `run` line.
@@ -174,7 +181,8 @@ def read_runlog(
     """
     latest_us = math.inf if now is None else latest(now).timestamp() * US
     of_jobs = cluster if cluster_of_jobs is None else cluster_of_jobs or None
-    log = _read(blocks(chunks, origin, block), Log(origin, cluster, of_jobs, latest_us), account)
+    lines = blocks(chunks, origin, block)
+    log = _read(prefetch_one(lines) if ahead else lines, Log(origin, cluster, of_jobs, latest_us), account)
     if not log.sessions:
         raise UnrecognisedInputError(_no_session(log))
     if any(session.row["cluster"] is None for session in log.sessions):
@@ -188,7 +196,7 @@ def read_runlog(
 def _read(blocks: Iterator[tuple[bytes | pl.DataFrame, int]], log: Log, account: Account | None) -> Log:
     """Read all blocks of lines, and the steps that come as columns between them."""
     first = 1
-    for block, n_damaged in prefetch_one(blocks):
+    for block, n_damaged in blocks:
         log.n_damaged += n_damaged
         if not isinstance(block, bytes):
             if log.open and are_plain(block):

@@ -1,11 +1,10 @@
-"""`trackside ingest runlog` and `trackside recorder`: run logs into the warehouse, one transaction per file."""
+"""`trackside ingest runlog` and `trackside recorder`: run logs into the warehouse, some at a time."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta
-from functools import partial
+from dataclasses import replace
+from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,36 +13,31 @@ import polars as pl
 
 from ingest.errors import InputError, OptionError, ServerDownError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.archive import Member, unpacked
-from ingest.files.input import Input
-from ingest.future import without_future
+from ingest.files.input import Input, as_text
 from ingest.load_warnings import LoadWarning
-from ingest.runlog.escapes import without_escapes
-from ingest.runlog.folders import is_log, logs_below, without_logs
+from ingest.runlog.cut_ends import CutLines, CutRecords, cut_lines
+from ingest.runlog.folders import PassedOver, logs_below, why_no_log, without_logs
 from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
-from ingest.runlog.lines import CUT
-from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
 from ingest.runlog.parse import read_runlog
 from ingest.runlog.sources import SOURCES
-from ingest.runlog.steps import merge_steps
+from ingest.runlog.storing import ReadLog, load_in_batches
 from ingest.runlog.translation import Account, LogRequest
 from ingest.runlog.wandb import live
 from ingest.runlog.wandb.api import server_of_environment
 from ingest.runlog.wandb.live import is_live
 from ingest.store.clusters import LOCAL, cluster_of_jobs
-from ingest.store.each_file import load_each
-from ingest.store.loads import Repetition, write_account
+from ingest.store.report import Note
 from ingest.store.request import from_file
-from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
+from ingest.tables import REJECTS, Parsed, empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ingest.runlog.parse import RunLog
     from ingest.store.report import Report
-    from ingest.store.request import LoadRequest
     from queries.warehouse import Writer
 
-_RUN = ["cluster", "run_id"]
+SMALL: Final = 1 << 20
+"""Bytes of a file that is read without working ahead."""
 
 
 def recorder_text() -> str:
@@ -60,7 +54,7 @@ def ingest_files(
     progress: Callable[[str, int, int], None],
     logs: LogRequest | None = None,
 ) -> list[Report]:
-    """Load run logs, each in a transaction of its own; a log that has grown since may be loaded again.
+    """Load run logs; a log that has grown since may be loaded again.
 
     Args:
         writer: the warehouse.
@@ -72,50 +66,66 @@ def ingest_files(
         logs: what logs of other frameworks do not record.
 
     Returns:
-        One report for each file. A file that cannot be used is reported and leaves nothing behind.
+        One report for each file, and one for all files below folders and in archives that are no logs. A file that
+        cannot be used is reported and leaves nothing behind.
     """
     named, of_jobs = (cluster, cluster) if cluster is not None else (LOCAL, cluster_of_jobs(writer))
     request = _beside_its_job(writer, logs or LogRequest())
 
-    def load_file(name: str, of_others: str) -> Parsed:
+    def read_file(name: str) -> ReadLog:
         member = named_files[name]
         if Path(member.path).is_dir():
             raise UnrecognisedInputError(without_logs(member.path, name))
         if member.error is not None:
             raise member.error
         if is_live(name):
-            return load_live(name, of_others)
+            return read_live(name)
         with Input(member.path, shown=name, may_be_cut=True) as source:
-            return load_input(source, of_others)
+            return read_input(source)
 
-    def load_input(source: Input, of_others: str) -> Parsed:
+    def read_input(source: Input) -> ReadLog:
         binary = is_binary(source.head)
-        text = (CutRecords if binary else CutLines)(_cut_lines(writer, source.name))
+        text = (CutRecords if binary else CutLines)(cuts.get(source.name, ()))
         content = text.passed_on(source if binary else source.with_short_lines())
         account = Account()
         stated = replace(request, several=len(named_files) > 1)
         chunks = chunks_of_run_log(content, source.name, stated, account)
         try:
             log = read_runlog(
-                chunks, origin=source.name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=account
-            )
+                chunks, origin=source.name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=account,
+                ahead=not 0 < source.size <= SMALL,
+            )  # fmt: skip
         except InputError as error:
             raise _with_cut(error, source) from None
         account.warnings += _cut(source)
-        return load(writer, log, text, request=from_file(source.name), digest=source.digest(), now=now)
+        return ReadLog(log, text, from_file(source.name), source.digest())
 
-    def load_live(name: str, of_others: str) -> Parsed:
+    def read_live(name: str) -> ReadLog:
         digest = hashlib.sha256()
         chunks = _counted(live.read_run(server_of_environment(), name, request), digest)
-        log = read_runlog(chunks, origin=name, cluster=of_others, cluster_of_jobs=of_jobs, now=now, account=Account())
-        return load(writer, log, CutLines(()), request=from_file(name), digest=digest.hexdigest(), now=now)
+        log = read_runlog(chunks, origin=name, cluster=named, cluster_of_jobs=of_jobs, now=now, account=Account())
+        return ReadLog(log, CutLines(()), from_file(name), digest.hexdigest())
 
-    is_wanted = partial(is_log, formats=request.formats)
-    below = logs_below([name for name in files if not is_live(name)], request.formats)
+    def is_wanted(path: str, name: str) -> bool:
+        reason = why_no_log(path, name, request.formats)
+        if reason is not None:
+            passed_over.add(name, reason)
+        return reason is None
+
+    passed_over = PassedOver()
+    below = logs_below([name for name in files if not is_live(name)], request.formats, passed_over)
     with unpacked(below, is_wanted) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
         named_files = {member.shown: member for member in (*members, *on_servers)}
-        return load_each(list(named_files), load_file, cluster=lambda: named, progress=progress)
+        cuts = cut_lines(writer, [as_text(name) for name in named_files])
+        reports = load_in_batches(writer, list(named_files), read_file, now=now, progress=progress)
+    return [*reports, *_note(passed_over)]
+
+
+def _note(passed_over: PassedOver) -> list[Report]:
+    """What a person is told of files that were passed over, if there are any."""
+    none = Parsed(SOURCES[0].name, frozenset(), {}, empty(REJECTS), rows_read=0, rows_loaded=0)
+    return [Note(passed_over.text, none)] if passed_over.names else []
 
 
 def _cut(source: Input) -> list[LoadWarning]:
@@ -154,125 +164,3 @@ def _beside_its_job(writer: Writer, logs: LogRequest) -> LogRequest:
     starts = writer.matching("attempts", job, keys=["job_id"])["started_at"].drop_nulls().sort()
     close = starts.len() and starts[-1] - starts[0] < timedelta(days=90)
     return replace(logs, around=starts[0]) if close else logs
-
-
-def load(writer: Writer, log: RunLog, text: CutLines, *, request: LoadRequest, digest: str, now: datetime) -> Parsed:
-    """Merge one log with the existing rows. In any order, and again, it gives the same warehouse."""
-    with writer.transaction():
-        repetition = Repetition(writer, SOURCES[0], request=request, digest=digest)
-        n_steps = sum(_write_day(writer, *each) for each in log.days())
-        parsed = without_future(log.parsed(n_steps), origin=request.origin, now=now)
-        sessions, events = (parsed.frames[name] for name in ("run_sessions", "run_events"))
-        sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
-        rejects = _without_finished(writer, parsed.rejects, sessions, origin=request.origin, text=text)
-        existing = writer.matching("run_sessions", sessions, keys=_RUN)
-        merged = merge_sessions(pl.concat([conform(existing, RUN_SESSIONS), sessions]))
-        writer.replace("run_sessions", merged, keys=_RUN)
-        existing = writer.matching("run_events", events, keys=_RUN)
-        writer.replace("run_events", merge_events(pl.concat([conform(existing, RUN_EVENTS), events])), keys=_RUN)
-        parsed = repetition.counted(parsed)
-        write_account(writer, parsed, request=request, digest=digest, now=now, rejects=rejects)
-    return parsed
-
-
-def _write_day(writer: Writer, cluster: str, day: date, rows: pl.DataFrame) -> int:
-    """Merge the steps of a day with the stored ones; a day without news is left alone. Returns their number."""
-    since = datetime.combine(day, time(), tzinfo=UTC)
-    stored = writer.query("existing_steps", cluster=cluster, since=since, until=since + timedelta(days=1))
-    existing = conform(stored, STEPS)
-    if existing.is_empty():
-        writer.write_partition("steps", cluster, day, rows)
-        return rows.height
-    existing = merge_steps(existing)
-    merged = merge_steps(pl.concat([existing, rows]))
-    if not merged.equals(existing):
-        writer.write_partition("steps", cluster, day, merged)
-    return rows.height
-
-
-_ROOM: Final = 4_096
-"""Bytes of colours that a line which is searched for may have."""
-
-
-@dataclass
-class CutLines:
-    """Whether lines of a log that were stored as cut, from an earlier state of it, go on in its present text.
-
-    Attributes:
-        cuts: these lines.
-    """
-
-    cuts: Sequence[str]
-    _found: set[str] = field(default_factory=set)
-
-    def passed_on(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks; each is searched before it is passed on."""
-        if not self.cuts:
-            yield from chunks
-            return
-        kept = _ROOM + max(len(self._beginning(cut)) for cut in self.cuts)
-        before = b"\n"
-        for chunk in chunks:
-            before = self._search(before + chunk)[-kept:]
-            yield chunk
-        self._search(before + b"\n")
-
-    def _search(self, text: bytes) -> bytes:
-        """Search for the cut lines, which have no colours and may have been written over; returns the text."""
-        plain = without_escapes(text).replace(b"\r", b"\n")
-        for cut in self.cuts:
-            if self._beginning(cut) in plain:
-                self._found.add(cut)
-        return text
-
-    @staticmethod
-    def _beginning(cut: str) -> bytes:
-        return b"\n" + cut.encode()
-
-    def goes_on(self, cut: str) -> bool:
-        """Whether the text has a line that begins as a cut one: if it still ends there, it is refused once more."""
-        return cut in self._found
-
-
-@dataclass
-class CutRecords(CutLines):
-    """The same of a binary log, whose cut end was stored as `bytes 17-23`: it goes on where the log has more bytes."""
-
-    _size: int = 0
-
-    def passed_on(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks; their bytes are counted."""
-        for chunk in chunks:
-            self._size += len(chunk)
-            yield chunk
-
-    def goes_on(self, cut: str) -> bool:
-        """Whether the log is longer than it was when its end was stored as cut."""
-        end = cut.rpartition("-")[2]
-        return end.isdigit() and int(end) < self._size
-
-
-def _cut_lines(writer: Writer, origin: str) -> list[str]:
-    """The lines of a log that were stored as cut."""
-    cut = pl.DataFrame({"source": ["runlog"], "reason": [CUT], "origin": [origin]})
-    return writer.matching("rejects", cut, keys=cut.columns)["raw"].unique().sort().to_list()
-
-
-def _without_finished(
-    writer: Writer, rejects: pl.DataFrame, sessions: pl.DataFrame, *, origin: str, text: CutLines
-) -> pl.DataFrame:
-    """The refused rows to keep: a line that was read while it was being written is not cut once it is whole.
-
-    If this log has the rest of a line that was stored as cut from an earlier state of it, that one goes. If the
-    warehouse already has a later state of this log, the end of this one is not stored.
-    """
-    cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin=pl.lit(origin))
-    cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)
-    still_cut = set(rejects.filter(pl.col("reason") == CUT)["raw"])
-    whole = [raw for raw in cut["raw"] if text.goes_on(raw) and raw not in still_cut]
-    writer.delete("rejects", cut.filter(pl.col("raw").is_in(whole)))
-    existing = writer.matching("run_sessions", sessions, keys=_RUN)
-    later = sessions.join(conform(existing, RUN_SESSIONS), on=[*SESSION_KEY, "origin"], nulls_equal=True).filter(
-        pl.col("ended_at_right") > pl.col("ended_at")
-    )
-    return rejects if later.is_empty() else rejects.filter(pl.col("reason") != CUT)

@@ -10,7 +10,7 @@ import polars as pl
 from ingest.tables import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable
     from datetime import datetime
 
     from ingest.source import Source
@@ -51,30 +51,24 @@ class Repetition:
 
     def __init__(self, writer: Writer, source: Source, *, request: LoadRequest, digest: str) -> None:
         self._writer = writer
-        self._feeds = source.feeds
+        self._source = source
         of_file = request.transport in {"file", "stdin"}
         loaded = of_file and writer.query("same_loads", source=source.name, digest=digest)["n"].item()
-        self._before = self._heights() if loaded else None
+        self._before = heights_fed(self._writer, self._source) if loaded else None
 
     def counted(self, parsed: Parsed) -> Parsed:
         """The input with `rows_new` 0 if all its rows are known already."""
-        return replace(parsed, rows_new=0) if self._before is not None and self._before == self._heights() else parsed
-
-    def _heights(self) -> dict[str, int]:
-        """Rows of the tables that the source feeds."""
-        counts = self._writer.row_counts(self._feeds).group_by("fed").agg(pl.col("n").sum())
-        return dict(counts.sort("fed").iter_rows())
+        known = self._before is not None and self._before == heights_fed(self._writer, self._source)
+        return replace(parsed, rows_new=0) if known else parsed
 
 
-def write_account(
-    writer: Writer,
-    parsed: Parsed,
-    *,
-    request: LoadRequest,
-    digest: str,
-    now: datetime,
-    rejects: pl.DataFrame | None = None,
-) -> None:
+def heights_fed(writer: Writer, source: Source) -> dict[str, int]:
+    """Rows of the tables that a source feeds."""
+    counts = writer.row_counts(source.feeds).group_by("fed").agg(pl.col("n").sum())
+    return dict(counts.sort("fed").iter_rows())
+
+
+def write_account(writer: Writer, parsed: Parsed, *, request: LoadRequest, digest: str, now: datetime) -> None:
     """Keep the refused rows, and what came of all rows; within the transaction that wrote the others.
 
     Args:
@@ -83,13 +77,29 @@ def write_account(
         request: What the load requested.
         digest: SHA-256 of the input.
         now: The time.
-        rejects: The refused rows to keep; all if None.
     """
-    writer.append_new(
-        "rejects", parsed.rejects if rejects is None else rejects, keys=["cluster", "source", "reason", "raw"]
-    )
-    for name in sorted(parsed.clusters):
-        writer.append("loads", _account(parsed, name, request=request, digest=digest, now=now))
+    write_accounts(writer, [(parsed, request, digest)], rejects=parsed.rejects, now=now)
+
+
+def write_accounts(
+    writer: Writer, inputs: Iterable[tuple[Parsed, LoadRequest, str]], *, rejects: pl.DataFrame, now: datetime
+) -> None:
+    """As `write_account`, of several inputs at once.
+
+    Args:
+        writer: The warehouse.
+        inputs: Each with what its load requested, and its SHA-256.
+        rejects: The refused rows to keep.
+        now: The time.
+    """
+    writer.append_new("rejects", rejects, keys=["cluster", "source", "reason", "raw"])
+    rows = [
+        _account(parsed, name, request=request, digest=digest, now=now)
+        for parsed, request, digest in inputs
+        for name in sorted(parsed.clusters)
+    ]
+    if rows:
+        writer.append("loads", pl.concat(rows))
 
 
 def _account(parsed: Parsed, cluster: str, *, request: LoadRequest, digest: str, now: datetime) -> pl.DataFrame:

@@ -88,7 +88,7 @@ class Note(Summary):
 def summary(reports: Sequence[Report]) -> str:
     """All inputs in one line: files, rows, warnings, and the time that they span."""
     loaded = [report.parsed for report in reports if report.parsed is not None]
-    n_files = len({report.origin for report in reports})
+    n_files = len({report.origin for report in reports if not isinstance(report, Note)})
     failed = len({report.origin for report in reports if report.parsed is None})
     taken = [_taken(report) for report in reports if report.parsed is not None]
     counts = [

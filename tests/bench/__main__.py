@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -28,7 +29,7 @@ from tests.bench.reading.ingesting import bench_ingest
 from tests.bench.reading.remote_reading import bench_remote_read
 from tests.bench.reading.runlog_reading import bench_run_log
 from tests.bench.reading.storing import bench_storing
-from tests.bench.reading.text_log_reading import bench_text_log
+from tests.bench.reading.text_log_reading import PRINTED, bench_many_logs, bench_text_log
 from tests.bench.table import row
 from tests.bench.telemetry.anomalies import bench_anomalies
 from tests.bench.telemetry.attributing import bench_attribution
@@ -71,8 +72,11 @@ def sections(*, quick: bool, year: int) -> Sections:
         "ingest": lambda folder: bench_ingest(folder, (20_000, 100_000) if quick else (500_000, 5_000_000)),
         "run log": lambda folder: bench_run_log(folder, 300_000 if quick else 10_000_000),
         "text log": lambda folder: [
-            *bench_text_log(folder, 100_000 if quick else 1_000_000, noise=0),
-            *bench_text_log(folder, 2_000 if quick else 10_000, noise=1_000),
+            *itertools.chain.from_iterable(
+                bench_text_log(folder, each, 100_000 if quick else PRINTED[each].steps, noise=0) for each in PRINTED
+            ),
+            *bench_text_log(folder, "Megatron-LM", 2_000 if quick else 10_000, noise=1_000),
+            *bench_many_logs(folder, 100 if quick else 2_000),
         ],
         "engine": lambda folder: bench_engine(folder, quick=quick),
         "ledger": lambda _: bench_year(quick=quick),

@@ -25,7 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a fact that a log does not record: n_gpus=512, gpu_model=H100, dtype=bf16; or the "
+        help="a fact that a log does not record, as often as needed: n_gpus=512, gpu_model=H100, dtype=bf16; or the "
         "name of a series of W&B or TensorBoard: loss_key=nll",
     )
     parser.add_argument(

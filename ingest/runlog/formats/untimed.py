@@ -41,6 +41,7 @@ def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, tit
     Raises:
         UntimedError: it is unknown when the log begins, how long its steps took, or which of several logs begins then.
     """
+    title = f"{request.file}: {title}" if request.file else title
     if request.begin is None or any(row.length is None for row in rows):
         lacking = "when it begins" if request.begin is None else "how long its steps took"
         raise UntimedError(

@@ -48,10 +48,10 @@ def run(*command: str) -> Run:
     return Run(seconds, used.ru_maxrss * 1024, used.ru_utime + used.ru_stime)
 
 
-def ours_of(text: Path, source: str) -> Run:
+def ours_of(text: Path, source: str, *options: str) -> Run:
     """`trackside ingest SOURCE` into a new warehouse, published copy included."""
     warehouse = text.with_name(f"w{next(NUMBERS)}")
-    result = run("-m", "app.cli.main", "ingest", source, "-q", "--warehouse", str(warehouse), str(text))
+    result = run("-m", "app.cli.main", "ingest", source, "-q", "--warehouse", str(warehouse), *options, str(text))
     shutil.rmtree(warehouse)
     return result
 

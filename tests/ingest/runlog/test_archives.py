@@ -76,7 +76,8 @@ def test_an_archive_is_the_logs_in_it(tmp_path: Path, pack: type[bytes]) -> None
     for name, data in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
-    reports = load(tmp_path / "packed", tmp_path / "logs.bin")
+    *reports, passed_over = load(tmp_path / "packed", tmp_path / "logs.bin")
+    assert passed_over.origin.endswith("files without a step of training: 1 (notes.txt)")
     assert [(Path(report.origin).name, report.error) for report in reports] == [
         ("slurm-29.out", None),
         ("rank0.jsonl", None),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import shutil
+import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ingest.runlog import store
-from ingest.runlog.folders import logs_below
+from ingest.runlog.folders import PassedOver, logs_below
 from queries.warehouse import open_writer
 from tests.support.command import assert_same, contents
 from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
 
 if TYPE_CHECKING:
+    import pytest
+
     from ingest.store.report import Report
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -68,7 +73,7 @@ def test_folders_of_code_are_read_if_they_are_named(tmp_path: Path) -> None:
 
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    (report,) = load(tmp_path / "w", tmp_path)
+    report, _ = load(tmp_path / "w", tmp_path)
     assert "below this folder is a log that is known" in str(report.error)
 
 
@@ -76,7 +81,8 @@ def test_a_folder_loaded_twice_is_loaded_once(tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "wandb")
     shutil.copytree(DATA / "tensorboard" / "tiny", folder / "tiny")
     reports = load(tmp_path / "once", folder)
-    assert [report.error for report in reports] == [None] * 4
+    assert [report.error for report in reports] == [None] * 5
+    assert reports[4].origin.startswith("passed over: ")
     load(tmp_path / "twice", folder)
     load(tmp_path / "twice", folder)
     assert_same(tmp_path / "twice", tmp_path / "once")
@@ -100,3 +106,74 @@ def test_a_log_read_while_it_was_written_is_whole_in_the_end(tmp_path: Path) -> 
         cut = contents(tmp_path / "grown")["rejects"]
         assert cut.height == (size < len(whole))
     assert_same(tmp_path / "grown", tmp_path / "once")
+
+
+STEP = "2026-10-01T08:00:0{0}Z steps: {0} loss: 2.5 iter time (s): 2.0 samples/sec: 16.0\n"
+
+
+def test_text_with_nuls_or_of_two_bytes_is_a_log(tmp_path: Path) -> None:
+    text = STEP.format(1) + STEP.format(3)
+    (tmp_path / "power.out").write_bytes(STEP.format(1).encode() + bytes(3_000) + STEP.format(3).encode())
+    (tmp_path / "windows.out").write_bytes(text.replace("\n", "\r\n").encode("utf-16"))
+    (tmp_path / "figure.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + text.encode())
+    assert [Path(name).name for name in logs_below([str(tmp_path)])] == ["power.out", "windows.out"]
+
+
+def test_a_log_whose_first_step_comes_late_is_found(tmp_path: Path) -> None:
+    (tmp_path / "late.out").write_text("loading\n" * 100_000 + STEP.format(1))
+    assert logs_below([str(tmp_path)]) == [str(tmp_path / "late.out")]
+
+
+def test_every_file_is_read_or_passed_over_with_a_reason(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    (folder / "__pycache__").mkdir(parents=True)
+    (folder / "train.out").write_text(STEP.format(1))
+    (folder / "README.md").write_text("step 1 of this guide: install\n")
+    (folder / "empty.log").touch()
+    (folder / "latest").symlink_to(folder)
+    (folder / "gone").symlink_to(tmp_path / "none")
+    os.mkfifo(folder / "pipe.out")
+    (folder / "damaged.gz").write_bytes(gzip.compress(b"step")[:10] + b"\xff" * 50)
+    with tarfile.open(folder / "logs.tar", "w") as archive:
+        archive.add(folder / "train.out", "train.out")
+        archive.add(folder / "README.md", "README.md")
+    passed = PassedOver()
+    assert logs_below([str(folder)], passed_over=passed) == [str(folder / "train.out")]
+    assert {reason: [Path(name).name for name in names] for reason, names in passed.names.items()} == {
+        "folders of code": ["__pycache__"],
+        "links": ["latest", "gone"],
+        "files without a step of training": ["README.md"],
+        "damaged packed files": ["damaged.gz"],
+        "empty files": ["empty.log"],
+        "archives, which are read if they are named": ["logs.tar"],
+        "pipes and devices": ["pipe.out"],
+    }
+    *_, of_folder = load(tmp_path / "w", folder)
+    assert of_folder.origin == passed.text
+    logs, of_archive = load(tmp_path / "w", folder / "logs.tar")
+    assert logs.error is None
+    assert of_archive.origin == "passed over: files without a step of training: 1 (README.md)"
+
+
+def test_what_may_not_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "logs" / "closed").mkdir(parents=True)
+    (tmp_path / "logs" / "secret.out").write_text(STEP.format(1))
+    sound = Path.open, os.scandir
+
+    def refuse(name: object) -> None:
+        if str(name).endswith(("secret.out", "closed")):
+            raise PermissionError(13, "Permission denied", str(name))
+
+    def opened(path: Path, *arguments: Any, **named: Any) -> Any:
+        refuse(path)
+        return sound[0](path, *arguments, **named)
+
+    def listed(path: Any) -> Any:
+        refuse(path)
+        return sound[1](path)
+
+    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr(os, "scandir", listed)
+    reports = load(tmp_path / "w", tmp_path / "logs")
+    names = [tmp_path / "logs" / name for name in ("secret.out", "closed")]
+    assert [str(report.error) for report in reports] == [f"{name}: Permission denied" for name in names]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from app.cli.main import main
 from ingest.runlog import store as runlogs
+from ingest.runlog.cut_ends import CutLines
 from ingest.store.clusters import LOCAL
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same, contents, trackside
@@ -137,7 +138,7 @@ def test_cut_lines_are_detected_at_any_division_of_the_text(parts: list[str], si
     """A line begins as a cut one: whether it is still cut is for the reader of the log to say."""
     text, cuts = "".join(parts), ["a", "ab", "abb", "xx"]
     chunks = [text[at : at + size].encode() for at in range(0, len(text), size)]
-    lines = runlogs.CutLines(cuts)
+    lines = CutLines(cuts)
     assert b"".join(lines.passed_on(chunks)) == text.encode()
     for cut in cuts:
         assert lines.goes_on(cut) == any(line.startswith(cut) for line in text.split("\n"))

@@ -78,9 +78,14 @@ def take_drawn(timeline: Timeline, records: pl.DataFrame) -> None:
     while rest.height:
         n_taken = _take_numbered(timeline, rest)
         alone = ONE_BY_ONE if n_taken > alone else min(2 * alone, MOST_ALONE)
-        for record in rest[n_taken : n_taken + alone].iter_rows(named=True):
+        rest = rest[n_taken:]
+        n_alone = 0
+        for record in rest[: alone + ONE_BY_ONE].iter_rows(named=True):
+            if n_alone >= alone and not timeline.pending:
+                break  # the others can only be taken together where no step waits for its bar
             timeline.take(record)
-        rest = rest[n_taken + alone :]
+            n_alone += 1
+        rest = rest[n_alone:]
 
 
 def _take_numbered(timeline: Timeline, records: pl.DataFrame) -> int:

@@ -68,3 +68,42 @@ def _late(records: pl.DataFrame, reach: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("until") >= first["since"])
     )
     return records.filter(pl.col("writer").is_in(late["writer"].implode())).select("line", "part", "kind")
+
+
+FURTHEST_APART: Final = 8
+"""Steps by which ranks of one run are apart where their output is buffered."""
+
+FEWEST_TURNS: Final = 5
+"""Times that a log goes on further ahead, and back again, which has steps of two runs: a restart goes back once."""
+
+
+def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Records without the steps of other runs, or other loops, that print in turn with the one that prints most.
+
+    Between the steps of one run and those of another lie steps that neither has done.
+
+    Args:
+        records: in the order of the log.
+        form: the format that they are of.
+
+    Returns:
+        The records, and how many were left out of each writer.
+    """
+    is_step = pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind == "step"])
+    steps = records.filter(is_step & pl.col("writer").is_not_null() & pl.col("step").is_not_null())
+    if steps["writer"].n_unique() < 2:
+        return records, {}
+    counts = steps.group_by("writer", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
+    first, *others = counts["writer"]
+    apart = [writer for writer in others if _turns(steps.filter(pl.col("writer").is_in([first, writer])))]
+    is_apart = is_step & pl.col("writer").is_in(apart)
+    return records.filter(~is_apart.fill_null(value=False)), dict(counts.filter(pl.col("writer").is_in(apart)).rows())
+
+
+def _turns(steps: pl.DataFrame) -> bool:
+    """Whether the steps of two writers go far ahead and far back in turn, and most are of one of them alone."""
+    own, other = steps.partition_by("writer")
+    if 2 * other["step"].is_in(own["step"].unique().implode()).sum() > min(own.height, other.height):
+        return False  # ranks that are late
+    ahead = steps.select(pl.when(pl.col("writer") != pl.col("writer").shift(1)).then(pl.col("step").diff())).to_series()
+    return min(int((ahead > FURTHEST_APART).sum()), int((ahead < -FURTHEST_APART).sum())) >= FEWEST_TURNS

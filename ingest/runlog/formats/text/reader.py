@@ -18,7 +18,7 @@ from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.order import in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
-from ingest.runlog.formats.text.ranks import of_one_rank
+from ingest.runlog.formats.text.ranks import of_one_rank, of_one_run
 from ingest.runlog.formats.text.scan import US, Sample, Scan, scan
 from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
@@ -85,11 +85,16 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame
     """The records that count, with their times; the account gets how many of the others there are."""
     every = found.records()
     single = without_copies(every, found.form)
-    ours = with_times(of_one_rank(single, found.form), request, request.file)
+    own, apart = of_one_run(single, found.form)
+    ours = with_times(of_one_rank(own, found.form), request, request.file)
     records = in_order(ours, found.form)
     account.n_duplicates += every.height - records.height
     if single.height < every.height:
         account.warnings.append(LoadWarning("log_repeated", every.height - single.height))
+    if apart:
+        account.warnings.append(
+            LoadWarning("runs_in_turn", sum(apart.values()), ", ".join(sorted(map(str.strip, apart))))
+        )
     if records is not ours:
         account.warnings.append(LoadWarning("order_unknown"))
     return records

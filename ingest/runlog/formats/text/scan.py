@@ -87,8 +87,9 @@ class Scan:
         last = lines.select("line", "part").row(-1) if is_last and lines.height else None
         kinds = _kinds(lines["text"], self.form)
         read = _without_redrawn(lines.with_columns(kind=kinds).filter(pl.col("kind") >= 0), self.form)
-        for number, kind in enumerate(self.form.lines):
-            own = read.filter(pl.col("kind") == number).drop("kind") if read.height else read
+        for number in read["kind"].unique().sort():
+            kind = self.form.lines[number]
+            own = read.filter(pl.col("kind") == number).drop("kind")
             if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
                 self._cut.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
                 own = own.head(-1)
@@ -250,11 +251,9 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
     for lines, is_last in lines_in_blocks(chunks, origin, words):
         stamp, driver = (_first_stamp(lines), _driver(lines)) if first else (stamp, driver)
         first = False
-        for one in scans:
-            one.take(_with_word(lines, one.form) if len(scans) > 1 else lines, is_last=is_last)
+        scans = _taken(scans, lines, is_last=is_last)
         if sample is not None and not any(one.has_steps for one in scans):
             sample.take(lines)
-        scans = next(([one] for one in scans if one.has_steps), scans)
         words[:] = [word for one in scans for word in one.form.words] if _have_words(scans) else []
     for one in scans:
         one.first_stamp, one.driver = stamp, driver
@@ -266,11 +265,23 @@ def _have_words(scans: Sequence[Scan]) -> bool:
     return all(one.form.words for one in scans)
 
 
+def _taken(scans: list[Scan], lines: pl.DataFrame, *, is_last: bool) -> list[Scan]:
+    """Have formats read lines, until one has a step: that one alone; all of them where none has."""
+    for one in scans:
+        mine = _with_word(lines, one.form) if len(scans) > 1 else lines
+        if mine.height:
+            one.take(mine, is_last=is_last)
+        if one.has_steps:
+            return [one]
+    return scans
+
+
 def _with_word(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
-    """The lines that a format may read, and the last one."""
+    """The lines that a format may read, and the last one; none where there are none that it may."""
     if not form.words or lines.is_empty():
         return lines
-    return lines.filter(lines["text"].str.contains(any_of(form.words)).scatter(lines.height - 1, values=[True]))
+    has_word = lines["text"].str.contains(any_of(form.words))
+    return lines.filter(has_word.scatter(lines.height - 1, values=[True])) if has_word.any() else lines.clear()
 
 
 def scan_lines(form: TextFormat, text: str) -> Scan:

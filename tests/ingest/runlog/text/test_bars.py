@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from ingest.runlog.formats.text import blocks, plain, scan
+from ingest.runlog.formats.text import blocks, plain, scan, timeline
 from ingest.runlog.text_format import builtin
 from tests.support.logs.foreign_logs import DAY, codes, read, starts, steps
 
@@ -69,6 +69,23 @@ def test_bars_taken_together_give_what_each_gives(seed: int, monkeypatch: pytest
     monkeypatch.setattr(scan, "_without_redrawn", lambda lines, _: lines)
     monkeypatch.setattr(scan, "without_redrawn", lambda records, _: records)
     assert rows_of(read(text)) == together
+
+
+@pytest.mark.parametrize("n_before", [1, 2, 3])
+def test_bars_are_taken_together_wherever_they_begin(n_before: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that waits for its bar when enough were taken one by one made all the others be taken one by one, too."""
+    text = "".join(bar(step, 2 * step) for step in range(1, n_before + 1))
+    text += "".join(logged(step, tokens=False) + bar(step, 2 * step) for step in range(n_before, 500))
+    alone, sound = [], timeline.Timeline.take
+
+    def take(own: timeline.Timeline, record: dict[str, Any]) -> None:
+        alone.append(record["line"])
+        sound(own, record)
+
+    monkeypatch.setattr(timeline.Timeline, "take", take)
+    parsed = read(text + "\n", begin=DAY)
+    assert [step for step, _, _ in steps(parsed)][-1] == 499
+    assert len(alone) < 50
 
 
 def test_steps_numbered_by_bars_are_those_of_the_loop() -> None:

@@ -13,7 +13,7 @@ from ingest.runlog.exported import lines_of_export
 from ingest.runlog.text_format import parse_format
 from ingest.runlog.wrapped import unwrapped
 from tests.ingest.runlog.text.test_mutations import BEGUN, LINES
-from tests.support.logs.foreign_logs import DAY, events, read, starts, steps
+from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
 from tests.support.logs.framework_loops import PRINTERS, run_of
 
 if TYPE_CHECKING:
@@ -260,3 +260,24 @@ def test_a_process_on_another_node_is_no_late_rank() -> None:
     parsed = read("".join([f"node1: {line}" for line in lines] + [line.replace("08:00:", "08:30:") for line in again]))
     assert [step for step, _, _ in steps(parsed)] == [*range(1, 10), 4, 5, 6]
     assert len(starts(parsed)) == 2
+
+
+def iteration(writer: str, step: int, n: int) -> str:
+    words = f"iteration {step:8d}/ 5000 | elapsed time per iteration (ms): 4000.0 | lm loss: 2.5E+00 |"
+    return f"{writer}: {at(n):%Y-%m-%dT%H:%M:%S}Z {words}\n"
+
+
+def test_two_runs_that_print_in_turn_are_not_one() -> None:
+    """The steps between theirs, which neither did, were taken to be logged by a line that stands for several."""
+    lines = [iteration("node01", step, step) + iteration("node02", step + 500, step) for step in range(1, 21)]
+    parsed = read("".join([*lines, iteration("node01", 21, 21)]))
+    assert [step for step, _, _ in steps(parsed)] == list(range(1, 22))
+    assert "runs_in_turn" in codes(parsed)
+    assert parsed.rows_duplicate == 20
+
+
+def test_ranks_that_are_late_by_a_line_of_ten_steps_are_one_run() -> None:
+    lines = [iteration("node01", 10 * n + 10, n + 1) + iteration("node02", 10 * n, n) for n in range(1, 21)]
+    parsed = read("".join(lines))
+    assert "runs_in_turn" not in codes(parsed)
+    assert {step for step, _, _ in steps(parsed)} == set(range(10, 211))

@@ -1,0 +1,219 @@
+"""Run logs that were read, into the warehouse: many small ones in one transaction, which costs as much as for one."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from ingest.errors import SourceError
+from ingest.future import without_future
+from ingest.runlog.lines import CUT
+from ingest.runlog.merge import SESSION_KEY, merge_events, merge_sessions
+from ingest.runlog.sources import SOURCES
+from ingest.runlog.steps import merge_steps
+from ingest.store.loads import heights_fed, write_accounts
+from ingest.store.report import FAULTS, Report, fault_of
+from ingest.tables import RUN_EVENTS, RUN_SESSIONS, STEPS, Parsed, conform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ingest.runlog.cut_ends import CutLines
+    from ingest.runlog.parse import RunLog
+    from ingest.store.request import LoadRequest
+    from queries.warehouse import Writer
+
+MOST_LOGS: Final = 256
+MOST_ROWS: Final = 1_000_000
+"""So many logs are stored in one transaction, or fewer that have so many rows together: these wait in memory."""
+
+_RUN = ["cluster", "run_id"]
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """A log that was read.
+
+    Attributes:
+        log: its rows.
+        text: whether lines that were cut in an earlier state of it go on.
+        request: what was requested.
+        digest: SHA-256 of its bytes.
+    """
+
+    log: RunLog
+    text: CutLines
+    request: LoadRequest
+    digest: str
+
+
+class _GrownError(RuntimeError):
+    """Of several logs that were loaded before one brings new rows; which one shows when each is stored alone."""
+
+
+def load_in_batches(
+    writer: Writer,
+    names: Sequence[str],
+    read: Callable[[str], ReadLog],
+    *,
+    now: datetime,
+    progress: Callable[[str, int, int], None],
+) -> list[Report]:
+    """Read each log, and store some at a time: the rows are those of one transaction for each.
+
+    A log that cannot be read is reported and leaves nothing behind. Where logs cannot be stored together each is stored
+    alone, so that one does not keep the others out. Whoever is killed has the batches before: the rest is read again.
+
+    Args:
+        writer: the warehouse.
+        names: of the logs.
+        read: reads one of them.
+        now: stored as the time of loading.
+        progress: called with which log is being read, its number, and how many there are.
+
+    Returns:
+        One report for each log, in the order of the names.
+    """
+    reports: dict[str, Report] = {}
+    waiting: dict[str, ReadLog] = {}
+    for number, name in enumerate(names):
+        progress(name, number, len(names))
+        try:
+            waiting[name] = read(name)
+        except (*FAULTS, SourceError) as error:  # one log must not keep the others out
+            reports[name] = Report(name, error=fault_of(name, error))
+        if len(waiting) >= MOST_LOGS or sum(one.log.height for one in waiting.values()) >= MOST_ROWS:
+            reports |= _stored(writer, waiting, now)
+            waiting = {}
+    reports |= _stored(writer, waiting, now)
+    return [reports[name] for name in names]
+
+
+def _stored(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[str, Report]:
+    """Store logs: those whose bytes are new together, and then the others."""
+    again = _loaded_before(writer, logs)
+    fresh = {name: log for name, log in logs.items() if name not in again}
+    return _together(writer, fresh, now) | _together(writer, again, now)
+
+
+def _together(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[str, Report]:
+    """Store logs in one transaction, or where that fails in one for each."""
+    try:
+        parsed = store_logs(writer, list(logs.values()), now=now) if logs else []
+        return {name: Report(name, one) for name, one in zip(logs, parsed, strict=True)}
+    except (*FAULTS, SourceError, _GrownError) as error:
+        if len(logs) == 1:
+            ((name, _),) = logs.items()
+            return {name: Report(name, error=fault_of(name, error))}
+    alone: dict[str, Report] = {}
+    for name, log in logs.items():
+        alone |= _together(writer, {name: log}, now)
+    return alone
+
+
+def _loaded_before(writer: Writer, logs: dict[str, ReadLog]) -> dict[str, ReadLog]:
+    """The logs of which the same bytes were loaded before, or are those of a log before it."""
+    asked = pl.DataFrame({"digest": [log.digest for log in logs.values()]}, schema={"digest": pl.String})
+    asked = asked.with_columns(source=pl.lit(SOURCES[0].name))
+    known = set(writer.matching("loads", asked, keys=asked.columns)["digest"])
+    again = {}
+    for name, log in logs.items():
+        if log.digest in known:
+            again[name] = log
+        known.add(log.digest)
+    return again
+
+
+def store_logs(writer: Writer, logs: Sequence[ReadLog], *, now: datetime) -> list[Parsed]:
+    """Merge logs with the existing rows, in one transaction. In any order, and again, they give the same warehouse.
+
+    All of them were loaded before, or none.
+
+    Raises:
+        _GrownError: several were loaded before, and rows are new.
+    """
+    with writer.transaction():
+        before = heights_fed(writer, SOURCES[0]) if _loaded_before(writer, {"": logs[0]}) else None
+        steps = _write_days(writer, logs)
+        parsed = [
+            without_future(one.log.parsed(n_steps), origin=one.request.origin, now=now)
+            for one, n_steps in zip(logs, steps, strict=True)
+        ]
+        sessions = pl.concat([one.frames["run_sessions"] for one in parsed])
+        sessions = sessions.with_columns(read_at=pl.lit(now).cast(RUN_SESSIONS["read_at"]))
+        events = pl.concat([one.frames["run_events"] for one in parsed])
+        existing = conform(writer.matching("run_sessions", sessions, keys=_RUN), RUN_SESSIONS)
+        rejects = _without_finished(writer, logs, parsed, sessions, existing)
+        writer.replace("run_sessions", merge_sessions(pl.concat([existing, sessions])), keys=_RUN)
+        existing = conform(writer.matching("run_events", events, keys=_RUN), RUN_EVENTS)
+        writer.replace("run_events", merge_events(pl.concat([existing, events])), keys=_RUN)
+        if before is not None and before == heights_fed(writer, SOURCES[0]):
+            parsed = [replace(one, rows_new=0) for one in parsed]
+        elif before is not None and len(logs) > 1:
+            raise _GrownError
+        accounts = [(one, log.request, log.digest) for one, log in zip(parsed, logs, strict=True)]
+        write_accounts(writer, accounts, rejects=rejects, now=now)
+    return parsed
+
+
+def _write_days(writer: Writer, logs: Sequence[ReadLog]) -> list[int]:
+    """Merge the steps of logs with the stored ones, a day at a time. Returns how many each log has."""
+    counts = [0] * len(logs)
+    days = heapq.merge(*(_days(number, one.log) for number, one in enumerate(logs)), key=itemgetter(0, 1, 2))
+    for (cluster, day), parts in groupby(days, key=itemgetter(0, 1)):
+        rows = []
+        for _, _, number, some in parts:
+            counts[number] += some.height
+            rows.append(some)
+        _write_day(writer, cluster, day, rows[0] if len(rows) == 1 else merge_steps(pl.concat(rows)))
+    return counts
+
+
+def _days(number: int, log: RunLog) -> Iterator[tuple[str, date, int, pl.DataFrame]]:
+    for cluster, day, rows in log.days():
+        yield cluster, day, number, rows
+
+
+def _write_day(writer: Writer, cluster: str, day: date, rows: pl.DataFrame) -> None:
+    """Merge the steps of a day with the stored ones; a day without news is left alone."""
+    since = datetime.combine(day, time(), tzinfo=UTC)
+    stored = writer.query("existing_steps", cluster=cluster, since=since, until=since + timedelta(days=1))
+    existing = conform(stored, STEPS)
+    if existing.is_empty():
+        writer.write_partition("steps", cluster, day, rows)
+        return
+    existing = merge_steps(existing)
+    merged = merge_steps(pl.concat([existing, rows]))
+    if not merged.equals(existing):
+        writer.write_partition("steps", cluster, day, merged)
+
+
+def _without_finished(
+    writer: Writer, logs: Sequence[ReadLog], parsed: Sequence[Parsed], sessions: pl.DataFrame, existing: pl.DataFrame
+) -> pl.DataFrame:
+    """The refused rows to keep: a line that was read while it was being written is not cut once it is whole.
+
+    If a log has the rest of a line that was stored as cut from an earlier state of it, that one goes. If the
+    warehouse already has a later state of a log, the end of this one is not stored.
+    """
+    rejects = pl.concat([one.rejects for one in parsed])
+    cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin="origin").unique()
+    cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)
+    still_cut = set(rejects.filter(pl.col("reason") == CUT).select("origin", "raw").iter_rows())
+    texts = {one.request.origin: one.text for one in logs}
+    is_whole = [
+        texts[origin].goes_on(raw) and (origin, raw) not in still_cut
+        for origin, raw in cut.select("origin", "raw").iter_rows()
+    ]
+    writer.delete("rejects", cut.filter(pl.Series(is_whole, dtype=pl.Boolean)))
+    later = sessions.join(existing, on=[*SESSION_KEY, "origin"], nulls_equal=True).filter(
+        pl.col("ended_at_right") > pl.col("ended_at")
+    )
+    is_earlier = pl.col("origin").is_in(later["origin"].unique().implode())
+    return rejects.filter(~(is_earlier & (pl.col("reason") == CUT)))
