@@ -54,10 +54,12 @@ class Visit:
     Attributes:
         seconds: of each request that was answered.
         errors: what went wrong, in words.
+        of_section: the longest wait for each section, by page and name; a page's frame has no name.
     """
 
     seconds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    of_section: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def p95(self) -> float:
@@ -67,11 +69,11 @@ class Visit:
 
 def open_page(url: str, path: str, search: str, visit: Visit) -> None:
     """Ask for a page and for all its sections, one after the other, as `visit` counts them."""
-    frame = _post(url, _frame(url, path, search), visit)
+    frame = _post(url, _frame(url, path, search), visit, (path, ""))
     content = frame.get("response", {}).get("content", {}).get("children")
     for name, asked in _sections(content):
         section = {"type": "section", "name": name}
-        answer = _post(url, _section(name, asked), visit)
+        answer = _post(url, _section(name, asked), visit, (path, name))
         shown = answer.get("response", {}).get(json.dumps(section, sort_keys=True, separators=(",", ":")), {})
         text = json.dumps(shown)
         if "error-text" in text or not shown:
@@ -152,7 +154,7 @@ def _sections(component: Any) -> Iterator[tuple[str, Any]]:
         yield from _sections(props.get("children"))
 
 
-def _post(url: str, body: dict[str, Any], visit: Visit) -> dict[str, Any]:
+def _post(url: str, body: dict[str, Any], visit: Visit, section: tuple[str, str]) -> dict[str, Any]:
     """The answer of a callback; what fails is counted, and empty."""
     at = urlsplit(url)
     connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=150)
@@ -166,6 +168,7 @@ def _post(url: str, body: dict[str, Any], visit: Visit) -> dict[str, Any]:
     finally:
         connection.close()
     visit.seconds.append(time.monotonic() - began)
+    visit.of_section[section] = max(visit.seconds[-1], visit.of_section.get(section, 0.0))
     if response.status != 200:
         visit.errors.append(f"HTTP {response.status}: {data[:200]!r}")
         return {}
@@ -211,6 +214,7 @@ def main(arguments: Sequence[str]) -> None:
             for address in addresses:
                 open_page(url, *address, alone)
             _told(name, alone, cpu_seconds(pid) - before)
+            _slowest(alone)
         memory, over = [memory_mib(pid)], threading.Event()
 
         def watch() -> None:
@@ -226,6 +230,16 @@ def main(arguments: Sequence[str]) -> None:
         watcher.join()
     _told(f"{number} people", together, used)
     print("memory, MiB:", *(f"{each:.0f}" for each in memory[:: max(1, len(memory) // 10)]), f"most {max(memory):.0f}")  # noqa: T201
+
+
+SLOWEST: Final = 8
+"""Sections that are named."""
+
+
+def _slowest(visit: Visit) -> None:
+    """The sections that a person waited longest for."""
+    slow = sorted(visit.of_section.items(), key=lambda each: -each[1])[:SLOWEST]
+    print("  slowest:", ", ".join(f"{path} {name} {seconds:.2f} s" for (path, name), seconds in slow), flush=True)  # noqa: T201
 
 
 def _told(name: str, visit: Visit, used_s: float) -> None:

@@ -317,10 +317,10 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
             [
                 components.column("attempt_no", "No.", "count", width=65),
                 components.column("job_id", "Job", minWidth=80, flex=1),
-                components.column("joined_by", "Joined by", minWidth=125, flex=1),
+                components.column("joined_by", "Joined by", "words", minWidth=125, flex=1),
                 components.column("state", "State", minWidth=115, flex=2),
                 components.column("class", "Class", minWidth=115, flex=2),
-                components.column("cause", "Cause", minWidth=115, flex=2),
+                components.column("cause", "Cause", "words", minWidth=115, flex=2),
                 components.column("node", "Node", href="node_href", minWidth=90, flex=1),
                 components.column("started_at", view.titled("Started"), "time", width=145, minWidth=140),
                 components.column("ended_at", view.titled("Ended"), "time", width=145, minWidth=140),

@@ -235,14 +235,14 @@ def test_recent_interruption_shows_its_cost_or_none_if_unseen(
 
 def test_interruptions_by_infrastructure_come_first_by_cost(explorer: Explorer) -> None:
     every = table(page(explorer, "/", "?class=all")[2], "recent")
-    infrastructure = [row for row in every if row["why"] == "node_fail" or row["why"].startswith("infrastructure")]
+    infrastructure = [row for row in every if row["why"] == "node fail" or row["why"].startswith("infrastructure")]
     assert 0 < len(infrastructure) < len(every)
     assert every[: len(infrastructure)] == infrastructure
     costs = [row["cost_gpu_h"] for row in infrastructure if row["cost_gpu_h"] is not None]
     assert costs == sorted(costs, reverse=True)
     assert [row["cost_gpu_h"] for row in infrastructure[: len(costs)]] == costs
     alone = table(page(explorer, "/", "")[2], "recent")
-    assert "node_fail" in {row["why"] for row in alone}  # the class is that of all
+    assert "node fail" in {row["why"] for row in alone}  # the class is that of all
     assert [row["run_id"] for row in alone] == [row["run_id"] for row in infrastructure]
 
 

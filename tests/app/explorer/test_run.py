@@ -111,7 +111,7 @@ def test_causes_come_by_how_often_they_ended_it_with_the_node() -> None:
 def test_a_run_says_why_it_restarted_and_what_to_do(explorer: Explorer) -> None:
     output = words(page(explorer, "/run", "?id=llama")[2])
     assert "Why it restarted, and what to do" in output
-    assert "1 x infrastructure: node_fail" in output
+    assert "1 x infrastructure: node fail" in output
     assert run_ends.TO_DO["infrastructure"] in output
     assert f"{run_ends.WHY} {run_ends.UNINTERRUPTED}" in words(page(explorer, "/run", f"?id=llama&{LATER}")[2])
 

@@ -66,6 +66,7 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
         queries=QUERIES,
         notes=(*_judged(scored, window), *_detectable(ran), *_missing(rows), *_orders(flagged)),
         parameters={"since": scored.since, "until": scored.until},
+        in_words=(pl.col("families").list.eval(pl.element().replace(_FAMILIES)),),
         worth_showing=(pl.col("verdict") != "none") | ((pl.col("rank") <= MOST_SHOWN) & (pl.col("failures") > 0)),
         parts={
             "subject": "node",
@@ -87,6 +88,10 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
         },
         when_empty=_nothing(ran),
     )
+
+
+_FAMILIES: Final = {rules.JOBS: "jobs fail", rules.HARDWARE: "hardware events", rules.OUT_OF_SERVICE: "out of service"}
+"""Families of signals, for people."""
 
 
 def _outcome(flagged: pl.DataFrame) -> tuple[str, ...]:
