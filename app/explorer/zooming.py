@@ -13,8 +13,9 @@ from app.access.guard import saw
 from app.errors import UsageError
 from app.explorer import figures
 from app.explorer.filters import NothingYetError
+from app.explorer.one_run.parts import STEPS
 from app.explorer.page import Addresses, pages
-from app.explorer.pages.run import STEPS, run_of
+from app.explorer.pages.run import run_of
 from queries.errors import WarehouseError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
 from app.explorer.one_run import ends as run_ends
-from app.explorer.pages.run import slow_words
+from app.explorer.one_run.parts import slow_words
 from app.results.serving.cache import AnswerCache
 from metrics.failures.classes import CLASSES
 from tests.app.compute.test_evidence import HOUR, SACCT, START, log
