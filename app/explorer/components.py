@@ -87,7 +87,8 @@ def verdict_badge(verdict: str, target: str = "") -> Component:
     return made
 
 
-_CALM = {"COMPLETED": "teal", "RUNNING": "blue", "PENDING": "gray", "CANCELLED": "gray", "PREEMPTED": "yellow"}
+_CALM = {"COMPLETED": "teal", "RUNNING": "blue", "PENDING": "gray", "CANCELLED": "gray", "PREEMPTED": "yellow",
+         "LOG ONLY": "gray"}  # fmt: skip
 
 
 def state_badge(state: str) -> Component:
