@@ -2,7 +2,7 @@
 
 python -m tests.bench.visitors WAREHOUSE [PEOPLE] [SECONDS]     (50 people for 600 seconds, if not given)
 
-Everybody asks what a browser asks: the page's frame, then each of its sections. One person's visits come first, to
+Everybody asks what a browser asks: the page's frame, then its sections, six at once. One person's visits come first, to
 compare with: the first, for which all answers are computed, and another, like those of people who come later. All are
 timed by request. The server is a process of its own, on the loopback.
 """
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,9 @@ _FRAME: Final = (
 
 READING_S: Final = (2.0, 8.0)
 """A person reads a page for so long, at least and at most."""
+
+AT_ONCE: Final = 6
+"""Connections that a browser opens to one server."""
 
 PAGES: Final = ("/", "/today", "/gpu-time", "/runs", "/nodes", "/reliability", "/people", "/checkpoints")
 """Pages of the scenario, besides runs of all sizes and the jobs of several users."""
@@ -68,15 +72,24 @@ class Visit:
 
 
 def open_page(url: str, path: str, search: str, visit: Visit) -> None:
-    """Ask for a page and for all its sections, one after the other, as `visit` counts them."""
+    """Ask for a page and for all its sections, as many at once as a browser does, as `visit` counts them."""
     frame = json.loads(_post(url, _frame(url, path, search), visit, (path, "")) or "{}")
     content = frame.get("response", {}).get("content", {}).get("children")
-    for name, asked in _sections(content):
-        section = {"type": "section", "name": name}
-        answer = _post(url, _section(name, asked), visit, (path, name))
-        shown = json.dumps(json.dumps(section, sort_keys=True, separators=(",", ":"))).encode() + b":{"
-        if b"error-text" in answer or shown not in answer:  # parsed, they would take this process's time from others
-            visit.errors.append(f"{path}{search} {name}: {answer[:200]!r}")
+    waiting = list(_sections(content))
+    with ThreadPoolExecutor(AT_ONCE) as connections:
+        asked = [connections.submit(_ask, url, (path, search), name, to_ask, visit) for name, to_ask in waiting]
+    for each in asked:
+        each.result()
+
+
+def _ask(url: str, page: tuple[str, str], name: str, asked: Any, visit: Visit) -> None:
+    """Ask for a section; one with an error counts as one."""
+    path, search = page
+    answer = _post(url, _section(name, asked), visit, (path, name))
+    named = json.dumps({"type": "section", "name": name}, sort_keys=True, separators=(",", ":"))
+    shown = json.dumps(named).encode() + b":{"
+    if b"error-text" in answer or shown not in answer:  # parsed, they would take this process's time from others
+        visit.errors.append(f"{path}{search} {name}: {answer[:200]!r}")
 
 
 def people(url: str, addresses: Sequence[tuple[str, str]], *, number: int, seconds: float, seed: int = 22) -> Visit:
