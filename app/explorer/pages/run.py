@@ -255,6 +255,7 @@ ASKED = (
     Asked("checkpoints", title="How often it should save", run="id"),
     Asked("interruptions", by="event", title="What its interruptions cost", run="id", chosen=False),
     Asked("stalls", title="Times without a step", run="id", chosen=False),
+    Asked("stragglers", title="What its ranks waited for", run="id", chosen=False),
 )
 
 

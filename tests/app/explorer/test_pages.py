@@ -336,10 +336,12 @@ def test_logs_alone_say_what_they_lack_and_what_they_give(tmp_path: Path) -> Non
     (tmp_path / "run.jsonl").write_text(log())
     loaded = trackside("ingest", "runlog", str(tmp_path / "run.jsonl"), "--warehouse", str(tmp_path / "w"))
     assert loaded.returncode == 0, loaded.stderr
-    output = words(page(Explorer(AnswerCache(tmp_path / "w"), WatchedClaims(None)), "/", "")[2])
+    explorer = Explorer(AnswerCache(tmp_path / "w"), WatchedClaims(None))
+    assert "Runs by their logs" in words(page(explorer, "/", "")[2])
+    output = words(page(explorer, "/nodes", "")[2])
     assert "No accounting is loaded" in output
     assert "trackside ingest slurm" in output
-    assert "trackside run" in output
+    assert "the runs of logs" in output
 
 
 def test_filter_of_what_is_shown_anyway_changes_nothing(explorer: Explorer) -> None:
