@@ -11,6 +11,7 @@ from dash import html
 
 from app import formatting
 from app.claims import verify as verifying
+from app.claims.printed import verdict_word
 from app.errors import UsageError
 from app.explorer import components, costliest, figures, filters, wording
 from app.explorer.page import Data, Page, Section
@@ -142,7 +143,9 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
             html.Span(
                 [
                     html.Span(headline.title, className="card-title"),
-                    components.verdict_badge(claim.verdict, aim or "") if claim is not None else None,
+                    components.verdict_badge(claim.verdict, aim or "", said=verdict_word(claim))
+                    if claim is not None
+                    else None,
                 ],
                 className="card-head",
             ),
@@ -167,6 +170,10 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
             }
         ),
     )
+
+
+def _badge(claim: Judged, aim: str) -> Component:
+    return components.verdict_badge(claim.verdict, aim, said=verdict_word(claim))
 
 
 def _value(headline: Headline) -> Component:

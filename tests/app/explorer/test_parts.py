@@ -197,3 +197,9 @@ def luminance(colour: str) -> float:
 def test_text_on_a_colour_of_the_ledger_can_be_read(swatch: palette.Swatch) -> None:
     low, high = sorted((luminance(swatch.colour), luminance(swatch.ink)))
     assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_a_verdict_on_a_reading_is_called_so() -> None:
+    badge = parts.verdict_badge("refuted", said="refuted as read")
+    assert badge.children[-1] == " refuted as read"
+    assert badge.className == "verdict verdict-refuted"
