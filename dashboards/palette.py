@@ -38,10 +38,10 @@ class Swatch:
 
     @property
     def ink(self) -> str:
-        """Colour of text on it: near-black or white, whichever can be read better (WCAG relative luminance)."""
+        """Colour of text on it: black or white, whichever can be read better: at least 4.5 to 1 (WCAG)."""
         linear = [(int(self.colour[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5)]
         luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-        return "#10202e" if self.hatched or luminance > 0.25 else "#ffffff"
+        return "#000000" if self.hatched or luminance > 0.18 else "#ffffff"
 
 
 SWATCHES: tuple[Swatch, ...] = (

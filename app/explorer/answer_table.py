@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.explorer import components, open_pages, zones
+from app.explorer import components, open_pages, wording, zones
 from app.results import headline_text
 from app.terminal.columns import neat
 from app.visible import visible
@@ -63,7 +63,7 @@ LINES: Final = 2
 """Lines that such a text is to take, if the widest column allows."""
 
 SHORT: Final = 20
-"""Characters up to which the longest text of a column is shown whole, however rare it is."""
+"""Characters up to which a text is shown whole, however rare it is."""
 
 MEASURED: Final = 300
 """Rows that a column's width is taken from."""
@@ -129,6 +129,8 @@ def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[st
         return [BY_NAME[value].title if value in BY_NAME else visible(value or "-") for value in values.to_list()]
     if held == CATEGORY:
         return [palette.swatch(value).label if value else "-" for value in values.to_list()]
+    if held in wording.NAMED and values.dtype == pl.String:
+        return [visible(text) for text in wording.all_in_words(values.to_list())]
     return [visible(text) for text in neat(values.to_list(), unit)]
 
 
@@ -215,8 +217,8 @@ _UNITS: Final = ("kg", "kWh")
 def width_of(heading: str, texts: list[str], *, whole: bool = False) -> int:
     """Pixels that show the longest word of a heading and nearly every text, or every one."""
     longest = sorted(len(text) + CAPITAL * sum(map(str.isupper, text)) for text in texts[:MEASURED])
-    whole = whole or (bool(longest) and longest[-1] <= SHORT)
     of_texts = longest[math.ceil((1.0 if whole else 0.98) * (len(longest) - 1))] if longest else 0
+    of_texts = max(of_texts, *(each for each in longest if each <= SHORT), 0)
     word = max(len(word) for word in heading.split()) + 1
     half = -(-len(heading) // 2) if len(heading) > 16 else 0
     most = WIDEST if of_texts < SENTENCE else min(max(2 * WIDEST, LETTER * of_texts / LINES), 3 * WIDEST)

@@ -26,6 +26,7 @@ from app.explorer import (
     gate,
     grafana,
     loading,
+    messages,
     narrowing,
     open_pages,
     sections,
@@ -35,6 +36,7 @@ from app.explorer import (
 )
 from app.explorer import filters as view
 from app.explorer.filters import NothingYetError
+from app.explorer.one_run import log_pages
 from app.explorer.page import pages
 from app.explorer.pages import manual, overview
 from app.explorer.pages import sql as sql_page
@@ -119,6 +121,7 @@ def create_app(
         grafana=settings.grafana.url,
         configured=configured or WatchedConfig(settings),
         options=commands.options_of(root, settings) if trusted else "",
+        rules=settings.rules.model_dump_json(),
     )
     _pages(made, explorer)
     _reactions(made, explorer)
@@ -144,6 +147,7 @@ class Explorer:
         grafana: the address of Grafana, if pages link to its boards.
         configured: prices and references; those of the defaults if None.
         options: what commands need to read the same warehouse by the same configuration (`commands.options_of`).
+        rules: of the configuration, as JSON: by these logs are read.
     """
 
     def __init__(
@@ -156,7 +160,9 @@ class Explorer:
         grafana: str | None = None,
         configured: WatchedConfig | None = None,
         options: str = "",
+        rules: str = "{}",
     ) -> None:
+        self.rules = rules
         self._answers = answers
         self.claims = claims
         self._sql = sql
@@ -240,19 +246,21 @@ def _page(
         return _manual(explorer, path, search)
     pages_by_path = pages()
     if path not in pages_by_path:
-        return shell.navigation(path, None), None, _not_found(path), "Not found · Trackside"
+        return shell.navigation(path, None), None, messages.not_found(path), "Not found · Trackside"
     each = pages_by_path[path]
     title = f"{each.name} · Trackside"
-    if not open_pages.is_open(path):
-        return shell.navigation(path, None), None, _cannot(gate.NotYoursError(), "/"), title
+    closed = None if open_pages.is_open(path) else messages.cannot(gate.NotYoursError(), "/")
+    instead = closed or _by_logs(explorer, path, search)
+    if instead is not None:
+        return shell.navigation(path, None), None, instead, title
     try:
         shown = explorer.view(search)
         shown = each.find(explorer, shown) if each.find is not None else shown
     except (NoWarehouseError, NothingYetError) as error:
-        contents = _nothing_yet(error, explorer.options) if each.without_data is None else each.without_data()
+        contents = messages.nothing_yet(error, explorer.options) if each.without_data is None else each.without_data()
         return shell.navigation(path, None), None, contents, title
     except (UsageError, WarehouseError) as error:
-        return shell.navigation(path, None), None, _cannot(error, path), title
+        return shell.navigation(path, None), None, messages.cannot(error, path), title
     choices = explorer.answers.ask(narrowing.choices, shown.window) if each.pickers else {}
     to_grafana = grafana.link(explorer.grafana, path, shown, page_url)
     filters = shell.filters(shown, each, choices, to_grafana, page_url=page_url) if each.filters else None
@@ -263,8 +271,16 @@ def _page(
         elif each.sections is not None:
             contents = sections.waiting(contents, each, shown, search or "")
     except (UsageError, WarehouseError) as error:
-        contents = _cannot(error, path)
+        contents = messages.cannot(error, path)
     return shell.navigation(path, shown), filters, contents, f"{each.name} · {shown.window.cluster} · Trackside"
+
+
+def _by_logs(explorer: Explorer, path: str, search: str | None) -> Component | None:
+    """What an address shows of runs that only their logs know."""
+    try:
+        return log_pages.instead(explorer, path, search, computed=not explorer.waits())
+    except (UsageError, WarehouseError):
+        return None
 
 
 def _manual(explorer: Explorer, path: str, search: str | None) -> tuple[Component, Component | None, Component, str]:
@@ -277,77 +293,11 @@ def _manual(explorer: Explorer, path: str, search: str | None) -> tuple[Componen
     return shell.navigation(manual.PATH, shown), None, contents, f"{title} · Trackside"
 
 
-def _not_found(path: str) -> Component:
-    return components.message(
-        "This page does not exist",
-        html.P(["Nothing is at ", html.Code(path), "."]),
-        html.P(components.link("Go to the overview", "/", class_name="button")),
-    )
-
-
-def _cannot(error: Exception, path: str) -> Component:
-    return components.message(
-        "This cannot be shown",
-        html.P(str(error), className="error-text"),
-        html.P(components.link("Start over without filters", "/" if path == "/run" else path, class_name="button")),
-        kind="error",
-    )
-
-
-def _nothing_yet(error: Exception, options: str) -> Component:
-    def code(text: str) -> Component:
-        return components.code(commands.completed(text, options))
-
-    situation = error.situation if isinstance(error, NothingYetError) else view.Situation()
-    if situation.clusters and not situation.any_attempts:
-        return components.message(
-            "No accounting is loaded",
-            html.P(
-                f"Loaded of {', '.join(situation.clusters)}: run logs, telemetry or lists of nodes. The numbers of "
-                "these pages also need to know which job held which GPUs. Where Slurm's commands work:"
-            ),
-            code("trackside ingest slurm\ntrackside compute"),
-            html.P("On Kubernetes:"),
-            code("trackside ingest kubernetes\ntrackside compute"),
-            html.P("A run log needs neither: its steps, losses and gaps are on one page in the terminal."),
-            code("trackside run"),
-        )
-    if situation.clusters:
-        return components.message(
-            "The data are loaded, but nothing is computed yet",
-            html.P(
-                f"Loaded clusters: {', '.join(situation.clusters)}. One command computes the ledger and the numbers:"
-            ),
-            code("trackside compute"),
-            html.P("This page shows them as soon as they exist.", className="small"),
-        )
-    return components.message(
-        "There are no data yet",
-        html.P("Where Slurm's commands work, two commands read the last 30 days and compute the numbers:"),
-        code("trackside ingest slurm\ntrackside compute"),
-        html.P("To try it on a simulated cluster first:"),
-        code("trackside demo"),
-        html.P("This page shows the numbers as soon as they exist.", className="small"),
-    )
-
-
-def broken(error: Exception) -> Component:
-    """The contents in place of a page that failed unexpectedly."""
-    logger.error("a page failed", exc_info=error)
-    return components.message(
-        "Something went wrong here",
-        html.P("It is a fault of Trackside; the log of the server has the details. The other pages still work."),
-        html.P(f"{type(error).__name__}: {str(error)[:300]}", className="error-text"),
-        html.P(components.link("Go to the overview", "/", class_name="button")),
-        kind="error",
-    )
-
-
 def _pages(made: Dash, explorer: Explorer) -> None:
     """Register the callbacks that turn an address into a page, and that check for newer data."""
 
     def failed(error: Exception) -> tuple[Any, ...]:
-        return no_update, None, broken(error), "Trackside", no_update, no_update
+        return no_update, None, messages.broken(error), "Trackside", no_update, no_update
 
     @made.callback(
         Output("nav", "children"),
@@ -415,7 +365,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
         Input({"type": "headline", "metric": ALL}, "n_clicks"),
         State("url", "search"),
         prevent_initial_call=True,
-        on_error=lambda error: (True, "Something went wrong", broken(error)),
+        on_error=lambda error: (True, "Something went wrong", messages.broken(error)),
     )
     def explain(clicks: list[int | None], search: str | None) -> tuple[Any, ...]:
         if not any(clicks) or not isinstance(ctx.triggered_id, dict):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import dash_ag_grid as dag  # type: ignore[import-untyped]  # it ships no types
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from app.explorer import zones
+from app.explorer import wording, zones
 from app.results import headline_text
 from app.visible import visible
 from dashboards import palette
@@ -72,9 +72,10 @@ def code(text: str, *, language: str = "bash") -> Component:
     )  # fmt: skip
 
 
-def verdict_badge(verdict: str, target: str = "") -> Component:
-    """A verdict as icon, word and colour."""
+def verdict_badge(verdict: str, target: str = "", *, said: str = "") -> Component:
+    """A verdict as icon, word and colour; `said` is the word where it says more, such as "refuted as read"."""
     picture, colour, word = palette.VERDICTS[verdict]
+    word = said or word
     made: Component = dmc.Badge(
         [icon(picture), f" {word}"],
         color=colour,
@@ -87,7 +88,8 @@ def verdict_badge(verdict: str, target: str = "") -> Component:
     return made
 
 
-_CALM = {"COMPLETED": "teal", "RUNNING": "blue", "PENDING": "gray", "CANCELLED": "gray", "PREEMPTED": "yellow"}
+_CALM = {"COMPLETED": "teal", "RUNNING": "blue", "PENDING": "gray", "CANCELLED": "gray", "PREEMPTED": "yellow",
+         "LOG ONLY": "gray"}  # fmt: skip
 
 
 def state_badge(state: str) -> Component:
@@ -247,7 +249,8 @@ def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str
     Args:
         name: column of the rows.
         heading: the title of the column.
-        unit: text, time, run (a run's id, shown short), or a unit of `app.console.display`; these are right-aligned.
+        unit: text, words (names of `wording`), time, run (a run's id, shown short), or a unit of
+            `app.console.display`; these are right-aligned.
         more: further options of AG Grid, such as `width`, `href` (a column with addresses) or `bar` (a share).
     """
     made: dict[str, Any] = {"field": name, "headerName": heading, "unit": unit, **more}
@@ -346,7 +349,7 @@ def _definition(column: Mapping[str, Any]) -> dict[str, Any]:
         made |= {"cellRenderer": "Cell", "cellRendererParams": context}
     else:
         made["valueFormatter"] = {"function": "formatted(params)"}
-    if column["unit"] not in {"text", "time", "run"}:
+    if column["unit"] not in {"text", "words", "time", "run"}:
         made |= {"type": "rightAligned"}
     if column["unit"] in {"text", "run"}:
         made.setdefault("tooltipValueGetter", {"function": "whole(params)"})
@@ -387,17 +390,19 @@ def plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
 def _text(value: Any, unit: str) -> str:  # noqa: ANN401 - any cell
     from app.formatting import display  # noqa: PLC0415 - only here
 
-    if unit == "time":
-        return headline_text.moment(value)
-    if unit == "run":
-        return headline_text.run_label(value)
-    if unit == "hours":
-        return headline_text.hours(value)
-    if unit == "gpu_h":
-        return headline_text.amount(value, "gpu_h")
-    if unit == "share":
-        return headline_text.share(value)
-    return display(value, unit)
+    made = _TEXTS.get(unit)
+    return display(value, unit) if made is None else made(value)
+
+
+_TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "time": headline_text.moment,
+    "run": headline_text.run_label,
+    "words": lambda name: wording.in_words(name) if name else "",
+    "hours": headline_text.hours,
+    "gpu_h": lambda value: headline_text.amount(value, "gpu_h"),
+    "share": headline_text.share,
+}
+"""Texts of the units that only pages have."""
 
 
 def readable(node: Any) -> Any:  # noqa: ANN401 - whatever a component has for children

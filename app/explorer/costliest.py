@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 from dash import html
 
-from app.explorer import components, open_pages
+from app.explorer import components, open_pages, wording
 from app.results import advice
 from app.results.failures.interruptions import node_failures
 from app.results.goodput import lost_rows
@@ -141,7 +141,7 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
         components.column("node", "Node", href="href", flex=2, minWidth=80),
         components.column("gpu_hours", "GPU-h", "hours", bar=_top(rows), flex=2, minWidth=118),
         components.column("interruptions", "Count", "count", width=72, minWidth=72),
-        components.column("cause", "Mostly", flex=2, minWidth=108),
+        components.column("cause", "Mostly", "words", flex=2, minWidth=108),
         components.column("unpriced", "Unobserved", "count", width=64, minWidth=64),
     ]
     table = components.grid(rows, columns, name="costs", empty="No interruption is attributed to a node.")
@@ -218,7 +218,7 @@ def _advice(spent: pl.DataFrame, view: View) -> Component | None:
 
 def _named(row: dict[str, str | None]) -> str:
     """A cause by its name, or by that of its category where it has none."""
-    return row["cause"] or palette.swatch(row["category"] or "").label
+    return wording.in_words(row["cause"]) if row["cause"] else palette.swatch(row["category"] or "").label
 
 
 def _costly(state: str | None = None) -> str:

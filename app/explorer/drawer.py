@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 
 from app import formatting
+from app.claims.printed import verdict_word
 from app.explorer import components
 from app.explorer.pages import manual
 from app.json_text import as_json
@@ -104,7 +105,10 @@ def _claim(judged: Judged, headline: Headline) -> Component:
     needed = measured.needed if judged.verdict == "undetermined" else None
     return html.Div(
         [
-            html.Div([html.H3(f"Claim: {claim.id}"), components.verdict_badge(judged.verdict)], className="claim-head"),
+            html.Div(
+                [html.H3(f"Claim: {claim.id}"), components.verdict_badge(judged.verdict, said=verdict_word(judged))],
+                className="claim-head",
+            ),
             html.Blockquote(f"“{claim.quoted}”"),
             components.facts(
                 [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
 import polars as pl
 
+from app.explorer import wording
 from app.results import headline_text
 from app.visible import visible
 from dashboards import palette
@@ -250,7 +251,8 @@ def _tooltip(swatch: palette.Swatch, row: Mapping[str, Any]) -> str:
 
 
 def _ended(row: Mapping[str, Any]) -> str:
-    return f"<b>{safe(row['class'])}: {safe(row['cause'])}</b><br>{headline_text.moment(row['ended_at'])} UTC"
+    cause = wording.in_words(row["cause"])
+    return f"<b>{safe(row['class'])}: {safe(cause)}</b><br>{headline_text.moment(row['ended_at'])} UTC"
 
 
 def steps(rows: pl.DataFrame, *, height: int = 300) -> go.Figure:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.explorer import wording
 from dashboards import palette
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def label(name: str) -> str:
 
 def value_label(name: str, value: str) -> str:
     """What a filter is set to, for people."""
-    return palette.swatch(value).label if name == "category" else value
+    if name == "category":
+        return palette.swatch(value).label
+    return wording.in_words(value) if name in wording.NAMED else value
 
 
 def choices(source: Reader, window: Window) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.explorer import figures
+from app.explorer import figures, wording
 from app.results import headline_text
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def bars(value: str, title: str, *, low: str = "", high: str = "", scale: float 
         shown = rows.filter(pl.col(value).is_not_null()).sort(value, descending=True).head(MOST).reverse()
         if shown.height < 2:
             return None
-        names = [_label(headline_text.run_label(each) if by == "run" else each) for each in shown[label].to_list()]
+        names = [_label(_named(each, by)) for each in shown[label].to_list()]
         lines = max(name.count("<br>") + 1 for name in names)
         height = 90 + (8 + 16 * lines) * shown.height
         result = figures.blank(height, hovermode="closest", margin={"l": 130, "r": 20, "t": 8, "b": 44})
@@ -66,6 +66,12 @@ def lead_to(made: go.Figure, hrefs: Mapping[str, str | None]) -> bool:
         each.customdata = [hrefs.get(subject) for subject in each.ids]
         each.ids = None
     return any(href for each in named for href in each.customdata)
+
+
+def _named(subject: str, by: str) -> str:
+    if by == "run":
+        return headline_text.run_label(subject)
+    return wording.in_words(subject) if by in wording.NAMED else subject
 
 
 def _label(text: str) -> str:

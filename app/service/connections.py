@@ -47,8 +47,9 @@ MOST = 2048
 RESERVED_FILES = 256
 """Open files that are left for the warehouse, its Parquet files and the commands of a cycle."""
 
-QUEUED = 32
-"""Complete requests for pages that may wait for a thread; further ones are turned away."""
+QUEUED = 320
+"""Complete requests for pages that may wait for a thread; further ones are turned away. A browser asks for six sections
+of a page at once, so this is enough for 50 people who open one in the same moment."""
 
 MAX_BODY = 1 << 20
 """Bytes of a request's body; the explorer's own are a few thousand."""

@@ -2,7 +2,7 @@
 
 python -m tests.bench.visitors WAREHOUSE [PEOPLE] [SECONDS]     (50 people for 600 seconds, if not given)
 
-Everybody asks what a browser asks: the page's frame, then each of its sections. One person's visits come first, to
+Everybody asks what a browser asks: the page's frame, then its sections, six at once. One person's visits come first, to
 compare with: the first, for which all answers are computed, and another, like those of people who come later. All are
 timed by request. The server is a process of its own, on the loopback.
 """
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,9 @@ _FRAME: Final = (
 READING_S: Final = (2.0, 8.0)
 """A person reads a page for so long, at least and at most."""
 
+AT_ONCE: Final = 6
+"""Connections that a browser opens to one server."""
+
 PAGES: Final = ("/", "/today", "/gpu-time", "/runs", "/nodes", "/reliability", "/people", "/checkpoints")
 """Pages of the scenario, besides runs of all sizes and the jobs of several users."""
 
@@ -54,10 +58,12 @@ class Visit:
     Attributes:
         seconds: of each request that was answered.
         errors: what went wrong, in words.
+        of_section: the longest wait for each section, by page and name; a page's frame has no name.
     """
 
     seconds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    of_section: dict[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def p95(self) -> float:
@@ -66,16 +72,24 @@ class Visit:
 
 
 def open_page(url: str, path: str, search: str, visit: Visit) -> None:
-    """Ask for a page and for all its sections, one after the other, as `visit` counts them."""
-    frame = _post(url, _frame(url, path, search), visit)
+    """Ask for a page and for all its sections, as many at once as a browser does, as `visit` counts them."""
+    frame = json.loads(_post(url, _frame(url, path, search), visit, (path, "")) or "{}")
     content = frame.get("response", {}).get("content", {}).get("children")
-    for name, asked in _sections(content):
-        section = {"type": "section", "name": name}
-        answer = _post(url, _section(name, asked), visit)
-        shown = answer.get("response", {}).get(json.dumps(section, sort_keys=True, separators=(",", ":")), {})
-        text = json.dumps(shown)
-        if "error-text" in text or not shown:
-            visit.errors.append(f"{path}{search} {name}: {text[:200]}")
+    waiting = list(_sections(content))
+    with ThreadPoolExecutor(AT_ONCE) as connections:
+        asked = [connections.submit(_ask, url, (path, search), name, to_ask, visit) for name, to_ask in waiting]
+    for each in asked:
+        each.result()
+
+
+def _ask(url: str, page: tuple[str, str], name: str, asked: Any, visit: Visit) -> None:
+    """Ask for a section; one with an error counts as one."""
+    path, search = page
+    answer = _post(url, _section(name, asked), visit, (path, name))
+    named = json.dumps({"type": "section", "name": name}, sort_keys=True, separators=(",", ":"))
+    shown = json.dumps(named).encode() + b":{"
+    if b"error-text" in answer or shown not in answer:  # parsed, they would take this process's time from others
+        visit.errors.append(f"{path}{search} {name}: {answer[:200]!r}")
 
 
 def people(url: str, addresses: Sequence[tuple[str, str]], *, number: int, seconds: float, seed: int = 22) -> Visit:
@@ -152,7 +166,7 @@ def _sections(component: Any) -> Iterator[tuple[str, Any]]:
         yield from _sections(props.get("children"))
 
 
-def _post(url: str, body: dict[str, Any], visit: Visit) -> dict[str, Any]:
+def _post(url: str, body: dict[str, Any], visit: Visit, section: tuple[str, str]) -> bytes:
     """The answer of a callback; what fails is counted, and empty."""
     at = urlsplit(url)
     connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=150)
@@ -166,11 +180,11 @@ def _post(url: str, body: dict[str, Any], visit: Visit) -> dict[str, Any]:
     finally:
         connection.close()
     visit.seconds.append(time.monotonic() - began)
+    visit.of_section[section] = max(visit.seconds[-1], visit.of_section.get(section, 0.0))
     if response.status != 200:
         visit.errors.append(f"HTTP {response.status}: {data[:200]!r}")
-        return {}
-    answer: dict[str, Any] = json.loads(data)
-    return answer
+        return b""
+    return data
 
 
 @contextmanager
@@ -211,6 +225,7 @@ def main(arguments: Sequence[str]) -> None:
             for address in addresses:
                 open_page(url, *address, alone)
             _told(name, alone, cpu_seconds(pid) - before)
+            _slowest(alone)
         memory, over = [memory_mib(pid)], threading.Event()
 
         def watch() -> None:
@@ -226,6 +241,16 @@ def main(arguments: Sequence[str]) -> None:
         watcher.join()
     _told(f"{number} people", together, used)
     print("memory, MiB:", *(f"{each:.0f}" for each in memory[:: max(1, len(memory) // 10)]), f"most {max(memory):.0f}")  # noqa: T201
+
+
+SLOWEST: Final = 8
+"""Sections that are named."""
+
+
+def _slowest(visit: Visit) -> None:
+    """The sections that a person waited longest for."""
+    slow = sorted(visit.of_section.items(), key=lambda each: -each[1])[:SLOWEST]
+    print("  slowest:", ", ".join(f"{path} {name} {seconds:.2f} s" for (path, name), seconds in slow), flush=True)  # noqa: T201
 
 
 def _told(name: str, visit: Visit, used_s: float) -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SIZES = {"light": (1440, 900, False), "dark": (1440, 900, True), "phone": (390, 844, False)}
 """Width, height and whether it is dark, by name."""
 
-PAPER = 794
-"""Pixels of the width of A4 (at 96 to the inch)."""
+PAPER = 1080
+"""Pixels that a printed page is made for: a printer makes them as wide as its paper."""
 
 TALLEST = 4_000
 """Pixels of a page that a picture shows."""
@@ -66,12 +66,12 @@ def picture(window: Browser, url: str, file: Path, size: tuple[int, int, bool]) 
 
 def printed(window: Browser, file: Path) -> list[str]:
     """Make one of the open page as it is printed; what is wrong with it."""
-    window.resize(PAPER, 1123)
+    window.resize(PAPER, 1528)
     window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     window.run("window.dispatchEvent(new Event('beforeprint'))")
     wide = int(str(window.run(WIDER)))
     tall = min(int(str(window.run(HEIGHT))), TALLEST)
-    window.screenshot(file, width=PAPER, height=max(tall, 1123))
+    window.screenshot(file, width=PAPER, height=max(tall, 1528))
     window.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     return [f"{wide} px wider than its paper"] if wide > 0 else []
 

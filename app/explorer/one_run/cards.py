@@ -25,7 +25,8 @@ _DEFINED: Final = {"ETTR": "ettr", "MFU": "mfu", "Steps lost": "lost", "Restarts
 """Cards by their titles: the definition that each opens."""
 
 
-def _card(title: str, value: str, *more: Component | None, has_value: bool = True) -> Component:
+def card(title: str, value: str, *more: Component | None, has_value: bool = True) -> Component:
+    """A number with what belongs to it; its title leads to its definition."""
     about = _DEFINED.get(title)
     named = html.Span(title, className="card-title")
     return html.Div(
@@ -38,7 +39,8 @@ def _card(title: str, value: str, *more: Component | None, has_value: bool = Tru
     )
 
 
-def _small(*texts: str) -> list[Component]:
+def small(*texts: str) -> list[Component]:
+    """Lines beneath a number."""
     return [html.Span(each, className="small") for each in texts if each]
 
 
@@ -48,37 +50,37 @@ def cards(data: RunPage) -> list[Component]:
     restarts = data.attempts["time_to_job_restart_s"].drop_nulls()
     median = restarts.median() if restarts.len() else None
     return [
-        _ettr(data.ettr),
-        _mfu_card(data.mfu, data.convention),
-        _steps_lost(data.steps, data.window),
-        _card(
+        ettr_card(data.ettr),
+        mfu_card(data.mfu, data.convention),
+        steps_lost(data.steps, data.window),
+        card(
             "Restarts",
             f"{restarts.len():,}",
-            *_small("" if median is None else f"median {formatting.measured(float(median), 's')} to restart"),  # type: ignore[arg-type]  # polars types median() broadly
+            *small("" if median is None else f"median {formatting.measured(float(median), 's')} to restart"),  # type: ignore[arg-type]  # polars types median() broadly
         ),
-        _card("GPU-hours", headline_text.amount(hours, "gpu_h"), *_small("allocated in this period")),
+        card("GPU-hours", headline_text.amount(hours, "gpu_h"), *small("allocated in this period")),
     ]
 
 
-def _steps_lost(steps: pl.DataFrame, window: Window) -> Component:
+def steps_lost(steps: pl.DataFrame, window: Window) -> Component:
     """Of the steps that began in the period, those that were run again."""
     low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
     began = steps.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
     if began.is_empty():
         why = "no step was logged in this period" if steps.height else "no run log"
-        return _card("Steps lost", formatting.CANNOT_TELL, *_small(why), has_value=False)
+        return card("Steps lost", formatting.CANNOT_TELL, *small(why), has_value=False)
     lost = began.filter(~pl.col("kept").fill_null(value=True)).height
-    return _card(
+    return card(
         "Steps lost",
         f"{lost:,}",
-        *_small(f"of {began.height:,} logged in this period: repeated after an interruption"),
+        *small(f"of {began.height:,} logged in this period: repeated after an interruption"),
     )
 
 
-def _ettr(row: dict[str, Any] | None) -> Component:
+def ettr_card(row: dict[str, Any] | None) -> Component:
     """ETTR with its arithmetic."""
     if row is None:
-        return _card("ETTR", formatting.CANNOT_TELL, *_small("the run held no GPUs in this period"), has_value=False)
+        return card("ETTR", formatting.CANNOT_TELL, *small("the run held no GPUs in this period"), has_value=False)
 
     def gpu_h(name: str) -> str:
         return headline_text.amount(row[name], "gpu_h")
@@ -86,14 +88,14 @@ def _ettr(row: dict[str, Any] | None) -> Component:
     has_value = row["ettr"] is not None
     low, high = row["ettr_low"], row["ettr_high"]
     bounds = f"at least {formatting.measured(low, 'ratio')}, at most {formatting.measured(high, 'ratio')}"
-    return _card(
+    return card(
         "ETTR",
         formatting.measured(row["ettr"], "ratio"),
         components.span_bar(low, high, value=row["ettr"], target=None, top=1.0, what=bounds)
         if low is not None
         else None,
         html.Span(bounds, className="card-line") if low != high else None,
-        *_small(
+        *small(
             f"{gpu_h('productive')} productive"
             + (f" (+ {gpu_h('unseen')} unobserved)" if row["unseen"] else "")
             + (f" (+ {gpu_h('beside_idle')} active beside an idle GPU)" if row["beside_idle"] else "")
@@ -110,21 +112,22 @@ def headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
     return measured.row(0, named=True) if measured.height else None
 
 
-def _mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
+def mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
+    """MFU with its interval."""
     row = headline_mfu(mfu, convention)
     if row is None:
         notes = [str(note) for note in mfu["note"].drop_nulls()[:1]] if mfu.height else [NO_MFU]
-        return _card("MFU", formatting.CANNOT_TELL, *_small(*notes), has_value=False)
+        return card("MFU", formatting.CANNOT_TELL, *small(*notes), has_value=False)
     interval = ""
     if row["ci_low"] is not None and row["ci_high"] is not None:
         low, high = (formatting.measured(row[bound], "ratio") for bound in ("ci_low", "ci_high"))
         interval = f"95 % interval {low} to {high}"
-    return _card(
+    return card(
         "MFU",
         formatting.measured(row["value"], "ratio"),
         components.span_bar(
             row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=interval or "MFU"
         ),
         html.Span(interval, className="card-line") if interval else None,
-        *_small(f"{row['convention']}, {row['dtype']}, {row['n']:,} steps"),
+        *small(f"{row['convention']}, {row['dtype']}, {row['n']:,} steps"),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 from dash import html
 
-from app.explorer import components, correcting, open_pages
+from app.explorer import components, correcting, open_pages, wording
 from dashboards import palette
 
 if TYPE_CHECKING:
@@ -153,4 +153,6 @@ def _end(row: dict[str, Any], view: View) -> list[Component | None]:
 def _cause(row: dict[str, Any]) -> Component:
     """Class and cause in the colour of the class."""
     colour = palette.CLASS_COLOURS.get(row["class"], "#888888")
-    return html.Span(f"{row['class']}: {row['cause']}", className="cause", style={"borderColor": colour})
+    return html.Span(
+        f"{row['class']}: {wording.in_words(row['cause'])}", className="cause", style={"borderColor": colour}
+    )

@@ -9,7 +9,7 @@ from dash import html
 
 from app import formatting
 from app.errors import UsageError
-from app.explorer import components
+from app.explorer import components, wording
 from app.explorer.one_run.cards import headline_mfu
 from app.explorer.page import Page, Section
 from app.explorer.pages import run, runs
@@ -81,7 +81,7 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
         "Median step": formatting.measured(None if steps is None else steps.median(), "s"),  # type: ignore[arg-type]  # polars types median() broadly
         "Steps": f"{page.steps.height:,}" if page.steps.height else "no run log",
         "Interruptions": f"{page.interruptions.height:,}",
-        "Mostly by": ", ".join(f"{cause.replace('_', ' ')} ({count:,})" for cause, count in causes) or "-",
+        "Mostly by": ", ".join(f"{wording.in_words(cause)} ({count:,})" for cause, count in causes) or "-",
         "Restarts": f"{restarts.len():,}",
         "Median time to restart": formatting.measured(restarts.median(), "s"),  # type: ignore[arg-type]  # as above
     }

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components
+from app.explorer import components, narrowing
 from app.explorer.page import Page
 from app.explorer.questions import FILTERS, MONTH, Asked, section
-from dashboards import palette
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -57,7 +56,7 @@ def _top(_: None, view: View) -> Component:
     crumbs = [components.link("Nodes", view.link("/nodes"))]
     came = _came(view)
     if came:
-        words = " by ".join(palette.swatch(each).label if name == "category" else each for name, each in came.items())
+        words = " by ".join(narrowing.value_label(name, each) for name, each in came.items())
         crumbs.append(components.link(f"GPU time: {words}", view.link("/gpu-time", **came)))
     return html.Div([html.Div(crumbs, className="crumbs pager"), html.H1(view.get("node"))], className="run-head")
 

@@ -11,8 +11,9 @@ from dash import html
 
 from app import formatting
 from app.claims import verify as verifying
+from app.claims.printed import verdict_word
 from app.errors import UsageError
-from app.explorer import components, costliest, figures, filters
+from app.explorer import components, costliest, figures, filters, wording
 from app.explorer.page import Data, Page, Section
 from app.results import headline_text
 from app.results.failures.interruptions import interruption_costs
@@ -142,7 +143,9 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
             html.Span(
                 [
                     html.Span(headline.title, className="card-title"),
-                    components.verdict_badge(claim.verdict, aim or "") if claim is not None else None,
+                    components.verdict_badge(claim.verdict, aim or "", said=verdict_word(claim))
+                    if claim is not None
+                    else None,
                 ],
                 className="card-head",
             ),
@@ -167,6 +170,10 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
             }
         ),
     )
+
+
+def _badge(claim: Judged, aim: str) -> Component:
+    return components.verdict_badge(claim.verdict, aim, said=verdict_word(claim))
 
 
 def _value(headline: Headline) -> Component:
@@ -215,7 +222,7 @@ def _account(data: Account, view: View) -> Component:
                         components.column("label", "Category", href="href", swatch="colour", flex=2, minWidth=168),
                         components.column("gpu_hours", "GPU-h", "hours", flex=1, minWidth=92),
                         components.column("share", "Share", "share", bar=True, flex=2, minWidth=126),
-                        components.column("cause", "Cause", flex=2, minWidth=110),
+                        components.column("cause", "Cause", "words", flex=2, minWidth=110),
                         components.column("evidence", "Evidence", flex=2, minWidth=110),
                     ],
                     name="account",
@@ -292,8 +299,8 @@ def interruptions_table(
         chosen: the class that people chose, where they can.
     """
     events, count = found
-    node, cause = view.get("node"), view.get("cause")
-    rows = events.with_columns(
+    node, cause = view.get("node"), wording.in_words(view.get("cause"))
+    rows = events.with_columns(cause=costliest.links("cause", wording.in_words)).with_columns(
         href=costliest.links("run_id", lambda run: view.link("/run", id=run)),
         node_href=costliest.links("node", lambda name: view.link("/node", node=name)),
         colour=costliest.class_colours(),

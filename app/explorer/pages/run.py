@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 from dash import html
 
-from app import formatting
 from app.errors import UsageError
-from app.explorer import components, figures, filters
-from app.explorer.one_run import ends
-from app.explorer.one_run.cards import NO_MFU, cards
+from app.explorer import components, filters
+from app.explorer.one_run import ends, parts
+from app.explorer.one_run.cards import cards
 from app.explorer.one_run.data import RunPage
 from app.explorer.page import Data, Page, Section
 from app.explorer.questions import Asked, section
@@ -24,7 +23,6 @@ from app.results.failures.interruptions import restart_rows
 from app.results.mfu import mfu_run_rows
 from app.results.runs.runs import resolve_run, run_steps, run_timeline
 from app.run_page.one_run import OneRun
-from dashboards import palette
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,148 +162,6 @@ def _command(run_id: str, view: View) -> str:
     return f"trackside run {shlex.quote(run_id)} --cluster {shlex.quote(view.window.cluster)}"
 
 
-WHERE: Final = "Where its GPU-time went"
-
-
-def _where(data: RunPage) -> Component:
-    held = data.timeline.filter((pl.col("category") != palette.QUEUED.name) & pl.col("ended_at").is_not_null())
-    hours = (
-        held.with_columns(
-            gpu_hours=(pl.col("ended_at") - pl.col("started_at")).dt.total_microseconds()
-            / 3.6e9
-            * pl.col("gpus").cast(pl.Float64)
-        )
-        .group_by("category")
-        .agg(pl.col("gpu_hours").sum())
-    )
-    whole = float(hours["gpu_hours"].sum())
-    if not whole:
-        return components.panel(WHERE, html.P("None of its GPU-time is accounted for yet.", className="nothing"))
-    return components.panel(
-        WHERE,
-        components.stacked_bar(list(hours.iter_rows()), whole),
-        note=f"{headline_text.hours(whole)} GPU-hours over all its attempts, within this period or not.",
-    )
-
-
-def _timeline(data: RunPage) -> Component:
-    if data.timeline.is_empty():
-        return components.panel("Timeline", html.P("No attempt of this run has held GPUs yet.", className="nothing"))
-    legend = [
-        html.Span(
-            [components.dot(palette.swatch(name)), html.Span(palette.swatch(name).label)], className="legend-item"
-        )
-        for name in (palette.QUEUED.name, *palette.ORDER)
-        if name in set(data.timeline["category"])
-    ]
-    if data.interruptions.height:
-        legend.append(html.Span([html.Span("✕", className="mark"), html.Span("Interruption")], className="legend-item"))
-    return components.panel(
-        "Timeline",
-        html.Div(legend, className="legend"),
-        components.figure(figures.timeline(data.timeline, data.interruptions), "timeline", "The attempts over time"),
-        note="One line per attempt of its whole life, times in UTC.",
-    )
-
-
-def _steps(data: RunPage, view: View) -> Component:
-    if data.steps.is_empty():
-        return components.panel(
-            "Steps",
-            html.Div(
-                [
-                    html.P(
-                        "This run has no log, so its steps are unobserved: MFU and lost steps are unknown. "
-                        "The recorder is one file without dependencies:"
-                    ),
-                    components.code(
-                        view.completed(
-                            "trackside recorder > trackside_log.py     # copy it beside the training script\n"
-                            "trackside ingest runlog run.jsonl && trackside compute"
-                        )
-                    ),
-                ],
-                className="nothing",
-            ),
-        )
-    durations = data.steps["duration_s"].drop_nulls()
-    median = durations.median() if durations.len() else None
-    return components.panel(
-        "Steps",
-        components.figure(figures.steps(data.steps), STEPS, "Duration of each step over time"),
-        html.P(slow_words(data.steps), className="answer"),
-        note=f"{data.steps.height:,} steps over all its attempts"
-        + ("" if median is None else f", median {formatting.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
-        + (
-            f"; the chart shows {figures.POINTS:,} points, the slowest among them, and more where you zoom in."
-            if data.steps.height > figures.POINTS
-            else "."
-        ),
-    )
-
-
-STEPS = "steps"
-"""The chart of a run's steps."""
-
-STRETCH = 50
-"""Steps whose median is compared with that of all."""
-
-SLOW = 1.2
-"""From this many times the median on, a stretch of steps is called slow."""
-
-
-def slow_words(steps: pl.DataFrame) -> str:
-    """Where kept steps took longer than usual for a while, in words; that nothing did is said, too.
-
-    Args:
-        steps: `app.results.runs.runs.run_steps`.
-    """
-    kept = steps.filter(pl.col("kept").fill_null(value=True), pl.col("duration_s").is_not_null()).sort("ts")
-    if kept.height < 4 * STRETCH:
-        return "Too few steps to tell whether a stretch of them was slow."
-    usual = float(kept["duration_s"].median())  # type: ignore[arg-type]  # polars types median() broadly
-    stretches = (
-        kept.with_row_index("_row")
-        .group_by(pl.col("_row") // STRETCH, maintain_order=True)
-        .agg(pl.col("duration_s").median(), pl.col("ts").first(), pl.col("step").first(), last=pl.col("step").last())
-    )
-    slow = stretches.filter(pl.col("duration_s") >= SLOW * usual)
-    if not usual or slow.is_empty():
-        return f"No stretch of {STRETCH} steps took {SLOW:g} times as long as usual."
-    worst = slow.sort("duration_s", descending=True).row(0, named=True)
-    return (
-        f"{slow.height:,} of {stretches.height:,} stretches of {STRETCH} steps took {SLOW:g} times as long as usual "
-        f"({formatting.measured(usual, 's')}) or more. The slowest: steps {worst['step']:,} to {worst['last']:,}, "
-        f"{worst['duration_s'] / usual:.2g} times as long, from {headline_text.moment(worst['ts'])} UTC on."
-    )
-
-
-def _mfu(mfu: pl.DataFrame) -> Component:
-    if mfu["value"].null_count() == mfu.height:
-        why = "; ".join(mfu["note"].drop_nulls().unique(maintain_order=True)) or NO_MFU
-        return components.panel("MFU by convention", html.P(why, className="nothing"))
-    noted = mfu["note"].null_count() < mfu.height
-    return components.panel(
-        "MFU by convention",
-        components.grid(
-            mfu,
-            [
-                components.column("convention", "Convention", flex=2, minWidth=145),
-                components.column("dtype", "Type", flex=1, minWidth=70),
-                components.column("value", "MFU (mean)", "ratio", flex=1, minWidth=100),
-                components.column("median", "Median", "ratio", flex=1, minWidth=90),
-                components.column("ci_low", "95 % from", "ratio", flex=1, minWidth=90),
-                components.column("ci_high", "to", "ratio", flex=1, minWidth=80),
-                components.column("n", "Steps", "count", flex=1, minWidth=85),
-                *([components.column("note", "Note", flex=3, minWidth=140)] if noted else []),
-            ],
-            name="mfu",
-        ),
-        note="Conventions count work differently; compare only values of one convention.",
-        right=components.export_button("mfu"),
-    )
-
-
 def _attempts(attempts: pl.DataFrame, view: View) -> Component:
     linked = attempts.with_columns(
         node_href=pl.col("node").map_elements(lambda node: view.link("/node", node=node), return_dtype=pl.String)
@@ -317,10 +173,10 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
             [
                 components.column("attempt_no", "No.", "count", width=65),
                 components.column("job_id", "Job", minWidth=80, flex=1),
-                components.column("joined_by", "Joined by", minWidth=125, flex=1),
+                components.column("joined_by", "Joined by", "words", minWidth=125, flex=1),
                 components.column("state", "State", minWidth=115, flex=2),
                 components.column("class", "Class", minWidth=115, flex=2),
-                components.column("cause", "Cause", minWidth=115, flex=2),
+                components.column("cause", "Cause", "words", minWidth=115, flex=2),
                 components.column("node", "Node", href="node_href", minWidth=90, flex=1),
                 components.column("started_at", view.titled("Started"), "time", width=145, minWidth=140),
                 components.column("ended_at", view.titled("Ended"), "time", width=145, minWidth=140),
@@ -399,6 +255,7 @@ ASKED = (
     Asked("checkpoints", title="How often it should save", run="id"),
     Asked("interruptions", by="event", title="What its interruptions cost", run="id", chosen=False),
     Asked("stalls", title="Times without a step", run="id", chosen=False),
+    Asked("stragglers", title="What its ranks waited for", run="id", chosen=False),
 )
 
 
@@ -410,10 +267,10 @@ def _part(name: str, title: str, layout: Callable[[RunPage, View], Component], h
 PARTS = (
     _part("numbers", "Its numbers", lambda data, _: html.Div(cards(data), className="cards five"), 150),
     _part("why", ends.WHY, lambda data, view: ends.panel(data.interruptions, view), 190),
-    _part("where", WHERE, lambda data, _: _where(data), 150),
-    _part("over-time", "Timeline", lambda data, _: _timeline(data), 420),
-    _part("duration", "Steps", _steps, 560),
-    _part("conventions", "MFU by convention", lambda data, _: _mfu(data.mfu), 320),
+    _part("where", parts.WHERE, lambda data, _: parts.where(data), 150),
+    _part("over-time", "Timeline", lambda data, _: parts.timeline(data), 420),
+    _part("duration", "Steps", lambda data, view: parts.steps(data, view.completed), 560),
+    _part("conventions", "MFU by convention", lambda data, _: parts.mfu(data.mfu), 320),
     _part("attempts", "Attempts", lambda data, view: _attempts(data.attempts, view), 420),
     _part("ends", "Why attempts ended", lambda data, view: ends.ends(data.interruptions, view), 480),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,6 +13,7 @@ from dash import html
 from app.errors import UsageError
 from app.explorer import components
 from app.explorer.filters import address
+from app.explorer.one_run import log_pages
 from app.explorer.page import Data, Page
 from app.results.stored import stored_rows
 from app.show.answer import Question
@@ -61,12 +62,14 @@ class Listed:
         matching: how many runs match.
         total: how many runs there are.
         choices: the values of each of `FILTERS`.
+        by_logs: how many more runs only their logs know.
     """
 
     rows: pl.DataFrame
     matching: int
     total: int
     choices: dict[str, frozenset[str]]
+    by_logs: int = 0
 
 
 def gather(source: Reader, window: Window, wanted: Wanted, order: Order = Order()) -> Listed:
@@ -201,6 +204,7 @@ def layout(result: Listed, view: View) -> Component:
                     empty="No run matches. Clear a filter, or take a longer period.",
                 ),
                 _pager(result, view),
+                log_pages.to_list(result.by_logs),
                 note="Joined from the scheduler's attempts; click a run to see where its time went.",
                 right=components.export_button("runs"),
             ),
@@ -229,7 +233,8 @@ def _skip(number: int) -> str:
 
 
 def _gather(data: Data, view: View) -> Listed:
-    return data.answers.ask(gather, view.window, wanted_by(view), order_of(view))
+    found = data.answers.ask(gather, view.window, wanted_by(view), order_of(view))
+    return replace(found, by_logs=log_pages.others(data))
 
 
 PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs")

@@ -185,10 +185,10 @@ def _changed(rows: pl.DataFrame, view: View) -> Component:
         for row in rows.to_dicts()
     ]
     columns = [
-        components.column("what", "What", href="href", flex=3, minWidth=130, wrapText=True, autoHeight=True),
-        components.column("now", "Last 24 h", flex=1, minWidth=76, type="rightAligned"),
-        components.column("before", "24 h before", flex=1, minWidth=76, type="rightAligned"),
-        components.column("change", "Change", flex=1, minWidth=118, type="rightAligned"),
+        components.column("what", "What", href="href", flex=3, minWidth=100, wrapText=True, autoHeight=True),
+        components.column("now", "Last 24 h", flex=1, minWidth=66, type="rightAligned"),
+        components.column("before", "24 h before", flex=1, minWidth=66, type="rightAligned"),
+        components.column("change", "Change", flex=1, minWidth=96, type="rightAligned"),
     ]
     return components.panel(
         "What changed since yesterday",

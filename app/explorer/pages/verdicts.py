@@ -8,6 +8,7 @@ import polars as pl
 from dash import html
 
 from app import formatting
+from app.claims.printed import verdict_word
 from app.corrections.describe import describe_after, describe_before, describe_subject
 from app.corrections.records import TITLES, read_corrections
 from app.explorer import components, correcting
@@ -67,7 +68,7 @@ def _claim(each: Judged, view: View) -> Component:
                 ("Definition", components.link(claim.metric, manual.address("reference/metrics", claim.metric))),
             ]
         ),
-        right=components.verdict_badge(each.verdict, target),
+        right=components.verdict_badge(each.verdict, target, said=verdict_word(each)),
     )
 
 

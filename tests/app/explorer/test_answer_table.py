@@ -116,3 +116,16 @@ def test_bars_are_named_in_words_in_short_lines() -> None:
     unworded = bars("gpu_s", "GPU-hours")(rows, "kind")
     assert unworded is not None
     assert list(unworded.data[0].y) == ["short", "idle"]
+
+
+def test_a_cause_is_shown_in_words_and_saved_by_name() -> None:
+    rows = pl.DataFrame({"cause": ["node_fail", "ib", None], "user": ["a_b", "a_b", "a_b"]})
+    columns = {"cause": ("cause", "text"), "user": ("user", "text")}
+    made: Any = answer_table(rows, columns, VIEW, name="x", dimension="run")
+    assert [each["c_cause__text"] for each in made.rowData] == ["node fail", "InfiniBand", "-"]
+    assert [each["c_cause"] for each in made.rowData] == ["node_fail", "ib", None]
+    assert made.rowData[0]["c_user__text"] == "a_b"
+
+
+def test_a_rare_long_text_takes_no_room_from_short_ones() -> None:
+    assert width_of("run", ["job 1"] * 200 + ["pretrain-70b", "x" * 60]) >= LETTER * len("pretrain-70b")

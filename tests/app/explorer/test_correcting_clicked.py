@@ -77,7 +77,7 @@ def test_a_correction_is_made_from_the_run_it_is_about(trusted: Site, chromium: 
         causes = reader.table("interruptions")["cause"].to_list()
     assert causes.count("wrong_flag") == 1
     chromium.open(f"{trusted.url}/run?id={row['run_id']}", until=".blame")
-    assert "user: wrong_flag" in chromium.text(".blame")
+    assert "user: wrong flag" in chromium.text(".blame")
     assert chromium.console() == []
 
 

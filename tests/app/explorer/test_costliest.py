@@ -44,7 +44,7 @@ def test_the_first_causes_say_what_to_do_once() -> None:
     shown = panel_seen_by(LOCAL)
     assert "/checkpoints?since=2026-10-01" in shown
     assert shown.count('"Nodes"') == 1
-    assert '"node_fail, node_fail"' not in shown
+    assert '"node fail, node fail"' not in shown
 
 
 def test_viewers_are_sent_to_no_closed_page() -> None:

@@ -235,14 +235,14 @@ def test_recent_interruption_shows_its_cost_or_none_if_unseen(
 
 def test_interruptions_by_infrastructure_come_first_by_cost(explorer: Explorer) -> None:
     every = table(page(explorer, "/", "?class=all")[2], "recent")
-    infrastructure = [row for row in every if row["why"] == "node_fail" or row["why"].startswith("infrastructure")]
+    infrastructure = [row for row in every if row["why"] == "node fail" or row["why"].startswith("infrastructure")]
     assert 0 < len(infrastructure) < len(every)
     assert every[: len(infrastructure)] == infrastructure
     costs = [row["cost_gpu_h"] for row in infrastructure if row["cost_gpu_h"] is not None]
     assert costs == sorted(costs, reverse=True)
     assert [row["cost_gpu_h"] for row in infrastructure[: len(costs)]] == costs
     alone = table(page(explorer, "/", "")[2], "recent")
-    assert "node_fail" in {row["why"] for row in alone}  # the class is that of all
+    assert "node fail" in {row["why"] for row in alone}  # the class is that of all
     assert [row["run_id"] for row in alone] == [row["run_id"] for row in infrastructure]
 
 
@@ -336,10 +336,12 @@ def test_logs_alone_say_what_they_lack_and_what_they_give(tmp_path: Path) -> Non
     (tmp_path / "run.jsonl").write_text(log())
     loaded = trackside("ingest", "runlog", str(tmp_path / "run.jsonl"), "--warehouse", str(tmp_path / "w"))
     assert loaded.returncode == 0, loaded.stderr
-    output = words(page(Explorer(AnswerCache(tmp_path / "w"), WatchedClaims(None)), "/", "")[2])
+    explorer = Explorer(AnswerCache(tmp_path / "w"), WatchedClaims(None))
+    assert "Runs by their logs" in words(page(explorer, "/", "")[2])
+    output = words(page(explorer, "/nodes", "")[2])
     assert "No accounting is loaded" in output
     assert "trackside ingest slurm" in output
-    assert "trackside run" in output
+    assert "the runs of logs" in output
 
 
 def test_filter_of_what_is_shown_anyway_changes_nothing(explorer: Explorer) -> None:

@@ -184,3 +184,21 @@ def test_a_day_without_interruptions_is_drawn_as_one() -> None:
     events = pl.DataFrame({"day": ["2026-10-01"], "class": ["user"], "n": [1]})
     (bars,) = figures.interruptions(events, ["2026-10-01", "2026-10-02"], href=str).data
     assert list(bars.y) == [1, 0]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb by WCAG 2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("swatch", [each for each in palette.SWATCHES if not each.hatched], ids=lambda each: each.name)
+def test_text_on_a_colour_of_the_ledger_can_be_read(swatch: palette.Swatch) -> None:
+    low, high = sorted((luminance(swatch.colour), luminance(swatch.ink)))
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_a_verdict_on_a_reading_is_called_so() -> None:
+    badge = parts.verdict_badge("refuted", said="refuted as read")
+    assert " refuted as read" in [each for each in components(badge) if isinstance(each, str)]

@@ -98,7 +98,7 @@ def test_waste_of_a_user_is_that_of_the_users_runs(explorer: Explorer) -> None:
 def test_a_split_that_a_question_has_not_is_refused_alone(explorer: Explorer) -> None:
     output = words(page(explorer, "/reliability", "?by-mttf=colour")[2])
     assert "by-mttf: it cannot be split by 'colour'; there are: size" in output
-    assert "node_fail" in output
+    assert "node fail" in output
 
 
 def test_two_runs_are_compared(explorer: Explorer) -> None:

@@ -12,7 +12,7 @@ import pytest
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
 from app.explorer.one_run import ends as run_ends
-from app.explorer.pages.run import slow_words
+from app.explorer.one_run.parts import slow_words
 from app.results.serving.cache import AnswerCache
 from metrics.failures.classes import CLASSES
 from tests.app.compute.test_evidence import HOUR, SACCT, START, log
@@ -111,7 +111,7 @@ def test_causes_come_by_how_often_they_ended_it_with_the_node() -> None:
 def test_a_run_says_why_it_restarted_and_what_to_do(explorer: Explorer) -> None:
     output = words(page(explorer, "/run", "?id=llama")[2])
     assert "Why it restarted, and what to do" in output
-    assert "1 x infrastructure: node_fail" in output
+    assert "1 x infrastructure: node fail" in output
     assert run_ends.TO_DO["infrastructure"] in output
     assert f"{run_ends.WHY} {run_ends.UNINTERRUPTED}" in words(page(explorer, "/run", f"?id=llama&{LATER}")[2])
 

@@ -164,6 +164,25 @@ def test_monitoring_is_answered_while_all_pages_wait(urgent: str) -> None:
         assert any(closed(page) for page in pages[-20:])  # one too many is turned away, not kept
 
 
+def test_fifty_browsers_at_once_are_all_answered() -> None:
+    """Each opens six connections for the sections of a page, and none of their requests is answered for a while."""
+    free = threading.Event()
+
+    def slow(environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
+        assert free.wait(PATIENT_S)
+        return echo_path(environment, start)
+
+    request = b"GET /section HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with served(slow) as (server, port), half_open(port, 50 * 6, request) as sections:
+        end = time.monotonic() + PATIENT_S
+        while len(server.task_dispatcher.queue) < 50 * 6 - connections.THREADS:
+            assert time.monotonic() < end, "some requests were turned away"
+            time.sleep(0.05)
+        free.set()
+        answers = [each.makefile("rb").read() for each in sections]
+    assert {each[:15] for each in answers} == {b"HTTP/1.1 200 OK"}
+
+
 def test_the_limit_leaves_files_for_the_warehouse(monkeypatch: pytest.MonkeyPatch) -> None:
     for files, most in (
         (1024, 384),

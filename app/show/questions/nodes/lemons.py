@@ -51,12 +51,12 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
             "q_value": ("q", "number"),
             "rate_eb": ("per GPU-day (EB)", "number"),
             "families": ("signals that agree", "text"),
-            "multi_node_failures": ("of large jobs", "count"),
-            "hardware_kinds": ("hardware kinds", "count"),
-            "out_count": ("times out", "count"),
-            "excluded_by": ("excluded by jobs", "count"),
+            "multi_node_failures": ("in large jobs", "count"),
+            "hardware_kinds": ("kinds of events", "count"),
+            "out_count": ("left service", "count"),
+            "excluded_by": ("jobs excluding it", "count"),
             "exposure_gpu_days": ("GPU-days", "number"),
-            "detectable_factor": ("detectable x", "number"),
+            "detectable_factor": ("detectable from x", "number"),
             "note": ("note", "text"),
         },
         headline=" ".join(_outcome(flagged)),
@@ -66,6 +66,7 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
         queries=QUERIES,
         notes=(*_judged(scored, window), *_detectable(ran), *_missing(rows), *_orders(flagged)),
         parameters={"since": scored.since, "until": scored.until},
+        in_words=(pl.col("families").list.eval(pl.element().replace(_FAMILIES)),),
         worth_showing=(pl.col("verdict") != "none") | ((pl.col("rank") <= MOST_SHOWN) & (pl.col("failures") > 0)),
         parts={
             "subject": "node",
@@ -87,6 +88,10 @@ def lemons(source: Reader, window: Window, _: Question) -> Answer:
         },
         when_empty=_nothing(ran),
     )
+
+
+_FAMILIES: Final = {rules.JOBS: "jobs fail", rules.HARDWARE: "hardware events", rules.OUT_OF_SERVICE: "out of service"}
+"""Families of signals, for people."""
 
 
 def _outcome(flagged: pl.DataFrame) -> tuple[str, ...]:

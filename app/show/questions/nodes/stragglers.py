@@ -114,7 +114,7 @@ _SURE: Final = {
 }
 
 
-_OTHERS: Final = {"job_shape": "the shape of the job", "network": "the network", "launch": "the host"}
+_OTHERS: Final = {"job_shape": "the shape of the job", "network": "the network", "launch": "the host (launch)"}
 
 
 def _headline(rows: pl.DataFrame) -> str:

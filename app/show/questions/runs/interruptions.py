@@ -164,7 +164,8 @@ def _costliest(rows: pl.DataFrame, by: str) -> str:
     if known.is_empty():
         return f"{counted(int(rows['n'].sum()), 'interruption')}; of no {by} are they known to have cost GPU-time."
     first = known.row(0, named=True)
-    return f"The costliest {by}: {first[by]}, {_cost(first)}."
+    named = first[by].replace("_", " ") if by == "cause" else first[by]
+    return f"The costliest {by}: {named}, {_cost(first)}."
 
 
 def _cost(row: Mapping[str, Any]) -> str:

@@ -1,0 +1,34 @@
+"""Names from Trackside's own vocabulary, such as causes, as people read them; addresses and CSV keep the names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAMED: Final = frozenset({"cause", "kind", "kinds", "joined_by", "stage", "stages", "outcome"})
+"""Columns, or what an answer is split by, that hold such names, or sentences made of them."""
+
+WORDS: Final = {
+    "ib": "InfiniBand",
+    "ecc": "ECC error",
+    "xid": "XID error",
+    "nvlink": "NVLink",
+    "out_of_slurm": "out of service in Slurm only",
+}
+"""Names that underscores do not explain."""
+
+
+def in_words(name: str) -> str:
+    """A name, or a sentence with names, as people read it.
+
+    >>> in_words("node_fail"), in_words("ib"), in_words("row_remap pending, xid 63")
+    ('node fail', 'InfiniBand', 'row remap pending, xid 63')
+    """
+    return WORDS.get(name, name.replace("_", " "))
+
+
+def all_in_words(names: Sequence[str | None]) -> list[str]:
+    """The texts of a column; a dash where there is none."""
+    return [in_words(name) if name else "-" for name in names]
