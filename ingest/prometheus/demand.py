@@ -70,14 +70,26 @@ def demands(
         ServerDownError: the server gives no response, or refuses to count.
     """
     for source, names in exported.items():
-        series: dict[str, int] = {}
-        for some, matchers in _questions(spec, source, names):
-            series |= server.count_by_name(spec.series("", f'__name__=~"{"|".join(some)}"', *matchers), at=at)
+        series = count_series(server, spec, source, names, at=at)
         if not series:
             continue
         raw = source != gpus.READER.source or reads_raw(server, spec)
         every_s = _scraped_every(server, spec, series, at) if raw else float(spec.interval_s)
         yield Demand(source, series, every_s, raw)
+
+
+def count_series(
+    server: Server, spec: ScrapeSpec, source: SourceName, names: Sequence[str], *, at: datetime
+) -> dict[str, int]:
+    """How many series a source reads, by the name of the metric.
+
+    Raises:
+        ServerDownError: the server gives no response, or refuses to count.
+    """
+    series: dict[str, int] = {}
+    for some, matchers in _questions(spec, source, names):
+        series |= server.count_by_name(spec.series("", f'__name__=~"{"|".join(some)}"', *matchers), at=at)
+    return series
 
 
 def reads_raw(server: Server, spec: ScrapeSpec) -> bool:
