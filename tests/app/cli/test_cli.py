@@ -197,7 +197,7 @@ def test_export_of_an_account_holds_no_row_of_another(
     assert both.height == sum(part.height for part in parts.values()) <= n_rows
 
 
-def test_export_of_an_account_refuses_rows_of_nobody(warehouse: Path) -> None:
+def test_export_of_an_account_refuses_rows_without_one(warehouse: Path) -> None:
     refused = trackside("export", "nodes", "--account", "a", "--warehouse", str(warehouse))
     assert refused.returncode == 2
     assert "whose they are is not known" in refused.stderr
