@@ -38,14 +38,24 @@ def _line(demand: Demand, budget: int) -> tuple[State, str]:
     how = "raw, one" if demand.raw else "means by the server, one"
     read = (
         f"{registry.source(demand.source).title}: {demand.n_series:,} series, {_many(demand.samples)} samples a day "
-        f"({how} in {display(demand.every_s, 'seconds')})"
+        f"({how} in {_paces(demand)})"
     )
     if demand.samples <= budget:
         return "ok", f"{read}; budget {_many(budget)}"
-    most = ", ".join(f"{name} ({number:,})" for name, number in demand.largest())
+    most = ", ".join(f"{name} ({number:,} series)" for name, number in demand.largest())
     return "warn", (
-        f"{read}: over the budget of {_many(budget)} (prometheus.daily_samples). Most series: {most}. {_advice(demand)}"
+        f"{read}: over the budget of {_many(budget)} (prometheus.daily_samples). Most samples: {most}. "
+        f"{_advice(demand)}"
     )
+
+
+def _paces(demand: Demand) -> str:
+    """How often its series are read, and of which metric most samples come where that is not the same for all."""
+    least, most = (display(each, "seconds") for each in demand.paces)
+    if least == most:
+        return least
+    widest = demand.largest(1)[0][0]
+    return f"{least} to {most}; {display(demand.every_s[widest], 'seconds')} of {widest}, which has most samples"
 
 
 def _advice(demand: Demand) -> str:

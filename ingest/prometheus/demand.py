@@ -33,14 +33,14 @@ class Demand:
     Attributes:
         source: its name.
         series: how many there are now, by the name of the metric.
-        every_s: seconds from one reading of a series to the next, as they are read: those between two scrapes, or of
-            the means that the server computes.
+        every_s: seconds from one reading of a series to the next, by the name of the metric, as they are read: those
+            between two scrapes, or of the means that the server computes.
         raw: whether raw readings are read; else means of `every_s` seconds.
     """
 
     source: SourceName
     series: Mapping[str, int]
-    every_s: float
+    every_s: Mapping[str, float]
     raw: bool
 
     @property
@@ -51,11 +51,21 @@ class Demand:
     @property
     def samples(self) -> float:
         """How many samples come in a day."""
-        return self.n_series * DAY_S / self.every_s
+        return sum(map(self.samples_of, self.series))
+
+    def samples_of(self, name: str) -> float:
+        """How many of them are of a metric."""
+        return self.series[name] * DAY_S / self.every_s[name]
+
+    @property
+    def paces(self) -> tuple[float, float]:
+        """Seconds between two readings: the fewest and the most of any metric."""
+        return min(self.every_s.values()), max(self.every_s.values())
 
     def largest(self, most: int = 3) -> list[tuple[str, int]]:
-        """The metrics with the most series."""
-        return sorted(self.series.items(), key=lambda each: (-each[1], each[0]))[:most]
+        """The metrics with the most samples, and how many series they have."""
+        ordered = sorted(self.series.items(), key=lambda each: (-self.samples_of(each[0]), each[0]))
+        return ordered[:most]
 
 
 def demands(
@@ -70,14 +80,28 @@ def demands(
         ServerDownError: the server gives no response, or refuses to count.
     """
     for source, names in exported.items():
-        series: dict[str, int] = {}
-        for some, matchers in _questions(spec, source, names):
-            series |= server.count_by_name(spec.series("", f'__name__=~"{"|".join(some)}"', *matchers), at=at)
+        series = count_series(server, spec, source, names, at=at)
         if not series:
             continue
         raw = source != gpus.READER.source or reads_raw(server, spec)
-        every_s = _scraped_every(server, spec, series, at) if raw else float(spec.interval_s)
+        every_s = (
+            _scraped_every(server, spec, source, series, at) if raw else dict.fromkeys(series, float(spec.interval_s))
+        )
         yield Demand(source, series, every_s, raw)
+
+
+def count_series(
+    server: Server, spec: ScrapeSpec, source: SourceName, names: Sequence[str], *, at: datetime
+) -> dict[str, int]:
+    """How many series a source reads, by the name of the metric.
+
+    Raises:
+        ServerDownError: the server gives no response, or refuses to count.
+    """
+    series: dict[str, int] = {}
+    for some, matchers in _questions(spec, source, names):
+        series |= server.count_by_name(spec.series("", f'__name__=~"{"|".join(some)}"', *matchers), at=at)
+    return series
 
 
 def reads_raw(server: Server, spec: ScrapeSpec) -> bool:
@@ -102,8 +126,17 @@ _AT_ONCE: Final = 50
 """Names in one query, which is an address."""
 
 
-def _scraped_every(server: Server, spec: ScrapeSpec, series: Mapping[str, int], at: datetime) -> float:
-    """Seconds between two readings of the metric with the fewest series; at most the window in which they count."""
-    name = min(series, key=lambda each: (series[each], each))
-    readings = server.value(f"avg(count_over_time({spec.series(name)}[{WINDOW_S}s]))", at=at)
-    return WINDOW_S / max(readings or 1.0, 1.0)
+def _scraped_every(
+    server: Server, spec: ScrapeSpec, source: SourceName, series: Mapping[str, int], at: datetime
+) -> dict[str, float]:
+    """Seconds between two readings, by the name of the metric; at most the window in which they count.
+
+    Each metric is counted by itself, since exporters are scraped as often as their jobs say: one of a few series that
+    is scraped every minute says nothing of one of many thousands. Of the series of a metric it is the mean.
+    """
+    every_s: dict[str, float] = {}
+    for some, matchers in _questions(spec, source, list(series)):
+        for name in some:
+            counted = f"avg(count_over_time({spec.series(name, *matchers)}[{WINDOW_S}s]))"
+            every_s[name] = WINDOW_S / max(server.value(counted, at=at) or 1.0, 1.0)
+    return every_s

@@ -13,6 +13,7 @@ from ingest.files.prefetch import prefetch_one
 from ingest.iso_time import iso
 from ingest.load_warnings import from_records
 from ingest.prometheus.connect import connect
+from ingest.prometheus.demand import count_series
 from ingest.prometheus.gpu import server as prometheus
 from ingest.prometheus.health import server as prometheus_health
 from ingest.prometheus.node import kubernetes_names, kubernetes_pods, slurm_exporters
@@ -55,6 +56,12 @@ ADDRESS_LENGTH: Final = 4000
 LATE: Final = timedelta(minutes=1)
 """How long a reading may take until a server shows it: who sends to it from afar is behind by some seconds, and
 VictoriaMetrics, where it computes, gives older values for the last half minute (-search.latencyOffset)."""
+
+LARGE: Final = (prometheus.READER.source, prometheus_nodes.READER.source)
+"""Sources with series of each GPU or device."""
+
+LEAST_CHUNK_S: Final = 900.0
+"""A chunk is no shorter, however many series there are: counters are read from five minutes before it to five after."""
 
 SELECTOR: Final = 'Check prometheus.selector, which is like cluster="a",env="prod"'
 """The hint where the server cannot parse the query."""
@@ -163,6 +170,8 @@ class _Live:
     now: datetime
     progress: Callable[[str, int, int], None]
     warned: dict[str, Collection[LoadWarning]] = field(default_factory=dict)
+    counts: bool = True
+    """Whether the server says how many series it has."""
 
     def ingest(self) -> list[Report]:
         """Read every source as far as possible, and report it."""
@@ -187,7 +196,7 @@ class _Live:
             _Chunk(reader, names[reader.source], window)
             for reader in READERS
             if reader.source in names
-            for window in self._chunks(windows[reader.source])
+            for window in self._chunks(reader, names[reader.source], windows[reader.source])
         ]
         loaded, failed = self._read(chunks)
         reports = [*self._summaries(loaded), *self._failures(failed)]
@@ -269,15 +278,30 @@ class _Live:
             return min(reached, until) - max(interval, LATE)
         return until - timedelta(hours=self.settings.prometheus.lookback_hours)
 
-    def _chunks(self, window: Window) -> Iterator[Window]:
+    def _chunks(self, reader: Reader, names: Sequence[str], window: Window) -> Iterator[Window]:
         """The time in chunks that begin and end on the grid."""
-        width_s = self.spec.interval_s
-        intervals = max(1, round(self.settings.prometheus.chunk_hours * 3600 / width_s))
-        length = timedelta(seconds=intervals * width_s)
+        length = self._chunk_length(reader, names, window)
         since, until = window
         while since < until:
             yield Window(since, min(since + length, until))
             since += length
+
+    def _chunk_length(self, reader: Reader, names: Sequence[str], window: Window) -> timedelta:
+        """How long a chunk is: as configured, or as long as the source has `chunk_samples` averages in it.
+
+        What is read at once is in memory, so of a large cluster that is less time. A server that does not say how many
+        series it has is read as configured.
+        """
+        settings, width_s = self.settings.prometheus, self.spec.interval_s
+        longest = max(1, round(settings.chunk_hours * 3600 / width_s))
+        least = max(1, min(longest, round(LEAST_CHUNK_S / width_s)))
+        if self.counts and reader.source in LARGE and least * width_s < (window.until - window.since).total_seconds():
+            try:
+                series = count_series(self.server, self.spec, reader.source, names, at=window.until)
+                longest = max(least, min(longest, settings.chunk_samples // max(1, sum(series.values()))))
+            except SourceError:
+                self.counts = False
+        return timedelta(seconds=longest * width_s)
 
     # --- reports
 

@@ -77,6 +77,11 @@ class Prometheus(Section):
     interval_s: int = Field(default=60, ge=10, le=3600, description="samples are averages over so many seconds")
     lookback_hours: float = Field(default=24.0, gt=0, le=87_600, description="first ingest: how far back")
     chunk_hours: float = Field(default=2.0, gt=0, le=87_600, description="requested in intervals of this length")
+    chunk_samples: int = Field(
+        default=2_000_000,
+        gt=0,
+        description="shorter intervals where a source has more averages than that in one, but none below 15 minutes",
+    )
     timeout_s: float = Field(default=60.0, gt=0, le=86_400, description="longest wait for one answer")
     retries: int = Field(
         default=3, ge=0, le=100, description="how often an interval is requested again, waiting longer each time"

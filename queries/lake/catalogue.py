@@ -51,6 +51,24 @@ _TABLE_FILE: Final = re.compile(
 _SAMPLE_FILE: Final = re.compile(r"(?P<origin>[^/]+)/(?P<path>raw/(?P<table>\w+)/cluster=(?P<cluster>[^/]*)/.+)")
 
 
+_PLACE: Final = r"([^/]+)/(?:tables/[\w.]+|raw/\w+)/(?:cluster=([^/]*)/)?.+"
+"""Origin and cluster of a file of either kind."""
+
+_FILES_NOW: Final = (
+    "SELECT f.path, f.record_count, d.data_file_id IS NOT NULL AS is_changed FROM META.ducklake_data_file AS f "
+    "LEFT JOIN META.ducklake_delete_file AS d ON d.data_file_id = f.data_file_id AND d.end_snapshot IS NULL "
+    "WHERE f.end_snapshot IS NULL"
+)
+
+
+_CLUSTERS: Final = (
+    f"WITH files AS ({_FILES_NOW}), places AS (SELECT path, record_count, is_changed, "  # noqa: S608 - our own text
+    "regexp_extract(replace(path, $data_path, ''), $pattern, ['origin', 'cluster']) AS place FROM files) "
+    "SELECT place.origin, place.cluster, min_by(path, (not is_changed, path)), any_value(record_count), "
+    "bool_or(is_changed) FROM places GROUP BY ALL"
+)
+
+
 @dataclass(frozen=True)
 class Entry:
     """A file in the catalogue.
@@ -107,7 +125,7 @@ class Catalogue:
         row = self._rows("SELECT value FROM META.ducklake_metadata WHERE key = ? AND scope IS NULL", [key])
         return str(row[0][0]) if row else ""
 
-    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+    def _rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[object, ...]]:
         """Rows of a statement, in which LAKE stands for the attached lake, META for the tables of its catalogue."""
         with catalogue_errors(self.address):
             named = sql.replace("META.", f"__ducklake_metadata_{self._lake}.").replace("LAKE", self._lake)
@@ -128,12 +146,28 @@ class Catalogue:
             CorruptWarehouseError: something else than Trackside has changed the lake.
         """
         found = self._rows(
-            "SELECT f.path, f.record_count, d.data_file_id IS NOT NULL FROM META.ducklake_data_file AS f "
-            "LEFT JOIN META.ducklake_delete_file AS d "
-            "ON d.data_file_id = f.data_file_id AND d.end_snapshot IS NULL WHERE f.end_snapshot IS NULL ORDER BY f.path"
+            f"{_FILES_NOW} AND ($origin IS NULL OR contains(f.path, $origin)) ORDER BY f.path", {"origin": origin}
         )
         entries = [self._entry(*row) for row in found]
         return [entry for entry in entries if origin in {None, entry.origin}]
+
+    def clusters_of_others(self, origin: str) -> dict[str, str]:
+        """Of each cluster that the lake has of another origin, which that is. No names of files are taken out for it.
+
+        Raises:
+            CorruptWarehouseError: something else than Trackside has changed the lake.
+        """
+        found = self._rows(
+            _CLUSTERS,
+            {"data_path": self.data_path, "pattern": f"^{_PLACE}$"},
+        )
+        others = {}
+        for of, cluster, path, rows, is_changed in found:
+            if not of or is_changed:
+                self._entry(path, rows, is_changed)
+            if of != origin and cluster:
+                others[unquote(str(cluster))] = str(of)
+        return others
 
     def _entry(self, address: object, rows: object, deleted: object) -> Entry:
         entry = entry_of(str(address), self.storage.name(str(address)), int(str(rows)))
@@ -147,7 +181,9 @@ class Catalogue:
     def known(self, origin: str) -> set[str]:
         """Names of all files of an origin that any snapshot needs, or that are to be removed with one."""
         addresses = self._rows(
-            "SELECT path FROM META.ducklake_data_file UNION SELECT path FROM META.ducklake_files_scheduled_for_deletion"
+            "SELECT path FROM META.ducklake_data_file WHERE contains(path, $origin) "
+            "UNION SELECT path FROM META.ducklake_files_scheduled_for_deletion WHERE contains(path, $origin)",
+            {"origin": origin},
         )
         names = {self.storage.name(str(address)) for (address,) in addresses}
         return {name for name in names if name.startswith(f"{origin}/")}
@@ -158,9 +194,11 @@ class Catalogue:
         wanted = {_full(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
         return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in wanted.items())
 
-    def read_facts(self) -> list[tuple[str, str, str]]:
-        """The rows of the table of origins."""
-        return [(str(o), str(k), str(v)) for o, k, v in self._rows(f"SELECT origin, key, value FROM LAKE.{ORIGINS}")]  # noqa: S608 - our names
+    def read_facts(self, origin: str | None = None) -> list[tuple[str, str, str]]:
+        """The rows of the table of origins, of one of them or of all."""
+        only, values = ("", {}) if origin is None else (" WHERE origin = $origin", {"origin": origin})
+        found = self._rows(f"SELECT origin, key, value FROM LAKE.{ORIGINS}{only}", values)  # noqa: S608 - our names
+        return [(str(o), str(k), str(v)) for o, k, v in found]
 
     # Changes -------------------------------------------------------------------------------------------------------
 

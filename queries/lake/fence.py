@@ -32,6 +32,8 @@ _LAST: Final = "last"
 def refuse(address: Address, source: Source, there: Mapping[str, str], entries: Iterable[Entry]) -> None:
     """Refuse to commit a directory that is not the one that the lake's state is of, or that comes before it.
 
+    `there` and `entries` are what the lake has of its warehouse.
+
     Raises:
         WarehouseError: it is; the message says what to do.
     """
@@ -42,7 +44,7 @@ def refuse(address: Address, source: Source, there: Mapping[str, str], entries: 
     version = int(there["data_version"])
     if there[origins.TOKEN] in known and version <= source.version:
         return
-    cluster = min((entry.cluster for entry in entries if entry.cluster and entry.origin == _origin(source)), default="")
+    cluster = min((entry.cluster for entry in entries if entry.cluster), default="")
     raise WarehouseError(
         f"{address} has data version {version} of this warehouse, committed at {there[origins.COMMITTED_AT]} by "
         f"{there[origins.COMMITTED_BY]}; {source.root} has version {source.version} and did not make that commit.\n"
@@ -52,15 +54,12 @@ def refuse(address: Address, source: Source, there: Mapping[str, str], entries: 
     )
 
 
-def refuse_clusters_of_others(
-    address: Address, source: Source, clusters: Collection[str | None], entries: Iterable[Entry]
-) -> None:
-    """Refuse to commit clusters that the lake has from another warehouse.
+def refuse_clusters_of_others(address: Address, clusters: Collection[str | None], others: Mapping[str, str]) -> None:
+    """Refuse to commit clusters that the lake has from another warehouse; `others` are all that it has of such.
 
     Raises:
         WarehouseError: it has.
     """
-    others = {entry.cluster: entry.origin for entry in entries if entry.origin != _origin(source) and entry.cluster}
     both = sorted(others.keys() & set(clusters))
     if both:
         raise WarehouseError(
@@ -68,10 +67,6 @@ def refuse_clusters_of_others(
             f"by one directory.\nGo on from the lake's state in a new directory:  trackside warehouse copy '{address}' "
             f"DIR --cluster {shlex.quote(both[0])}\nNothing was changed."
         )
-
-
-def _origin(source: Source) -> str:
-    return source.facts["warehouse"]
 
 
 # What a directory notes --------------------------------------------------------------------------------------------

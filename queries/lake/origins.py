@@ -33,7 +33,7 @@ _OF_THE_PLACE: Final = frozenset({"root", "views", "incomplete_views", "copying"
 
 def facts(lake: Catalogue, origin: str) -> dict[str, str]:
     """The facts of an origin; none if the lake does not have it."""
-    return of_all(lake).get(origin, {})
+    return {key: value for _, key, value in lake.read_facts(origin)}
 
 
 def of_all(lake: Catalogue) -> dict[str, dict[str, str]]:

@@ -38,21 +38,18 @@ _AT_ONCE: Final = 4
 
 @dataclass(frozen=True)
 class State:
-    """What a lake has of an origin, and of the others, when a commit begins."""
+    """What a lake has of an origin, and which clusters it has of others, when a commit begins."""
 
     data_path: str = ""
     identity: str = ""
     entries: tuple[Entry, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
+    others: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, origin: str) -> list[Entry]:
-        """The files of an origin."""
-        return [entry for entry in self.entries if entry.origin == origin]
-
-    def spans(self, origin: str, table: str) -> list[Span]:
-        """The spans of a table that it has of an origin."""
-        mine = (entry for entry in self.entries if entry.origin == origin and entry.table == table)
+    def spans(self, table: str) -> list[Span]:
+        """The spans of a table that it has."""
+        mine = (entry for entry in self.entries if entry.table == table)
         return [Span(entry.table, entry.cluster, entry.span, entry.rows, entry.digest) for entry in mine]
 
 
@@ -144,7 +141,7 @@ class _Push:
             state = State()
         fence.refuse(self._address, self._source, state.facts, state.entries)
         fresh, samples, _ = self._differing(state)
-        self._refuse_clusters_of_others(state.entries)
+        self._refuse_clusters_of_others(state.others)
         for span, _ in fresh.values():
             self._count(span.table, span.rows)
         for file, rows in samples.values():
@@ -160,7 +157,7 @@ class _Push:
         if same and not self._full:  # a published copy never changes: this one is in the lake
             return self._taken
         fresh, samples, gone = self._differing(state)
-        self._refuse_clusters_of_others(state.entries)
+        self._refuse_clusters_of_others(state.others)
         if same and not (fresh or samples or gone):
             return self._taken
         storage = storage_of(state.data_path)
@@ -172,7 +169,7 @@ class _Push:
         new = [(name, span.rows) for name, (span, _) in fresh.items()]
         new += [(name, rows) for name, (_, rows) in samples.items()]
         new.append(origins.write(self._connection, storage, self._source, token, now))
-        gone += [entry for entry in state.of(self._origin) if entry.table == catalogues.ORIGINS]
+        gone += [entry for entry in state.entries if entry.table == catalogues.ORIGINS]
         self._commit(lock, gone, new)
         fence.note_committed(self._source.root, self._address, token)
         return self._taken
@@ -182,14 +179,15 @@ class _Push:
             return State(
                 lake.data_path,
                 lake.identity(),
-                tuple(lake.entries()),
+                tuple(lake.entries(self._origin)),
                 origins.facts(lake, self._origin),
                 frozenset(lake.known(self._origin)),
+                lake.clusters_of_others(self._origin),
             )
 
     def _differing(self, state: State) -> tuple[dict[str, tuple[Span, str]], dict[str, tuple[File, int]], list[Entry]]:
         """Files to write, by name: those of spans (with their tables) and those of samples; and those that go."""
-        stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.of(self._origin) if e.digest}
+        stored = {(e.table, e.cluster, e.span, e.rows, e.digest): e for e in state.entries if e.digest}
         fresh: dict[str, tuple[Span, str]] = {}
         for number, table in enumerate(self._shapes):
             self._report("compare", number, len(self._shapes))
@@ -197,7 +195,7 @@ class _Push:
                 self._clusters.add(span.cluster)
                 if stored.pop(span.key, None) is None:
                     fresh[span.name(self._origin, self._source.version)] = (span, table)
-        there = {entry.name: entry for entry in state.of(self._origin) if not entry.digest}
+        there = {entry.name: entry for entry in state.entries if not entry.digest}
         samples = {}
         for file, rows in self._source.files():
             if not rows:  # a catalogue has no files without rows, and readers do without them
@@ -213,7 +211,7 @@ class _Push:
 
         The number of rows is compared in any case: where it is another, the whole table is read.
         """
-        shape, there = self._shapes[table], state.spans(self._origin, table)
+        shape, there = self._shapes[table], state.spans(table)
         height = spans.height(self._connection, self._source.database, shape)
         if height == 0:  # as most tables are where few sources are read, and to digest none takes as long as some
             return []
@@ -232,8 +230,8 @@ class _Push:
             return frozenset({changes.WHOLE})
         return self._changes.since(version, table)
 
-    def _refuse_clusters_of_others(self, entries: Iterable[Entry]) -> None:
-        fence.refuse_clusters_of_others(self._address, self._source, self._clusters, entries)
+    def _refuse_clusters_of_others(self, others: Mapping[str, str]) -> None:
+        fence.refuse_clusters_of_others(self._address, self._clusters, others)
 
     def _tidy(self, storage: Storage, state: State, wanted: Collection[str]) -> set[str]:
         """Remove what a commit that was stopped left; returns which of the wanted files it left whole.
@@ -277,7 +275,7 @@ class _Push:
             catalogues.attached(self._address, read_only=False) as lake,
         ):
             lock.confirm()
-            self._refuse_clusters_of_others(lake.entries())
+            self._refuse_clusters_of_others(lake.clusters_of_others(self._origin))
             lake.commit(gone, _entries(lake, new), f"data version {self._source.version} of {self._origin}")
 
     def _count(self, table: str, rows: int) -> None:

@@ -15,12 +15,13 @@ import pytest
 import requests
 import yaml
 
+from app.fleet.manifests import Deployment, manifests
 from ingest.kubernetes.live import ingest as live
 from ingest.kubernetes.live.rbac import rbac_manifest
 from ingest.kubernetes.settings import Kubernetes
 from queries.warehouse import open_reader, open_writer
 from tests.lab.api_server import ApiServerLab, need_api_server, stamp
-from tests.lab.processes import now
+from tests.lab.processes import LabError, now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,6 +161,36 @@ class Reader:
     def attempts(self) -> list[tuple[Any, ...]]:
         with open_reader(self.folder / "w") as reader:
             return reader.frame("SELECT name, state, node_list, n_gpus FROM attempts ORDER BY submitted_at").rows()
+
+
+FLEET = {
+    "ServiceAccount": "/api/v1/namespaces/fleet/serviceaccounts",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/fleet/networkpolicies",
+    "Service": "/api/v1/namespaces/fleet/services",
+    "Deployment": "/apis/apps/v1/namespaces/fleet/deployments",
+    "HorizontalPodAutoscaler": "/apis/autoscaling/v2/namespaces/fleet/horizontalpodautoscalers",
+    "CronJob": "/apis/batch/v1/namespaces/fleet/cronjobs",
+}
+STRICT = "?dryRun=All&fieldValidation=Strict"
+
+
+def test_server_takes_the_manifests_of_a_fleet(lab: ApiServerLab) -> None:
+    """Each field is known to it, and its pods keep to the standard that the namespace enforces."""
+    enforced = {"pod-security.kubernetes.io/enforce": "restricted"}
+    lab.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": "fleet", "labels": enforced}})
+    objects = manifests(Deployment(namespace="fleet"))
+    lab.create(FLEET["ServiceAccount"], objects[0])
+    for one in objects[1:]:
+        lab.create(FLEET[one["kind"]] + STRICT, one)
+        if one["kind"] == "Deployment":
+            template = {"kind": "Pod", "apiVersion": "v1", **one["spec"]["template"]}
+            template["metadata"] = template["metadata"] | {"name": "one"}
+            lab.create(f"/api/v1/namespaces/fleet/pods{STRICT}", template)
+            rooted = {**template, "spec": {**template["spec"], "securityContext": {"runAsUser": 0}}}
+            with pytest.raises(LabError, match="violates PodSecurity"):
+                lab.create(f"/api/v1/namespaces/fleet/pods{STRICT}", rooted)
+    with pytest.raises(LabError, match="unknown field"):
+        lab.create(FLEET["Service"] + STRICT, objects[2] | {"spec": {**objects[2]["spec"], "portz": []}})
 
 
 @contextmanager

@@ -7,6 +7,7 @@ up to and with its end.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +19,8 @@ from ingest.prometheus.series.labels import COLUMNS, in_base_units, in_percent
 from ingest.tables import GPU_SAMPLES, REAL, TEXT, TIME, Schema, conform, empty
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ingest.prometheus.mapping.mapping import Combine, Mapping
 
 KEY: Final = ("cluster", "node", "gpu", "ts")
@@ -45,6 +48,20 @@ class Usable(NamedTuple):
     warnings: list[LoadWarning]
 
 
+class Judged(NamedTuple):
+    """Some of the values of a load.
+
+    Attributes:
+        good: LONG that can be believed.
+        strange: by name, how many are implausible.
+        n_percents: how many are of a name that counts in percent.
+    """
+
+    good: pl.DataFrame
+    strange: Counter[str]
+    n_percents: int
+
+
 def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
     """Values as exported (SAMPLES without blanks, all of one load) in base units, as far as they can be.
 
@@ -53,14 +70,22 @@ def usable(exported: pl.DataFrame, mapping: Mapping | None = None) -> Usable:
     if exported.is_empty():
         return Usable(empty(LONG), 0, [])
     percents = in_percent(exported, mapping)
-    is_percent = pl.col("name").is_in(percents)
-    values = in_base_units(exported.filter(~is_percent), mapping)
+    judged = judge(exported, percents, mapping)
+    return Usable(judged.good, exported.height - judged.good.height, warnings_of(judged, percents))
+
+
+def judge(exported: pl.DataFrame, percents: Sequence[str], mapping: Mapping | None = None) -> Judged:
+    """Some of the values of a load (SAMPLES without blanks); the names of `percents` count in percent."""
+    values = in_base_units(exported.filter(~pl.col("name").is_in(percents)), mapping)
     good = values.drop_nulls("value").select(LONG.keys())
-    strange = values.filter(pl.col("value").is_null())["name"].value_counts().sort("name").rows()
-    warnings: list[LoadWarning] = [LoadWarning("values_implausible", count, name) for name, count in strange]
-    if percents:
-        warnings.append(_of_percents(percents, exported.height - values.height))
-    return Usable(good, exported.height - good.height, warnings)
+    strange = values.filter(pl.col("value").is_null())["name"].value_counts().rows()
+    return Judged(good, Counter(dict(strange)), exported.height - values.height)
+
+
+def warnings_of(judged: Judged, percents: list[str]) -> list[LoadWarning]:
+    """The warnings about what was left out of a load."""
+    warnings = [LoadWarning("values_implausible", count, name) for name, count in sorted(judged.strange.items())]
+    return [*warnings, _of_percents(percents, judged.n_percents)] if percents else warnings
 
 
 def _of_percents(names: list[str], count: int) -> LoadWarning:

@@ -23,7 +23,8 @@ from ingest.prometheus.client.raw import as_samples
 from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu.drivers import LABELS as DRIVER_LABELS
 from ingest.prometheus.gpu.drivers import Versions
-from ingest.prometheus.gpu.samples import of_whole_gpus, too_sparse, usable, wide
+from ingest.prometheus.gpu.means import Means, means_of, samples_of
+from ingest.prometheus.gpu.samples import too_sparse
 from ingest.prometheus.health import xid
 from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.series.labels import (
@@ -84,14 +85,13 @@ class _Reading:
         """From when on XIDs are read."""
         return self.since - timedelta(seconds=XID_LOOKBACK_S)
 
-    def averages(self) -> pl.DataFrame:
-        """READINGS of means, at the ends of the intervals that they cover."""
+    def averages(self) -> list[Means]:
+        """Means, at the ends of the intervals that they cover."""
         names = [name for name in self.spec.mapping.of_gpus if name in self.names]
         readings = self._means_of_raw(names) if names and self.spec.interval_s <= RAW_UP_TO_S else None
-        means = list(self._means_of_server(names)) if readings is None else readings
-        return pl.concat([empty(READINGS), *means])
+        return list(self._means_of_server(names)) if readings is None else readings
 
-    def _means_of_raw(self, names: Sequence[str]) -> list[pl.DataFrame] | None:
+    def _means_of_raw(self, names: Sequence[str]) -> list[Means] | None:
         """Averages of raw readings; None where the server does not give them."""
         return self.server.samples(
             self.spec.series("", f'__name__=~"{"|".join(names)}"'),
@@ -101,7 +101,7 @@ class _Reading:
             each=lambda samples: self._averaged(cell_means(samples, self.spec.interval_s * 1000)),
         )
 
-    def _means_of_server(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def _means_of_server(self, names: Sequence[str]) -> Iterator[Means]:
         """Averages as the server computes them."""
         if not names:
             return
@@ -114,10 +114,10 @@ class _Reading:
         for name, points in zip(names, readings, strict=True):
             yield self._averaged(as_samples(points, name), chosen=True)
 
-    def _averaged(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
-        """READINGS of means; the drivers that they name are noted."""
+    def _averaged(self, samples: Samples, *, chosen: bool = False) -> Means:
+        """Means without what is not meant; the drivers that they name are noted."""
         self.versions.add(samples)
-        return self._readings(samples, chosen=chosen)
+        return means_of(self._identities(samples, chosen=chosen), samples)
 
     def xids(self) -> pl.DataFrame:
         """READINGS of XIDs, of those nodes only that have one: most have none, and readings are many."""
@@ -160,8 +160,12 @@ class _Reading:
         ]
         return pl.DataFrame(present, {key: READINGS[key] for key in ("node", "gpu", "ts")}, orient="row")
 
-    def _readings(self, samples: Samples, *, chosen: bool = False) -> pl.DataFrame:
-        """READINGS of samples; series without node or GPU go to `refused`, those that are not meant are left out.
+    def _readings(self, samples: Samples) -> pl.DataFrame:
+        """READINGS of samples."""
+        return _frame(self._identities(samples), samples)
+
+    def _identities(self, samples: Samples, *, chosen: bool = False) -> list[tuple[str, ...] | None]:
+        """Of each series; None where it is not meant, or has no node or GPU: those go to `refused`.
 
         Where the server has `chosen` the series that are, they do not have all their labels any more.
         """
@@ -171,7 +175,7 @@ class _Reading:
             name = labels.get("__name__", "")
             meant = chosen or name not in of_gpus or of_gpus[name].matches(labels)
             identities.append(self._key(name, labels) if meant else None)
-        return _frame(identities, samples)
+        return identities
 
     def _key(self, name: str, labels: dict[str, str]) -> tuple[str, ...] | None:
         """The identity of a series by its labels, in the order of READINGS."""
@@ -244,14 +248,11 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
         answer covers no time, though it may have XIDs.
     """
     reading = _Reading(server, spec, names, since, until)
-    points, raw = reading.averages(), reading.xids()
+    means, raw = reading.averages(), reading.xids()
     watched = reading.watched(raw)
-    points, raw, watched = map(reading.indexes.renamed, (points, raw, watched))  # now that all series were added
-    good = usable(points.filter(~is_blank("value")), spec.mapping)
-    cells = of_whole_gpus(good.values).with_columns(
-        pl.col("ts") - reading.step, interval_s=pl.lit(float(spec.interval_s))
-    )
-    samples = wide(cells, cluster=spec.cluster)
+    raw, watched = map(reading.indexes.renamed, (raw, watched))  # now that all series were added
+    made = samples_of([each.renamed(reading.indexes) for each in means], spec)
+    samples = made.frame
     # The segment before has reported the events of the lookback hour; whether its first minutes only repeat an earlier
     # series is unknown here.
     reported_before = reading.looked_back + timedelta(seconds=xid.ECHO_S)
@@ -269,12 +270,12 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
             "driver_versions": reading.versions.frame(spec.cluster),
         },
         rejects,
-        rows_read=points.height + raw.height + rejects.height,
-        rows_loaded=good.values.height + raw.height,
-        rows_skipped=points.height - good.values.height,
+        rows_read=made.n_read + raw.height + rejects.height,
+        rows_loaded=made.n_good + raw.height,
+        rows_skipped=made.n_read - made.n_good,
         rows_rejected=rejects.height,
         columns=list(names),
-        warnings=[*good.warnings, *too_sparse(samples, interval_s=spec.interval_s), *_only_xids(samples, health)],
+        warnings=[*made.warnings, *too_sparse(samples, interval_s=spec.interval_s), *_only_xids(samples, health)],
         covers_from=times["low"].item(),
         covers_until=times["high"].item(),
     )

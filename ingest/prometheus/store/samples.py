@@ -23,7 +23,7 @@ from ingest.store.summary import added, without_rows
 from ingest.tables import HEALTH_EVENTS, NODE_ALIASES, Parsed, conform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ingest.prometheus.settings import TelemetrySettings
     from ingest.store.request import LoadRequest
@@ -34,6 +34,9 @@ ALIASES: Final = "prometheus"
 
 _HOUR: Final = timedelta(hours=1)
 """No sample is longer."""
+
+ROWS_AT_ONCE: Final = 1 << 18
+"""New samples that are merged with what is there, and rolled up, at once, about: on the way a row takes a kilobyte."""
 
 
 def load(
@@ -237,18 +240,39 @@ def _write_samples(writer: Writer, settings: TelemetrySettings, of: Table, sampl
 def _write_day(  # noqa: PLR0917 - private, and every one of them is needed
     writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date, new: pl.DataFrame
 ) -> None:
+    """The same of a day: merged and rolled up some nodes at a time, and written as one file."""
+    changes = [_merge_nodes(writer, settings, of, cluster, day, some) for some in by_nodes(new, ROWS_AT_ONCE)]
+    out, into = (pl.concat(rows) for rows in zip(*changes, strict=True))
+    if out.height or into.height:
+        writer.change_partition(of.name, cluster, day, (out, into), order=of.key)
+
+
+def _merge_nodes(  # noqa: PLR0917 - as above
+    writer: Writer, settings: TelemetrySettings, of: Table, cluster: str, day: date, new: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Roll up the hours that the new samples of some nodes touch; returns which rows of the day go, and which come."""
     existing = _existing(writer, of, cluster, day, new)
     low, high = new["ts"].min(), new.select(end("ts", "interval_s").max()).item()
     within = (pl.col("ts") < high) & (end("ts", "interval_s") > low)
     near = existing.filter(within)
     merged = merge(near, new, interval_s=settings.prometheus.interval_s, of=of)
     out, into = _without(near, merged), _without(merged, near)
-    if out.height or into.height:
-        writer.change_partition(of.name, cluster, day, (out, into), order=of.key)
     hour = pl.col("ts").dt.truncate("1h")
     hours = pl.concat([new.select(hour), out.select(hour)]).unique()["ts"]
     touched = pl.concat([existing.filter(~within), merged]).filter(hour.is_in(hours.implode()))
     roll_up(writer, settings, of, touched)
+    return out, into
+
+
+def by_nodes(rows: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
+    """The rows of some nodes at a time, which have so many rows together, about; of a table without nodes all."""
+    if "node" not in rows.columns or rows.height <= at_once:
+        yield rows
+        return
+    nodes = rows.group_by("node").len("n").sort("node").select("node", turn=pl.col("n").cum_sum() // at_once)
+    turns = rows.select("node").join(nodes, on="node", maintain_order="left")["turn"]
+    for turn in nodes["turn"].unique().sort():
+        yield rows.filter(turns == turn)
 
 
 def roll_up(writer: Writer, settings: TelemetrySettings, of: Table, samples: pl.DataFrame) -> None:

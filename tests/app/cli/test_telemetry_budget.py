@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 
     import pytest
 
-GPUS = Demand("prometheus.gpu", {"DCGM_FI_DEV_GPU_UTIL": 160_000}, 15.0, raw=True)
-MEANS = Demand("prometheus.gpu", {"DCGM_FI_DEV_GPU_UTIL": 160_000}, 3600.0, raw=False)
-NODES = Demand("prometheus.node", {"node_load1": 10, "node_cpu_seconds_total": 2_000_000}, 15.0, raw=True)
+GPUS = Demand("prometheus.gpu", {"DCGM_FI_DEV_GPU_UTIL": 160_000}, {"DCGM_FI_DEV_GPU_UTIL": 15.0}, raw=True)
+MEANS = Demand("prometheus.gpu", {"DCGM_FI_DEV_GPU_UTIL": 160_000}, {"DCGM_FI_DEV_GPU_UTIL": 3600.0}, raw=False)
+NODES = Demand(
+    "prometheus.node",
+    {"node_load1": 10, "node_cpu_seconds_total": 2_000_000},
+    {"node_load1": 60.0, "node_cpu_seconds_total": 15.0},
+    raw=True,
+)
 
 
 def lines(monkeypatch: pytest.MonkeyPatch, *demands: Demand | Exception, budget: int = 10**9) -> list[tuple[str, str]]:
@@ -53,7 +58,8 @@ def test_line_over_the_budget_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -
     assert (state, also) == ("warn", "warn")
     assert "over the budget of 900 million (prometheus.daily_samples)" in gpus
     assert "With prometheus.interval_s = 3600 the server computes hourly means: 3.84 million samples a day" in gpus
-    assert "Most series: node_cpu_seconds_total (2,000,000), node_load1 (10)." in nodes
+    assert "11.5 billion samples a day (raw, one in 15 s to 1 min; 15 s of node_cpu_seconds_total, which has" in nodes
+    assert "Most samples: node_cpu_seconds_total (2,000,000 series), node_load1 (10 series)." in nodes
     assert "metric_relabel_configs" in nodes
 
 

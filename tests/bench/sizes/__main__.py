@@ -1,7 +1,7 @@
-"""The size plan of the manual: `python -m tests.bench.sizes [jobs] [telemetry]`, each at three sizes.
+"""The size plan of the manual: `python -m tests.bench.sizes [jobs] [telemetry] [alone]`, each at three sizes.
 
 It writes `tests/bench/sizes/sizes.json`, and from it the numbers of `app/docs/how-to/size-plan.md`; what is not named
-keeps its earlier results. Both take some five minutes of CPU time and 2 GB of disk.
+keeps its earlier results. Together they take some seven minutes of CPU time and 2 GB of disk.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WHAT: Final[Mapping[str, tuple[Callable[[Path, int], Size], tuple[int, ...]]]] = {
     "jobs": (jobs.measured, (512, 1024, 2048)),
     "telemetry": (telemetry.measured, (64, 128, 256)),
+    "alone": (telemetry.alone, (512, 1024, 2048)),
 }
 """What is measured, and at which sizes: one of telemetry that is as large as those of jobs would take hours."""
 

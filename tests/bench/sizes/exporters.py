@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -115,8 +116,10 @@ class Exporters:
         return sum(len(family.labels) for family in self.families()) * 86_400 // SCRAPE_S
 
     def answer(self, path: str, params: Mapping[str, str]) -> Answer:
-        """The names of metrics and labels; a query in PromQL has no result."""
+        """The names of metrics and labels, and how many series they have; another query in PromQL has no result."""
         families = [family.labels[0] for family in self.families()]
+        if counted := re.fullmatch(r'count by \(__name__\) \(\{__name__=~"([^"]*)".*\}\)', params.get("query", "")):
+            return told({"resultType": "vector", "result": self._counted(counted[1], params["time"])})
         if path.endswith("/label/__name__/values"):
             wanted = re.search(r'__name__=~"([^"]*)"', params.get("match[]", ""))
             names = sorted({labels["__name__"] for labels in families})
@@ -124,6 +127,15 @@ class Exporters:
         if path.endswith("/labels"):
             return told(sorted(set().union(*families)))
         return told({"resultType": "vector" if path.endswith("/query") else "matrix", "result": []})
+
+    def _counted(self, names: str, time: str) -> list[dict[str, object]]:
+        """The answer to a count of series by name."""
+        series = Counter(labels["__name__"] for family in self.families() for labels in family.labels)
+        return [
+            {"metric": {"__name__": name}, "value": [float(time), str(n)]}
+            for name, n in series.items()
+            if re.fullmatch(names, name)
+        ]
 
     def read(self, body: bytes) -> Answer:
         """A remote read."""

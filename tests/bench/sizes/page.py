@@ -28,7 +28,7 @@ CLUSTER: Final = 16_384
 LARGEST: Final = 1_000_000
 DAY_S: Final = 86_400
 
-JOBS, TELEMETRY = "jobs", "telemetry"
+JOBS, TELEMETRY, ALONE = "jobs", "telemetry", "alone"
 """Groups of results: see `tests.bench.sizes.__main__`."""
 
 
@@ -115,7 +115,7 @@ def with_numbers(page: str, results: Mapping[str, Any]) -> str:
 
 def numbers(results: Mapping[str, Any]) -> str:
     """The part of the page that is generated."""
-    sizes = {group: [_size(each) for each in results[group]["sizes"]] for group in (JOBS, TELEMETRY)}
+    sizes = {group: [_size(each) for each in results[group]["sizes"]] for group in (JOBS, TELEMETRY, ALONE)}
     return "\n".join([*_measured(results, sizes), "", *_per_thousand(sizes), "", *_extrapolated(sizes), ""])
 
 
@@ -145,6 +145,11 @@ def _measured(results: Mapping[str, Any], sizes: Mapping[str, Sequence[Size]]) -
         f"after it makes the ledger of these hours anew. {_about(results[TELEMETRY], sizes[TELEMETRY])}",
         "",
         *_table(sizes[TELEMETRY], SHOWN),
+        "",
+        "Two hours of such telemetry of larger clusters, in chunks of two million averages (`chunk_samples`). "
+        f"{_about(results[ALONE], sizes[ALONE])}",
+        "",
+        *_table(sizes[ALONE], [measure.TELEMETRY]),
     )
 
 

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app.demo import simulate
 from app.demo.simulate.plan import BEGIN
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.bench.sizes.measure import Step
+
+ALONE_HOURS: Final = 2
+"""How much telemetry there is of large clusters."""
 
 
 def measured(folder: Path, gpus: int) -> Size:
@@ -50,6 +53,17 @@ def _steps(bench: Bench, sources: Path) -> Iterator[Step]:
     yield bench.step(measure.NOTHING, 1, "compute")
     yield bench.copy(measure.COMMIT_DAY, 1)
     yield bench.of_lake(measure.SHOW, "show", "goodput")
+
+
+def alone(folder: Path, gpus: int) -> Size:
+    """What two hours of telemetry cost without anything else: of clusters that are too large for the rest here."""
+    settings, load = simulate.Settings(gpus=gpus, days=DAYS), os.getloadavg()[0]
+    with exporters(settings) as (url, samples):
+        bench = Bench(folder, "demo", url)
+        end = datetime.fromtimestamp(BEGIN, UTC) + timedelta(days=DAYS)
+        hours = ("--since", (end - timedelta(hours=ALONE_HOURS)).isoformat(), "--until", end.isoformat())
+        step = bench.step(measure.TELEMETRY, ALONE_HOURS / 24, "ingest", "prometheus", *hours)
+        return Size(gpus, samples, load, (step,), {}, {})
 
 
 def _simulate(settings: simulate.Settings, folder: Path) -> None:

@@ -32,10 +32,11 @@ def vector(*values: tuple[dict[str, str], float]) -> Answer:
 
 
 def answer(_path: str, params: dict[str, str]) -> Answer:
-    """Series by name, and 40 readings of each in ten minutes."""
+    """Series by name, and 40 readings of each in ten minutes, but ten of the load."""
     query = params["query"]
     if query.startswith("avg(count_over_time("):
-        return vector(({}, 40.0))
+        assert "node_cpu" not in query or 'mode=~"idle|iowait"' in query  # those that are read
+        return vector(({}, 10.0 if "node_load1" in query else 40.0))
     assert "XID" not in query
     return vector(*(({"__name__": name}, count) for name, count in SERIES.items() if name in query))
 
@@ -56,16 +57,18 @@ def found(*, raw: bool, interval_s: int = 60) -> dict[str, Demand]:
 def test_raw_readings_are_counted_by_scrapes() -> None:
     result = found(raw=True)
     gpus, nodes = result["prometheus.gpu"], result["prometheus.node"]
-    assert (gpus.n_series, gpus.every_s, gpus.raw) == (16, 15.0, True)
+    assert (gpus.n_series, gpus.every_s, gpus.raw) == (16, {"DCGM_FI_DEV_GPU_UTIL": 15.0}, True)
     assert gpus.samples == 16 * 5760
-    assert nodes.samples == 194 * 5760
+    assert nodes.every_s == {"node_cpu_seconds_total": 15.0, "node_load1": 60.0}
+    assert nodes.paces == (15.0, 60.0)
+    assert nodes.samples == 192 * 5760 + 2 * 1440
     assert nodes.largest(1) == [("node_cpu_seconds_total", 192)]
 
 
 @pytest.mark.parametrize(("raw", "interval_s"), [(True, 3600), (False, 60)])
 def test_means_by_the_server_are_counted_by_their_intervals(raw: bool, interval_s: int) -> None:
     result = found(raw=raw, interval_s=interval_s)
-    assert (result["prometheus.gpu"].every_s, result["prometheus.gpu"].raw) == (interval_s, False)
+    assert (result["prometheus.gpu"].paces, result["prometheus.gpu"].raw) == ((interval_s, interval_s), False)
     assert result["prometheus.node"].raw
 
 

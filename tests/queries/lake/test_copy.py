@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
-from queries.lake import locks, markers, snapshot
+from queries.lake import catalogue, locks, markers, snapshot
 from queries.lake.address import Address, address_of
 from queries.lake.storage import UNFINISHED
 from queries.warehouse import open_reader, open_writer, vacuum
@@ -46,6 +46,11 @@ def of(lake: Path) -> Address:
     address = address_of(lake)
     assert address is not None
     return address
+
+
+def warehouse_of(root: Path) -> str:
+    with open_reader(root) as reader:
+        return str(reader.meta("warehouse"))
 
 
 @pytest.fixture
@@ -237,6 +242,30 @@ def test_lake_has_the_clusters_of_several(source: Path, filled: Path, tmp_path: 
             assert fleet.table(table).height == one.table(table).height + two.table(table).height
     out_of_lake(filled, tmp_path / "one", cluster="demo")
     assert differences(source, tmp_path / "one") == []
+
+
+def test_commit_looks_at_no_file_of_another_warehouse(
+    source: Path, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = from_accounting(tmp_path / "other", jobs=20, compute=False)
+    into_lake(other, filled)
+    add_reject(other, "late", "other")
+    seen: set[str] = set()
+    entry_of = catalogue.entry_of
+
+    def noted(address: str, name: str, rows: int) -> catalogue.Entry | None:
+        seen.add(name.partition("/")[0])
+        return entry_of(address, name, rows)
+
+    monkeypatch.setattr(catalogue, "entry_of", noted)
+    assert into_lake(other, filled).rows == 1
+    origins = {warehouse_of(other), warehouse_of(source)}
+    assert seen == {warehouse_of(other)}
+    with catalogue.attached(of(filled), read_only=True) as lake:
+        assert lake.clusters_of_others(warehouse_of(source))["other"] == warehouse_of(other)
+        assert set(lake.clusters_of_others(warehouse_of(other)).values()) == {warehouse_of(source)}
+        assert {entry.origin for entry in lake.entries()} == origins
+        assert {entry.origin for entry in lake.entries(warehouse_of(source))} == {warehouse_of(source)}
 
 
 def test_lake_is_not_written_directly(filled: Path) -> None:

@@ -15,6 +15,10 @@ MODELS: Final = {
     "Pod": models.IoK8sApiCoreV1Pod,
     "Node": models.IoK8sApiCoreV1Node,
     "Job": models.IoK8sApiBatchV1Job,
+    "CronJob": models.IoK8sApiBatchV1CronJob,
+    "Service": models.IoK8sApiCoreV1Service,
+    "ServiceAccount": models.IoK8sApiCoreV1ServiceAccount,
+    "HorizontalPodAutoscaler": models.IoK8sApiAutoscalingV2HorizontalPodAutoscaler,
     "JobSet": models.JobsetV1alpha2JobSet,
     "TrainJob": models.TrainerV1alpha1TrainJob,
 }

@@ -139,12 +139,31 @@ def test_sources_that_a_server_has_nothing_of_are_no_warning(tmp_path: Path) -> 
     assert (report.parsed.source, report.parsed.warnings) == ("prometheus.gpu", [])
 
 
+@pytest.mark.parametrize(("series", "n_chunks"), [(2, 1), (8, 2), (4_000, 8)])
+def test_chunks_hold_so_many_samples_but_no_less_than_a_quarter(tmp_path: Path, series: int, n_chunks: int) -> None:
+    """Of two hours at one sample a minute, and 480 samples at once."""
+
+    def counted(path: str, params: dict[str, str]) -> Answer:
+        if params.get("query", "").startswith("count by"):
+            name = {"__name__": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"}
+            return told({"resultType": "vector", "result": [{"metric": name, "value": [T, str(series)]}]})
+        return minutes(path, params)
+
+    with web(counted) as there:
+        config = settings(there.url, remote_read=False, chunk_samples=480)
+        assert errors(ingest(tmp_path / "w", config, **WINDOW)) == []
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("loads").height == n_chunks
+        assert reader.table("gpu_samples").height == 120
+
+
 def test_unavailable_server_is_not_queried_again_and_again(tmp_path: Path) -> None:
     with web(
         lambda path, params: load1(path, params) if path.endswith("/values") else Answer(b"", promised=9)
     ) as there:
         (output,) = errors(ingest(tmp_path / "w", settings(there.url, remote_read=False), **WINDOW))
-        assert len([path for path, _, _ in there.questions if not path.endswith("/values")]) == 1
+        n_series, first_chunk = [path for path, _, _ in there.questions if not path.endswith("/values")]
+        assert n_series == first_chunk == "/api/v1/query"
     assert "Not read: GPU telemetry 2026-11-21 08:00 to 2026-11-21 10:00, Node telemetry" in output
 
 

@@ -17,6 +17,7 @@ import pytest
 from app.config.settings import Config, parse
 from app.errors import ConfigError
 from ingest.prometheus.settings import THRESHOLDS
+from ingest.prometheus.store import samples
 from ingest.prometheus.store.samples import has_new_events, load
 from ingest.prometheus.tables import NODES as TABLE
 from ingest.row_counts import row_counts
@@ -35,6 +36,7 @@ from ingest.tables import (
     conform,
     empty,
 )
+from queries import parquet_days
 from queries.parquet_days import OUTGROWN
 from queries.warehouse import Writer, open_reader, open_writer
 from tests.support.command import ROOT, assert_same, contents
@@ -131,6 +133,18 @@ def test_overlapping_pieces_in_any_order_equal_the_whole(reference: Path, tmp_pa
     pieces = [minutes(max(0, low - chance.randrange(9)), high) for low, high in pairwise(cuts)]
     chance.shuffle(pieces)
     assert_same(put(tmp_path / "w", *pieces[:5], *pieces[3:]), reference)
+
+
+def test_nodes_merged_one_by_one_equal_the_whole(
+    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(parquet_days, "AT_ONCE", 1)
+    pieces = [minutes(low, low + 60) for low in (60, 0, 90, 120, 180, 150)]
+    assert_same(put(tmp_path / "w", *pieces), reference)
+    for folder in (tmp_path / "w" / "raw").glob("node_samples/*/day=2026-11-21/*.parquet"):
+        rows = pl.read_parquet(folder, hive_partitioning=False)
+        assert rows.equals(rows.sort(TABLE.key))
 
 
 def test_metrics_in_pieces_of_their_own_equal_the_whole(reference: Path, tmp_path: Path) -> None:

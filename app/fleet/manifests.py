@@ -1,0 +1,249 @@
+"""A fleet on Kubernetes, as manifests: scheduler, workers that grow and shrink, rounds, and the explorer of the lake.
+
+Nothing here is secret: passwords, tokens and keys are in Secrets that the cluster's administrators make, and the
+manifests only name them. Workers are scaled by their CPU (HorizontalPodAutoscaler). Dask's own scaling would not do:
+it counts the tasks at the scheduler, and a round hands out no more than there are workers for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Manifest = dict[str, Any]
+
+CONFIG: Final = "/etc/trackside/trackside.toml"
+"""Where a container finds the configuration: the ConfigMap's file of that name."""
+
+SCHEDULER: Final = "tls://trackside-scheduler:8786"
+"""Where workers and rounds find the scheduler: `[fleet] scheduler` of the configuration."""
+
+TLS: Final = "/etc/trackside-tls"
+"""Where `ca.crt`, `tls.crt` and `tls.key` of the Secret are: `tls_ca`, `tls_cert` and `tls_key` of `[fleet]`."""
+
+_USER: Final = 10001
+_PORT: Final = 8786
+_PAGES: Final = 8050
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What a fleet is made of.
+
+    Attributes:
+        image: of the container, with Trackside and its extras lake and fleet.
+        claim: PersistentVolumeClaim with the clusters' directories, at /data; ReadWriteMany, for all workers use it.
+        config_map: ConfigMap with `trackside.toml` and the clusters' files.
+        secret: Secret whose values are environment variables: passwords and tokens that the configuration names.
+        tls: Secret with the certificates of the fleet's own authority.
+        namespace: of all; None: kubectl's own.
+        schedule: when a round begins, as cron writes it.
+        workers: how many there are at least and at most.
+        cpu: cores of a worker.
+        memory: of a worker: that of the largest cluster.
+    """
+
+    image: str = "trackside:latest"
+    claim: str = "trackside-data"
+    config_map: str = "trackside-config"
+    secret: str = "trackside-secrets"  # noqa: S105 - its name
+    tls: str = "trackside-tls"
+    namespace: str | None = None
+    schedule: str = "*/15 * * * *"
+    workers: tuple[int, int] = (1, 4)
+    cpu: int = 2
+    memory: str = "8Gi"
+
+
+def manifests(of: Deployment) -> list[Manifest]:
+    """All objects of a fleet, in the order in which they are made."""
+    return [
+        _service_account(of),
+        _network_policy(of),
+        _service(of, "scheduler", _PORT),
+        _scheduler(of),
+        _worker(of),
+        _scaling(of),
+        _round(of),
+        _service(of, "explorer", _PAGES),
+        _explorer(of),
+    ]
+
+
+def as_yaml(of: Deployment) -> str:
+    """The same as a file."""
+    return str(yaml.safe_dump_all(manifests(of), sort_keys=False))
+
+
+# What there is ---------------------------------------------------------------------------------------------------
+
+
+def _scheduler(of: Deployment) -> Manifest:
+    files = ("--tls-ca-file", f"{TLS}/ca.crt", "--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key")
+    place = ("--protocol", "tls", "--host", "$(POD_IP)", "--port", str(_PORT))
+    command = ["dask", "scheduler", *place, "--no-dashboard", "--dashboard-address", "127.0.0.1:0", *files]
+    container = _container(of, "scheduler", command, cpu=1, memory="1Gi")
+    container |= {"ports": [{"containerPort": _PORT}], "readinessProbe": _connects(_PORT)}
+    return _deployment(of, "scheduler", container, replicas=1)
+
+
+def _worker(of: Deployment) -> Manifest:
+    command = ["trackside", "worker", SCHEDULER, "--host", "$(POD_IP)", "--config", CONFIG]
+    container = _container(of, "worker", command, cpu=of.cpu, memory=of.memory)
+    made = _deployment(of, "worker", container, replicas=None)
+    made["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    return made
+
+
+def _scaling(of: Deployment) -> Manifest:
+    """More workers while those that are there are busy; fewer only after half an hour, for a task takes minutes."""
+    least, most = of.workers
+    busy = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+    }
+    one = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 300}]}
+    return _object(of, "autoscaling/v2", "HorizontalPodAutoscaler", "worker") | {
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": _name("worker")},
+            "minReplicas": least,
+            "maxReplicas": most,
+            "metrics": [busy],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 1800, **one}},
+        }
+    }
+
+
+def _round(of: Deployment) -> Manifest:
+    """The coordinator: one round at a time. What one leaves, the next one does."""
+    command = ["trackside", "fleet", "--scheduler", SCHEDULER, "--config", CONFIG]
+    pod = _pod(of, _container(of, "round", command, cpu=1, memory="1Gi")) | {"restartPolicy": "Never"}
+    return _object(of, "batch/v1", "CronJob", "round") | {
+        "spec": {
+            "schedule": of.schedule,
+            "timeZone": "Etc/UTC",
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": 600,
+            "successfulJobsHistoryLimit": 3,
+            "failedJobsHistoryLimit": 3,
+            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"metadata": _labelled("round"), "spec": pod}}},
+        }
+    }
+
+
+def _explorer(of: Deployment) -> Manifest:
+    """Pages, `/metrics` and `/healthz` of the lake, for people who log in: `[access]` of the configuration.
+
+    It is ready when it listens: `/healthz` also tells of numbers that are missing, and pages are served all the same.
+    """
+    command = ["trackside", "serve", "--every", "0", "--host", "0.0.0.0", "--config", CONFIG]  # noqa: S104 - the pod's own
+    container = _container(of, "explorer", command, cpu=1, memory="4Gi")
+    container |= {"ports": [{"containerPort": _PAGES}], "readinessProbe": _connects(_PAGES)}
+    return _deployment(of, "explorer", container, replicas=1)
+
+
+def _service(of: Deployment, part: str, port: int) -> Manifest:
+    spec = {"selector": _labels(part), "ports": [{"port": port, "targetPort": port}]}
+    return _object(of, "v1", "Service", part) | {"spec": spec}
+
+
+def _service_account(of: Deployment) -> Manifest:
+    """Of all: with no rights at the API server, and no token."""
+    return _object(of, "v1", "ServiceAccount", "fleet") | {"automountServiceAccountToken": False}
+
+
+def _network_policy(of: Deployment) -> Manifest:
+    """Who reaches a scheduler or a worker can run any code there: only scheduler, workers and rounds do."""
+    ours = {"matchExpressions": [{"key": _PART, "operator": "In", "values": ["scheduler", "worker", "round"]}]}
+    listening = {"matchExpressions": [{"key": _PART, "operator": "In", "values": ["scheduler", "worker"]}]}
+    spec = {"podSelector": listening, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": ours}]}]}
+    return _object(of, "networking.k8s.io/v1", "NetworkPolicy", "workers") | {"spec": spec}
+
+
+# What they are made of -------------------------------------------------------------------------------------------
+
+_PART: Final = "app.kubernetes.io/component"
+
+
+def _name(part: str) -> str:
+    return f"trackside-{part}"
+
+
+def _labels(part: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "trackside", _PART: part}
+
+
+def _labelled(part: str) -> Manifest:
+    return {"labels": _labels(part)}
+
+
+def _object(of: Deployment, version: str, kind: str, part: str) -> Manifest:
+    metadata = {"name": _name(part), **_labelled(part)}
+    metadata |= {} if of.namespace is None else {"namespace": of.namespace}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}
+
+
+def _deployment(of: Deployment, part: str, container: Manifest, *, replicas: int | None) -> Manifest:
+    """`replicas`: None where something else sets them."""
+    spec: Manifest = {} if replicas is None else {"replicas": replicas}
+    spec |= {"selector": {"matchLabels": _labels(part)}}
+    spec |= {"template": {"metadata": _labelled(part), "spec": _pod(of, container)}}
+    return _object(of, "apps/v1", "Deployment", part) | {"spec": spec}
+
+
+def _pod(of: Deployment, container: Manifest) -> Manifest:
+    return {
+        "serviceAccountName": _name("fleet"),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": of.claim}},
+            {"name": "config", "configMap": {"name": of.config_map}},
+            {"name": "tls", "secret": {"secretName": of.tls, "defaultMode": 0o440}},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+    }
+
+
+def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, memory: str) -> Manifest:
+    """A container that writes to /data and to its own /tmp, in which caches are, and nowhere else."""
+    return {
+        "name": part,
+        "image": of.image,
+        "command": [*command],
+        "env": [
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "HOME", "value": "/tmp"},  # noqa: S108 - the pod's own
+        ],
+        "envFrom": [{"secretRef": {"name": of.secret, "optional": True}}],
+        "resources": {"requests": {"cpu": str(cpu), "memory": memory}, "limits": {"memory": memory}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "data", "mountPath": "/data"},
+            {"name": "config", "mountPath": "/etc/trackside", "readOnly": True},
+            {"name": "tls", "mountPath": TLS, "readOnly": True},
+            {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - as above
+        ],
+    }
+
+
+def _connects(port: int) -> Manifest:
+    return {"tcpSocket": {"port": port}, "periodSeconds": 20}

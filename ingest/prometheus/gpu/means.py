@@ -1,0 +1,124 @@
+"""Averages of GPUs as a server's readings give them, and the samples that they make, of some nodes at a time.
+
+With its labels beside it, and on its way through the tables that lead to a row, an average takes half a kilobyte; here
+it is a time and a value, and the labels stand once for each series. So what is read in one go takes some 16 bytes an
+average, and the rest is in memory for `CELLS_AT_ONCE` averages only, however large the cluster is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ingest.prometheus.gpu.samples import Judged, judge, of_whole_gpus, warnings_of, wide
+from ingest.prometheus.series.labels import SAMPLES, in_percent, is_blank
+from ingest.tables import GPU_SAMPLES, conform, empty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from ingest.load_warnings import LoadWarning
+    from ingest.prometheus.client.remote_read import Samples
+    from ingest.prometheus.client.xor_chunks import Whole
+    from ingest.prometheus.reader import ScrapeSpec
+    from ingest.prometheus.series.labels import Indexes
+    from ingest.tables import Schema
+
+CELLS_AT_ONCE: Final = 1 << 18
+"""Averages that become rows at once, about: those of the nodes that have as many together."""
+
+SERIES: Final[Schema] = {name: SAMPLES[name] for name in ("name", "node", "gpu", "instance")}
+
+
+class Means(NamedTuple):
+    """Averages series by series, in the order of `Samples`: `sizes` of them belong to each row of `series` (SERIES)."""
+
+    series: pl.DataFrame
+    sizes: Whole
+    times: Whole
+    values: npt.NDArray[np.float64]
+
+    def renamed(self, indexes: Indexes) -> Means:
+        """With the indexes of the GPUs in place of their UUIDs, where they are known."""
+        return self._replace(series=indexes.renamed(self.series))
+
+    def of(self, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
+        """SAMPLES of some of the series, without blanks."""
+        keep = np.repeat(chosen, self.sizes)
+        owners = np.repeat(np.arange(int(chosen.sum())), self.sizes[chosen])
+        rows = pl.DataFrame({"ts": self.times[keep], "value": self.values[keep]})
+        texts = self.series.filter(pl.Series(chosen))[owners]
+        return conform(
+            texts.with_columns(rows["ts"].cast(pl.Datetime("ms", "UTC")), rows["value"]).filter(~is_blank("value")),
+            SAMPLES,
+        )
+
+
+class Made(NamedTuple):
+    """GPU_SAMPLES of averages, sorted; how many averages there were, and how many of them count; the warnings."""
+
+    frame: pl.DataFrame
+    n_read: int
+    n_good: int
+    warnings: list[LoadWarning]
+
+
+def means_of(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> Means:
+    """Averages without the series that have no identity; an identity begins with the values of SERIES."""
+    good = np.array([each is not None for each in identities], bool)
+    keep = np.repeat(good, samples.sizes)
+    rows = [each[: len(SERIES)] for each in identities if each is not None]
+    return Means(
+        pl.DataFrame(rows, SERIES, orient="row"), samples.sizes[good], samples.times[keep], samples.values[keep]
+    )
+
+
+def samples_of(parts: Sequence[Means], spec: ScrapeSpec) -> Made:
+    """The samples of all averages of a load."""
+    percents = _percents(parts, spec)
+    frames, n_good, strange, n_percents = [empty(GPU_SAMPLES)], 0, Counter[str](), 0
+    for exported in _by_nodes(parts):
+        judged = judge(exported, percents, spec.mapping)
+        frames.append(_rows(judged.good, spec))
+        n_good += judged.good.height
+        strange += judged.strange
+        n_percents += judged.n_percents
+    warnings = warnings_of(Judged(empty({}), strange, n_percents), percents)
+    return Made(pl.concat(frames), sum(part.times.size for part in parts), n_good, warnings)
+
+
+def _rows(values: pl.DataFrame, spec: ScrapeSpec) -> pl.DataFrame:
+    """GPU_SAMPLES of values (LONG) at the ends of their intervals."""
+    begins = pl.col("ts") - timedelta(seconds=spec.interval_s)
+    cells = of_whole_gpus(values).with_columns(begins, interval_s=pl.lit(float(spec.interval_s)))
+    return wide(cells, cluster=spec.cluster)
+
+
+def _percents(parts: Sequence[Means], spec: ScrapeSpec) -> list[str]:
+    """Names that count in percent; that is seen in all values of a load, and in no others."""
+    names = pl.Enum(sorted(set[str]().union(*(part.series["name"] for part in parts))))
+    named = [
+        pl.DataFrame({"name": part.series["name"].cast(names)[np.repeat(np.arange(part.sizes.size), part.sizes)]})
+        .with_columns(pl.Series("value", part.values))
+        .filter(~is_blank("value"))
+        for part in parts
+    ]
+    return [str(name) for name in in_percent(pl.concat(named), spec.mapping)] if named else []
+
+
+def _by_nodes(parts: Sequence[Means]) -> Iterator[pl.DataFrame]:
+    """SAMPLES of some nodes at a time, in the order of their names."""
+    cells = [part.series.select("node", n=pl.Series(part.sizes, dtype=pl.Int64)) for part in parts]
+    if not cells:
+        return
+    nodes = pl.concat(cells).group_by("node").agg(pl.col("n").sum()).sort("node")
+    nodes = nodes.select("node", turn=pl.col("n").cum_sum() // CELLS_AT_ONCE)
+    turns = [part.series.join(nodes, on="node", maintain_order="left")["turn"].to_numpy() for part in parts]
+    for turn in nodes["turn"].unique().sort():
+        yield pl.concat([part.of(of == turn) for part, of in zip(parts, turns, strict=True)])

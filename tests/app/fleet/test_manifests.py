@@ -1,0 +1,132 @@
+"""A fleet's manifests: held against Kubernetes' published models, and against what a careful cluster refuses."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from app.cli.main import build_parser
+from app.config.settings import parse
+from app.fleet.manifests import CONFIG, SCHEDULER, TLS, Deployment, as_yaml
+from app.fleet.scheduler import requested
+from tests.support.command import ROOT, trackside
+from tests.support.kubernetes.models import MODELS, faults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MADE = Deployment(image="registry.example/trackside:1", namespace="ml", workers=(2, 9), cpu=3, memory="12Gi")
+OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all(as_yaml(MADE)))
+
+
+def template_of(one: dict[str, Any]) -> dict[str, Any] | None:
+    spec = one.get("spec", {})
+    template = spec["jobTemplate"]["spec"]["template"] if one["kind"] == "CronJob" else spec.get("template")
+    return template if isinstance(template, dict) else None
+
+
+TEMPLATES = {one["metadata"]["name"]: found for one in OBJECTS if (found := template_of(one))}
+
+
+def by_kind(kind: str) -> list[dict[str, Any]]:
+    return [one for one in OBJECTS if one["kind"] == kind]
+
+
+def test_manifests_hold_what_the_api_has() -> None:
+    held = [one for one in OBJECTS if one["kind"] in MODELS]
+    assert {one["kind"] for one in held} == {"ServiceAccount", "Service", "CronJob", "HorizontalPodAutoscaler"}
+    assert [fault for one in held for fault in faults(one)] == []
+    for name, template in TEMPLATES.items():
+        assert faults({"apiVersion": "v1", "kind": "Pod", **template}) == [], name
+    assert {one["kind"] for one in OBJECTS} - set(MODELS) == {"Deployment", "NetworkPolicy"}
+
+
+def test_manifests_of_a_misspelt_field_are_refused() -> None:
+    """The check itself."""
+    template = {"metadata": {}, "spec": {"containers": [{"name": "a", "imagePullPolice": "Always"}]}}
+    assert faults({"apiVersion": "v1", "kind": "Pod", **template}) == [
+        "Pod.spec.containers[0].imagePullPolice is no field"
+    ]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_pods_keep_to_the_restricted_standard(name: str) -> None:
+    """Kubernetes' Pod Security Standards, profile `restricted`; and a read-only root, and no token of the API."""
+    pod = TEMPLATES[name]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"memory"} <= container["resources"]["limits"].keys()
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_manifests_name_secrets_and_hold_none() -> None:
+    assert by_kind("Secret") == []
+    for template in TEMPLATES.values():
+        (container,) = template["spec"]["containers"]
+        assert all("value" not in each or each["name"] == "HOME" for each in container["env"])
+        assert container["envFrom"] == [{"secretRef": {"name": "trackside-secrets", "optional": True}}]
+
+
+def test_selectors_choose_the_pods_that_are_meant() -> None:
+    labels = {name: template["metadata"]["labels"] for name, template in TEMPLATES.items()}
+    for one in by_kind("Deployment"):
+        assert one["spec"]["selector"]["matchLabels"].items() <= labels[one["metadata"]["name"]].items()
+    for one in by_kind("Service"):
+        chosen = [name for name, its in labels.items() if one["spec"]["selector"].items() <= its.items()]
+        assert chosen == [one["metadata"]["name"]]
+    assert [one["metadata"]["name"] for one in by_kind("Service")] == ["trackside-scheduler", "trackside-explorer"]
+    (policy,) = by_kind("NetworkPolicy")
+    (rule,) = policy["spec"]["ingress"]
+    (who,) = rule["from"]
+    part = "app.kubernetes.io/component"
+    assert policy["spec"]["podSelector"]["matchExpressions"][0]["values"] == ["scheduler", "worker"]
+    assert who["podSelector"]["matchExpressions"][0]["values"] == ["scheduler", "worker", "round"]
+    assert {its[part] for its in labels.values()} == {"scheduler", "worker", "round", "explorer"}
+
+
+def test_workers_grow_and_shrink_between_the_bounds() -> None:
+    (scaling,) = by_kind("HorizontalPodAutoscaler")
+    target = scaling["spec"]["scaleTargetRef"]
+    (worker,) = [one for one in by_kind("Deployment") if one["metadata"]["name"] == target["name"]]
+    assert (scaling["spec"]["minReplicas"], scaling["spec"]["maxReplicas"]) == (2, 9)
+    assert "replicas" not in worker["spec"]  # applying the manifests again must not undo the scaling
+    (container,) = worker["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "3", "memory": "12Gi"}
+
+
+@pytest.mark.parametrize("name", ["trackside-worker", "trackside-round", "trackside-explorer"])
+def test_commands_are_those_of_this_trackside(name: str) -> None:
+    program, *words = TEMPLATES[name]["spec"]["containers"][0]["command"]
+    assert program == "trackside"
+    options = build_parser().parse_args(words)
+    assert str(options.config) == CONFIG
+
+
+def test_configuration_of_the_manual_fits_the_manifests() -> None:
+    page = (ROOT / "app" / "docs" / "how-to" / "kubernetes-fleet.md").read_text()
+    settings = parse(tomllib.loads(page.split("```toml")[1].split("```")[0]), origin="the page")
+    assert requested(None, settings.fleet) == SCHEDULER
+    files = [settings.fleet.tls_ca, settings.fleet.tls_cert, settings.fleet.tls_key]
+    assert [str(file) for file in files] == [f"{TLS}/ca.crt", f"{TLS}/tls.crt", f"{TLS}/tls.key"]
+
+
+def test_manifests_are_written_to_a_file(tmp_path: Path) -> None:
+    printed = trackside("manifests", "--max-workers", "9", "--min-workers", "2")
+    assert (printed.returncode, len(list(yaml.safe_load_all(printed.stdout)))) == (0, len(OBJECTS))
+    written = trackside("manifests", "--max-workers", "9", "--min-workers", "2", "-o", str(tmp_path / "fleet.yaml"))
+    assert (written.returncode, (tmp_path / "fleet.yaml").read_text()) == (0, printed.stdout)
+    refused = trackside("manifests", "--min-workers", "9")
+    assert refused.returncode != 0
+    assert "--min-workers 9 is more than --max-workers 4" in refused.stderr
