@@ -78,7 +78,7 @@ class Prometheus(Section):
     lookback_hours: float = Field(default=24.0, gt=0, le=87_600, description="first ingest: how far back")
     chunk_hours: float = Field(default=2.0, gt=0, le=87_600, description="requested in intervals of this length")
     chunk_samples: int = Field(
-        default=2_000_000,
+        default=4_000_000,
         gt=0,
         description="shorter intervals where a source has more averages than that in one, but none below 15 minutes",
     )

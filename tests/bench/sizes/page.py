@@ -146,7 +146,7 @@ def _measured(results: Mapping[str, Any], sizes: Mapping[str, Sequence[Size]]) -
         "",
         *_table(sizes[TELEMETRY], SHOWN),
         "",
-        "Two hours of such telemetry of larger clusters, in chunks of two million averages (`chunk_samples`). "
+        "Two hours of such telemetry of larger clusters, in chunks of four million averages (`chunk_samples`). "
         f"{_about(results[ALONE], sizes[ALONE])}",
         "",
         *_table(sizes[ALONE], [measure.TELEMETRY]),
