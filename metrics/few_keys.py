@@ -23,7 +23,8 @@ def sort_by(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     ['a', 'b']
     """
     telling = [name for name in names if not _same_in_all(rows[name])]
-    return rows.sort(telling) if telling else rows
+    in_order = not telling or (len(telling) == 1 and rows[telling[0]].is_sorted())
+    return rows if in_order else rows.sort(telling)
 
 
 def _same_in_all(column: pl.Series) -> bool:

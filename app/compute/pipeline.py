@@ -34,6 +34,7 @@ from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, i
 from metrics.failures.interruptions import in_question as causes_in_question
 from metrics.failures.second_order import ROOM_S, with_second_order
 from metrics.failures.second_order import in_question as room_in_question
+from metrics.few_keys import sort_by
 from metrics.ledger.ledger import other_work
 from metrics.ledger.log_evidence import logged_time
 from metrics.ledger.straggling import straggling
@@ -291,6 +292,7 @@ def _write_runs_and_ledger(
     interrupted = with_second_order(direct, facts.attempts, joined, looked_at)
     again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
     _write_runs(writer, key, facts, joined=joined, interrupted=interrupted, again=again)
+    source.keep("run_attempts", sort_by(joined, ["job_id", "submitted_at"]), cluster=cluster)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     in_ledger = _within(progress, f"{cluster}: ledger", 0.05, 0.65)
     in_ledger("", 0.0)

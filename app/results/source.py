@@ -47,6 +47,10 @@ class CachedSource:
             return self._source.query(name, **params)
         return self._answers.get((name, *_key(params)), lambda: self._source.query(name, **params))
 
+    def keep(self, name: str, rows: pl.DataFrame, **params: object) -> None:
+        """Have a query return rows that are at hand, and not read them: they are what it would read, in its order."""
+        self._answers.get((name, *_key(params)), lambda: rows)
+
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returned when it was first called under that key, here or by the source itself."""
         return self._made.get(key, lambda: self._source.memo(key, make))

@@ -11,6 +11,7 @@ import polars as pl
 
 from metrics import frames, unknown
 from metrics.runs.naming import APART, BY_RULE, LOGGED
+from metrics.same_rows import join_same
 
 MAX_GAP_S = 86_400.0
 """Longest time between an attempt's end and the next submission of the same job id in one run."""
@@ -288,7 +289,8 @@ def executions(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
         *("user", "account", "partition", "name", "joined_by"),
     ]
     own = [name for name in columns if name not in joined.columns]
-    rows = attempts.select(*frames.ATTEMPT_KEY, *own).join(joined, on=list(frames.ATTEMPT_KEY)).sort(*place, *by_id())
+    both = join_same(attempts.select(*frames.ATTEMPT_KEY, *own), joined, on=frames.ATTEMPT_KEY)
+    rows = both.sort(*place, *by_id())
     return as_executions(
         rows.select(columns),
         pl.col("n_nodes").sum(),

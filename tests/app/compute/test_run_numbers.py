@@ -10,11 +10,11 @@ import pytest
 
 from app.compute.run_numbers import run_digests
 from app.config.settings import Rules
-from app.results.ettr import expected_run_rows
+from app.results.ettr import expected_run_rows, logged_starts
 from app.results.source import CachedSource
 from app.window import Window
 from queries.warehouse import open_reader, open_writer
-from tests.app.compute.test_result_windows import BEGIN, NOW, RULES, Cluster
+from tests.app.compute.test_result_windows import BEGIN, NOW, RULES, Cluster, assert_same_as_full
 from tests.support.warehouses import from_everything, simulated
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ def test_another_day_of_the_ledger_changes_runs_of_that_day(source: Source, whol
 
 
 def test_view_expects_the_ettr_that_python_expects(source: Source, whole: Window) -> None:
+    assert_expected_by_view(source, whole)
+
+
+def assert_expected_by_view(source: Source, whole: Window) -> None:
     by_python = expected_run_rows(source, whole).select("run_id", "expected", "wall_gpu_s", form="regime")
     by_view = source.table("run_metrics").filter(pl.col("metric") == "ettr_expected")  # type: ignore[attr-defined]
     both = by_python.join(by_view, on="run_id", how="full", coalesce=True)
@@ -101,6 +105,33 @@ def test_view_expects_the_ettr_that_python_expects(source: Source, whole: Window
     assert both["expected"].to_list() == pytest.approx(both["value"].to_list(), rel=1e-12)
     assert both["wall_gpu_s"].to_list() == both["denominator"].to_list()
     assert (both["form"].str.replace_all("_", " ") + " form").to_list() == both["note"].to_list()
+
+
+@pytest.mark.slow
+def test_startup_of_a_run_begun_before_the_span_is_nobodys(tmp_path: Path) -> None:
+    """The span begins between a run's start and that of its log: its startup is in the span, and its start is not."""
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        cluster = Cluster(writer, simulated(), tmp_path, until=BEGIN + timedelta(days=5), logs=True)
+        cluster.load()
+        start = writer.table("attempts").filter(pl.col("job_id") == LOGGED)["started_at"].item()
+        cluster.since = start + timedelta(seconds=1)
+        for _ in range(2):
+            cluster.compute()
+            span = Window("demo", cluster.since, cluster.until)
+            assert logged_starts(writer, span).height == 2
+            stored = writer.frame(
+                "SELECT startup_gpu_s, logged_starts_gpus FROM run_results WHERE job_logged ORDER BY 2"
+            )
+            assert stored.filter(pl.col("startup_gpu_s") > 0).height == 2
+            assert stored["logged_starts_gpus"].null_count() == 1
+            assert_expected_by_view(writer, span)
+            assert_same_as_full(cluster)
+            cluster.until += timedelta(days=1)
+            cluster.load()
+
+
+LOGGED = "4102"
+"""A job that ran for days, with a log that began some seconds after it."""
 
 
 @pytest.mark.slow
