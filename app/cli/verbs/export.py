@@ -10,10 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection
 
-    import polars as pl
-
     from app.cli.options import Subparsers
-    from queries.warehouse import Reader
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -25,7 +22,8 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="only rows of this account's runs and attempts; may be repeated. Other tables are refused",
+        help="only rows of this account's attempts, jobs and runs, without the names of others' runs; may be repeated. "
+        "Tables that name none of these are refused",
     )
     add_format(parser, usual="csv, or what FILE ends in")
     add_table(parser)
@@ -37,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     from app import console
     from app.cli.rows import RowFormat, row_options
     from app.cli.run_context import warehouse_root
+    from app.cli.tenants import rows_of_accounts
     from queries.warehouse import open_reader
 
     root = warehouse_root(options)
@@ -46,28 +45,9 @@ def run(options: argparse.Namespace) -> int:
                 console.echo(name)
             return 0
         name = _table(options.table, reader.relations())
-        rows = _of_accounts(reader, name, options.account) if options.account else reader.table(name)
+        rows = rows_of_accounts(reader, name, options.account) if options.account else reader.table(name)
     RowFormat.of(options).put(rows, row_options(options), title=options.table)
     return 0
-
-
-def _of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl.DataFrame:
-    """The rows of a table that are of these accounts: by its own column, by the attempt or by the run they name.
-
-    Raises:
-        UsageError: nothing in the table says whose its rows are.
-    """
-    from app.errors import UsageError
-    from metrics.frames import ATTEMPT_KEY
-
-    rows = reader.table(name)
-    if "account" in rows.columns:
-        return rows.filter(rows["account"].is_in(accounts))
-    for owners, key in (("attempts", list(ATTEMPT_KEY)), ("runs", ["cluster", "run_id"])):
-        if set(key) <= set(rows.columns):
-            owned = reader.table(owners)
-            return rows.join(owned.filter(owned["account"].is_in(accounts)), on=key, how="semi")
-    raise UsageError(f"--account: rows of {name} name no account, attempt or run, so whose they are is not known")
 
 
 def _table(name: str, names: Collection[str]) -> str:

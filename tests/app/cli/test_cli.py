@@ -13,10 +13,8 @@ import pytest
 from app.api import QUESTIONS
 from app.cli import main as cli
 from app.cli.delimiter import delimiter
-from app.cli.verbs import export
 from app.errors import UsageError, was_interrupted
-from metrics.frames import ATTEMPT_KEY
-from queries.warehouse import Reader, open_reader
+from queries.warehouse import open_reader
 from tests.support.command import trackside
 from tests.support.slurm.dumps import tiny
 from tests.support.warehouses import from_accounting
@@ -167,40 +165,6 @@ def test_export_and_sql(warehouse: Path) -> None:
     refused = trackside("sql", "DELETE FROM attempts", "--warehouse", str(warehouse))
     assert refused.returncode == 50
     assert "reading" in refused.stderr
-
-
-@pytest.mark.parametrize("table", ["attempts", "gpu_time", "runs", "run_attempts"])
-def test_export_of_an_account_holds_no_row_of_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
-) -> None:
-    """Half of the attempts, and of the runs, are another account's."""
-    whole = Reader.table
-
-    def two(reader: Reader, name: str) -> pl.DataFrame:
-        rows = whole(reader, name)
-        mine = {"attempts": pl.col("job_id").cast(pl.Int64), "runs": pl.col("run_id").hash()}.get(name)
-        owner = pl.when(mine % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")) if mine is not None else pl.lit("none")
-        return rows.with_columns(account=owner) if "account" in rows.columns else rows
-
-    root = from_accounting(tmp_path / "w")
-    with open_reader(root) as reader:
-        columns, n_rows = {*reader.table(table).columns}, reader.table(table).height
-        by_attempt = {*ATTEMPT_KEY} <= columns
-        owners, key = ("attempts", list(ATTEMPT_KEY)) if by_attempt else ("runs", ["cluster", "run_id"])
-        monkeypatch.setattr(Reader, "table", two)
-        keys = {name: reader.table(owners).filter(account=name).select(key) for name in ("a", "b")}
-        parts = {name: export._of_accounts(reader, table, [name]) for name in ("a", "b")}  # noqa: SLF001 - its rule
-        both = export._of_accounts(reader, table, ["a", "b"])  # noqa: SLF001 - as above
-    assert min(part.height for part in parts.values()) > 0
-    for name, part in parts.items():
-        assert part.join(keys[name], on=key, how="anti").is_empty()
-    assert both.height == sum(part.height for part in parts.values()) <= n_rows
-
-
-def test_export_of_an_account_refuses_rows_without_one(warehouse: Path) -> None:
-    refused = trackside("export", "nodes", "--account", "a", "--warehouse", str(warehouse))
-    assert refused.returncode == 2
-    assert "whose they are is not known" in refused.stderr
 
 
 def test_help_and_version_need_nothing(tmp_path: Path) -> None:
