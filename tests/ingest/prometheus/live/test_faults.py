@@ -128,6 +128,7 @@ def assert_resumed(warehouse: Path, config: Config, reference: Path) -> None:
 def test_kill_in_the_middle_is_reported_and_resumed(
     reference: Path,
     tmp_path: Path,
+    *,
     question: str,
     remote_read: bool,
     left: list[str],
