@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -61,7 +62,8 @@ LARGE: Final = (prometheus.READER.source, prometheus_nodes.READER.source)
 """Sources with series of each GPU or device."""
 
 LEAST_CHUNK_S: Final = 900.0
-"""A chunk is no shorter, however many series there are: counters are read from five minutes before it to five after."""
+"""A chunk is no shorter than this, nor than an interval, however many series there are: counters are read from five
+minutes before it to five after."""
 
 SELECTOR: Final = 'Check prometheus.selector, which is like cluster="a",env="prod"'
 """The hint where the server cannot parse the query."""
@@ -294,7 +296,7 @@ class _Live:
         """
         settings, width_s = self.settings.prometheus, self.spec.interval_s
         longest = max(1, round(settings.chunk_hours * 3600 / width_s))
-        least = max(1, min(longest, round(LEAST_CHUNK_S / width_s)))
+        least = min(longest, math.ceil(LEAST_CHUNK_S / width_s))
         if self.counts and reader.source in LARGE and least * width_s < (window.until - window.since).total_seconds():
             try:
                 series = count_series(self.server, self.spec, reader.source, names, at=window.until)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,7 @@ import polars as pl
 
 from ingest.errors import InputError, OptionError, ServerDownError, TruncatedInputError, UnrecognisedInputError
 from ingest.files.archive import Member, unpacked
-from ingest.files.input import Input, as_text
+from ingest.files.input import STDIN, Input, as_text
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.cut_ends import CutLines, CutRecords, cut_lines
 from ingest.runlog.folders import PassedOver, logs_below, why_no_log, without_logs
@@ -81,14 +82,14 @@ def ingest_files(
         if is_live(name):
             return read_live(name)
         with Input(member.path, shown=name, may_be_cut=True) as source:
-            return read_input(source)
+            return read_input(source, None if member.path != name else _written_at(name))
 
-    def read_input(source: Input) -> ReadLog:
+    def read_input(source: Input, written_at: datetime | None) -> ReadLog:
         binary = is_binary(source.head)
         text = (CutRecords if binary else CutLines)(cuts.get(source.name, ()))
         content = text.passed_on(source if binary else source.with_short_lines())
         account = Account()
-        stated = replace(request, several=len(named_files) > 1)
+        stated = replace(request, several=len(named_files) > 1, written_at=written_at)
         chunks = chunks_of_run_log(content, source.name, stated, account)
         try:
             log = read_runlog(
@@ -120,6 +121,15 @@ def ingest_files(
         cuts = cut_lines(writer, [as_text(name) for name in named_files])
         reports = load_in_batches(writer, list(named_files), read_file, now=now, progress=progress)
     return [*reports, *_note(passed_over)]
+
+
+def _written_at(name: str) -> datetime | None:
+    """When a file was last written to; None where that says nothing of a log (standard input, a pipe)."""
+    try:
+        status = Path(name).stat()
+    except OSError:
+        return None
+    return datetime.fromtimestamp(status.st_mtime, UTC) if name != STDIN and stat.S_ISREG(status.st_mode) else None
 
 
 def _note(passed_over: PassedOver) -> list[Report]:

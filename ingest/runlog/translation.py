@@ -43,6 +43,8 @@ class LogRequest:
         formats: text formats besides those that are built in.
         several: whether other logs are loaded with it, so that `begin` is not of this one alone.
         file: the log's name; without its endings it is the run id of a log that names no run.
+        written_at: when the file was last written; None: unknown (standard input, a file of an archive). It only goes
+            into messages: no step is placed by it.
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class LogRequest:
     formats: tuple[TextFormat, ...] = ()
     several: bool = False
     file: str = ""
+    written_at: datetime | None = None
 
     def run_facts(self, **recorded: object) -> dict[str, Any]:
         """Facts of a `run` line: ids that the log records go before its file's name, and those stated before both."""

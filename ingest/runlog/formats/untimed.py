@@ -1,21 +1,31 @@
-"""Logs that have steps and no times: where `--begin` says when they begin, and lengths are known, steps are placed."""
+"""Logs that have steps and no times: where `--begin` says when they begin, and lengths are known, steps are placed.
+
+Without `--begin` they are refused. The message then says when the file was last written, and what begin would follow
+from that. It is never used: a file that was copied, or written to after its last step, has a later time.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import shlex
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from ingest.errors import UntimedError
+from ingest.iso_time import iso
 from ingest.load_warnings import LoadWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ingest.runlog.translation import Account, LogRequest
 
 MOST_STEPS = 10_000
 """Steps that a row may stand for; if there are more, its number is not one of steps."""
+
+LONGEST_S: Final = 10 * 366 * 86_400.0
+"""A log that took longer is not one run's: no begin is guessed."""
 
 
 class Logged(NamedTuple):
@@ -47,23 +57,63 @@ def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, tit
         raise UntimedError(
             f"{title} has no times: {known}. It is unknown {lacking}, so its steps cannot be placed.\n"
             "If it records how long steps took, state when it begins: --begin 2026-10-01T08:00:00Z; "
-            "the stdout of the same run, or its W&B or TensorBoard log, has times"
+            f"the stdout of the same run, or its W&B or TensorBoard log, has times{guessed_begin(request, _took(rows))}"
         )
     if request.several:
         raise UntimedError(begin_of_several(title))
     cursor = request.begin.timestamp()
     yield _line({"type": "run", "v": 1, "t": cursor, **request.run_facts()})
-    before, total = None, 0
-    for row in rows:
-        ahead = 1 if before is None else row.step - before
-        n = ahead if 1 <= ahead <= MOST_STEPS else 1
+    total = 0
+    for row, n in _with_steps(rows):
         length = row.length or 0.0
         for number in range(row.step - n + 1, row.step + 1):
             step = {"type": "step", "step": number, "t": cursor, "duration_s": length, "tokens": row.tokens}
             yield _line(step | {"loss": row.loss if number == row.step else None, "line": row.line})
             cursor += length
-        before, total = row.step, total + n
+        total += n
     account.warnings.append(LoadWarning("times_reckoned", total))
+
+
+def _with_steps(rows: Iterable[Logged]) -> Iterator[tuple[Logged, int]]:
+    """Each row with how many steps it stands for."""
+    before = None
+    for row in rows:
+        ahead = 1 if before is None else row.step - before
+        yield row, ahead if 1 <= ahead <= MOST_STEPS else 1
+        before = row.step
+
+
+def _took(rows: Sequence[Logged]) -> float | None:
+    """Seconds that all steps took together; None where one's are unknown."""
+    spans = [None if row.length is None else row.length * n for row, n in _with_steps(rows)]
+    return None if None in spans else sum(span for span in spans if span is not None)
+
+
+def guessed_begin(request: LogRequest, took_s: float | None) -> str:
+    """What the file's own time says of when a log without times began, as more lines of a message; "" if nothing.
+
+    Args:
+        request: of that log; nothing is said where it states the begin.
+        took_s: seconds from the begin of the log to the end of its last step; None: unknown.
+    """
+    if request.written_at is None or request.begin is not None:
+        return ""
+    written = f"\nThe file was last written at {iso(request.written_at)}"
+    if took_s is None or not 0 < took_s <= LONGEST_S:
+        return f"{written}, or copied then: the log begins before that"
+    begin = iso(request.written_at - timedelta(seconds=took_s))
+    options = [part for name, value in request.facts.items() for part in ("--set", f"{name}={_text(value)}")]
+    command = shlex.join(["trackside", "ingest", "runlog", request.file, "--begin", begin, *options])
+    return (
+        f"{written}, and what it records took {took_s:,.0f} s. If its last step ended then, it began at {begin}.\n"
+        "That is a guess: a copy has a later time, and pauses between steps are not in it. Check it before you run\n"
+        f"  {command}"
+    )
+
+
+def _text(value: object) -> str:
+    """A fact as `--set` takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def begin_of_several(title: str) -> str:

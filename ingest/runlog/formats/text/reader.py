@@ -6,7 +6,7 @@ Memory goes with the steps that a log has, not with its length: 2 GB of other ou
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,15 +24,15 @@ from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
 from ingest.runlog.formats.text.times import with_times
 from ingest.runlog.formats.text.unknown import unknown_text
-from ingest.runlog.formats.untimed import begin_of_several
+from ingest.runlog.formats.untimed import begin_of_several, guessed_begin
 from ingest.runlog.text_format import with_builtin
-from ingest.runlog.translation import Refused
+from ingest.runlog.translation import Account, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ingest.runlog.formats.text.sessions import Session
-    from ingest.runlog.translation import Account, LogRequest
+    from ingest.runlog.translation import LogRequest
 
 SLICE: Final = 100_000
 """Steps that are written at a time."""
@@ -76,8 +76,9 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     steps = timeline.steps.frame()
     _report(found, timeline, steps, account)
     if steps.is_empty():
-        unnumbered = timeline.unnumbered and not timeline.unplaced
-        raise UntimedError((_unnumbered if unnumbered else _untimed)(name, found, records))
+        if timeline.unnumbered and not timeline.unplaced:
+            raise UntimedError(_unnumbered(name, found, records))
+        raise UntimedError(_untimed(name, found, records) + guessed_begin(request, _took(found, request)))
     return _written(timeline.sessions, steps, request, _printed(steps, records))
 
 
@@ -169,6 +170,25 @@ def _untimed(name: str, found: Scan, records: pl.DataFrame) -> str:
         f"{name}: a log of {found.form.title} whose steps{reach} have no times, so it is unknown when they were.\n"
         "State when the log begins, if its lines have durations or a progress bar: --begin 2026-10-01T08:00:00Z"
     )
+
+
+def _took(found: Scan, request: LogRequest) -> float | None:
+    """Seconds to the end of the last step of a log without times, as it is placed from any begin on.
+
+    None where it does not say how long steps took, or has times of day: those need the date alone.
+    """
+    if request.begin is not None:
+        return None
+    supposed = replace(request, begin=_ANY_BEGIN)
+    records = _counted(found, supposed, Account())
+    if records["at"].is_not_null().any():
+        return None
+    steps = _timeline(found, records, supposed, request.file).steps.frame()
+    ends = steps.select((pl.col("begin") + pl.col("length")).max())
+    return None if ends.item() is None else ends.item() / US - _ANY_BEGIN.timestamp()
+
+
+_ANY_BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _unnumbered(name: str, found: Scan, records: pl.DataFrame) -> str:

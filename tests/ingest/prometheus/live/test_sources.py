@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.command import trackside
 from tests.support.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ingest.store.report import Report
@@ -139,21 +141,65 @@ def test_sources_that_a_server_has_nothing_of_are_no_warning(tmp_path: Path) -> 
     assert (report.parsed.source, report.parsed.warnings) == ("prometheus.gpu", [])
 
 
+def counting(count: Answer) -> Callable[[str, dict[str, str]], Answer]:
+    """A GPU as `minutes` has it, and this for the question how many series there are."""
+
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        return count if params.get("query", "").startswith("count by") else minutes(path, params)
+
+    return answer
+
+
+def many(series: int) -> Answer:
+    """So many series."""
+    name = {"__name__": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"}
+    return told({"resultType": "vector", "result": [{"metric": name, "value": [T, str(series)]}]})
+
+
 @pytest.mark.parametrize(("series", "n_chunks"), [(2, 1), (8, 2), (4_000, 8)])
 def test_chunks_hold_so_many_samples_but_no_less_than_a_quarter(tmp_path: Path, series: int, n_chunks: int) -> None:
     """Of two hours at one sample a minute, and 480 samples at once."""
-
-    def counted(path: str, params: dict[str, str]) -> Answer:
-        if params.get("query", "").startswith("count by"):
-            name = {"__name__": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"}
-            return told({"resultType": "vector", "result": [{"metric": name, "value": [T, str(series)]}]})
-        return minutes(path, params)
-
-    with web(counted) as there:
+    with web(counting(many(series))) as there:
         config = settings(there.url, remote_read=False, chunk_samples=480)
         assert errors(ingest(tmp_path / "w", config, **WINDOW)) == []
     with open_reader(tmp_path / "w") as reader:
         assert reader.table("loads").height == n_chunks
+        assert reader.table("gpu_samples").height == 120
+
+
+@pytest.mark.parametrize(("interval_s", "chunk_s"), [(360, 1080), (600, 1200), (800, 1600), (1800, 1800), (3600, 3600)])
+def test_chunk_is_no_shorter_than_an_interval_or_a_quarter(tmp_path: Path, interval_s: int, chunk_s: int) -> None:
+    with web(counting(many(1_000_000))) as there:
+        config = settings(there.url, remote_read=False, chunk_samples=1, interval_s=interval_s)
+        assert errors(ingest(tmp_path / "w", config, **WINDOW)) == []
+        asked = [params for path, params, _ in there.questions if path.endswith("query_range")]
+    begins = [int(each["start"]) - interval_s for each in asked]
+    assert len(begins) == -(-7200 // chunk_s)
+    assert {later - earlier for earlier, later in pairwise(begins)} == {chunk_s}
+    assert all(int(later["start"]) == int(earlier["end"]) + interval_s for earlier, later in pairwise(asked))
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        Answer(b'{"status":"error","errorType":"internal","error":"a block is corrupt"}', 500),
+        Answer(
+            b'{"status":"error","errorType":"execution","error":"query processing would load too many samples"}', 422
+        ),
+        Answer(b'{"status":"error","errorType":"bad_data","error":"unknown function"}', 400),
+        told({"resultType": "vector", "result": [{"metric": {}, "value": [T, "many"]}]}),
+        told({"resultType": "vector", "result": [{"metric": {}, "value": [T, "NaN"]}]}),
+        told(None),
+        Answer(b"no JSON"),
+        Answer(b"", promised=9),
+    ],
+)
+def test_server_that_cannot_count_is_read_as_configured(tmp_path: Path, count: Answer) -> None:
+    with web(counting(count)) as there:
+        config = settings(there.url, remote_read=False, chunk_samples=480, chunk_hours=1)
+        assert errors(ingest(tmp_path / "w", config, **WINDOW)) == []
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("loads").height == 2
         assert reader.table("gpu_samples").height == 120
 
 
