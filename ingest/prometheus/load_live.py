@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -173,7 +174,7 @@ class _Live:
     progress: Callable[[str, int, int], None]
     warned: dict[str, Collection[LoadWarning]] = field(default_factory=dict)
     counts: bool = True
-    """Whether the server says how many series it has."""
+    """Whether the server has said so far how many series it has."""
 
     def ingest(self) -> list[Report]:
         """Read every source as far as possible, and report it."""
@@ -292,18 +293,34 @@ class _Live:
         """How long a chunk is: as configured, or as long as the source has `chunk_samples` averages in it.
 
         What is read at once is in memory, so of a large cluster that is less time. A server that does not say how many
-        series it has is read as configured.
+        series it has is read in the shortest chunks: it may be the size that it cannot count.
         """
         settings, width_s = self.settings.prometheus, self.spec.interval_s
         longest = max(1, round(settings.chunk_hours * 3600 / width_s))
         least = min(longest, math.ceil(LEAST_CHUNK_S / width_s))
-        if self.counts and reader.source in LARGE and least * width_s < (window.until - window.since).total_seconds():
+        if reader.source in LARGE and least * width_s < (window.until - window.since).total_seconds():
             try:
-                series = count_series(self.server, self.spec, reader.source, names, at=window.until)
-                longest = max(least, min(longest, settings.chunk_samples // max(1, sum(series.values()))))
+                longest = max(
+                    least, min(longest, settings.chunk_samples // max(1, self._series(reader, names, window)))
+                )
             except SourceError:
-                self.counts = False
+                longest = least
         return timedelta(seconds=longest * width_s)
+
+    def _series(self, reader: Reader, names: Sequence[str], window: Window) -> int:
+        """How many series a source has, at that of three moments at which it has most: exporters may be silent at one.
+
+        Where the server does not say, it is more than any chunk may have.
+        """
+        moments = (window.until, window.since + (window.until - window.since) / 2, window.since)
+        most = 1
+        try:
+            for moment in moments if self.counts else ():
+                series = count_series(self.server, self.spec, reader.source, names, at=moment)
+                most = max(most, sum(series.values()))
+        except SourceError:
+            self.counts = False
+        return most if self.counts else sys.maxsize
 
     # --- reports
 

@@ -188,19 +188,30 @@ def test_chunk_is_no_shorter_than_an_interval_or_a_quarter(tmp_path: Path, inter
         ),
         Answer(b'{"status":"error","errorType":"bad_data","error":"unknown function"}', 400),
         told({"resultType": "vector", "result": [{"metric": {}, "value": [T, "many"]}]}),
-        told({"resultType": "vector", "result": [{"metric": {}, "value": [T, "NaN"]}]}),
         told(None),
         Answer(b"no JSON"),
         Answer(b"", promised=9),
     ],
 )
-def test_server_that_cannot_count_is_read_as_configured(tmp_path: Path, count: Answer) -> None:
+def test_server_that_cannot_count_is_read_in_short_chunks(tmp_path: Path, count: Answer) -> None:
     with web(counting(count)) as there:
         config = settings(there.url, remote_read=False, chunk_samples=480, chunk_hours=1)
         assert errors(ingest(tmp_path / "w", config, **WINDOW)) == []
     with open_reader(tmp_path / "w") as reader:
-        assert reader.table("loads").height == 2
+        assert reader.table("loads").height == 8
         assert reader.table("gpu_samples").height == 120
+
+
+def test_chunks_fit_series_that_are_silent_at_the_end(tmp_path: Path) -> None:
+    def answer(path: str, params: dict[str, str]) -> Answer:
+        silent = params.get("query", "").startswith("count by") and float(params["time"]) >= T + 7200
+        return told({"resultType": "vector", "result": []}) if silent else counting(many(8))(path, params)
+
+    with web(answer) as there:
+        config = settings(there.url, remote_read=False, chunk_samples=480)
+        assert errors(ingest(tmp_path / "w", config, **WINDOW)) == []
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.table("loads").height == 2
 
 
 def test_unavailable_server_is_not_queried_again_and_again(tmp_path: Path) -> None:
