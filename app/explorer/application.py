@@ -279,7 +279,9 @@ def _by_logs(explorer: Explorer, path: str, search: str | None) -> Component | N
     """What an address shows of runs that only their logs know."""
     try:
         return log_pages.instead(explorer, path, search, computed=not explorer.waits())
-    except (UsageError, WarehouseError):
+    except UsageError as error:
+        return messages.cannot(error, path)
+    except WarehouseError:  # the page itself says what is the matter with the warehouse
         return None
 
 

@@ -107,7 +107,9 @@ def ettr_card(row: dict[str, Any] | None) -> Component:
 
 
 def headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
-    """MFU by the convention of the headline; by another if the log allows only that."""
+    """MFU by the convention of the headline; by another if the log allows only that; one without sizes has no rows."""
+    if mfu.is_empty():
+        return None
     measured = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
     return measured.row(0, named=True) if measured.height else None
 

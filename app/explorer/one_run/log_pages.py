@@ -127,7 +127,7 @@ def panel(found: logged.Listed, path: str, params: Mapping[str, str]) -> Compone
             lambda row: address(RUN, {"id": row["run_id"], "cluster": row["cluster"]}), return_dtype=pl.String
         )
     )
-    cluster = [components.column("cluster", "Cluster", minWidth=90, flex=1)] if rows["cluster"].n_unique() > 1 else []
+    cluster = [components.column("cluster", "Cluster", minWidth=90, flex=1)] if found.n_clusters > 1 else []
     columns = [
         components.column("run_id", "Run", "run", href="href", flex=3, minWidth=150),
         *cluster,
@@ -152,7 +152,7 @@ def panel(found: logged.Listed, path: str, params: Mapping[str, str]) -> Compone
 
 
 def _pager(found: logged.Listed, path: str, params: Mapping[str, str]) -> Component | None:
-    first = _skipped(params)
+    first = found.skipped
     if not first and found.matching <= logged.ROWS:
         return None
     links = [

@@ -31,17 +31,27 @@ class Listed:
         rows: the newest first: `cluster`, `run_id`, `gpus`, `processes`, `steps`, `lost`, `goodput`, `ettr`, `mfu`,
             `started_at`, `ended_at`; null where the log does not tell.
         matching: how many runs there are.
+        skipped: how many of them come before these.
+        n_clusters: of how many clusters they are.
     """
 
     rows: pl.DataFrame
     matching: int
+    skipped: int
+    n_clusters: int
 
 
 def listed(reader: Reader, rules: str, skipped: int) -> Listed:
-    """Runs that only their logs know, after the first `skipped`; `rules` as in `contents_of`."""
+    """Runs that only their logs know, after the first `skipped`, or the first where these are all.
+
+    `rules` as in `contents_of`.
+    """
     names = reader.query("logged_runs", most=ROWS, skipped=skipped)
+    if names.is_empty() and skipped:  # an address of when there were more
+        return listed(reader, rules, 0)
     every = [_row(contents_of(reader, row["cluster"], row["run_id"], rules)) for row in names.to_dicts()]
-    return Listed(pl.DataFrame(every, schema=_COLUMNS), names["matching"][0] if names.height else 0)
+    matching, n_clusters = names.select("matching", "n_clusters").row(0) if names.height else (0, 0)
+    return Listed(pl.DataFrame(every, schema=_COLUMNS), matching, skipped, n_clusters)
 
 
 def contents_of(reader: Reader, cluster: str, run_id: str, rules: str) -> Contents:

@@ -1,4 +1,4 @@
--- One row is a run that only its log knows, the newest first; `matching` is how many there are.
+-- One row is a run that only its log knows, the newest first; `matching` is how many there are, of `n_clusters` clusters.
 WITH every AS (
     SELECT
         s.cluster,
@@ -13,7 +13,8 @@ WITH every AS (
 )
 SELECT
     *,
-    COUNT(*) OVER () AS matching
+    COUNT(*) OVER () AS matching,
+    (SELECT COUNT(DISTINCT cluster) FROM every) AS n_clusters
 FROM every
 ORDER BY newest_at DESC, cluster, run_id
 LIMIT $most OFFSET $skipped;

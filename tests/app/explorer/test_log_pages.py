@@ -12,7 +12,7 @@ from app.explorer import zooming
 from app.explorer.application import Explorer, page
 from app.explorer.one_run import logged
 from app.results.serving.cache import AnswerCache
-from tests.app.compute.test_evidence import HOUR, SACCT, log
+from tests.app.compute.test_evidence import HOUR, MODEL, SACCT, log
 from tests.app.explorer.conftest import served
 from tests.app.explorer.test_axe import MODES, findings, open_whole
 from tests.app.explorer.test_correcting import OPERATOR, VIEWER, seen_by
@@ -90,6 +90,33 @@ def test_list_comes_in_pages(alone: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [row["run_id"] for row in table(first, "logged")] == ["two"]
     assert "1 to 1 of 2" in words(first)
     assert [row["run_id"] for row in table(contents(alone, "/runs", "?logs=1"), "logged")] == ["one"]
+
+
+def test_list_past_its_end_begins_again(alone: Path) -> None:
+    assert len(table(contents(alone, "/runs", "?logs=1000"), "logged")) == 2
+
+
+def test_list_says_what_is_no_number_of_runs(alone: Path) -> None:
+    assert "'x' is no number of runs" in words(contents(alone, "/runs", "?logs=x"))
+
+
+def test_list_names_clusters_where_there_are_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = run("two", shift=10 * HOUR).replace('"cluster": "c"', '"cluster": "d"')
+    warehouse = loaded(tmp_path, {"one": run("one"), "two": elsewhere})
+    monkeypatch.setattr(logged, "ROWS", 1)
+    assert "'headerName': 'Cluster'" in str(contents(warehouse, "/runs"))
+
+
+@pytest.mark.parametrize("kept", [1, 2, 300])
+def test_page_of_a_log_that_tells_little_has_what_it_tells(tmp_path: Path, kept: int) -> None:
+    """No model, GPUs or tokens; only its first line, or one step."""
+    lines = [json.loads(line) for line in log().splitlines()[:kept]]
+    bare = [{name: value for name, value in line.items() if name not in {*MODEL, "world", "tokens"}} for line in lines]
+    warehouse = loaded(tmp_path, {"bare": "".join(json.dumps(line) + "\n" for line in bare)})
+    told = words(contents(warehouse, "/run", "?id=llama"))
+    assert "fault of Trackside" not in told
+    for heading in ("LOG ONLY", "cannot tell", "Processes", "What the log does not tell"):
+        assert heading in told
 
 
 def test_page_of_a_run_needs_no_accounting(alone: Path) -> None:
