@@ -21,8 +21,6 @@ from app.explorer import (
     commands,
     components,
     correcting,
-    drawer,
-    explaining,
     gate,
     grafana,
     loading,
@@ -35,6 +33,7 @@ from app.explorer import (
     zooming,
 )
 from app.explorer import filters as view
+from app.explorer.drawers import drawer, explaining
 from app.explorer.filters import NothingYetError
 from app.explorer.one_run import log_pages
 from app.explorer.page import pages

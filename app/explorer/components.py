@@ -199,6 +199,10 @@ def stacked_bar(
     )
 
 
+FILLED, FILLED_WARNING = "#0072b2", "#b35c00"
+"""Of buttons with white words, which have too little contrast on the library's own colours."""
+
+
 def chooser(name: str, labels: Mapping[str, str], value: str | None, described: str) -> Component:
     """Buttons of which one is chosen: a filter of the address.
 

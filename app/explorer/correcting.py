@@ -157,12 +157,12 @@ def _form(kind: str, ids: Sequence[str], view: View, *, filled: bool) -> Compone
     ]
     if not people.current().name:
         inputs.append(_input(kind, "author", Field("Your name", "A. Person"), ""))
-    inputs.append(_input(kind, "reason", Field("Reason", "RMA 1234: NVLink bridge replaced"), ""))
+    inputs.append(_input(kind, "reason", Field("Reason", "RMA 1234: NVLink"), ""))
     return html.Div(
         [
             html.P(form.says, className="small"),
             html.Div(inputs, className="fix-inputs"),
-            dmc.Button("Show its effect", id={"type": "fix-effect", "kind": kind}, size="sm"),
+            dmc.Button("Show its effect", id={"type": "fix-effect", "kind": kind}, color=components.FILLED, size="sm"),
             html.P("Nothing is changed before you confirm.", className="small"),
             dcc.Loading(html.Div(id={"type": "fix-shown", "kind": kind}, **components.aria({"aria-live": "polite"}))),
         ],
@@ -280,7 +280,9 @@ def effect(data: Addresses, search: str, kind: str, values: Mapping[str, str]) -
         return _refused(in_page_words(str(error)))
     if not done.changed:
         return html.P(done.message, className="note")
-    confirm = dmc.Button("Make this correction", id={"type": "fix-make", "kind": kind}, color="orange", size="sm")
+    confirm = dmc.Button(
+        "Make this correction", id={"type": "fix-make", "kind": kind}, color=components.FILLED_WARNING, size="sm"
+    )
     return html.Div(
         [
             html.H3("What it would change"),

@@ -62,6 +62,8 @@ class Asked:
         only: what the section says where it is not asked about all runs, with `{most}` in the place of their number.
         ignores: filters of the page that are not about this section.
         causes: whether its causes are those of lost GPU-time, so that they lead to it.
+        notes: whether the answer's notes are beneath it; False where another section of the page has
+            the same.
     """
 
     question: str
@@ -78,6 +80,7 @@ class Asked:
     only: str = ""
     ignores: tuple[str, ...] = ()
     causes: bool = False
+    notes: bool = True
 
     @property
     def leads(self) -> Leads:
@@ -302,7 +305,7 @@ def _columns(answer: Answer, pinned: set[str]) -> dict[str, tuple[str, str]]:
 def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
     """What a reader must know; lines that are to be typed can be copied."""
     notes: list[Component] = []
-    for text, commands in _grouped(shown.answer.notes):
+    for text, commands in _grouped(shown.answer.notes if asked.notes else ()):
         about = [each for each in commands if not shown.narrowed or _names(each, view)]
         if commands and not about:
             continue  # advice about what the filters leave out

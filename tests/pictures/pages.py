@@ -78,6 +78,8 @@ def printed(window: Browser, file: Path) -> list[str]:
 
 def main(arguments: list[str]) -> None:
     """Make them all."""
+    if len(arguments) < 2:
+        sys.exit(__doc__)
     warehouse, folder, *chosen = arguments
     Path(folder).mkdir(parents=True, exist_ok=True)
     about = addresses(Path(warehouse))

@@ -84,7 +84,12 @@ const paperLine = (kind, texts, columns) => {
   const line = document.createElement("tr");
   texts.forEach((text, at) => {
     const cell = document.createElement(kind);
-    cell.textContent = text;
+    const [, day, clock] = /^(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)$/.exec(text) ?? [];
+    if (day) { // a time to the second may be on two lines, and not on three
+      cell.append(Object.assign(document.createElement("span"), { className: "unbroken", textContent: day }), clock);
+    } else {
+      cell.textContent = text;
+    }
     const { type, headerClass } = columns[at];
     cell.classList.toggle("right", type === "rightAligned" || headerClass === "ag-right-aligned-header");
     cell.classList.toggle("short", kind === "td" && String(text).length <= 16); // a time, a name: it stays on one line

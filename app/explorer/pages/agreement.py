@@ -9,7 +9,7 @@ PAGE = page_of(
     "Agreement",
     [
         Asked("agreement", by="kind", title="Disagreements by kind"),
-        Asked("agreement", by="node", title="Nodes that disagree most", name="by-node", chosen=False),
+        Asked("agreement", by="node", title="Nodes that disagree most", name="by-node", chosen=False, notes=False),
         Asked("evictions", by="eviction", title="Whom Kueue evicted for whom"),
     ],
     icon="agree",

@@ -19,8 +19,14 @@ PAGE = page_of(
             chosen=False,
             days=QUARTER,
         ),
-        Asked("lost", by="node", title="On which nodes the time was spent, whichever node caused it", name="where"),
-        Asked("lost", by="account", title="Who had the time", name="who"),
+        Asked(
+            "lost",
+            by="node",
+            title="On which nodes the time was spent, whichever node caused it",
+            name="where",
+            notes=False,
+        ),
+        Asked("lost", by="account", title="Who had the time", name="who", notes=False),
         Asked("goodput", title="Goodput in each published meaning"),
         Asked(
             "waste", by="user", title="Allocated time that shows no work", figure=bars("gpu_s", "GPU-hours", scale=3600)

@@ -26,7 +26,7 @@ CAME = Asked("lost", by="node", title="The GPU-time that led here", name="came",
 ASKED = tuple(
     replace(each, ignores=LED_HERE)
     for each in (
-        Asked("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False),
+        Asked("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False, notes=False),
         Asked("lemons", title="Does it fail more often than chance gives?", chosen=False),
         Asked("lifecycle", by="event", title="Its outages", chosen=False),
         Asked("health", by="incident", title="Its incidents", chosen=False),

@@ -14,6 +14,7 @@ PAGE = page_of(
             "nodes",
             title="Nodes, those whose failures cost most first",
             figure=bars("cost_gpu_s", "GPU-hours that its failures cost", scale=3600),
+            notes=False,
         ),
         Asked("lifecycle", by="cause", title="Outages: how long until capacity is back"),
         Asked("health", by="incident", title="Incidents: hardware events, and the attempts they touch"),

@@ -55,7 +55,7 @@ def _layout(_: None, view: View) -> Component:
                 ),
                 html.Div(
                     [
-                        dmc.Button("Run", id="sql-run", size="sm"),
+                        dmc.Button("Run", id="sql-run", color=components.FILLED, size="sm"),
                         html.Span(f"at most {LIMITS.seconds:.0f} s and {LIMITS.rows:,} rows", className="small"),
                         components.link("Tables and columns", manual.address("reference/dictionary")),
                     ],

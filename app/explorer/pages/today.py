@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 DAY = timedelta(days=1)
 
+TIGHT = {"paddingLeft": "0"}
+"""So that the four columns fit a phone."""
+
 LAST_DAY = "Interruptions of the last 24 hours"
 
 OLD = timedelta(days=2)
@@ -185,16 +188,16 @@ def _changed(rows: pl.DataFrame, view: View) -> Component:
         for row in rows.to_dicts()
     ]
     columns = [
-        components.column("what", "What", href="href", flex=3, minWidth=100, wrapText=True, autoHeight=True),
-        components.column("now", "Last 24 h", flex=1, minWidth=66, type="rightAligned"),
-        components.column("before", "24 h before", flex=1, minWidth=66, type="rightAligned"),
-        components.column("change", "Change", flex=1, minWidth=96, type="rightAligned"),
+        components.column("what", "What", href="href", flex=3, minWidth=118, wrapText=True, autoHeight=True),
+        components.column("now", "Last 24 h", flex=1, minWidth=72, type="rightAligned", cellStyle=TIGHT),
+        components.column("before", "24 h before", flex=1, minWidth=72, type="rightAligned", cellStyle=TIGHT),
+        components.column("change", "Change", flex=1, minWidth=66, type="rightAligned"),
     ]
     return components.panel(
         "What changed since yesterday",
         components.grid(pl.DataFrame(texts), columns, name="changes"),
         note=f"{view.moment(now.since)} to {view.moment(now.until)} {view.zone_name}, beside the day before it; "
-        "shares of all GPU-time.",
+        "shares of all GPU-time, their changes in percentage points.",
         right=components.export_button("changes"),
     )
 
@@ -210,8 +213,7 @@ def _change(row: dict[str, Any]) -> str:
         return formatting.CANNOT_TELL
     change = row["now"] - row["before"]
     shown = f"{100 * change:+.1f}" if row["unit"] == "share" else f"{change:+,.0f}"
-    shown = shown.replace("-", "").replace("+", "") if float(shown.replace(",", "")) == 0 else shown
-    return f"{shown} points" if row["unit"] == "share" else shown
+    return shown.replace("-", "").replace("+", "") if float(shown.replace(",", "")) == 0 else shown
 
 
 def _interruptions(data: Data, view: View) -> tuple[pl.DataFrame, int]:

@@ -20,7 +20,8 @@ from app.claims.watched import WatchedClaims
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import ClaimsError, UsageError
-from app.explorer import drawer, filters
+from app.explorer import filters
+from app.explorer.drawers import drawer
 from app.explorer.pages import overview
 from app.reports.sla import document as sla
 from app.results import headline_text

@@ -17,8 +17,9 @@ from app.claims.watched import WatchedClaims
 from app.config.access import Access
 from app.config.settings import Config
 from app.errors import UsageError
-from app.explorer import create_app, explaining, gate, loading, open_pages
+from app.explorer import create_app, gate, loading, open_pages
 from app.explorer.application import Explorer, page
+from app.explorer.drawers import explaining
 from app.explorer.page import pages
 from app.results.serving.cache import AnswerCache
 from app.show.registry import question_of

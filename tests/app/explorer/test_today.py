@@ -8,7 +8,7 @@ from typing import Any
 
 from app.explorer import filters
 from app.explorer.filters import ClusterState, Situation
-from app.explorer.pages.today import _of_claims, _of_node
+from app.explorer.pages.today import _change, _of_claims, _of_node
 
 END = datetime(2026, 11, 1, tzinfo=UTC)
 STATE = ClusterState("c", datetime(2026, 9, 1, tzinfo=UTC), END, END, 0, ())
@@ -36,3 +36,9 @@ def test_a_lemon_comes_with_the_command_that_drains_it() -> None:
     row = {"node": "n1", "verdict": "lemon", "failures": 7, "expected": 0.27, "q_value": 4e-6}
     assert _of_node(row, VIEW).command.startswith("scontrol update NodeName=n1 State=DRAIN Reason=")
     assert _of_node(row | {"verdict": "suspect"}, VIEW).command == "scontrol show node n1"
+
+
+def test_a_change_is_a_signed_number_that_fits_a_phone() -> None:
+    rows = [("share", 0.4, 0.534), ("share", 0.4, 0.4001), ("count", 3.0, 1.0), ("share", None, 0.1)]
+    changes = [_change({"unit": unit, "now": now, "before": before}) for unit, now, before in rows]
+    assert changes == ["-13.4", "0.0", "+2", "cannot tell"]

@@ -250,7 +250,10 @@ def test_lost_has_the_waiting_for_slow_ranks_as_an_overlay(reader: Reader) -> No
     (note,) = [note for note in answer.notes if "times of ranks" in note]
     (session,) = QUESTIONS["stragglers"](reader, WINDOW, Question()).rows.to_dicts()
     waited = session["lost_gpu_s"] / 3600
-    assert f"times of ranks of 1 session (overlay, added to nothing): node {waited:,.2f} GPU-h" in note
+    assert (
+        f"times of ranks of 1 session (these hours overlap with others and are in no sum): node {waited:,.2f} GPU-h"
+        in note
+    )
     before = Window("c", BEGIN, DROP)
     assert not any("times of ranks" in note for note in QUESTIONS["lost"](reader, before, Question()).notes)
 

@@ -185,12 +185,13 @@ _OF_SUBJECT: Final = {
 
 def _columns(why: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return (
-        {"state": ("state", "text"), "category": ("category", "text")}
+        {"category": ("category", "text")}
         | why
         | {
             "gpu_hours": ("GPU-h", "number"),
             "share": ("of all", "ratio"),
             "share_allocated": ("of allocated", "ratio"),
+            "state": ("state", "text"),
         }
     )
 
@@ -220,6 +221,10 @@ def _imputed(guess: dict[str, Any]) -> str:
     )
 
 
+IN_NO_SUM: Final = "these hours overlap with others and are in no sum"
+"""What a reader must know of hours that are counted beside the categories."""
+
+
 def _waited(source: Reader, window: Window) -> tuple[str, ...]:
     """What ranks waited for slow nodes and uneven work, where times of ranks tell: an overlay, too."""
     sessions = source.query("rank_sessions", **window.parameters, run=None)
@@ -236,8 +241,8 @@ def _waited(source: Reader, window: Window) -> tuple[str, ...]:
     )
     parts = [f"{cause.replace('_', ' ')} {gpu_hours(lost)}" for cause, lost in causes.iter_rows()]
     return (
-        f"of which waiting for stragglers, by times of ranks of {counted(sessions.height, 'session')} (overlay, added"
-        f" to nothing): {', '.join(parts) if parts else gpu_hours(0.0)}; see trackside show stragglers.",
+        f"of which waiting for stragglers, by times of ranks of {counted(sessions.height, 'session')} ({IN_NO_SUM}):"
+        f" {', '.join(parts) if parts else gpu_hours(0.0)}; see trackside show stragglers.",
     )
 
 
@@ -248,4 +253,4 @@ def _straggling(rows: pl.DataFrame) -> tuple[str, ...]:
         return ()
     productive = float(rows.filter(pl.col("category") == "productive")["gpu_seconds"].sum())
     share = f", {percent(slow / productive)} of the productive time" if productive else ""
-    return (f"of which straggling (overlay, added to nothing): {gpu_hours(slow)}{share}.",)
+    return (f"of which straggling ({IN_NO_SUM}): {gpu_hours(slow)}{share}.",)

@@ -81,8 +81,9 @@ def _answer(rows: pl.DataFrame, dimension: str) -> Answer:
         headline=_headline(rows, summed),
         ranked=("n", "n_open", "median_s", "p90_s", "gpu_s", "held_gpu_s"),
         notes=(
-            "GPU-hours are of nodes while the two disagreed, held ones those of Slurm's jobs then: an overlay, in no "
-            "sum of the ledger. A side is wrong where evidence tells: it followed later, or what ran there shows so.",
+            "GPU-hours are of nodes while the two disagreed, held ones those of Slurm's jobs then: they overlap with "
+            "hours of the ledger and are in no sum. A side is wrong where evidence tells: it followed later, or what "
+            "ran there shows so.",
         ),
         parts={"subject": "subject", "value": "gpu_s", "n": "n", "n_open": "n_open", "median_s": "median_s"},
     )

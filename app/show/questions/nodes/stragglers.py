@@ -36,7 +36,7 @@ _ABOUT: Final = (
     f" anyway; the false discovery rate over all ranks is {percent(LEVEL, digits=0)}.",
     "A node is suspected where few nodes have slow ranks. Another run that is slow there confirms it, and so does"
     " telemetry of the same time: events of its hardware that few of its peers had, or a deviation from them (show"
-    " anomalies). What the ranks waited is part of productive time, and added to nothing.",
+    " anomalies). What the ranks waited is part of productive time, and in no sum.",
     "Network: transfers take longer than in the fastest quarter of the same run, or than in other runs on as many ranks"
     " that compute as long a step; launch: what ranks neither compute nor wait does, or one rank's host is late.",
 )

@@ -9,8 +9,9 @@ from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
 from app import panics
 from app.access.guard import saw
 from app.errors import UsageError
-from app.explorer import answer_drawer, components
+from app.explorer import components
 from app.explorer.answer_table import linked
+from app.explorer.drawers import answer_drawer
 from app.explorer.filters import NothingYetError
 from app.explorer.page import Addresses, pages
 from app.explorer.questions import ask
