@@ -51,7 +51,7 @@ def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> No
     assert_same(tmp_path / "grown", tmp_path / "once")
 
 
-def test_a_log_loaded_within_a_coloured_line_is_the_log_loaded_once(tmp_path: Path) -> None:
+def test_a_log_loaded_within_a_coloured_line_is_read_whole_later(tmp_path: Path) -> None:
     """After a few characters of it, and within its colours, of which none is left in the text that is read."""
     text, log = (
         titan.FRESH + "".join(titan.line(n, f"08:00:{20 + 4 * n},000") for n in (1, 2, 3)),
