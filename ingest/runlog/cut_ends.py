@@ -52,7 +52,8 @@ class CutLines:
 
     @staticmethod
     def _beginning(cut: str) -> bytes:
-        return b"\n" + cut.encode()
+        """What is searched for; a colour that was cut is whole by now, and left out of the text."""
+        return b"\n" + cut.partition("\x1b")[0].encode()
 
     def goes_on(self, cut: str) -> bool:
         """Whether the text has a line that begins as a cut one: if it still ends there, it is refused once more."""

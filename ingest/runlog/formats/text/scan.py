@@ -7,6 +7,7 @@ Before a pattern looks at it a line is stripped of colours (ANSI escapes), and o
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
@@ -80,6 +81,7 @@ class Scan:
     _records: list[pl.DataFrame] = field(default_factory=list)
     _cut: list[Refused] = field(default_factory=list)
     _damaged: list[_Damaged] = field(default_factory=list)
+    _steps: dict[int, str] = field(default_factory=dict)
     has_steps: bool = False
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
@@ -93,7 +95,16 @@ class Scan:
             if last is not None and own.height and own["line"][-1] == last[0] and _may_go_on(kind, own["text"][-1]):
                 self._cut.append(Refused(own["line"][-1], CUT, own["text"][-1][:RAW_LIMIT]))
                 own = own.head(-1)
+            if kind.kind == "step" and own.height:
+                self._steps[number] = own["text"][-1]
             self._add(number, kind, own, last)
+        if last is not None and kinds[-1] < 0 and self._begins_a_step(lines["text"][-1]):
+            self._cut.append(Refused(last[0], CUT, lines["text"][-1][:RAW_LIMIT]))
+
+    def _begins_a_step(self, text: str) -> bool:
+        """Whether a line that is of no kind begins like a line of a step; all but its numbers has to be the same."""
+        begin = _without_numbers(text.partition("\x1b")[0])  # a colour that is cut is still there
+        return begin != "" and any(_without_numbers(step).startswith(begin) for step in self._steps.values())
 
     def _add(self, number: int, kind: LineKind, lines: pl.DataFrame, last: tuple[int, int] | None) -> None:
         if lines.is_empty():
@@ -199,6 +210,15 @@ class _Damaged:
             reason = f"damaged line of {title} ({self.kind.event or self.kind.kind}): {why}"
             is_cut = (row["line"], row["part"]) == self.last
             yield Refused(row["line"], CUT if is_cut else reason, row["text"][:RAW_LIMIT])
+
+
+def _without_numbers(text: str) -> str:
+    """A line with all numbers, and all space, alike; a number may be cut anywhere.
+
+    >>> _without_numbers("iter  10: loss 3.5e-0"), _without_numbers("iter 9: loss -")
+    ('iter #: loss #', 'iter #: loss #')
+    """
+    return re.sub(r"[-+.0-9]+(?:[eE][-+]?[0-9]*)?", "#", " ".join(text.split()))
 
 
 def _may_go_on(kind: LineKind, text: str) -> bool:

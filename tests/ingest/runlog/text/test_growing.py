@@ -12,6 +12,7 @@ import pytest
 from ingest.runlog import store
 from ingest.runlog.translation import LogRequest
 from queries.warehouse import open_writer
+from tests.ingest.runlog.text import test_torchtitan as titan
 from tests.support.command import assert_same, contents
 
 if TYPE_CHECKING:
@@ -47,6 +48,23 @@ def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> No
         log.write_text(text[:size])
         load(tmp_path / "grown", log)
     load(tmp_path / "once", log)
+    assert_same(tmp_path / "grown", tmp_path / "once")
+
+
+def test_a_log_loaded_within_a_coloured_line_is_read_whole_later(tmp_path: Path) -> None:
+    """After a few characters of it, and within its colours, of which none is left in the text that is read."""
+    text, log = (
+        titan.FRESH + "".join(titan.line(n, f"08:00:{20 + 4 * n},000") for n in (1, 2, 3)),
+        tmp_path / "train.log",
+    )
+    begin = text.rindex("\n", 0, -1) + 1
+    colours = [place for place in range(begin, len(text)) if text[place] == "\x1b"]
+    assert len(colours) > 2
+    for size in (begin + 1, begin + 9, colours[0] + 2, colours[1] + 3, colours[2] + 1, len(text)):
+        log.write_text(text[:size])
+        load(tmp_path / "grown", log, logs=LogRequest(timezone="UTC"))
+        assert contents(tmp_path / "grown")["rejects"].height == (size < len(text))
+    load(tmp_path / "once", log, logs=LogRequest(timezone="UTC"))
     assert_same(tmp_path / "grown", tmp_path / "once")
 
 

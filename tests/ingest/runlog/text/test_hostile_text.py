@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, UnrecognisedInputError, UntimedError
 from ingest.runlog.formats.text import blocks
+from ingest.runlog.lines import CUT
 from tests.ingest.runlog.text import test_megatron as megatron
 from tests.ingest.runlog.text import test_torchtitan as titan
-from tests.support.logs.foreign_logs import read, steps
+from tests.support.logs.foreign_logs import DAY, read, steps
 
 if TYPE_CHECKING:
     from ingest.tables import Parsed
@@ -43,6 +44,36 @@ def test_cut_logs_have_the_steps_of_whole_lines(name: str, at: int) -> None:
         return
     assert adds_up(parsed)
     assert steps(parsed) == whole[: len(steps(parsed))]
+
+
+NANOGPT = "".join(f"iter {n}: loss {3 - n / 9:.4f}, time 1500.00ms, mfu 30.00%\n" for n in range(8, 12))
+
+
+@pytest.mark.parametrize("block", [1 << 20, 7])
+@pytest.mark.parametrize("text", [*LOGS.values(), NANOGPT], ids=[*LOGS, "nanogpt"])
+def test_step_that_is_cut_anywhere_is_refused_as_cut(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As copytruncate leaves it: also where so little is left of its line that no pattern knows it."""
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    begin = text.rindex("\n", 0, -1) + 1
+    whole, before = (steps(read(part, begin=DAY)) for part in (text, text[:begin]))
+    for at in range(begin, len(text), 3 if block > 7 else 17):
+        parsed = read(text[:at], begin=DAY)
+        assert steps(parsed) in (whole, before)
+        is_cut = text[begin:at].strip() != "" and steps(parsed) == before  # a blank may begin anything
+        assert parsed.rejects["reason"].to_list() == [CUT] * is_cut
+        assert adds_up(parsed)
+
+
+@pytest.mark.parametrize("end", ["done", "saving checkpoint to out", "iteration 5: no step", "12", "$ "])
+def test_last_line_of_another_kind_is_no_cut_step(end: str) -> None:
+    assert read(NANOGPT + end, begin=DAY).rejects.is_empty()
+
+
+def test_both_halves_of_a_copied_and_emptied_log_lose_one_step() -> None:
+    at = NANOGPT.index("iter 10") + 3
+    halves = [read(part, begin=DAY) for part in (NANOGPT[:at], NANOGPT[at:])]
+    assert [parsed.frames["steps"]["step"].to_list() for parsed in halves] == [[8, 9], [11]]
+    assert [parsed.rejects["reason"].to_list() for parsed in halves] == [[CUT], []]
 
 
 @pytest.mark.parametrize("name", LOGS)
