@@ -26,6 +26,12 @@ SCHEDULER: Final = "tls://trackside-scheduler:8786"
 TLS: Final = "/etc/trackside-tls"
 """Where `ca.crt`, `tls.crt` and `tls.key` of the Secret are: `tls_ca`, `tls_cert` and `tls_key` of `[fleet]`."""
 
+SCRATCH: Final = "16Gi"
+"""Most that a pod may have in its /tmp, which is on its node: copies of the lake, and what goes into it."""
+
+AUDIT: Final = "/var/log/trackside"
+"""Where the explorer may write: the folder `audit` of the volume, for `audit_file` of `[access]`."""
+
 _USER: Final = 10001
 _PORT: Final = 8786
 _PAGES: Final = 8050
@@ -38,6 +44,7 @@ class Deployment:
     Attributes:
         image: of the container, with Trackside and its extras lake and fleet.
         claim: PersistentVolumeClaim with the clusters' directories, at /data; ReadWriteMany, for all workers use it.
+            Its folder `audit` is for the explorer's audit log.
         config_map: ConfigMap with `trackside.toml` and the clusters' files.
         secret: Secret whose values are environment variables: passwords and tokens that the configuration names.
         tls: Secret with the certificates of the fleet's own authority.
@@ -159,14 +166,14 @@ def _service_account(of: Deployment) -> Manifest:
 
 def _network_policy(of: Deployment) -> Manifest:
     """Who reaches a scheduler or a worker can run any code there: only scheduler, workers and rounds do."""
-    ours = {"matchExpressions": [{"key": _PART, "operator": "In", "values": ["scheduler", "worker", "round"]}]}
-    listening = {"matchExpressions": [{"key": _PART, "operator": "In", "values": ["scheduler", "worker"]}]}
+    ours, listening = _any_of("scheduler", "worker", "round"), _any_of("scheduler", "worker")
     spec = {"podSelector": listening, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": ours}]}]}
     return _object(of, "networking.k8s.io/v1", "NetworkPolicy", "workers") | {"spec": spec}
 
 
 # What they are made of -------------------------------------------------------------------------------------------
 
+_NAME: Final = "app.kubernetes.io/name"
 _PART: Final = "app.kubernetes.io/component"
 
 
@@ -175,7 +182,13 @@ def _name(part: str) -> str:
 
 
 def _labels(part: str) -> dict[str, str]:
-    return {"app.kubernetes.io/name": "trackside", _PART: part}
+    return {_NAME: "trackside", _PART: part}
+
+
+def _any_of(*parts: str) -> Manifest:
+    """The selector of some parts of a fleet, and of nothing else that has a component of that name."""
+    parts_of = {"key": _PART, "operator": "In", "values": [*parts]}
+    return {"matchLabels": {_NAME: "trackside"}, "matchExpressions": [parts_of]}
 
 
 def _labelled(part: str) -> Manifest:
@@ -197,6 +210,7 @@ def _deployment(of: Deployment, part: str, container: Manifest, *, replicas: int
 
 
 def _pod(of: Deployment, container: Manifest) -> Manifest:
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
     return {
         "serviceAccountName": _name("fleet"),
         "automountServiceAccountToken": False,
@@ -210,17 +224,36 @@ def _pod(of: Deployment, container: Manifest) -> Manifest:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
-        "volumes": [
-            {"name": "data", "persistentVolumeClaim": {"claimName": of.claim}},
-            {"name": "config", "configMap": {"name": of.config_map}},
-            {"name": "tls", "secret": {"secretName": of.tls, "defaultMode": 0o440}},
-            {"name": "scratch", "emptyDir": {}},
-        ],
+        "volumes": [each for each in _volumes(of) if each["name"] in mounted],
     }
 
 
+def _volumes(of: Deployment) -> list[Manifest]:
+    return [
+        {"name": "data", "persistentVolumeClaim": {"claimName": of.claim}},
+        {"name": "config", "configMap": {"name": of.config_map}},
+        {"name": "tls", "secret": {"secretName": of.tls, "defaultMode": 0o440}},
+        {"name": "scratch", "emptyDir": {"sizeLimit": SCRATCH}},
+    ]
+
+
+_SCRATCH: Final[Manifest] = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - the pod's own
+_CONFIG: Final[Manifest] = {"name": "config", "mountPath": "/etc/trackside", "readOnly": True}
+_TLS: Final[Manifest] = {"name": "tls", "mountPath": TLS, "readOnly": True}
+_DATA: Final[Manifest] = {"name": "data", "mountPath": "/data"}
+_AUDIT: Final[Manifest] = {"name": "data", "mountPath": AUDIT, "subPath": "audit"}
+
+_MOUNTS: Final = {
+    "scheduler": (_TLS,),
+    "worker": (_DATA, _CONFIG, _TLS),
+    "round": (_DATA, _CONFIG, _TLS),
+    "explorer": (_DATA | {"readOnly": True}, _AUDIT, _CONFIG),
+}
+"""What each part sees. The key of the fleet is for those that need it: whoever has it can run code in the workers."""
+
+
 def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, memory: str) -> Manifest:
-    """A container that writes to /data and to its own /tmp, in which caches are, and nowhere else."""
+    """A container that writes to its mounts and to its own /tmp, in which caches are, and nowhere else."""
     return {
         "name": part,
         "image": of.image,
@@ -229,19 +262,14 @@ def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, m
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - the pod's own
         ],
-        "envFrom": [{"secretRef": {"name": of.secret, "optional": True}}],
+        "envFrom": [] if part == "scheduler" else [{"secretRef": {"name": of.secret}}],
         "resources": {"requests": {"cpu": str(cpu), "memory": memory}, "limits": {"memory": memory}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [
-            {"name": "data", "mountPath": "/data"},
-            {"name": "config", "mountPath": "/etc/trackside", "readOnly": True},
-            {"name": "tls", "mountPath": TLS, "readOnly": True},
-            {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - as above
-        ],
+        "volumeMounts": [*_MOUNTS[part], _SCRATCH],
     }
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from app.cli.main import build_parser
 from app.config.settings import parse
-from app.fleet.manifests import CONFIG, SCHEDULER, TLS, Deployment, as_yaml
+from app.fleet.manifests import AUDIT, CONFIG, SCHEDULER, SCRATCH, TLS, Deployment, as_yaml
 from app.fleet.scheduler import requested
 from tests.support.command import ROOT, trackside
 from tests.support.kubernetes.models import MODELS, faults
@@ -76,7 +76,25 @@ def test_manifests_name_secrets_and_hold_none() -> None:
     for template in TEMPLATES.values():
         (container,) = template["spec"]["containers"]
         assert all("value" not in each or each["name"] == "HOME" for each in container["env"])
-        assert container["envFrom"] == [{"secretRef": {"name": "trackside-secrets", "optional": True}}]
+        secrets = [] if container["name"] == "scheduler" else [{"secretRef": {"name": "trackside-secrets"}}]
+        assert container["envFrom"] == secrets
+
+
+def test_explorer_has_no_key_and_writes_its_log_alone() -> None:
+    """It answers whoever reaches it, so what may run code in the workers is not there."""
+    mounts = {name: template["spec"]["containers"][0]["volumeMounts"] for name, template in TEMPLATES.items()}
+    with_key = {name for name, its in mounts.items() if "tls" in {mount["name"] for mount in its}}
+    assert with_key == {"trackside-scheduler", "trackside-worker", "trackside-round"}
+    writable = {
+        each["mountPath"]: each.get("subPath") for each in mounts["trackside-explorer"] if "readOnly" not in each
+    }
+    assert writable == {AUDIT: "audit", "/tmp": None}
+
+
+def test_scratch_on_the_node_is_limited() -> None:
+    for template in TEMPLATES.values():
+        (scratch,) = [each for each in template["spec"]["volumes"] if each["name"] == "scratch"]
+        assert scratch["emptyDir"] == {"sizeLimit": SCRATCH}
 
 
 def test_selectors_choose_the_pods_that_are_meant() -> None:
@@ -91,8 +109,13 @@ def test_selectors_choose_the_pods_that_are_meant() -> None:
     (rule,) = policy["spec"]["ingress"]
     (who,) = rule["from"]
     part = "app.kubernetes.io/component"
-    assert policy["spec"]["podSelector"]["matchExpressions"][0]["values"] == ["scheduler", "worker"]
-    assert who["podSelector"]["matchExpressions"][0]["values"] == ["scheduler", "worker", "round"]
+    selectors = policy["spec"]["podSelector"], who["podSelector"]
+    assert [each["matchExpressions"][0]["values"] for each in selectors] == [
+        ["scheduler", "worker"],
+        ["scheduler", "worker", "round"],
+    ]
+    # Another program's pods have components of these names, too.
+    assert all(each["matchLabels"] == {"app.kubernetes.io/name": "trackside"} for each in selectors)
     assert {its[part] for its in labels.values()} == {"scheduler", "worker", "round", "explorer"}
 
 
