@@ -50,6 +50,7 @@ class Deployment:
         tls: Secret with the certificates of the fleet's own authority.
         namespace: of all; None: kubectl's own.
         schedule: when a round begins, as cron writes it.
+        round_hours: a round that takes longer is ended, so that the next one can begin.
         workers: how many there are at least and at most.
         cpu: cores of a worker.
         memory: of a worker: that of the largest cluster.
@@ -62,6 +63,7 @@ class Deployment:
     tls: str = "trackside-tls"
     namespace: str | None = None
     schedule: str = "*/15 * * * *"
+    round_hours: int = 12
     workers: tuple[int, int] = (1, 4)
     cpu: int = 2
     memory: str = "8Gi"
@@ -91,12 +93,15 @@ def as_yaml(of: Deployment) -> str:
 
 
 def _scheduler(of: Deployment) -> Manifest:
+    """One at any time: workers would join one of two, and rounds the other."""
     files = ("--tls-ca-file", f"{TLS}/ca.crt", "--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key")
     place = ("--protocol", "tls", "--host", "$(POD_IP)", "--port", str(_PORT))
     command = ["dask", "scheduler", *place, "--no-dashboard", "--dashboard-address", "127.0.0.1:0", *files]
     container = _container(of, "scheduler", command, cpu=1, memory="1Gi")
     container |= {"ports": [{"containerPort": _PORT}], "readinessProbe": _connects(_PORT)}
-    return _deployment(of, "scheduler", container, replicas=1)
+    made = _deployment(of, "scheduler", container, replicas=1)
+    made["spec"]["strategy"] = {"type": "Recreate"}
+    return made
 
 
 def _worker(of: Deployment) -> Manifest:
@@ -108,11 +113,14 @@ def _worker(of: Deployment) -> Manifest:
 
 
 def _scaling(of: Deployment) -> Manifest:
-    """More workers while those that are there are busy; fewer only after half an hour, for a task takes minutes."""
+    """More workers while those that are there are busy; fewer only after half an hour, for a task takes minutes.
+
+    A worker is busy when it uses half a core: much of a task has one thread, whatever the cores that were asked for.
+    """
     least, most = of.workers
     busy = {
         "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+        "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "500m"}},
     }
     one = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 300}]}
     return _object(of, "autoscaling/v2", "HorizontalPodAutoscaler", "worker") | {
@@ -127,9 +135,11 @@ def _scaling(of: Deployment) -> Manifest:
 
 
 def _round(of: Deployment) -> Manifest:
-    """The coordinator: one round at a time. What one leaves, the next one does."""
+    """The coordinator: one round at a time. What one leaves, the next one does; one that hangs is ended."""
     command = ["trackside", "fleet", "--scheduler", SCHEDULER, "--config", CONFIG]
     pod = _pod(of, _container(of, "round", command, cpu=1, memory="1Gi")) | {"restartPolicy": "Never"}
+    job: Manifest = {"backoffLimit": 0, "activeDeadlineSeconds": of.round_hours * 3600}
+    job |= {"template": {"metadata": _labelled("round"), "spec": pod}}
     return _object(of, "batch/v1", "CronJob", "round") | {
         "spec": {
             "schedule": of.schedule,
@@ -138,7 +148,7 @@ def _round(of: Deployment) -> Manifest:
             "startingDeadlineSeconds": 600,
             "successfulJobsHistoryLimit": 3,
             "failedJobsHistoryLimit": 3,
-            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"metadata": _labelled("round"), "spec": pod}}},
+            "jobTemplate": {"spec": job},
         }
     }
 
@@ -253,7 +263,11 @@ _MOUNTS: Final = {
 
 
 def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, memory: str) -> Manifest:
-    """A container that writes to its mounts and to its own /tmp, in which caches are, and nowhere else."""
+    """A container that writes to its mounts and to its own /tmp, in which caches are, and nowhere else.
+
+    It may use more than its cores where the node has them. So polars would take a thread for each core of the node, and
+    DuckDB in a worker as many as polars, each with memory of its own; they are told how many are meant.
+    """
     return {
         "name": part,
         "image": of.image,
@@ -261,6 +275,7 @@ def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, m
         "env": [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - the pod's own
+            {"name": "POLARS_MAX_THREADS", "value": str(cpu)},
         ],
         "envFrom": [] if part == "scheduler" else [{"secretRef": {"name": of.secret}}],
         "resources": {"requests": {"cpu": str(cpu), "memory": memory}, "limits": {"memory": memory}},

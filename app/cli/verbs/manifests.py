@@ -50,6 +50,13 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="CRON",
         help="when a round begins, in UTC (default: every 15 minutes)",
     )
+    parser.add_argument(
+        "--round-hours",
+        type=number_of("hours", least=1, most=168),
+        default=12,
+        metavar="N",
+        help="a round that takes longer is ended, so that the next one can begin (default: 12)",
+    )
     for name, default, help_ in (
         ("--min-workers", 1, "workers while nothing is done"),
         ("--max-workers", 4, "workers while all of them are busy"),
@@ -82,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
             config_map=options.config_map,
             namespace=options.namespace,
             schedule=options.schedule,
+            round_hours=options.round_hours,
             workers=(options.min_workers, options.max_workers),
             cpu=options.cpu,
             memory=options.memory,

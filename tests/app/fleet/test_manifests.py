@@ -18,7 +18,9 @@ from tests.support.kubernetes.models import MODELS, faults
 if TYPE_CHECKING:
     from pathlib import Path
 
-MADE = Deployment(image="registry.example/trackside:1", namespace="ml", workers=(2, 9), cpu=3, memory="12Gi")
+MADE = Deployment(
+    image="registry.example/trackside:1", namespace="ml", workers=(2, 9), cpu=3, memory="12Gi", round_hours=5
+)
 OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all(as_yaml(MADE)))
 
 
@@ -75,7 +77,7 @@ def test_manifests_name_secrets_and_hold_none() -> None:
     assert by_kind("Secret") == []
     for template in TEMPLATES.values():
         (container,) = template["spec"]["containers"]
-        assert all("value" not in each or each["name"] == "HOME" for each in container["env"])
+        assert all("value" not in each or each["name"] in {"HOME", "POLARS_MAX_THREADS"} for each in container["env"])
         secrets = [] if container["name"] == "scheduler" else [{"secretRef": {"name": "trackside-secrets"}}]
         assert container["envFrom"] == secrets
 
@@ -127,6 +129,35 @@ def test_workers_grow_and_shrink_between_the_bounds() -> None:
     assert "replicas" not in worker["spec"]  # applying the manifests again must not undo the scaling
     (container,) = worker["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": "3", "memory": "12Gi"}
+
+
+def test_worker_with_one_busy_thread_counts_as_busy() -> None:
+    """Whatever its cores: of three, one is 33 %."""
+    (scaling,) = by_kind("HorizontalPodAutoscaler")
+    (metric,) = scaling["spec"]["metrics"]
+    assert metric["resource"] == {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "500m"}}
+
+
+def test_containers_take_the_threads_of_their_cores() -> None:
+    """Without a limit polars would take a thread for each core of the node."""
+    for template in TEMPLATES.values():
+        (container,) = template["spec"]["containers"]
+        threads = {each["name"]: each.get("value") for each in container["env"]}["POLARS_MAX_THREADS"]
+        assert threads == container["resources"]["requests"]["cpu"]
+
+
+def test_round_that_hangs_is_ended() -> None:
+    (job,) = by_kind("CronJob")
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    assert job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 5 * 3600
+    (made,) = (one for one in yaml.safe_load_all(trackside("manifests").stdout) if one["kind"] == "CronJob")
+    assert made["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 12 * 3600
+
+
+def test_there_is_one_scheduler_at_any_time() -> None:
+    """During an update too, else workers join one of two, and rounds the other."""
+    (scheduler,) = [one for one in by_kind("Deployment") if one["metadata"]["name"] == "trackside-scheduler"]
+    assert (scheduler["spec"]["replicas"], scheduler["spec"]["strategy"]) == (1, {"type": "Recreate"})
 
 
 @pytest.mark.parametrize("name", ["trackside-worker", "trackside-round", "trackside-explorer"])
