@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from app.fleet.deployment_checks import require_image, require_memory, require_name, require_schedule
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -67,6 +69,20 @@ class Deployment:
     workers: tuple[int, int] = (1, 4)
     cpu: int = 2
     memory: str = "8Gi"
+
+    def __post_init__(self) -> None:
+        """Refuse what Kubernetes would.
+
+        Raises:
+            UsageError: an option is out of range; what, and an example.
+        """
+        require_image(self.image)
+        require_name("--claim", self.claim, example="trackside-data")
+        require_name("--config-map", self.config_map, example="trackside-config")
+        if self.namespace is not None:
+            require_name("--namespace", self.namespace, example="trackside", label=True)
+        require_schedule(self.schedule)
+        require_memory(self.memory)
 
 
 def manifests(of: Deployment) -> list[Manifest]:

@@ -184,3 +184,54 @@ def test_manifests_are_written_to_a_file(tmp_path: Path) -> None:
     refused = trackside("manifests", "--min-workers", "9")
     assert refused.returncode != 0
     assert "--min-workers 9 is more than --max-workers 4" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--memory", "24", "such as 8Gi"),
+        ("--memory", "24GB", "such as 8Gi"),
+        ("--memory", "8gi", "such as 8Gi"),
+        ("--memory", "", "such as 8Gi"),
+        ("--memory", "511Mi", "too little for a worker: at least 512Mi"),
+        ("--schedule", "hourly", "has 1 fields, not the five of cron, such as */15"),
+        ("--schedule", "*/15 * * * * *", "has 6 fields"),
+        ("--schedule", "60 * * * *", "'60' is no minute of cron (0 to 59)"),
+        ("--schedule", "0 mon * * *", "'mon' is no hour of cron"),
+        ("--schedule", "0 1,,2 * * *", "'1,,2' is no hour of cron"),
+        ("--schedule", "0 5-1 * * *", "'5-1' is no hour of cron"),
+        ("--schedule", "*/0 * * * *", "'*/0' is no minute of cron"),
+        ("--image", "", "is no image: write it like registry"),
+        ("--image", "a b", "is no image"),
+        ("--claim", "Data", "such as trackside-data"),
+        ("--claim", "a" * 254, "at most 253 lower-case letters"),
+        ("--config-map", "config_map", "such as trackside-config"),
+        ("--config-map", "", "such as trackside-config"),
+        ("--namespace", "ml.teams", "such as trackside"),
+        ("--namespace", "-ml", "at most 63 lower-case letters"),
+    ],
+)
+def test_option_that_kubernetes_refuses_is_told(option: str, value: str, why: str) -> None:
+    refused = trackside("manifests", f"{option}={value}")
+    assert (refused.returncode != 0, refused.stdout) == (True, "")
+    assert option in refused.stderr
+    assert why in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--memory", "512Mi"),
+        ("--memory", "1.5Gi"),
+        ("--memory", "600M"),
+        ("--schedule", "0,30 1-5 * JAN-MAR/2 mon-fri"),
+        ("--image", "registry.example:5000/a/trackside@sha256:" + "0" * 64),
+        ("--claim", "data.of-2"),
+        ("--config-map", "c"),
+        ("--namespace", "ml-2"),
+    ],
+)
+def test_option_that_kubernetes_takes_is_written(option: str, value: str) -> None:
+    written = trackside("manifests", f"{option}={value}")
+    assert (written.returncode, written.stderr) == (0, "")
+    assert value in written.stdout
