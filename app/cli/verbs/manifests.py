@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 A Dask scheduler, workers that grow and shrink by their CPU, a round of `trackside fleet` every quarter of an hour, and
-the explorer of the lake; as users without rights, on read-only file systems, reachable by one another only. It needs,
-and makes none of: the image, the volume, the ConfigMap with trackside.toml and the clusters' files, and two Secrets:
-of environment variables, and of the fleet's certificates (ca.crt, tls.crt, tls.key)."""
+the explorer of the lake; as users without rights, on read-only file systems. Scheduler and workers are reached by
+scheduler, workers and rounds only, the explorer by whoever logs in. Image, volume, ConfigMap and Secrets are not made
+here and must exist: the ConfigMap has trackside.toml and the clusters' files, the Secret trackside-secrets environment
+variables, and trackside-tls the fleet's certificates (ca.crt, tls.crt, tls.key)."""
 
 
 def add_parser(subparsers: Subparsers) -> None:

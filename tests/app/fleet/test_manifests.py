@@ -9,15 +9,17 @@ import pytest
 import yaml
 
 from app.cli.main import build_parser
-from app.config.settings import parse
+from app.config.settings import load, parse
 from app.fleet.manifests import AUDIT, CONFIG, SCHEDULER, SCRATCH, TLS, Deployment, as_yaml
 from app.fleet.scheduler import requested
+from app.service import server
 from tests.support.command import ROOT, trackside
 from tests.support.kubernetes.models import MODELS, faults
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+MANUAL = ROOT / "app" / "docs" / "how-to" / "kubernetes-fleet.md"
 MADE = Deployment(
     image="registry.example/trackside:1", namespace="ml", workers=(2, 9), cpu=3, memory="12Gi", round_hours=5
 )
@@ -169,11 +171,40 @@ def test_commands_are_those_of_this_trackside(name: str) -> None:
 
 
 def test_configuration_of_the_manual_fits_the_manifests() -> None:
-    page = (ROOT / "app" / "docs" / "how-to" / "kubernetes-fleet.md").read_text()
-    settings = parse(tomllib.loads(page.split("```toml")[1].split("```")[0]), origin="the page")
+    settings = parse(tomllib.loads(toml_of_the_manual()), origin="the page")
     assert requested(None, settings.fleet) == SCHEDULER
     files = [settings.fleet.tls_ca, settings.fleet.tls_cert, settings.fleet.tls_key]
     assert [str(file) for file in files] == [f"{TLS}/ca.crt", f"{TLS}/tls.crt", f"{TLS}/tls.key"]
+    assert settings.engine.threads is not None
+
+
+def test_explorer_of_the_manual_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its folder for the log elsewhere; up to where it would listen."""
+    text = toml_of_the_manual()
+    assert AUDIT in text
+    (tmp_path / "trackside.toml").write_text(text.replace(AUDIT, str(tmp_path)))
+    monkeypatch.setenv("TRACKSIDE_OIDC_SECRET", "x")
+    settings = load(tmp_path / "trackside.toml")
+    assert server.address(settings, host="0.0.0.0")[0] == "0.0.0.0"
+    server.make_application(settings.warehouse, settings, trusted=True)
+    assert (tmp_path / "audit.jsonl").exists()
+
+
+def test_manual_makes_each_object_that_is_named() -> None:
+    """In the namespace of the manifests, too."""
+    made = [line for line in MANUAL.read_text().splitlines() if line.startswith("kubectl") and " create " in line]
+    names = Deployment()
+    for kind, name in (
+        ("configmap", names.config_map),
+        ("secret generic", names.secret),
+        ("secret generic", names.tls),
+    ):
+        assert any(f"-n trackside create {kind} {name} --from" in line for line in made), name
+    assert "trackside manifests --namespace trackside " in MANUAL.read_text()
+
+
+def toml_of_the_manual() -> str:
+    return MANUAL.read_text().split("```toml")[1].split("```")[0]
 
 
 def test_manifests_are_written_to_a_file(tmp_path: Path) -> None:
