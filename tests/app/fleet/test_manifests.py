@@ -242,7 +242,7 @@ def test_manifests_are_written_to_a_file(tmp_path: Path) -> None:
         ("--namespace", "-ml", "at most 63 lower-case letters"),
     ],
 )
-def test_option_that_kubernetes_refuses_is_told(option: str, value: str, why: str) -> None:
+def test_option_that_kubernetes_refuses_is_refused_here(option: str, value: str, why: str) -> None:
     refused = trackside("manifests", f"{option}={value}")
     assert (refused.returncode != 0, refused.stdout) == (True, "")
     assert option in refused.stderr
