@@ -9,6 +9,8 @@ from app.access.audit import AuditLog
 from app.access.guard import Guard
 from app.access.oidc import read_secret
 from app.access.sessions import Sessions
+from app.errors import UsageError
+from queries.lake.address import address_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,14 +26,13 @@ def protect(application: Flask, access: Access, root: Path) -> Guard:
     Args:
         application: what answers.
         access: the rules.
-        root: the warehouse directory; the audit log is beside it where the configuration names no other place.
+        root: the warehouse directory, or a lake.
 
     Raises:
         ConfigError: a file with a secret cannot be read.
-        UsageError: the audit log cannot be written.
+        UsageError: the audit log cannot be written, or has no place.
     """
-    file = access.audit_file or (root.absolute().parent / audit.NAME if access.asks_who else None)
-    log = AuditLog(file, megabytes=access.audit_mb, files=access.audit_files)
+    log = AuditLog(_audit_file(access, root), megabytes=access.audit_mb, files=access.audit_files)
     sessions = None
     if access.login == "oidc":
         from app.access.login import Login  # noqa: PLC0415 - only where people log in here
@@ -43,3 +44,15 @@ def protect(application: Flask, access: Access, root: Path) -> Guard:
     made = Guard(access, log, sessions, token)
     made.protect(application)
     return made
+
+
+def _audit_file(access: Access, root: Path) -> Path | None:
+    """The configured one; else, where people log in, beside the warehouse directory. A lake has none."""
+    if access.audit_file is not None or not access.asks_who:
+        return access.audit_file
+    if address_of(root) is not None:
+        raise UsageError(
+            "the warehouse is a lake, so there is no directory beside which the audit log could be;\n"
+            f'name its file in [access], for example: audit_file = "/var/log/trackside/{audit.NAME}"'
+        )
+    return root.absolute().parent / audit.NAME

@@ -118,7 +118,7 @@ class Access(Section):
     audit_file: Path | None = Field(
         default=None,
         description="log of who saw and changed what; with a login it is there: trackside-audit.jsonl beside the "
-        "warehouse",
+        "warehouse directory; needed where the warehouse is a lake",
     )
     audit_mb: float = Field(default=50.0, ge=0.01, le=10_000, description="size at which a new file is begun")
     audit_files: int = Field(default=10, ge=1, le=1_000, description="how many full ones are kept")

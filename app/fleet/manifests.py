@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from app.fleet.deployment_checks import require_image, require_memory, require_name, require_schedule
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -26,6 +28,12 @@ SCHEDULER: Final = "tls://trackside-scheduler:8786"
 TLS: Final = "/etc/trackside-tls"
 """Where `ca.crt`, `tls.crt` and `tls.key` of the Secret are: `tls_ca`, `tls_cert` and `tls_key` of `[fleet]`."""
 
+SCRATCH: Final = "16Gi"
+"""Most that a pod may have in its /tmp, which is on its node: copies of the lake, and what goes into it."""
+
+AUDIT: Final = "/var/log/trackside"
+"""Where the explorer may write: the folder `audit` of the volume, for `audit_file` of `[access]`."""
+
 _USER: Final = 10001
 _PORT: Final = 8786
 _PAGES: Final = 8050
@@ -38,11 +46,13 @@ class Deployment:
     Attributes:
         image: of the container, with Trackside and its extras lake and fleet.
         claim: PersistentVolumeClaim with the clusters' directories, at /data; ReadWriteMany, for all workers use it.
+            Its folder `audit` is for the explorer's audit log.
         config_map: ConfigMap with `trackside.toml` and the clusters' files.
         secret: Secret whose values are environment variables: passwords and tokens that the configuration names.
         tls: Secret with the certificates of the fleet's own authority.
         namespace: of all; None: kubectl's own.
         schedule: when a round begins, as cron writes it.
+        round_hours: a round that takes longer is ended, so that the next one can begin.
         workers: how many there are at least and at most.
         cpu: cores of a worker.
         memory: of a worker: that of the largest cluster.
@@ -55,9 +65,24 @@ class Deployment:
     tls: str = "trackside-tls"
     namespace: str | None = None
     schedule: str = "*/15 * * * *"
+    round_hours: int = 12
     workers: tuple[int, int] = (1, 4)
     cpu: int = 2
     memory: str = "8Gi"
+
+    def __post_init__(self) -> None:
+        """Refuse what Kubernetes would.
+
+        Raises:
+            UsageError: an option is out of range; what, and an example.
+        """
+        require_image(self.image)
+        require_name("--claim", self.claim, example="trackside-data")
+        require_name("--config-map", self.config_map, example="trackside-config")
+        if self.namespace is not None:
+            require_name("--namespace", self.namespace, example="trackside", label=True)
+        require_schedule(self.schedule)
+        require_memory(self.memory)
 
 
 def manifests(of: Deployment) -> list[Manifest]:
@@ -84,12 +109,15 @@ def as_yaml(of: Deployment) -> str:
 
 
 def _scheduler(of: Deployment) -> Manifest:
+    """One at any time: workers would join one of two, and rounds the other."""
     files = ("--tls-ca-file", f"{TLS}/ca.crt", "--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key")
     place = ("--protocol", "tls", "--host", "$(POD_IP)", "--port", str(_PORT))
     command = ["dask", "scheduler", *place, "--no-dashboard", "--dashboard-address", "127.0.0.1:0", *files]
     container = _container(of, "scheduler", command, cpu=1, memory="1Gi")
     container |= {"ports": [{"containerPort": _PORT}], "readinessProbe": _connects(_PORT)}
-    return _deployment(of, "scheduler", container, replicas=1)
+    made = _deployment(of, "scheduler", container, replicas=1)
+    made["spec"]["strategy"] = {"type": "Recreate"}
+    return made
 
 
 def _worker(of: Deployment) -> Manifest:
@@ -101,11 +129,14 @@ def _worker(of: Deployment) -> Manifest:
 
 
 def _scaling(of: Deployment) -> Manifest:
-    """More workers while those that are there are busy; fewer only after half an hour, for a task takes minutes."""
+    """More workers while those that are there are busy; fewer only after half an hour, for a task takes minutes.
+
+    A worker is busy when it uses half a core: much of a task has one thread, whatever the cores that were asked for.
+    """
     least, most = of.workers
     busy = {
         "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+        "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "500m"}},
     }
     one = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 300}]}
     return _object(of, "autoscaling/v2", "HorizontalPodAutoscaler", "worker") | {
@@ -120,9 +151,11 @@ def _scaling(of: Deployment) -> Manifest:
 
 
 def _round(of: Deployment) -> Manifest:
-    """The coordinator: one round at a time. What one leaves, the next one does."""
+    """The coordinator: one round at a time. What one leaves, the next one does; one that hangs is ended."""
     command = ["trackside", "fleet", "--scheduler", SCHEDULER, "--config", CONFIG]
     pod = _pod(of, _container(of, "round", command, cpu=1, memory="1Gi")) | {"restartPolicy": "Never"}
+    job: Manifest = {"backoffLimit": 0, "activeDeadlineSeconds": of.round_hours * 3600}
+    job |= {"template": {"metadata": _labelled("round"), "spec": pod}}
     return _object(of, "batch/v1", "CronJob", "round") | {
         "spec": {
             "schedule": of.schedule,
@@ -131,7 +164,7 @@ def _round(of: Deployment) -> Manifest:
             "startingDeadlineSeconds": 600,
             "successfulJobsHistoryLimit": 3,
             "failedJobsHistoryLimit": 3,
-            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"metadata": _labelled("round"), "spec": pod}}},
+            "jobTemplate": {"spec": job},
         }
     }
 
@@ -159,14 +192,14 @@ def _service_account(of: Deployment) -> Manifest:
 
 def _network_policy(of: Deployment) -> Manifest:
     """Who reaches a scheduler or a worker can run any code there: only scheduler, workers and rounds do."""
-    ours = {"matchExpressions": [{"key": _PART, "operator": "In", "values": ["scheduler", "worker", "round"]}]}
-    listening = {"matchExpressions": [{"key": _PART, "operator": "In", "values": ["scheduler", "worker"]}]}
+    ours, listening = _any_of("scheduler", "worker", "round"), _any_of("scheduler", "worker")
     spec = {"podSelector": listening, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": ours}]}]}
     return _object(of, "networking.k8s.io/v1", "NetworkPolicy", "workers") | {"spec": spec}
 
 
 # What they are made of -------------------------------------------------------------------------------------------
 
+_NAME: Final = "app.kubernetes.io/name"
 _PART: Final = "app.kubernetes.io/component"
 
 
@@ -175,7 +208,13 @@ def _name(part: str) -> str:
 
 
 def _labels(part: str) -> dict[str, str]:
-    return {"app.kubernetes.io/name": "trackside", _PART: part}
+    return {_NAME: "trackside", _PART: part}
+
+
+def _any_of(*parts: str) -> Manifest:
+    """The selector of some parts of a fleet, and of nothing else that has a component of that name."""
+    parts_of = {"key": _PART, "operator": "In", "values": [*parts]}
+    return {"matchLabels": {_NAME: "trackside"}, "matchExpressions": [parts_of]}
 
 
 def _labelled(part: str) -> Manifest:
@@ -197,6 +236,7 @@ def _deployment(of: Deployment, part: str, container: Manifest, *, replicas: int
 
 
 def _pod(of: Deployment, container: Manifest) -> Manifest:
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
     return {
         "serviceAccountName": _name("fleet"),
         "automountServiceAccountToken": False,
@@ -210,17 +250,40 @@ def _pod(of: Deployment, container: Manifest) -> Manifest:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
-        "volumes": [
-            {"name": "data", "persistentVolumeClaim": {"claimName": of.claim}},
-            {"name": "config", "configMap": {"name": of.config_map}},
-            {"name": "tls", "secret": {"secretName": of.tls, "defaultMode": 0o440}},
-            {"name": "scratch", "emptyDir": {}},
-        ],
+        "volumes": [each for each in _volumes(of) if each["name"] in mounted],
     }
 
 
+def _volumes(of: Deployment) -> list[Manifest]:
+    return [
+        {"name": "data", "persistentVolumeClaim": {"claimName": of.claim}},
+        {"name": "config", "configMap": {"name": of.config_map}},
+        {"name": "tls", "secret": {"secretName": of.tls, "defaultMode": 0o440}},
+        {"name": "scratch", "emptyDir": {"sizeLimit": SCRATCH}},
+    ]
+
+
+_SCRATCH: Final[Manifest] = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - the pod's own
+_CONFIG: Final[Manifest] = {"name": "config", "mountPath": "/etc/trackside", "readOnly": True}
+_TLS: Final[Manifest] = {"name": "tls", "mountPath": TLS, "readOnly": True}
+_DATA: Final[Manifest] = {"name": "data", "mountPath": "/data"}
+_AUDIT: Final[Manifest] = {"name": "data", "mountPath": AUDIT, "subPath": "audit"}
+
+_MOUNTS: Final = {
+    "scheduler": (_TLS,),
+    "worker": (_DATA, _CONFIG, _TLS),
+    "round": (_DATA, _CONFIG, _TLS),
+    "explorer": (_DATA | {"readOnly": True}, _AUDIT, _CONFIG),
+}
+"""What each part sees. The key of the fleet is for those that need it: whoever has it can run code in the workers."""
+
+
 def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, memory: str) -> Manifest:
-    """A container that writes to /data and to its own /tmp, in which caches are, and nowhere else."""
+    """A container that writes to its mounts and to its own /tmp, in which caches are, and nowhere else.
+
+    It may use more than its cores where the node has them. So polars would take a thread for each core of the node, and
+    DuckDB in a worker as many as polars, each with memory of its own; they are told how many are meant.
+    """
     return {
         "name": part,
         "image": of.image,
@@ -228,20 +291,16 @@ def _container(of: Deployment, part: str, command: Sequence[str], *, cpu: int, m
         "env": [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - the pod's own
+            {"name": "POLARS_MAX_THREADS", "value": str(cpu)},
         ],
-        "envFrom": [{"secretRef": {"name": of.secret, "optional": True}}],
+        "envFrom": [] if part == "scheduler" else [{"secretRef": {"name": of.secret}}],
         "resources": {"requests": {"cpu": str(cpu), "memory": memory}, "limits": {"memory": memory}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [
-            {"name": "data", "mountPath": "/data"},
-            {"name": "config", "mountPath": "/etc/trackside", "readOnly": True},
-            {"name": "tls", "mountPath": TLS, "readOnly": True},
-            {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - as above
-        ],
+        "volumeMounts": [*_MOUNTS[part], _SCRATCH],
     }
 
 

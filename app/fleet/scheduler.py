@@ -129,9 +129,12 @@ def _bare(host: str) -> str:
 def share_of_cores(processes: int) -> dict[str, str]:
     """The environment of each of so many worker processes: polars and numpy take their share of the cores.
 
-    DuckDB takes as many threads as polars: see `app.fleet.task`.
+    There are as many as `POLARS_MAX_THREADS` says, as in a container, which may use more of its node's cores than are
+    meant for it; else all. DuckDB takes as many threads as polars: see `app.fleet.task`.
     """
-    threads = str(max(len(os.sched_getaffinity(0)) // processes, 1))
+    named = os.environ.get("POLARS_MAX_THREADS", "")
+    cores = int(named) if named.isdecimal() else len(os.sched_getaffinity(0))
+    threads = str(max(cores // processes, 1))
     return {"POLARS_MAX_THREADS": threads, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 

@@ -152,7 +152,9 @@ class Catalogue:
         return [entry for entry in entries if origin in {None, entry.origin}]
 
     def clusters_of_others(self, origin: str) -> dict[str, str]:
-        """Of each cluster that the lake has of another origin, which that is. No names of files are taken out for it.
+        """Of each cluster that the lake has of another origin, which that is.
+
+        DuckDB reads the names of all files for it, which PostgreSQL sends; but only a row of each cluster is made here.
 
         Raises:
             CorruptWarehouseError: something else than Trackside has changed the lake.

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 A Dask scheduler, workers that grow and shrink by their CPU, a round of `trackside fleet` every quarter of an hour, and
-the explorer of the lake; as users without rights, on read-only file systems, reachable by one another only. It needs,
-and makes none of: the image, the volume, the ConfigMap with trackside.toml and the clusters' files, and two Secrets:
-of environment variables, and of the fleet's certificates (ca.crt, tls.crt, tls.key)."""
+the explorer of the lake; as users without rights, on read-only file systems. Scheduler and workers are reached by
+scheduler, workers and rounds only, the explorer by whoever logs in. Image, volume, ConfigMap and Secrets are not made
+here and must exist: the ConfigMap has trackside.toml and the clusters' files, the Secret trackside-secrets environment
+variables, and trackside-tls the fleet's certificates (ca.crt, tls.crt, tls.key)."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -50,6 +51,13 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="CRON",
         help="when a round begins, in UTC (default: every 15 minutes)",
     )
+    parser.add_argument(
+        "--round-hours",
+        type=number_of("hours", least=1, most=168),
+        default=12,
+        metavar="N",
+        help="a round that takes longer is ended, so that the next one can begin (default: 12)",
+    )
     for name, default, help_ in (
         ("--min-workers", 1, "workers while nothing is done"),
         ("--max-workers", 4, "workers while all of them are busy"),
@@ -82,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
             config_map=options.config_map,
             namespace=options.namespace,
             schedule=options.schedule,
+            round_hours=options.round_hours,
             workers=(options.min_workers, options.max_workers),
             cpu=options.cpu,
             memory=options.memory,

@@ -5,22 +5,23 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import requests
+from flask import Flask
 
 from app.access.audit import AuditLog
 from app.access.guard import LONGEST_BODY, LONGEST_QUERY
 from app.access.people import LOCAL
+from app.access.protect import protect
 from app.config.access import Access
 from app.errors import UsageError
 from app.service import connections
 from tests.app.access.conftest import application, audited, headers_believed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from werkzeug.test import TestResponse
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -184,3 +185,14 @@ def test_audit_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_answers_for_a_person_are_kept_out_of_caches(tmp_path: Path) -> None:
     assert ask(tmp_path, headers_believed(), X_Forwarded_User="ada").headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("lake", ["ducklake:postgres:dbname=lake host=db", "ducklake:sqlite:lake.sqlite"])
+def test_audit_file_of_a_lake_must_be_named(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"a lake.*\n.*\[access\].*audit_file = "):
+        protect(Flask("behind"), headers_believed(), Path(lake))
+    protect(Flask("behind"), Access(), Path(lake))  # nobody logs in: nothing is kept
+    assert list(tmp_path.iterdir()) == []
+    protect(Flask("behind"), headers_believed(audit_file=tmp_path / "audit.jsonl"), Path(lake))
+    assert [file.name for file in tmp_path.iterdir()] == ["audit.jsonl"]

@@ -134,5 +134,15 @@ def test_without_dask_the_message_has_the_command(monkeypatch: pytest.MonkeyPatc
 
 def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.delenv("POLARS_MAX_THREADS", raising=False)
     assert scheduler.share_of_cores(3)["POLARS_MAX_THREADS"] == "2"
     assert scheduler.share_of_cores(9)["POLARS_MAX_THREADS"] == "1"
+
+
+def test_workers_share_the_cores_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setenv("POLARS_MAX_THREADS", "4")
+    assert scheduler.share_of_cores(1)["POLARS_MAX_THREADS"] == "4"
+    assert scheduler.share_of_cores(2)["POLARS_MAX_THREADS"] == "2"
+    monkeypatch.setenv("POLARS_MAX_THREADS", "many")
+    assert scheduler.share_of_cores(1)["POLARS_MAX_THREADS"] == "64"

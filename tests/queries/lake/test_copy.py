@@ -289,14 +289,17 @@ def test_large_tables_are_read_from_files(
     assert differences(source, tmp_path / "back") == []
 
 
-def test_missing_extension_names_its_package(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extension_names_its_package(filled: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("queries.lake.engine._packaged", lambda _name: None)
-    monkeypatch.setattr("queries.lake.engine._instance", _without_extensions)
+    monkeypatch.setattr("queries.lake.engine._instance", lambda: _without_extensions(tmp_path))
     with pytest.raises(WarehouseError, match="pip install duckdb-extension-ducklake=="), open_reader(filled):
         pass
 
 
-def _without_extensions() -> object:
+def _without_extensions(folder: Path) -> object:
+    """A DuckDB that finds no extension, and can install none: below a file nobody makes a folder, not even root."""
     import duckdb
 
-    return duckdb.connect(config={"extension_directory": "/nonexistent", "autoload_known_extensions": "false"})
+    (folder / "file").touch()
+    none = str(folder / "file" / "extensions")
+    return duckdb.connect(config={"extension_directory": none, "autoload_known_extensions": "false"})
