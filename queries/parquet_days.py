@@ -76,7 +76,7 @@ def write_parts(parts: Iterator[pl.DataFrame], path: Path, *, many: Collection[s
         first.clear().to_arrow(compat_level=pl.CompatLevel.oldest()).schema,
         compression="zstd",
         use_dictionary=[name for name in first.columns if name not in {*many, *times}],  # type: ignore[arg-type]  # names are fine
-        use_byte_stream_split=[name for name in first.columns if name in many],  # type: ignore[arg-type]  # as above
+        use_byte_stream_split=[name for name in first.columns if name in many],
         write_page_checksum=True,  # for readers that compare it: Trackside uses the digest of the file
         column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
     ) as writer:
