@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 HOUR_S: Final = 3600
 
+SHOWN: Final = 3
+"""Metrics that are named."""
+
 
 def budget_lines(
     server: Server, spec: ScrapeSpec, exported: Mapping[SourceName, Sequence[str]], *, budget: int, now: datetime
@@ -36,10 +39,14 @@ def budget_lines(
 
 def _line(demand: Demand, budget: int) -> tuple[State, str]:
     how = "raw, one" if demand.raw else "means by the server, one"
-    read = (
-        f"{registry.source(demand.source).title}: {demand.n_series:,} series, {_many(demand.samples)} samples a day "
-        f"({how} in {_paces(demand)})"
-    )
+    read = f"{registry.source(demand.source).title}: {demand.n_series:,} series"
+    unknown = _unknown(demand)
+    if not demand.every_s:
+        return "warn", f"{read}; how many samples a day they are is not known: {unknown}"
+    at_least = "at least " if unknown else ""
+    read = f"{read}, {at_least}{_many(demand.samples)} samples a day ({how} in {_paces(demand)})"
+    if demand.samples <= budget and unknown:
+        return "warn", f"{read}; whether that is within the budget of {_many(budget)} is not known: {unknown}"
     if demand.samples <= budget:
         return "ok", f"{read}; budget {_many(budget)}"
     most = ", ".join(f"{name} ({number:,} series)" for name, number in demand.largest())
@@ -47,6 +54,16 @@ def _line(demand: Demand, budget: int) -> tuple[State, str]:
         f"{read}: over the budget of {_many(budget)} (prometheus.daily_samples). Most samples: {most}. "
         f"{_advice(demand)}"
     )
+
+
+def _unknown(demand: Demand) -> str:
+    """Of which metrics the server does not say how often they are scraped; empty if there are none."""
+    if not demand.unknown:
+        return ""
+    most = sorted(demand.unknown, key=lambda name: -demand.series[name])[:SHOWN]
+    named = ", ".join(f"{name} ({demand.series[name]:,} series)" for name in most)
+    more = f" and {len(demand.unknown) - SHOWN} more" if len(demand.unknown) > SHOWN else ""
+    return f"the server does not say how often these are scraped: {named}{more}"
 
 
 def _paces(demand: Demand) -> str:

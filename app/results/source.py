@@ -39,17 +39,24 @@ class CachedSource:
         self._source = source
         self._only = only
         self._answers = Memo()
+        self._kept: dict[tuple[object, ...], pl.DataFrame] = {}
         self._made = Memo()
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
-        """Rows of a named query; those of the first time where they are kept."""
+        """Rows of a named query; those of the first time where they are kept, or those that `keep` was given."""
+        key = (name, *_key(params))
+        if key in self._kept:
+            return self._kept[key]
         if self._only is not None and name not in self._only:
             return self._source.query(name, **params)
-        return self._answers.get((name, *_key(params)), lambda: self._source.query(name, **params))
+        return self._answers.get(key, lambda: self._source.query(name, **params))
 
     def keep(self, name: str, rows: pl.DataFrame, **params: object) -> None:
-        """Have a query return rows that are at hand, and not read them: they are what it would read, in its order."""
-        self._answers.get((name, *_key(params)), lambda: rows)
+        """Have a query return rows that are at hand, and not read them: they are what it would read, in its order.
+
+        That holds from now on, of any query, and also where it was read before.
+        """
+        self._kept[name, *_key(params)] = rows
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returned when it was first called under that key, here or by the source itself."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ingest.errors import ServerDownError
 from ingest.prometheus.gpu import server as gpus
+from ingest.prometheus.mapping.mapping import quoted
 from ingest.prometheus.node import server as nodes
 from ingest.prometheus.node import slurm_exporters
 
@@ -23,6 +26,9 @@ DAY_S: Final = 86_400
 WINDOW_S: Final = 600
 """The time in which the readings of a metric are counted."""
 
+INSTANCES: Final = 3
+"""Targets of a job at which they are counted: one of them may just have begun."""
+
 _TABLES: Final[Mapping[str, Table]] = {nodes.SOURCE: "node_samples", slurm_exporters.SOURCE: "cluster_samples"}
 
 
@@ -34,7 +40,8 @@ class Demand:
         source: its name.
         series: how many there are now, by the name of the metric.
         every_s: seconds from one reading of a series to the next, by the name of the metric, as they are read: those
-            between two scrapes, or of the means that the server computes.
+            between two scrapes, or of the means that the server computes. A metric of which the server does not say is
+            not there.
         raw: whether raw readings are read; else means of `every_s` seconds.
     """
 
@@ -50,8 +57,13 @@ class Demand:
 
     @property
     def samples(self) -> float:
-        """How many samples come in a day."""
-        return sum(map(self.samples_of, self.series))
+        """How many samples come in a day: of the metrics whose pace is known."""
+        return sum(map(self.samples_of, self.every_s))
+
+    @property
+    def unknown(self) -> list[str]:
+        """The metrics whose pace is not known: how many samples they have is not either."""
+        return sorted(self.series.keys() - self.every_s.keys())
 
     def samples_of(self, name: str) -> float:
         """How many of them are of a metric."""
@@ -59,13 +71,13 @@ class Demand:
 
     @property
     def paces(self) -> tuple[float, float]:
-        """Seconds between two readings: the fewest and the most of any metric."""
+        """Seconds between two readings: the fewest and the most of any metric; one of them has to be known."""
         return min(self.every_s.values()), max(self.every_s.values())
 
     def largest(self, most: int = 3) -> list[tuple[str, int]]:
-        """The metrics with the most samples, and how many series they have."""
-        ordered = sorted(self.series.items(), key=lambda each: (-self.samples_of(each[0]), each[0]))
-        return ordered[:most]
+        """The metrics with the most samples, and how many series they have; none of unknown pace."""
+        ordered = sorted(self.every_s, key=lambda name: (-self.samples_of(name), name))
+        return [(name, self.series[name]) for name in ordered[:most]]
 
 
 def demands(
@@ -131,12 +143,40 @@ def _scraped_every(
 ) -> dict[str, float]:
     """Seconds between two readings, by the name of the metric; at most the window in which they count.
 
-    Each metric is counted by itself, since exporters are scraped as often as their jobs say: one of a few series that
-    is scraped every minute says nothing of one of many thousands. Of the series of a metric it is the mean.
+    Each metric is asked for by itself, since exporters are scraped as often as their jobs say: one of a few series that
+    is scraped every minute says nothing of one of many thousands. One that the server refuses is left out.
+
+    Raises:
+        ServerDownError: the server gives no response.
     """
     every_s: dict[str, float] = {}
     for some, matchers in _questions(spec, source, list(series)):
         for name in some:
-            counted = f"avg(count_over_time({spec.series(name, *matchers)}[{WINDOW_S}s]))"
-            every_s[name] = WINDOW_S / max(server.value(counted, at=at) or 1.0, 1.0)
+            try:
+                counted = _readings(server, spec, name, matchers, at)
+            except ServerDownError as error:
+                if error.unreachable:
+                    raise
+                continue
+            if counted is not None:
+                every_s[name] = WINDOW_S / max(counted, 1.0)
     return every_s
+
+
+def _readings(server: Server, spec: ScrapeSpec, name: str, matchers: Sequence[str], at: datetime) -> float | None:
+    """How many readings a series of a metric has in the window, of all its series the mean; None if none is known.
+
+    A job scrapes all its targets as often, so that it is counted at the `INSTANCES` of each job that have the fewest
+    series. All 900,000 series of a metric would be tens of millions of readings, which servers refuse.
+    """
+    series = spec.series(name, *matchers)
+    jobs = {labels.get("job", ""): number for labels, number in server.values(f"count by (job) ({series})", at=at)}
+    fewest = f"bottomk by (job) ({INSTANCES}, count by (job, instance) ({series}))"
+    instances = sorted({labels.get("instance", "") for labels, _ in server.values(fewest, at=at)})
+    among = quoted("|".join(map(re.escape, instances)))
+    sampled = spec.series(name, *matchers, f'instance=~"{among}"')
+    counted = server.values(f"avg by (job) (count_over_time({sampled}[{WINDOW_S}s]))", at=at)
+    means = {labels.get("job", ""): mean for labels, mean in counted}
+    known = means.keys() & jobs.keys()
+    total = sum(jobs[job] for job in known)
+    return sum(jobs[job] * means[job] for job in sorted(known)) / total if total else None

@@ -382,7 +382,7 @@ class Server:
         Raises:
             ServerDownError: The server gives no response.
         """
-        return next((value for _, value in self._values(query, at)), None)
+        return next((value for _, value in self.values(query, at=at)), None)
 
     def count_by_name(self, selector: str, *, at: datetime) -> dict[str, int]:
         """How many series a server has at one time, by the name of the metric.
@@ -390,11 +390,11 @@ class Server:
         Raises:
             ServerDownError: The server gives no response, or refuses to count so many.
         """
-        counted = self._values(f"count by (__name__) ({selector})", at)
+        counted = self.values(f"count by (__name__) ({selector})", at=at)
         return {labels.get("__name__", ""): round(number) for labels, number in counted}
 
-    def _values(self, query: str, at: datetime) -> list[tuple[dict[str, str], float]]:
-        """The labels and finite values of a query at one time."""
+    def values(self, query: str, *, at: datetime) -> list[tuple[dict[str, str], float]]:
+        """The labels and finite values of a query at one time; raises as `count_by_name`."""
         try:
             result = self._client.request(lambda: self._now(query, at))
             values = self._client.once(lambda: [(each["metric"], number_of(each["value"][1])) for each in result])

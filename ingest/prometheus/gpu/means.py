@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ingest.prometheus.gpu.samples import Judged, judge, of_whole_gpus, warnings_of, wide
-from ingest.prometheus.series.labels import SAMPLES, in_percent, is_blank
+from ingest.prometheus.series.labels import SAMPLES, as_ratios, in_percent, is_blank
 from ingest.tables import GPU_SAMPLES, conform, empty
 
 if TYPE_CHECKING:
@@ -101,15 +101,19 @@ def _rows(values: pl.DataFrame, spec: ScrapeSpec) -> pl.DataFrame:
 
 
 def _percents(parts: Sequence[Means], spec: ScrapeSpec) -> list[str]:
-    """Names that count in percent; that is seen in all values of a load, and in no others."""
-    names = pl.Enum(sorted(set[str]().union(*(part.series["name"] for part in parts))))
-    named = [
-        pl.DataFrame({"name": part.series["name"].cast(names)[np.repeat(np.arange(part.sizes.size), part.sizes)]})
-        .with_columns(pl.Series("value", part.values))
-        .filter(~is_blank("value"))
-        for part in parts
-    ]
-    return [str(name) for name in in_percent(pl.concat(named), spec.mapping)] if named else []
+    """Names that count in percent; that is seen in all values of a load, and in no others.
+
+    Only the values of names that may are gathered. Blanks are beyond percents, so that none of them counts.
+    """
+    ratios = as_ratios(spec.mapping)
+    names = pl.Enum(ratios)
+    named = []
+    for part in parts:
+        chosen = part.series["name"].is_in(ratios).to_numpy()
+        series = part.series["name"].filter(pl.Series(chosen)).cast(names)
+        owners = np.repeat(np.arange(series.len(), dtype=np.uint32), part.sizes[chosen])
+        named.append(pl.DataFrame({"name": series[owners], "value": part.values[np.repeat(chosen, part.sizes)]}))
+    return [str(name) for name in in_percent(pl.concat(named, rechunk=False), spec.mapping)] if named else []
 
 
 def _by_nodes(parts: Sequence[Means]) -> Iterator[pl.DataFrame]:

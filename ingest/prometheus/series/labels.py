@@ -258,6 +258,12 @@ def in_base_units(samples: pl.DataFrame, mapping: Mapping | None = None) -> pl.D
     )
 
 
+def as_ratios(mapping: Mapping | None = None) -> list[str]:
+    """Names of ratios up to 1, sorted."""
+    metrics = (mapping or builtin()).of_gpus.values()
+    return sorted(metric.name for metric in metrics if metric.column in RATIOS and metric.high == 1)
+
+
 def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[str]:
     """Names of ratios that count percents in these samples (SAMPLES of one load): they have values from 1 to 100.
 
@@ -267,10 +273,8 @@ def in_percent(samples: pl.DataFrame, mapping: Mapping | None = None) -> list[st
     in 4.5 and 4.6, which an exporter uses only if its list of counters was changed. Its profiling fields are ratios in
     all versions, but recording rules may write anything.
     """
-    metrics = (mapping or builtin()).of_gpus.values()
-    as_ratios = sorted(metric.name for metric in metrics if metric.column in RATIOS and metric.high == 1)
     value = pl.col("value")
-    identities = pl.col("name").is_in(as_ratios) & value.is_between(0, 100 * (1 + SLACK), closed="right")
+    identities = pl.col("name").is_in(as_ratios(mapping)) & value.is_between(0, 100 * (1 + SLACK), closed="right")
     above = samples.filter(identities).group_by("name").agg((value > 1 + SLACK).mean().alias("share"))
     return above.filter(pl.col("share") > STRAY)["name"].sort().to_list()
 

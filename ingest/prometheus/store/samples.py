@@ -265,7 +265,13 @@ def _merge_nodes(  # noqa: PLR0917 - as above
 
 
 def by_nodes(rows: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
-    """The rows of some nodes at a time, which have so many rows together, about; of a table without nodes all."""
+    """The rows of some nodes at a time, which have so many rows together, about; of a table without nodes all.
+
+    A node is never null: what names none is a row that was refused. One that is would belong to no turn here, nor to a
+    range of nodes in which files are put together, and its samples would be lost without a word.
+    """
+    if "node" in rows.columns and rows["node"].null_count():
+        raise AssertionError(f"{rows['node'].null_count()} samples without a node")
     if "node" not in rows.columns or rows.height <= at_once:
         yield rows
         return

@@ -67,3 +67,13 @@ def test_server_that_does_not_count_is_a_warning(monkeypatch: pytest.MonkeyPatch
     refused = ServerDownError("http://p", "refuses the query", "Narrow it.")
     (_, _), (state, text) = lines(monkeypatch, GPUS, refused)
     assert (state, text) == ("warn", "how many samples a day would be read is not known: http://p refuses the query")
+
+
+def test_metric_of_unknown_pace_is_no_number_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = Demand("prometheus.node", NODES.series, {"node_load1": 60.0}, raw=True)
+    none = Demand("prometheus.node", {"node_load1": 10}, {}, raw=True)
+    (state, text), (also, nothing) = lines(monkeypatch, some, none)
+    assert (state, also) == ("warn", "warn")
+    assert "at least 14.4 thousand samples a day (raw, one in 1 min); whether that is within the budget" in text
+    assert text.endswith("how often these are scraped: node_cpu_seconds_total (2,000,000 series)")
+    assert "10 series; how many samples a day they are is not known" in nothing

@@ -14,7 +14,7 @@ from ingest.prometheus.reader import ScrapeSpec
 from tests.support.web import Answer, not_found, told, unsupported, web
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ingest.tables import SourceName
 
@@ -31,13 +31,24 @@ def vector(*values: tuple[dict[str, str], float]) -> Answer:
     return told({"resultType": "vector", "result": result})
 
 
+REFUSAL = Answer(
+    b'{"status":"error","errorType":"execution","error":"query processing would load too many samples"}', 422
+)
+
+
 def answer(_path: str, params: dict[str, str]) -> Answer:
-    """Series by name, and 40 readings of each in ten minutes, but ten of the load."""
+    """Series by name; 40 readings of each in ten minutes, ten of the load. Readings of all instances are refused."""
     query = params["query"]
-    if query.startswith("avg(count_over_time("):
-        assert "node_cpu" not in query or 'mode=~"idle|iowait"' in query  # those that are read
-        return vector(({}, 10.0 if "node_load1" in query else 40.0))
     assert "XID" not in query
+    assert "__name__" in query or "node_cpu" not in query or 'mode=~"idle|iowait"' in query  # those that are read
+    if "count_over_time(" in query:
+        if 'instance=~"a\\\\.b:9"' not in query:
+            return REFUSAL
+        return vector(({"job": "node"}, 10.0 if "node_load1" in query else 40.0))
+    if query.startswith("bottomk"):
+        return vector(({"job": "node", "instance": "a.b:9"}, 1.0))
+    if query.startswith("count by (job)"):
+        return vector(({"job": "node"}, 16.0))
     return vector(*(({"__name__": name}, count) for name, count in SERIES.items() if name in query))
 
 
@@ -45,8 +56,10 @@ def streamed(_: bytes) -> Answer:
     return Answer(b"", kind="application/x-streamed-protobuf")
 
 
-def found(*, raw: bool, interval_s: int = 60) -> dict[str, Demand]:
-    with web(answer, streamed if raw else unsupported, export=not_found) as running:
+def found(
+    *, raw: bool, interval_s: int = 60, given: Callable[[str, dict[str, str]], Answer] = answer
+) -> dict[str, Demand]:
+    with web(given, streamed if raw else unsupported, export=not_found) as running:
         server = Server(running.url)
         try:
             return {each.source: each for each in demands(server, ScrapeSpec("c", "", interval_s), EXPORTED, at=NOW)}
@@ -73,11 +86,30 @@ def test_means_by_the_server_are_counted_by_their_intervals(raw: bool, interval_
 
 
 def test_server_that_refuses_to_count_is_an_error() -> None:
-    refusal = Answer(
-        b'{"status":"error","errorType":"execution","error":"query processing would load too many samples"}', 422
-    )
-    with web(lambda *_: refusal, streamed) as running:
+    with web(lambda *_: REFUSAL, streamed) as running:
         server = Server(running.url)
         with pytest.raises(ServerDownError, match="refuses the query"):
             list(demands(server, ScrapeSpec("c", "", 60), EXPORTED, at=NOW))
         server.close()
+
+
+def test_metric_that_is_refused_has_no_pace_and_the_others_do() -> None:
+    def refusing(path: str, params: dict[str, str]) -> Answer:
+        query = params["query"]
+        return REFUSAL if "count_over_time(node_cpu" in query else answer(path, params)
+
+    nodes = found(raw=True, given=refusing)["prometheus.node"]
+    assert (nodes.every_s, nodes.unknown) == ({"node_load1": 60.0}, ["node_cpu_seconds_total"])
+    assert (nodes.n_series, nodes.samples, nodes.largest()) == (194, 2 * 1440, [("node_load1", 2)])
+
+
+def test_jobs_of_a_metric_weigh_as_their_series() -> None:
+    def two_jobs(path: str, params: dict[str, str]) -> Answer:
+        query = params["query"]
+        if query.startswith("count by (job)"):
+            return vector(({"job": "many"}, 90.0), ({"job": "few"}, 10.0))
+        if "count_over_time(" in query:
+            return vector(({"job": "many"}, 40.0), ({"job": "few"}, 10.0))
+        return answer(path, params)
+
+    assert found(raw=True, given=two_jobs)["prometheus.gpu"].every_s == {"DCGM_FI_DEV_GPU_UTIL": 600 / 37}

@@ -59,16 +59,28 @@ def test_without_a_warehouse_nothing_is_answered(tmp_path: Path) -> None:
         AnswerCache(tmp_path / "none").ask(version_of)
 
 
+class Counted(KeepsNothing):
+    asked = 0
+
+    def query(self, name: str, **params: object) -> pl.DataFrame:  # noqa: ARG002 - a source's own names
+        self.asked += 1
+        return pl.DataFrame({"asked": [self.asked]})
+
+
 def test_a_source_that_remembers_reads_each_query_once() -> None:
-    class Counted(KeepsNothing):
-        asked = 0
-
-        def query(self, name: str, **params: object) -> pl.DataFrame:  # noqa: ARG002 - a source's own names
-            self.asked += 1
-            return pl.DataFrame({"asked": [self.asked]})
-
     source = Counted()
     once = CachedSource(source)
     first = once.query("rows", cluster="a", since=None)
     assert once.query("rows", since=None, cluster="a") is first
     assert once.query("rows", cluster="b", since=None)["asked"].item() == source.asked == 2
+
+
+def test_rows_that_are_kept_come_in_place_of_any_others() -> None:
+    source, rows = Counted(), pl.DataFrame({"asked": [0]})
+    once = CachedSource(source, only=["read"])
+    for name in ("read", "never_cached"):
+        once.query(name, cluster="a")
+        once.keep(name, rows, cluster="a")
+        assert once.query(name, cluster="a") is rows
+    assert source.asked == 2
+    assert once.query("read", cluster="b")["asked"].item() == 3

@@ -147,6 +147,13 @@ def test_nodes_merged_one_by_one_equal_the_whole(
         assert rows.equals(rows.sort(TABLE.key))
 
 
+@pytest.mark.parametrize("at_once", [1, 1000])
+def test_samples_without_a_node_are_never_dropped(at_once: int) -> None:
+    rows = pl.DataFrame({"node": ["n1", None, "n2"], "value": [1.0, 2.0, 3.0]})
+    with pytest.raises(AssertionError, match="1 samples without a node"):
+        list(samples.by_nodes(rows, at_once))
+
+
 def test_metrics_in_pieces_of_their_own_equal_the_whole(reference: Path, tmp_path: Path) -> None:
     whole = minutes(0, LAST)
     pieces = [
