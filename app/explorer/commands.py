@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from app.config.settings import Config
 
 OF_NO_WAREHOUSE: Final = frozenset(
-    {"completion", "demo", "docs", "fleet", "help", "recorder", "reproduce", "simulate", "warehouse", "worker"}
+    {
+        "completion",
+        "demo",
+        "docs",
+        "fleet",
+        "help",
+        "manifests",
+        "recorder",
+        "reproduce",
+        "simulate",
+        "warehouse",
+        "worker",
+    }
 )
 """Verbs without --warehouse: nothing is added to them."""
 
