@@ -71,10 +71,10 @@ def _late(records: pl.DataFrame, reach: pl.DataFrame) -> pl.DataFrame:
 
 
 FURTHEST_APART: Final = 8
-"""Steps by which ranks of one run are apart where their output is buffered."""
+"""Lines of steps by which ranks of one run are apart where their output is buffered."""
 
 FEWEST_TURNS: Final = 5
-"""Times that a log goes on further ahead, and back again, which has steps of two runs: a restart goes back once."""
+"""Turns in which each of two writers goes on from its own last step, where they are two runs."""
 
 
 def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -93,17 +93,34 @@ def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, d
     steps = records.filter(is_step & pl.col("writer").is_not_null() & pl.col("step").is_not_null())
     if steps["writer"].n_unique() < 2:
         return records, {}
-    counts = steps.group_by("writer", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
-    first, *others = counts["writer"]
-    apart = [writer for writer in others if _turns(steps.filter(pl.col("writer").is_in([first, writer])))]
+    own = {str(writer): rows for (writer,), rows in steps.partition_by("writer", as_dict=True).items()}
+    first, *others = sorted(own, key=lambda writer: -own[writer].height)
+    apart = [writer for writer in others if _in_turn(own[first], own[writer])]
     is_apart = is_step & pl.col("writer").is_in(apart)
-    return records.filter(~is_apart.fill_null(value=False)), dict(counts.filter(pl.col("writer").is_in(apart)).rows())
+    return records.filter(~is_apart.fill_null(value=False)), {writer: own[writer].height for writer in apart}
 
 
-def _turns(steps: pl.DataFrame) -> bool:
-    """Whether the steps of two writers go far ahead and far back in turn, and most are of one of them alone."""
-    own, other = steps.partition_by("writer")
-    if 2 * other["step"].is_in(own["step"].unique().implode()).sum() > min(own.height, other.height):
+def _in_turn(one: pl.DataFrame, other: pl.DataFrame) -> bool:
+    """Whether the steps of two writers are of two runs: most are of one of them alone, and each goes on from its own.
+
+    Of one run that alternates between two nodes (an elastic launch) a turn goes on where the other's ended, or from a
+    checkpoint before it. Where it cannot be told they are of one run.
+    """
+    if 2 * other["step"].is_in(one["step"].unique().implode()).sum() > min(one.height, other.height):
         return False  # ranks that are late
-    ahead = steps.select(pl.when(pl.col("writer") != pl.col("writer").shift(1)).then(pl.col("step").diff())).to_series()
-    return min(int((ahead > FURTHEST_APART).sum()), int((ahead < -FURTHEST_APART).sum())) >= FEWEST_TURNS
+    intervals = {rows["writer"][0]: _print_interval(rows["step"]) for rows in (one, other)}
+    steps = pl.concat([one, other]).sort("line", "part").select("writer", "step")
+    steps = steps.with_columns(own=pl.col("step").shift(1).over("writer"), before=pl.col("step").shift(1))
+    turns = steps.filter((pl.col("writer") != pl.col("writer").shift(1)) & pl.col("own").is_not_null())
+    interval = pl.col("writer").replace_strict(intervals, return_dtype=pl.Float64)
+    goes_on = (pl.col("step") - pl.col("own")).is_between(0.5 * interval, 1.5 * interval)
+    is_far = (pl.col("step") - pl.col("before")).abs() > FURTHEST_APART * max(intervals.values())
+    counts = turns.group_by("writer").agg(n=pl.len(), own=(goes_on & is_far).sum())
+    enough = (pl.col("own") >= FEWEST_TURNS) & (2 * pl.col("own") > pl.col("n"))
+    return counts.filter(enough).height == 2
+
+
+def _print_interval(steps: pl.Series) -> float:
+    """Steps from one line of a writer to the next: the median, since a restart goes back, and a lost line ahead."""
+    ahead = steps.diff()
+    return float(ahead.filter(ahead > 0).median() or 1)  # type: ignore[arg-type]  # numbers

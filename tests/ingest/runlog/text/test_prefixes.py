@@ -267,13 +267,39 @@ def iteration(writer: str, step: int, n: int) -> str:
     return f"{writer}: {at(n):%Y-%m-%dT%H:%M:%S}Z {words}\n"
 
 
-def test_two_runs_that_print_in_turn_are_not_one() -> None:
+def numbers(parsed: Parsed, every: int) -> list[int]:
+    """The steps that lines are of, in units of the print interval."""
+    return [step // every for step, _, _ in steps(parsed) if step % every == 0]
+
+
+@pytest.mark.parametrize("every", [1, 10, 100])
+def test_two_runs_that_print_in_turn_are_not_one(every: int) -> None:
     """The steps between theirs, which neither did, were taken to be logged by a line that stands for several."""
-    lines = [iteration("node01", step, step) + iteration("node02", step + 500, step) for step in range(1, 21)]
-    parsed = read("".join([*lines, iteration("node01", 21, 21)]))
-    assert [step for step, _, _ in steps(parsed)] == list(range(1, 22))
+    text = ""
+    for n in range(1, 31):
+        text += iteration("node01", every * n, every * n)
+        text += iteration("node02", every * (n + 500), every * n) if n % 3 else ""
+    parsed = read(text)
+    assert numbers(parsed, every) == list(range(1, 31))
     assert "runs_in_turn" in codes(parsed)
     assert parsed.rows_duplicate == 20
+
+
+@pytest.mark.parametrize("every", [1, 10, 100])
+@pytest.mark.parametrize("lost", [0, 6, 12])
+def test_one_run_that_two_nodes_print_in_turn_is_whole(every: int, lost: int) -> None:
+    """Elastic launches: half of the hand-overs are clean, of half the last steps are lost and run again."""
+    text, done, n, printed = "", 0, 0, []
+    for turn in range(14):
+        text += f"node0{turn % 2}: {at(every * n):%Y-%m-%dT%H:%M:%S}Z > initializing torch distributed ...\n"
+        for _ in range(20):
+            done, n = done + 1, n + 1
+            text += iteration(f"node0{turn % 2}", every * done, every * n)
+            printed.append(done)
+        done -= lost if turn % 4 in {0, 3} else 0
+    parsed = read(text)
+    assert "runs_in_turn" not in codes(parsed)
+    assert numbers(parsed, every) == printed
 
 
 def test_ranks_that_are_late_by_a_line_of_ten_steps_are_one_run() -> None:
