@@ -130,7 +130,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "stated_not_taken": "the log records its own {detail}; what --set or --model states of it was not taken",
     "runs_in_turn": (
         "{count:,} steps that {detail} printed are left out: they go on beside those that count, far from them, so "
-        "they are of another run or another loop. Load them by themselves: "
+        "they are of another run or loop, and so is all else that these printed. Load them by themselves: "
         "grep -F NAME FILE | trackside ingest runlog - --set run_id=NAME"
     ),
     "order_unknown": (

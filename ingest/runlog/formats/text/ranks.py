@@ -78,16 +78,17 @@ FEWEST_TURNS: Final = 5
 
 
 def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Records without the steps of other runs, or other loops, that print in turn with the one that prints most.
+    """Records without those of other runs, or other loops, that print in turn with the one that prints most.
 
-    Between the steps of one run and those of another lie steps that neither has done.
+    Between the steps of one run and those of another lie steps that neither has done. A start, a checkpoint or a fact
+    of such a writer is no more of this run than its steps are.
 
     Args:
         records: in the order of the log.
         form: the format that they are of.
 
     Returns:
-        The records, and how many were left out of each writer.
+        The records, and how many steps were left out of each writer.
     """
     is_step = pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind == "step"])
     steps = records.filter(is_step & pl.col("writer").is_not_null() & pl.col("step").is_not_null())
@@ -96,7 +97,7 @@ def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, d
     own = {str(writer): rows for (writer,), rows in steps.partition_by("writer", as_dict=True).items()}
     first, *others = sorted(own, key=lambda writer: -own[writer].height)
     apart = [writer for writer in others if _in_turn(own[first], own[writer])]
-    is_apart = is_step & pl.col("writer").is_in(apart)
+    is_apart = pl.col("writer").is_in(apart)
     return records.filter(~is_apart.fill_null(value=False)), {writer: own[writer].height for writer in apart}
 
 

@@ -285,6 +285,19 @@ def test_two_runs_that_print_in_turn_are_not_one(every: int) -> None:
     assert parsed.rows_duplicate == 20
 
 
+def test_all_records_of_another_run_in_turn_are_left_out() -> None:
+    other = f"node02: {at(0):%Y-%m-%dT%H:%M:%S}Z "
+    text = f"{other}> initializing torch distributed ...\n{other}  seq_length ....... 512\n"
+    for n in range(1, 21):
+        text += iteration("node01", n, 4 * n) + iteration("node02", n + 500, 4 * n)
+    text += f"node02: {at(81):%Y-%m-%dT%H:%M:%S}Z saving checkpoint at iteration 520 to /ckpt in torch format\n"
+    parsed = read(text + iteration("node01", 21, 84))
+    assert numbers(parsed, 1) == list(range(1, 22))
+    assert events(parsed) == []
+    assert set(parsed.frames["run_sessions"]["seq_len"]) == {None}
+    assert len(starts(parsed)) == 1
+
+
 @pytest.mark.parametrize("every", [1, 10, 100])
 @pytest.mark.parametrize("lost", [0, 6, 12])
 def test_one_run_that_two_nodes_print_in_turn_is_whole(every: int, lost: int) -> None:
