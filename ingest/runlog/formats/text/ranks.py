@@ -6,11 +6,15 @@ no times, those of a rank that is a few lines late look like steps that were run
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ingest.runlog.text_format import TextFormat
 
 _COUNTED: Final = ("step", "start", "train", "begin", "end", "time", "facts")
@@ -125,3 +129,36 @@ def _print_interval(steps: pl.Series) -> float:
     """Steps from one line of a writer to the next: the median, since a restart goes back, and a lost line ahead."""
     ahead = steps.diff()
     return float(ahead.filter(ahead > 0).median() or 1)  # type: ignore[arg-type]  # numbers
+
+
+_BEFORE: Final = '(^[[:space:]]*|")'
+"""What stands before a writer: the line begins, or the text of a collector's JSON."""
+
+SHOWN: Final = 8
+"""Writers whose commands a warning shows."""
+
+
+def commands_for(writers: Sequence[str], file: str) -> str:
+    """A command for each of the first writers, a line each, and how many others there are."""
+    lines = [command_for(writer, file) for writer in writers[:SHOWN]]
+    more = len(writers) - SHOWN
+    return "\n".join([*lines, f"and so for {more:,} more"] if more > 0 else lines)
+
+
+def command_for(writer: str, file: str) -> str:
+    r"""The command that loads the lines of one writer as a run of its own.
+
+    >>> command_for("node1: ", "train.log")
+    'grep -E \'(^[[:space:]]*|")node1: \' train.log | trackside ingest runlog - --set run_id=node1'
+    >>> command_for("[rank0]:", "a b.log.gz")
+    'zgrep -E \'(^[[:space:]]*|")\\[rank0\\]:\' \'a b.log.gz\' | trackside ingest runlog - --set run_id=rank0'
+
+    Args:
+        writer: as the lines begin.
+        file: the log's name; `-` is standard input, which has to be put into a file first.
+    """
+    pattern = _BEFORE + re.sub(r"[][\\.(){}*+?^$|]", r"\\\g<0>", writer)
+    grep = "zgrep" if file.endswith(".gz") else "grep"
+    name = re.sub(r"[^\w.-]+", "-", writer).strip("-")
+    source = "FILE" if file == "-" else shlex.quote(file)
+    return f"{grep} -E {shlex.quote(pattern)} {source} | trackside ingest runlog - --set run_id={shlex.quote(name)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from tests.support.logs.framework_loops import PRINTERS, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ingest.tables import Parsed
 
@@ -296,6 +298,24 @@ def test_all_records_of_another_run_in_turn_are_left_out() -> None:
     assert events(parsed) == []
     assert set(parsed.frames["run_sessions"]["seq_len"]) == {None}
     assert len(starts(parsed)) == 1
+
+
+def test_each_run_in_turn_has_a_command_that_selects_it(tmp_path: Path) -> None:
+    writers = ("node0", "node1", "node10", "x-node1", "[rank1]")
+    log = tmp_path / "train.log"
+    log.write_text("".join(iteration(one, n + 500 * k, 4 * n) for n in range(1, 21) for k, one in enumerate(writers)))
+    parsed = read(log.read_bytes())
+    (warning,) = (one for one in parsed.warnings if one.code == "runs_in_turn")
+    commands = warning.detail.splitlines()
+    assert [one.partition("run_id=")[2] for one in commands] == ["rank1", "node10", "node1", "x-node1"]
+    for name, command in zip(("[rank1]", "node10", "node1", "x-node1"), commands, strict=True):
+        grep, _, rest = command.partition(" | ")
+        found = subprocess.run(
+            ["sh", "-c", grep], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        assert {line.partition(": ")[0] for line in found} == {name}
+        assert len(found) == 20
+        assert rest.startswith("trackside ingest runlog - --set ")
 
 
 @pytest.mark.parametrize("every", [1, 10, 100])
