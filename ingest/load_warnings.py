@@ -129,9 +129,9 @@ MESSAGES: Final[Mapping[str, str]] = {
     "log_repeated": "the log, or its beginning, is in the file more than once: {count:,} lines of it count once",
     "stated_not_taken": "the log records its own {detail}; what --set or --model states of it was not taken",
     "runs_in_turn": (
-        "{count:,} steps that {detail} printed are left out: they go on beside those that count, far from them, so "
-        "they are of another run or another loop. Load them by themselves: "
-        "grep -F NAME FILE | trackside ingest runlog - --set run_id=NAME"
+        "{count:,} steps are left out: they go on beside those that count, far from them, so they are of another run "
+        "or loop, and so is all else that their writers printed. Load each of these by itself, with the options of "
+        "this load:\n{detail}"
     ),
     "order_unknown": (
         "the lines have no times and go back again and again, as those of several ranks or mixed ones do: each step "

@@ -53,6 +53,8 @@ _SCANNED = 1 << 24
 _SPARE = b"\x1f\x1e\x1d\x1c\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f"
 _ENDS = re.compile(rb"\r+\n")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_FEWEST, _ENOUGH = 4, 64
+"""Characters that show at least whether a text without its mark is in UTF-16, and bytes at most."""
 
 
 @dataclass(frozen=True)
@@ -214,13 +216,28 @@ def _decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
     first = b""
     for chunk in chunks:
         first += chunk
-        if len(first) >= len(codecs.BOM_UTF8):
+        if len(first) >= _ENOUGH:
             break
-    if first.startswith(_UTF16):
-        yield b"".join(chain([first], chunks)).decode("utf-16", errors="replace").encode()
+    if (encoding := utf_16(first)) is not None:
+        yield b"".join(chain([first], chunks)).decode(encoding, errors="replace").encode()
         return
     yield first
     yield from chunks
+
+
+def utf_16(data: bytes) -> str | None:
+    r"""Which UTF-16 a text is in, by its first bytes: its mark, or without one that most second bytes are NUL; or None.
+
+    >>> [utf_16(data) for data in (b"\xff\xfes\0", b"s\0t\0e\0p\0", b"\0s\0t\0e\0p", b"step", b"step\0\0\0\0")]
+    ['utf-16', 'utf-16-le', 'utf-16-be', None, None]
+    """
+    if data.startswith(_UTF16):
+        return "utf-16"
+    first, second = data[:_ENOUGH:2], data[1:_ENOUGH:2]
+    for encoding, high, low in (("utf-16-be", first, second), ("utf-16-le", second, first)):
+        if len(high) >= _FEWEST and 10 * high.count(0) > 9 * len(high) and 0 not in low:
+            return encoding
+    return None
 
 
 def _shows_header(data: bytes) -> bool:

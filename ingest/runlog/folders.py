@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import stat
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from ingest.delimited.reader import utf_16
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, shorten
 from ingest.files.archive import is_archive
 from ingest.files.input import Input, as_text
@@ -155,8 +155,12 @@ def may_be_text(head: bytes) -> bool:
 
     >>> [may_be_text(head) for head in (b"step 1", b"step 1\0\0", "step".encode("utf-16"), b"\x89PNG\r\n\x1a\n\0\x02")]
     [True, True, True, False]
+    >>> may_be_text("step 1\n".encode("utf-16-le")), may_be_text("\1\2".encode("utf-16"))
+    (True, False)
     """
-    if b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if (encoding := utf_16(head)) is not None:
+        head = head.decode(encoding, errors="replace").encode()
+    elif b"\0" not in head:
         return True
     rest = head.replace(b"\0", b"")
     return len(rest.translate(None, _NO_TEXT)) == len(rest)

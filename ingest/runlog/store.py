@@ -86,8 +86,8 @@ def ingest_files(
 
     def read_input(source: Input, written_at: datetime | None) -> ReadLog:
         binary = is_binary(source.head)
-        text = (CutRecords if binary else CutLines)(cuts.get(source.name, ()))
-        content = text.passed_on(source if binary else source.with_short_lines())
+        own_cuts = (CutRecords if binary else CutLines)(cuts.get(source.name, ()))
+        content = own_cuts.passed_on(source if binary else source.with_short_lines())
         account = Account()
         stated = replace(request, several=len(named_files) > 1, written_at=written_at)
         chunks = chunks_of_run_log(content, source.name, stated, account)
@@ -99,7 +99,7 @@ def ingest_files(
         except InputError as error:
             raise _with_cut(error, source) from None
         account.warnings += _cut(source)
-        return ReadLog(log, text, from_file(source.name), source.digest())
+        return ReadLog(log, own_cuts, from_file(source.name), source.digest())
 
     def read_live(name: str) -> ReadLog:
         digest = hashlib.sha256()

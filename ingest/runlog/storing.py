@@ -42,13 +42,13 @@ class ReadLog:
 
     Attributes:
         log: its rows.
-        text: whether lines that were cut in an earlier state of it go on.
+        cuts: whether lines that were cut in an earlier state of it go on.
         request: what was requested.
         digest: SHA-256 of its bytes.
     """
 
     log: RunLog
-    text: CutLines
+    cuts: CutLines
     request: LoadRequest
     digest: str
 
@@ -96,16 +96,22 @@ def load_in_batches(
 
 
 def _stored(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[str, Report]:
-    """Store logs: those whose bytes are new together, and then the others."""
-    again = _loaded_before(writer, logs)
-    fresh = {name: log for name, log in logs.items() if name not in again}
-    return _together(writer, fresh, now) | _together(writer, again, now)
+    """Store logs: those whose bytes are new together, and then the others; a copy of one that failed is new."""
+    reports: dict[str, Report] = {}
+    while logs:
+        again = _loaded_before(writer, logs)
+        fresh = {name: log for name, log in logs.items() if name not in again}
+        if not fresh:
+            return reports | _together(writer, again, now, again=True)
+        reports |= _together(writer, fresh, now, again=False)
+        logs = again
+    return reports
 
 
-def _together(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[str, Report]:
+def _together(writer: Writer, logs: dict[str, ReadLog], now: datetime, *, again: bool) -> dict[str, Report]:
     """Store logs in one transaction, or where that fails in one for each."""
     try:
-        parsed = store_logs(writer, list(logs.values()), now=now) if logs else []
+        parsed = store_logs(writer, list(logs.values()), now=now, again=again)
         return {name: Report(name, one) for name, one in zip(logs, parsed, strict=True)}
     except (*FAULTS, SourceError, _GrownError) as error:
         if len(logs) == 1:
@@ -113,7 +119,7 @@ def _together(writer: Writer, logs: dict[str, ReadLog], now: datetime) -> dict[s
             return {name: Report(name, error=fault_of(name, error))}
     alone: dict[str, Report] = {}
     for name, log in logs.items():
-        alone |= _together(writer, {name: log}, now)
+        alone |= _together(writer, {name: log}, now, again=again)
     return alone
 
 
@@ -130,16 +136,20 @@ def _loaded_before(writer: Writer, logs: dict[str, ReadLog]) -> dict[str, ReadLo
     return again
 
 
-def store_logs(writer: Writer, logs: Sequence[ReadLog], *, now: datetime) -> list[Parsed]:
+def store_logs(writer: Writer, logs: Sequence[ReadLog], *, now: datetime, again: bool) -> list[Parsed]:
     """Merge logs with the existing rows, in one transaction. In any order, and again, they give the same warehouse.
 
-    All of them were loaded before, or none.
+    Args:
+        writer: the warehouse.
+        logs: one or more.
+        now: stored as the time of loading.
+        again: whether the same bytes as those of each were loaded before; else of none.
 
     Raises:
         _GrownError: several were loaded before, and rows are new.
     """
     with writer.transaction():
-        before = heights_fed(writer, SOURCES[0]) if _loaded_before(writer, {"": logs[0]}) else None
+        before = heights_fed(writer, SOURCES[0]) if again else None
         steps = _write_days(writer, logs)
         parsed = [
             without_future(one.log.parsed(n_steps), origin=one.request.origin, now=now)
@@ -206,9 +216,9 @@ def _without_finished(
     cut_ends = sessions.select("cluster", source=pl.lit("runlog"), reason=pl.lit(CUT), origin="origin").unique()
     cut = writer.matching("rejects", cut_ends, keys=cut_ends.columns)
     still_cut = set(rejects.filter(pl.col("reason") == CUT).select("origin", "raw").iter_rows())
-    texts = {one.request.origin: one.text for one in logs}
+    cuts = {one.request.origin: one.cuts for one in logs}
     is_whole = [
-        texts[origin].goes_on(raw) and (origin, raw) not in still_cut
+        cuts[origin].goes_on(raw) and (origin, raw) not in still_cut
         for origin, raw in cut.select("origin", "raw").iter_rows()
     ]
     writer.delete("rejects", cut.filter(pl.Series(is_whole, dtype=pl.Boolean)))

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ingest.runlog import store
 from ingest.runlog.folders import PassedOver, logs_below
 from queries.warehouse import open_writer
@@ -17,8 +19,6 @@ from tests.support.command import assert_same, contents
 from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
 
 if TYPE_CHECKING:
-    import pytest
-
     from ingest.store.report import Report
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -117,6 +117,22 @@ def test_text_with_nuls_or_of_two_bytes_is_a_log(tmp_path: Path) -> None:
     (tmp_path / "windows.out").write_bytes(text.replace("\n", "\r\n").encode("utf-16"))
     (tmp_path / "figure.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + text.encode())
     assert [Path(name).name for name in logs_below([str(tmp_path)])] == ["power.out", "windows.out"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_log_in_utf_16_is_read_as_if_it_were_utf_8(tmp_path: Path, encoding: str) -> None:
+    text = "".join(STEP.format(number) for number in range(1, 6))
+    for name, code in (("plain", "utf-8"), ("wide", encoding)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.out").write_bytes(text.encode(code))
+        load(tmp_path / f"{name}.w", tmp_path / name)
+    numbers = [contents(tmp_path / f"{name}.w")["steps"]["step"].to_list() for name in ("plain", "wide")]
+    assert numbers == [[1, 2, 3, 4, 5]] * 2
+
+
+def test_control_characters_behind_a_byte_order_mark_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "image.bin").write_bytes(("\1\2\3\n" + STEP.format(1)).encode("utf-16"))
+    assert logs_below([str(tmp_path)]) == [str(tmp_path)]
 
 
 def test_a_log_whose_first_step_comes_late_is_found(tmp_path: Path) -> None:

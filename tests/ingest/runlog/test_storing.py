@@ -6,6 +6,9 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import polars as pl
+from polars.testing import assert_frame_equal
+
 from ingest.runlog import store, storing
 from queries.warehouse import open_writer
 from tests.support.command import assert_same, contents
@@ -52,6 +55,12 @@ def versions(warehouse: Path) -> int:
         return writer.data_version
 
 
+def loads(warehouse: Path) -> pl.DataFrame:
+    with open_writer(warehouse, verb="test", now=NOW) as writer:
+        rows = writer.matching("loads", pl.DataFrame({"source": ["runlog"]}), keys=["source"])
+    return rows.sort("origin", "cluster", "rows_new", nulls_last=False)
+
+
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storing, "MOST_LOGS", 1)
 
@@ -69,6 +78,8 @@ def test_batches_of_any_size_store_the_same(tmp_path: Path, monkeypatch: pytest.
     alone = load(tmp_path / "alone", files)
     assert_same(tmp_path / "together", tmp_path / "alone")
     assert_same(tmp_path / "some", tmp_path / "alone")
+    assert_frame_equal(loads(tmp_path / "together"), loads(tmp_path / "alone"))
+    assert_frame_equal(loads(tmp_path / "some"), loads(tmp_path / "alone"))
     assert contents(tmp_path / "alone")["rejects"].height == 1 + 6
     assert [report.origin for report in together] == [report.origin for report in some] == files
     for one, other in zip(together, alone, strict=True):
@@ -116,16 +127,30 @@ def test_lines_cut_in_many_logs_are_whole_once_they_are(tmp_path: Path) -> None:
     assert contents(tmp_path / "w")["rejects"]["raw"].to_list() == ["no line"]
 
 
-def test_one_that_cannot_be_stored_keeps_no_other_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = write(tmp_path / "logs", 4)
+def refuse(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One log cannot be stored."""
     sound = storing.store_logs
 
-    def broken(writer: Writer, logs: Sequence[ReadLog], *, now: datetime) -> list[Parsed]:
-        if any(log.request.origin == files[2] for log in logs):
+    def broken(writer: Writer, logs: Sequence[ReadLog], *, now: datetime, again: bool) -> list[Parsed]:
+        if any(log.request.origin == name for log in logs):
             raise ValueError("a fault of ours")
-        return sound(writer, logs, now=now)
+        return sound(writer, logs, now=now, again=again)
 
     monkeypatch.setattr(storing, "store_logs", broken)
+
+
+def test_a_copy_of_one_that_cannot_be_stored_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = write(tmp_path / "logs", 2)
+    copy = tmp_path / "logs" / "copy.jsonl"
+    copy.write_text(log_of(1))
+    load(tmp_path / "w", files[:1])
+    refuse(monkeypatch, files[1])
+    assert new_rows(load(tmp_path / "w", [files[1], str(copy), files[0]])) == [-1, None, 0]
+
+
+def test_one_that_cannot_be_stored_keeps_no_other_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = write(tmp_path / "logs", 4)
+    refuse(monkeypatch, files[2])
     reports = load(tmp_path / "w", files)
     assert [report.error is None for report in reports] == [True, True, False, True]
     load(tmp_path / "others", [files[0], files[1], files[3]])

@@ -6,11 +6,15 @@ no times, those of a rank that is a few lines late look like steps that were run
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ingest.runlog.text_format import TextFormat
 
 _COUNTED: Final = ("step", "start", "train", "begin", "end", "time", "facts")
@@ -71,39 +75,90 @@ def _late(records: pl.DataFrame, reach: pl.DataFrame) -> pl.DataFrame:
 
 
 FURTHEST_APART: Final = 8
-"""Steps by which ranks of one run are apart where their output is buffered."""
+"""Lines of steps by which ranks of one run are apart where their output is buffered."""
 
 FEWEST_TURNS: Final = 5
-"""Times that a log goes on further ahead, and back again, which has steps of two runs: a restart goes back once."""
+"""Turns in which each of two writers goes on from its own last step, where they are two runs."""
 
 
 def of_one_run(records: pl.DataFrame, form: TextFormat) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Records without the steps of other runs, or other loops, that print in turn with the one that prints most.
+    """Records without those of other runs, or other loops, that print in turn with the one that prints most.
 
-    Between the steps of one run and those of another lie steps that neither has done.
+    Between the steps of one run and those of another lie steps that neither has done. A start, a checkpoint or a fact
+    of such a writer is no more of this run than its steps are.
 
     Args:
         records: in the order of the log.
         form: the format that they are of.
 
     Returns:
-        The records, and how many were left out of each writer.
+        The records, and how many steps were left out of each writer.
     """
     is_step = pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind == "step"])
     steps = records.filter(is_step & pl.col("writer").is_not_null() & pl.col("step").is_not_null())
     if steps["writer"].n_unique() < 2:
         return records, {}
-    counts = steps.group_by("writer", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
-    first, *others = counts["writer"]
-    apart = [writer for writer in others if _turns(steps.filter(pl.col("writer").is_in([first, writer])))]
-    is_apart = is_step & pl.col("writer").is_in(apart)
-    return records.filter(~is_apart.fill_null(value=False)), dict(counts.filter(pl.col("writer").is_in(apart)).rows())
+    own = {str(writer): rows for (writer,), rows in steps.partition_by("writer", as_dict=True).items()}
+    first, *others = sorted(own, key=lambda writer: -own[writer].height)
+    apart = [writer for writer in others if _in_turn(own[first], own[writer])]
+    is_apart = pl.col("writer").is_in(apart)
+    return records.filter(~is_apart.fill_null(value=False)), {writer: own[writer].height for writer in apart}
 
 
-def _turns(steps: pl.DataFrame) -> bool:
-    """Whether the steps of two writers go far ahead and far back in turn, and most are of one of them alone."""
-    own, other = steps.partition_by("writer")
-    if 2 * other["step"].is_in(own["step"].unique().implode()).sum() > min(own.height, other.height):
+def _in_turn(one: pl.DataFrame, other: pl.DataFrame) -> bool:
+    """Whether the steps of two writers are of two runs: most are of one of them alone, and each goes on from its own.
+
+    Of one run that alternates between two nodes (an elastic launch) a turn goes on where the other's ended, or from a
+    checkpoint before it. Where it cannot be told they are of one run.
+    """
+    if 2 * other["step"].is_in(one["step"].unique().implode()).sum() > min(one.height, other.height):
         return False  # ranks that are late
-    ahead = steps.select(pl.when(pl.col("writer") != pl.col("writer").shift(1)).then(pl.col("step").diff())).to_series()
-    return min(int((ahead > FURTHEST_APART).sum()), int((ahead < -FURTHEST_APART).sum())) >= FEWEST_TURNS
+    intervals = {rows["writer"][0]: _print_interval(rows["step"]) for rows in (one, other)}
+    steps = pl.concat([one, other]).sort("line", "part").select("writer", "step")
+    steps = steps.with_columns(own=pl.col("step").shift(1).over("writer"), before=pl.col("step").shift(1))
+    turns = steps.filter((pl.col("writer") != pl.col("writer").shift(1)) & pl.col("own").is_not_null())
+    interval = pl.col("writer").replace_strict(intervals, return_dtype=pl.Float64)
+    goes_on = (pl.col("step") - pl.col("own")).is_between(0.5 * interval, 1.5 * interval)
+    is_far = (pl.col("step") - pl.col("before")).abs() > FURTHEST_APART * max(intervals.values())
+    counts = turns.group_by("writer").agg(n=pl.len(), own=(goes_on & is_far).sum())
+    enough = (pl.col("own") >= FEWEST_TURNS) & (2 * pl.col("own") > pl.col("n"))
+    return counts.filter(enough).height == 2
+
+
+def _print_interval(steps: pl.Series) -> float:
+    """Steps from one line of a writer to the next: the median, since a restart goes back, and a lost line ahead."""
+    ahead = steps.diff()
+    return float(ahead.filter(ahead > 0).median() or 1)  # type: ignore[arg-type]  # numbers
+
+
+_BEFORE: Final = '(^[[:space:]]*|")'
+"""What stands before a writer: the line begins, or the text of a collector's JSON."""
+
+SHOWN: Final = 8
+"""Writers whose commands a warning shows."""
+
+
+def commands_for(writers: Sequence[str], file: str) -> str:
+    """A command for each of the first writers, a line each, and how many others there are."""
+    lines = [command_for(writer, file) for writer in writers[:SHOWN]]
+    more = len(writers) - SHOWN
+    return "\n".join([*lines, f"and so for {more:,} more"] if more > 0 else lines)
+
+
+def command_for(writer: str, file: str) -> str:
+    r"""The command that loads the lines of one writer as a run of its own.
+
+    >>> command_for("node1: ", "train.log")
+    'grep -E \'(^[[:space:]]*|")node1: \' train.log | trackside ingest runlog - --set run_id=node1'
+    >>> command_for("[rank0]:", "a b.log.gz")
+    'zgrep -E \'(^[[:space:]]*|")\\[rank0\\]:\' \'a b.log.gz\' | trackside ingest runlog - --set run_id=rank0'
+
+    Args:
+        writer: as the lines begin.
+        file: the log's name; `-` is standard input, which has to be put into a file first.
+    """
+    pattern = _BEFORE + re.sub(r"[][\\.(){}*+?^$|]", r"\\\g<0>", writer)
+    grep = "zgrep" if file.endswith(".gz") else "grep"
+    name = re.sub(r"[^\w.-]+", "-", writer).strip("-")
+    source = "FILE" if file == "-" else shlex.quote(file)
+    return f"{grep} -E {shlex.quote(pattern)} {source} | trackside ingest runlog - --set run_id={shlex.quote(name)}"

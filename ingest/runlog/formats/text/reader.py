@@ -18,7 +18,7 @@ from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
 from ingest.runlog.formats.text.order import in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
-from ingest.runlog.formats.text.ranks import of_one_rank, of_one_run
+from ingest.runlog.formats.text.ranks import commands_for, of_one_rank, of_one_run
 from ingest.runlog.formats.text.scan import US, Sample, Scan, scan
 from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
@@ -94,7 +94,7 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame
         account.warnings.append(LoadWarning("log_repeated", every.height - single.height))
     if apart:
         account.warnings.append(
-            LoadWarning("runs_in_turn", sum(apart.values()), ", ".join(sorted(map(str.strip, apart))))
+            LoadWarning("runs_in_turn", sum(apart.values()), commands_for(sorted(apart), request.file))
         )
     if records is not ours:
         account.warnings.append(LoadWarning("order_unknown"))

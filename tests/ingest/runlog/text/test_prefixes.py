@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from tests.support.logs.framework_loops import PRINTERS, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ingest.tables import Parsed
 
@@ -267,13 +269,70 @@ def iteration(writer: str, step: int, n: int) -> str:
     return f"{writer}: {at(n):%Y-%m-%dT%H:%M:%S}Z {words}\n"
 
 
-def test_two_runs_that_print_in_turn_are_not_one() -> None:
+def numbers(parsed: Parsed, every: int) -> list[int]:
+    """The steps that lines are of, in units of the print interval."""
+    return [step // every for step, _, _ in steps(parsed) if step % every == 0]
+
+
+@pytest.mark.parametrize("every", [1, 10, 100])
+def test_two_runs_that_print_in_turn_are_not_one(every: int) -> None:
     """The steps between theirs, which neither did, were taken to be logged by a line that stands for several."""
-    lines = [iteration("node01", step, step) + iteration("node02", step + 500, step) for step in range(1, 21)]
-    parsed = read("".join([*lines, iteration("node01", 21, 21)]))
-    assert [step for step, _, _ in steps(parsed)] == list(range(1, 22))
+    text = ""
+    for n in range(1, 31):
+        text += iteration("node01", every * n, every * n)
+        text += iteration("node02", every * (n + 500), every * n) if n % 3 else ""
+    parsed = read(text)
+    assert numbers(parsed, every) == list(range(1, 31))
     assert "runs_in_turn" in codes(parsed)
     assert parsed.rows_duplicate == 20
+
+
+def test_all_records_of_another_run_in_turn_are_left_out() -> None:
+    other = f"node02: {at(0):%Y-%m-%dT%H:%M:%S}Z "
+    text = f"{other}> initializing torch distributed ...\n{other}  seq_length ....... 512\n"
+    for n in range(1, 21):
+        text += iteration("node01", n, 4 * n) + iteration("node02", n + 500, 4 * n)
+    text += f"node02: {at(81):%Y-%m-%dT%H:%M:%S}Z saving checkpoint at iteration 520 to /ckpt in torch format\n"
+    parsed = read(text + iteration("node01", 21, 84))
+    assert numbers(parsed, 1) == list(range(1, 22))
+    assert events(parsed) == []
+    assert set(parsed.frames["run_sessions"]["seq_len"]) == {None}
+    assert len(starts(parsed)) == 1
+
+
+def test_each_run_in_turn_has_a_command_that_selects_it(tmp_path: Path) -> None:
+    writers = ("node0", "node1", "node10", "x-node1", "[rank1]")
+    log = tmp_path / "train.log"
+    log.write_text("".join(iteration(one, n + 500 * k, 4 * n) for n in range(1, 21) for k, one in enumerate(writers)))
+    parsed = read(log.read_bytes())
+    (warning,) = (one for one in parsed.warnings if one.code == "runs_in_turn")
+    commands = warning.detail.splitlines()
+    assert [one.partition("run_id=")[2] for one in commands] == ["rank1", "node10", "node1", "x-node1"]
+    for name, command in zip(("[rank1]", "node10", "node1", "x-node1"), commands, strict=True):
+        grep, _, rest = command.partition(" | ")
+        found = subprocess.run(
+            ["sh", "-c", grep], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        assert {line.partition(": ")[0] for line in found} == {name}
+        assert len(found) == 20
+        assert rest.startswith("trackside ingest runlog - --set ")
+
+
+@pytest.mark.parametrize("every", [1, 10, 100])
+@pytest.mark.parametrize("lost", [0, 6, 12])
+def test_one_run_that_two_nodes_print_in_turn_is_whole(every: int, lost: int) -> None:
+    """Elastic launches: half of the hand-overs are clean, of half the last steps are lost and run again."""
+    text, done, n, printed = "", 0, 0, []
+    for turn in range(14):
+        text += f"node0{turn % 2}: {at(every * n):%Y-%m-%dT%H:%M:%S}Z > initializing torch distributed ...\n"
+        for _ in range(20):
+            done, n = done + 1, n + 1
+            text += iteration(f"node0{turn % 2}", every * done, every * n)
+            printed.append(done)
+        done -= lost if turn % 4 in {0, 3} else 0
+    parsed = read(text)
+    assert "runs_in_turn" not in codes(parsed)
+    assert numbers(parsed, every) == printed
 
 
 def test_ranks_that_are_late_by_a_line_of_ten_steps_are_one_run() -> None:
