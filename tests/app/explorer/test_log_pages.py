@@ -108,7 +108,7 @@ def test_list_names_clusters_where_there_are_several(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("kept", [1, 2, 300])
-def test_page_of_a_log_that_tells_little_has_what_it_tells(tmp_path: Path, kept: int) -> None:
+def test_page_of_a_log_without_model_facts_is_shown(tmp_path: Path, kept: int) -> None:
     """No model, GPUs or tokens; only its first line, or one step."""
     lines = [json.loads(line) for line in log().splitlines()[:kept]]
     bare = [{name: value for name, value in line.items() if name not in {*MODEL, "world", "tokens"}} for line in lines]
