@@ -299,12 +299,7 @@ class _Live:
         longest = max(1, round(settings.chunk_hours * 3600 / width_s))
         least = min(longest, math.ceil(LEAST_CHUNK_S / width_s))
         if reader.source in LARGE and least * width_s < (window.until - window.since).total_seconds():
-            try:
-                longest = max(
-                    least, min(longest, settings.chunk_samples // max(1, self._series(reader, names, window)))
-                )
-            except SourceError:
-                longest = least
+            longest = max(least, min(longest, settings.chunk_samples // self._series(reader, names, window)))
         return timedelta(seconds=longest * width_s)
 
     def _series(self, reader: Reader, names: Sequence[str], window: Window) -> int:

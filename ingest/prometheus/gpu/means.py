@@ -16,6 +16,7 @@ import polars as pl
 
 from ingest.prometheus.gpu.samples import Judged, judge, of_whole_gpus, warnings_of, wide
 from ingest.prometheus.series.labels import SAMPLES, as_ratios, in_percent, is_blank
+from ingest.prometheus.series.node_turns import node_turns
 from ingest.tables import GPU_SAMPLES, conform, empty
 
 if TYPE_CHECKING:
@@ -121,8 +122,7 @@ def _by_nodes(parts: Sequence[Means]) -> Iterator[pl.DataFrame]:
     cells = [part.series.select("node", n=pl.Series(part.sizes, dtype=pl.Int64)) for part in parts]
     if not cells:
         return
-    nodes = pl.concat(cells).group_by("node").agg(pl.col("n").sum()).sort("node")
-    nodes = nodes.select("node", turn=pl.col("n").cum_sum() // CELLS_AT_ONCE)
+    nodes = node_turns(pl.concat(cells), CELLS_AT_ONCE)
     turns = [part.series.join(nodes, on="node", maintain_order="left")["turn"].to_numpy() for part in parts]
     for turn in nodes["turn"].unique().sort():
         yield pl.concat([part.of(of == turn) for part, of in zip(parts, turns, strict=True)])

@@ -14,6 +14,7 @@ from ingest.prometheus.gpu import drivers
 from ingest.prometheus.gpu.samples import end
 from ingest.prometheus.health import events as health
 from ingest.prometheus.node import kubernetes_nodes, kubernetes_pods
+from ingest.prometheus.series.node_turns import node_turns
 from ingest.prometheus.sources import source_named
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
@@ -275,7 +276,7 @@ def by_nodes(rows: pl.DataFrame, at_once: int) -> Iterator[pl.DataFrame]:
     if "node" not in rows.columns or rows.height <= at_once:
         yield rows
         return
-    nodes = rows.group_by("node").len("n").sort("node").select("node", turn=pl.col("n").cum_sum() // at_once)
+    nodes = node_turns(rows.group_by("node").len("n"), at_once)
     turns = rows.select("node").join(nodes, on="node", maintain_order="left")["turn"]
     for turn in nodes["turn"].unique().sort():
         yield rows.filter(turns == turn)
