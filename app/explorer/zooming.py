@@ -23,8 +23,6 @@ from queries.errors import WarehouseError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RUN = "/run"
-
 
 def register(made: Dash, explorer: log_pages.Explorer) -> None:
     """Register the callback of a run's steps."""
@@ -52,7 +50,7 @@ def steps_of(explorer: log_pages.Explorer, search: str, shown: Mapping[str, Any]
     part = None if whole else _range(shown)
     if part is None and not whole:
         return no_update
-    saw("see", path=RUN, search=search, section=STEPS)
+    saw("see", path=log_pages.RUN, search=search, section=STEPS)
     try:
         with panics.as_errors():
             steps = _every_step(explorer, search)
@@ -67,7 +65,7 @@ def _every_step(explorer: log_pages.Explorer, search: str) -> pl.DataFrame:
     logged = log_pages.steps_of(explorer, search) if people.current().sees_all else None
     if logged is not None:
         return logged
-    page, view = pages()[RUN], explorer.view(search)
+    page, view = pages()[log_pages.RUN], explorer.view(search)
     return run_of(explorer, page.find(explorer, view) if page.find is not None else view).steps
 
 

@@ -169,11 +169,10 @@ def _pager(found: logged.Listed, path: str, params: Mapping[str, str]) -> Compon
 
 def of_run(explorer: Explorer, search: str | None) -> Component | None:
     """The page of the run of the address; None where it is not a run that only a log knows."""
-    params = parameters(search)
-    found = explorer.answers.ask(known, params.get("id", ""), params.get("cluster", ""))
+    found = _found(explorer, search)
     if found is None:
         return None
-    contents, data = explorer.answers.ask(logged.page_of, *found, explorer.rules)
+    contents, data = found
     return html.Div(
         [
             _head(contents, explorer.options),
@@ -192,9 +191,15 @@ def of_run(explorer: Explorer, search: str | None) -> Component | None:
 
 def steps_of(explorer: Explorer, search: str) -> pl.DataFrame | None:
     """Every step of the run of the address; None where it is not a run that only a log knows."""
+    found = _found(explorer, search)
+    return None if found is None else found[1].steps
+
+
+def _found(explorer: Explorer, search: str | None) -> tuple[Contents, RunPage] | None:
+    """The numbers and the charts of the run of the address; None where it is not a run that only a log knows."""
     params = parameters(search)
-    found = explorer.answers.ask(known, params.get("id", ""), params.get("cluster", ""))
-    return None if found is None else explorer.answers.ask(logged.page_of, *found, explorer.rules)[1].steps
+    named = explorer.answers.ask(known, params.get("id", ""), params.get("cluster", ""))
+    return None if named is None else explorer.answers.ask(logged.page_of, *named, explorer.rules)
 
 
 def _head(contents: Contents, options: str) -> Component:

@@ -64,7 +64,7 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
     """What is compared, as text; unknown is said so."""
     row, ettr = page.run, page.ettr or {}
     restarts = page.attempts["time_to_job_restart_s"].drop_nulls()
-    mfu = headline_mfu(page.mfu, page.convention) if page.mfu.height else None
+    mfu = headline_mfu(page.mfu, page.convention)
     steps = page.steps["duration_s"].drop_nulls() if page.steps.height else None
     causes = page.interruptions["cause"].drop_nulls().value_counts(sort=True).head(3).rows()
     return {
