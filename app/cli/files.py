@@ -1,4 +1,4 @@
-"""The verbs and sources that are there: one file each in a package, found by its name."""
+"""The verbs and sources that are there: one file each in a package or one of its rooms, found by its name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def modules_of(package: ModuleType) -> list[str]:
-    """Names of the public modules of a package, sorted; no module is imported (`pkgutil` would take longer).
+def modules_of(package: ModuleType) -> dict[str, str]:
+    """The public modules of a package and of the folders in it: full names by own names, which are sorted.
+
+    No module is imported, and `pkgutil` would take longer.
 
     >>> from app.cli import verbs
-    >>> modules_of(verbs)[:2]
-    ['adjudicate', 'backfill']
+    >>> list(modules_of(verbs).items())[:2]
+    [('adjudicate', 'app.cli.verbs.data.adjudicate'), ('backfill', 'app.cli.verbs.serving.backfill')]
     """
-    files = {file for folder in package.__path__ for file in os.listdir(folder)}  # noqa: PTH208 - faster
-    return sorted(file[:-3] for file in files if file.endswith(".py") and not file.startswith("_"))
+    modules = {}
+    for folder in package.__path__:
+        rooms = [name for name in os.listdir(folder) if not name.startswith("_") and "." not in name]  # noqa: PTH208 - faster
+        for room in ("", *rooms):
+            for file in os.listdir(f"{folder}/{room}"):  # noqa: PTH208 - faster
+                if file.endswith(".py") and not file.startswith("_"):
+                    name = file.removesuffix(".py")
+                    modules[name] = ".".join(filter(None, (package.__name__, room, name)))
+    return dict(sorted(modules.items()))

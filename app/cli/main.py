@@ -1,6 +1,6 @@
 """The command line: it parses arguments, hands them to one file per verb, and turns errors into exit statuses.
 
-Nothing heavy is imported here: `trackside --help` must be instant. The verbs are the files of `app.cli.verbs`; each
+Nothing heavy is imported here: `trackside --help` must be instant. The verbs are the files below `app.cli.verbs`; each
 has `add_parser(subparsers)` and `run(options)`, and imports within `run` what it needs.
 """
 
@@ -163,14 +163,14 @@ def build_parser(verb: str | None = None) -> Parser:
 
     `tests` walk the whole one to see that everything has help.
     """
-    names = modules_of(verbs)
+    modules = modules_of(verbs)
     parser = Parser(
         prog="trackside", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="store_true", help="print version and the versions of the engines")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    for name in [verb] if verb in names else names:
-        module = import_module(f"{verbs.__name__}.{name}")
+    for name in [verb] if verb in modules else modules:
+        module = import_module(modules[name])
         module.add_parser(subparsers)
         subparsers.choices[name].set_defaults(run=module.run)
     return parser

@@ -10,6 +10,8 @@ import pytest
 from werkzeug.test import Client
 
 from app.cli import main as cli
+from app.cli import verbs
+from app.cli.files import modules_of
 from app.config.settings import Config
 from app.panics import LibraryPanicError, as_errors
 from app.service import exporter
@@ -38,7 +40,7 @@ def test_every_verb_ends_with_a_message(
     verb: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name = verb.split(maxsplit=1)[0]
-    monkeypatch.setattr(import_module(f"app.cli.verbs.{name}"), "run", panic)
+    monkeypatch.setattr(import_module(modules_of(verbs)[name]), "run", panic)
     monkeypatch.delenv("TRACKSIDE_DEBUG", raising=False)
     assert cli.main(verb.split()) == 70
     message = capfd.readouterr().err

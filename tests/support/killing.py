@@ -48,8 +48,9 @@ IMPORTED_LATER = (
     *("pyarrow.parquet", "scipy.special", "plotly.offline"),
     *("ingest.registry", "ingest.prometheus.load_files", "ingest.runlog.tensorboard", "queries.parquet_days"),
     *("app.cli.ingest_report", "app.cli.retention_report", "app.cli.run_context", "app.cli.source_files"),
-    *("app.cli.verbs.adjudicate", "app.cli.verbs.compute", "app.cli.verbs.ingest", "app.cli.verbs.retention"),
-    *("app.cli.verbs.serve", "app.cli.verbs.warehouse", "app.results.usage", "app.results.people", "app.progress"),
+    *("app.cli.verbs.data.adjudicate", "app.cli.verbs.answers.compute", "app.cli.verbs.data.ingest"),
+    *("app.cli.verbs.data.retention", "app.cli.verbs.data.warehouse", "app.cli.verbs.serving.serve"),
+    *("app.results.usage", "app.results.people", "app.progress"),
     *("queries.lake.push", "queries.lake.snapshot"),
 )
 """Modules that verbs import when they need them."""

@@ -63,7 +63,7 @@ def test_table_is_printed_though_workers_do_not_let_go(
         yield Here()
         raise TimeoutError("timed out after 10 s")
 
-    monkeypatch.setattr("app.cli.verbs.fleet._workers", workers)
+    monkeypatch.setattr("app.cli.verbs.serving.fleet._workers", workers)
     assert cli.main([*fleet, "-q", "--format", "csv"]) != 0
     assert [line.split(",")[1] for line in capsys.readouterr().out.splitlines()[1:]] == [
         "done",

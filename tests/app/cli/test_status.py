@@ -11,7 +11,7 @@ import pytest
 
 from app.cli import main as cli
 from app.cli import status
-from app.cli.verbs import status as status_verb
+from app.cli.verbs.data import status as status_verb
 from app.config.settings import Config
 from ingest.slurm.load_files import Options, ingest_files
 from queries.warehouse import open_reader, open_writer

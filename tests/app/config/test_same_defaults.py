@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.cli.run_context import settings_and_root, warehouse_root
-from app.cli.verbs import sql
+from app.cli.verbs.data import sql
 from app.config.settings import Sql
 from queries.sandbox.run import Limits
 

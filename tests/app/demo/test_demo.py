@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from app.cli.verbs import demo as verb
+from app.cli.verbs.first_steps import demo as verb
 from app.config import settings as config
 from app.demo import demo
 from app.demo import planted as of_planted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.verbs import run as run_verb
+from app.cli.verbs.answers import run as run_verb
 
 if TYPE_CHECKING:
     import argparse

@@ -25,14 +25,15 @@ def add_parser(subparsers: Subparsers) -> None:
     own = modules_of(sources)
     for folder in FOLDERS:
         if folder.name in own:
-            import_module(f"{sources.__name__}.{folder.name}").add_parser(named)
+            import_module(own[folder.name]).add_parser(named)
         else:
             source_files.add_parser(named, folder)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read one source."""
-    if options.source in modules_of(sources):
-        status: int = import_module(f"{sources.__name__}.{options.source}").run(options)
+    own = modules_of(sources)
+    if options.source in own:
+        status: int = import_module(own[options.source]).run(options)
         return status
     return source_files.run(options, next(folder for folder in FOLDERS if folder.name == options.source))

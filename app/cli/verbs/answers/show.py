@@ -125,7 +125,7 @@ def _page_of_log(options: argparse.Namespace, cluster: str, run_id: str) -> int:
     import argparse
 
     from app import console
-    from app.cli.verbs import run as run_page
+    from app.cli.verbs.answers import run as run_page
 
     console.echo(
         f"Only the log of {run_id} is loaded: its page. More with accounting: trackside ingest slurm", error=True

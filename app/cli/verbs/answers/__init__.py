@@ -1,0 +1,1 @@
+"""The verbs that compute numbers, answer questions and report."""

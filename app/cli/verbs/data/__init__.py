@@ -1,0 +1,1 @@
+"""The verbs that fill, correct and read the warehouse."""

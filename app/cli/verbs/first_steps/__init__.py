@@ -1,0 +1,1 @@
+"""The verbs that explain Trackside, check it and try it out."""

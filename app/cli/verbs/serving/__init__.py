@@ -1,0 +1,1 @@
+"""The verbs that keep Trackside running, and show its numbers to others."""
