@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.runlog.escapes import without_escapes
+from ingest.runlog.envelopes.escapes import without_escapes
 from ingest.runlog.lines import CUT
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ingest.runlog.escapes import without_escapes
+from ingest.runlog.envelopes.escapes import without_escapes
 from ingest.runlog.lines import CUT
 from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Refused, Translation
 from ingest.tables import RAW_LIMIT

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ingest.runlog.formats as package
-from ingest.runlog.exported import lines_of_export
+from ingest.runlog.envelopes.exported import lines_of_export
+from ingest.runlog.envelopes.wrapped import unwrapping
 from ingest.runlog.translation import HEAD, Account, LogRequest
-from ingest.runlog.wrapped import unwrapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

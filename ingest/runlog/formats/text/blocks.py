@@ -10,7 +10,7 @@ import polars as pl
 
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import UnrecognisedInputError
-from ingest.runlog.escapes import without_escapes
+from ingest.runlog.envelopes.escapes import without_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ingest.errors import InputError
-from ingest.runlog.exported import lines_of_export
+from ingest.runlog.envelopes.exported import lines_of_export
+from ingest.runlog.envelopes.wrapped import unwrapped
 from ingest.runlog.text_format import parse_format
-from ingest.runlog.wrapped import unwrapped
 from tests.ingest.runlog.text.test_mutations import BEGUN, LINES
 from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
 from tests.support.logs.framework_loops import PRINTERS, run_of

@@ -2,7 +2,7 @@ r"""Lines of a log that a container runtime or a collector has put into JSON obj
 
 Docker's `json-file`, journald (`-o json`), Cloud Logging, Loki (`logcli -o jsonl`), Fluent Bit and programs that log
 JSON all write an object a line that has a text and a time. The time goes before the text, where every reader of text
-finds it; a line that is no such object stays as it is. Documents that hold many of them: `ingest.runlog.exported`.
+finds it; a line that is no such object stays as it is. Documents that hold many of them: `exported`.
 """
 
 from __future__ import annotations

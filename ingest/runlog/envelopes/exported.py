@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingest.errors import InputError
-from ingest.runlog.wrapped import TEXTS, TIMES, stamped, text_and_time
+from ingest.runlog.envelopes.wrapped import TEXTS, TIMES, stamped, text_and_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
