@@ -19,7 +19,7 @@ from queries.check_outcomes import CheckOutcome
 from queries.errors import CorruptWarehouseError, QueryError, StoppedError, WriteError
 from queries.memo import Memo
 from queries.opening import KINDS, duckdb_errors, explained, first_line
-from queries.sample_views import sample_view
+from queries.samples.views import sample_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -136,19 +136,19 @@ class Connection:
         self._connection.execute(sample_view(self.root, table, files, temporary=True))
 
     def sample_blocks(self, table: str, *, cluster: str, since: datetime, until: datetime) -> Iterator[pl.LazyFrame]:
-        """Samples of the days between two moments, as `queries.sample_blocks` has them: of whole days.
+        """Samples of the days between two moments, as `queries.samples.blocks` has them: of whole days.
 
         Raises:
             CorruptWarehouseError: some are damaged or missing.
         """
-        from queries import sample_blocks  # noqa: PLC0415 - the process that runs a person's SQL imports no polars
+        from queries.samples.blocks import blocks  # noqa: PLC0415 - the process that runs a person's SQL imports no polars
 
         declared = self.frame(f"SELECT * FROM raw.{table} WHERE cluster = $cluster", {"cluster": cluster})  # noqa: S608 - our name
         files = self._live_files(table, *integrity.scope("", {"cluster": cluster, "since": since, "until": until}))
         self.require(files)
         if declared.height:
             yield declared.lazy()
-        yield from sample_blocks.blocks([self.root / file.path for file in files], declared.schema)
+        yield from blocks([self.root / file.path for file in files], declared.schema)
 
     def files(self) -> list[integrity.File]:
         """The Parquet files of samples that count."""

@@ -26,7 +26,7 @@ from queries.lake.address import address_of
 from queries.lent_rows import ROW_GROUP
 from queries.opening import connect, corrupt, disk_errors, duckdb_errors, first_line
 from queries.reader import MADE, CheckResult, Reader
-from queries.sample_views import view_whole
+from queries.samples.views import view_whole
 from queries.writer import Writer
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from queries.errors import CheckError, QueryError
 from queries.lent_rows import ROW_GROUP, LentRows, portions
 from queries.opening import disk_errors, duckdb_errors, engine
 from queries.reader import CheckResult, Connection
-from queries.sample_views import view_whole
+from queries.samples.views import view_whole
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from queries import parquet_days
+    from queries.samples import parquet_days
 
 _INCOMPLETE: Final = "incomplete_views"
 """Fact of the warehouse: sample tables whose views leave out damaged files."""
@@ -367,7 +367,7 @@ class Writer(Connection):
 
     @contextlib.contextmanager
     def _partitions(self, table: str) -> Iterator[parquet_days.Files]:
-        from queries import parquet_days  # noqa: PLC0415 - it imports polars
+        from queries.samples import parquet_days  # noqa: PLC0415 - it imports polars
 
         if table not in sql_files.sample_tables():
             raise QueryError(

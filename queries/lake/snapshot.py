@@ -30,7 +30,7 @@ from queries.lake import catalogue as catalogues
 from queries.lake import origins
 from queries.lake.storage import storage_of
 from queries.opening import config, disk_errors
-from queries.sample_views import sample_view
+from queries.samples.views import sample_view
 from queries.sql_files import literal
 
 if TYPE_CHECKING:

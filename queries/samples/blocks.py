@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from queries import parquet_days
+from queries.samples import parquet_days
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

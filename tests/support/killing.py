@@ -46,7 +46,7 @@ CHANGES = frozenset({"os.rename", "os.remove", "os.link", "os.symlink", "os.mkdi
 
 IMPORTED_LATER = (
     *("pyarrow.parquet", "scipy.special", "plotly.offline"),
-    *("ingest.registry", "ingest.prometheus.load_files", "ingest.runlog.tensorboard", "queries.parquet_days"),
+    *("ingest.registry", "ingest.prometheus.load_files", "ingest.runlog.tensorboard", "queries.samples.parquet_days"),
     *("app.cli.ingest_report", "app.cli.retention_report", "app.cli.run_context", "app.cli.source_files"),
     *("app.cli.verbs.data.adjudicate", "app.cli.verbs.answers.compute", "app.cli.verbs.data.ingest"),
     *("app.cli.verbs.data.retention", "app.cli.verbs.data.warehouse", "app.cli.verbs.serving.serve"),

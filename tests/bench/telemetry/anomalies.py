@@ -15,7 +15,8 @@ from metrics.anomalies.deviations import gpu_deviations
 from metrics.anomalies.hours import BUSY_HOURS, HOURS, Limits, busy_hours, hour_means, hour_sums
 from metrics.anomalies.scan import Scan
 from metrics.statistics import rate_interval
-from queries import parquet_days, sample_blocks
+from queries.samples import parquet_days
+from queries.samples.blocks import blocks as in_blocks
 from tests.bench.table import row
 from tests.bench.telemetry.stragglers import share_interval
 from tests.bench.year import BEGIN
@@ -123,7 +124,7 @@ def _write_nodes(path: Path, first: int, nodes: int) -> None:
 def hours_of_day(files: list[Path]) -> pl.DataFrame:
     """Hours of a day, from its samples block by block, as `compute` stores them."""
     first = round(BEGIN.timestamp()) // 3600
-    blocks = sample_blocks.blocks(files, pl.Schema(GPU_SAMPLES))
+    blocks = in_blocks(files, pl.Schema(GPU_SAMPLES))
     return hour_means([hour_sums(needed(block), first, first + 24, LIMITS) for block in blocks])
 
 

@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from queries import parquet_days
-from queries.parquet_days import FEW, of_many_numbers, write, write_parts
+from queries.samples import parquet_days
+from queries.samples.parquet_days import FEW, of_many_numbers, write, write_parts
 from queries.warehouse import open_writer
 from tests.support.warehouses import NOW
 

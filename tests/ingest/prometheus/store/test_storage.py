@@ -36,8 +36,8 @@ from ingest.tables import (
     conform,
     empty,
 )
-from queries import parquet_days
-from queries.parquet_days import OUTGROWN
+from queries.samples import parquet_days
+from queries.samples.parquet_days import OUTGROWN
 from queries.warehouse import Writer, open_reader, open_writer
 from tests.support.command import ROOT, assert_same, contents
 

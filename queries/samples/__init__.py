@@ -1,0 +1,1 @@
+"""Samples: tables whose rows lie in Parquet files of a day each."""
