@@ -11,7 +11,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from queries import writer as writing
+from queries import table_writer as writing
 from queries.lent_rows import LentRows
 from queries.warehouse import open_writer
 
