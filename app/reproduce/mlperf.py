@@ -1,48 +1,33 @@
-"""MLPerf Training: the logs that submitters publish with their results, and what follows from them.
+"""MLPerf Training: what follows from the logs that submitters publish with their results (`mlperf_files`).
 
-    SUBMITTER/results/SYSTEM/BENCHMARK/result_I.txt   the log of a run; scaling.json has the factor of its time
-    SUBMITTER/systems/SYSTEM.json                     nodes, GPUs of a node, and the GPU's name
-
-A submitter is a cluster (several, where it has several kinds of GPU or systems of one size), a result a run of one
-attempt on nodes of its own, from its first event to its last. Logs do not record the data type: that of round 5.0 is
-what MLPerf's reference for NVIDIA GPUs trains this model in, so each MFU has a reading over the peak of either; of
-other rounds it is what the caller states, or unknown, and so is MFU.
+Logs do not record the data type: that of round 5.0 is what MLPerf's reference for NVIDIA GPUs trains this model in, so
+each MFU has a reading over the peak of either; of other rounds it is what the caller states, or unknown, and so is MFU.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.errors import UsageError
 from app.reproduce.figure import BLUE, GREY, ORANGE, Panel, Point, Series
+from app.reproduce.mlperf_files import read
 from app.reproduce.publication import Comparison, Publication, Sources, computed_windows
 from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
 from app.results.steps.scaling import scaling_runs
-from ingest.files.input import Input
-from ingest.plausible import EARLIEST_S, LATEST_S
-from ingest.runlog.formats.mlperf import MODELS, has_entry
 from metrics.mfu.mfu import step_mfu
 from metrics.scaling.table import scaling_table
 from metrics.scaling.target import logged_times, time_to_train, timed, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from app.window import Window
     from metrics.mfu.flops import Convention
     from queries.warehouse import Reader
-
-BENCHMARKS: Final = tuple(name for name, model in MODELS.items() if model)
-"""The benchmarks that are read: those whose model's sizes are known."""
 
 
 @dataclass(frozen=True)
@@ -124,175 +109,6 @@ def claims(sources: Sources, cluster: str, *, of: Round) -> str:
         if gpus in sizes
     ]
     return "".join(texts)
-
-
-def read(path: Path, *, of: Round) -> Sources:
-    """The results below a path.
-
-    Raises:
-        UsageError: there are none that can be read.
-    """
-    sources = Sources()
-    systems = list(_systems(path, of, sources))
-    for system, cluster in zip(systems, _clusters(systems), strict=True):
-        for log in _logs(system.folder):
-            _add(sources, log, cluster, system.described)
-    if not sources.run_logs:
-        raise UsageError(_without_results(path, sources))
-    if of.dtype is None:
-        sources.left_out.append(
-            f"MFU: logs of round {of.version} do not record the data type, and it is not known here; state it: "
-            "--dtype fp8+bf16 (several: by +)"
-        )
-    return sources
-
-
-def _without_results(path: Path, sources: Sources) -> str:
-    """The message for a path without results that can be read: the layout, and what is there instead."""
-    reasons = sources.left_out or [f"there is {log.name}" for log in sorted(path.rglob("*.txt*"))[:3]]
-    found = "".join(f"\n  {line}" for line in reasons)
-    layout = "SUBMITTER/results/SYSTEM/BENCHMARK/result_0.txt and SUBMITTER/systems/SYSTEM.json"
-    return f"{path}: no result of MLPerf Training lies as published: {layout}{found}"
-
-
-class _Submitted(NamedTuple):
-    """The results of one system: their folder, who submitted them, and the facts that their logs do not record."""
-
-    folder: Path
-    submitter: str
-    system: str
-    described: Mapping[str, Any]
-
-    @property
-    def size(self) -> tuple[str, str, int]:
-        """Submitter, GPU and their number: two systems of one size are two systems all the same."""
-        return self.submitter, self.described["gpu_model"], self.described["nodes"] * self.described["gpus_per_node"]
-
-
-def _systems(path: Path, of: Round, sources: Sources) -> Iterator[_Submitted]:
-    """The systems whose results are read; the others are left out with the reason."""
-    for folder in sorted(_result_folders(path)):
-        benchmark, system, submitter = folder.name, folder.parent.name, folder.parents[2].name
-        if benchmark not in BENCHMARKS:
-            sources.left_out.append(f"{submitter}/{system}: {benchmark} is not read (only {', '.join(BENCHMARKS)})")
-            continue
-        described = _system(folder.parents[2] / "systems" / f"{system}.json", sources)
-        if described is None:
-            continue
-        try:
-            factor = _factor(folder / "scaling.json")
-        except ValueError as error:
-            sources.left_out.append(f"{submitter}/{system}: {error}")
-            continue
-        yield _Submitted(folder, submitter, system, described | {"time_factor": factor, "dtype": of.dtype})
-
-
-def _clusters(systems: Sequence[_Submitted]) -> list[str]:
-    """The cluster of each system: its submitter, with the GPU or the system where those of one submitter differ.
-
-    Times and speeds are compared and averaged within a cluster: two kinds of GPU, or two systems of one size, are not.
-    """
-    models = {one.submitter: {each.size[1] for each in systems if each.submitter == one.submitter} for one in systems}
-    alike = Counter(one.size for one in systems)
-    names = []
-    for one in systems:
-        own = one.system if alike[one.size] > 1 else one.size[1] if len(models[one.submitter]) > 1 else None
-        names.append(_cluster(one.submitter if own is None else f"{one.submitter}-{own}"))
-    return names
-
-
-def _result_folders(path: Path) -> set[Path]:
-    return {log.parent for log in path.rglob("result_*.txt*") if log.parents[2].name == "results"}
-
-
-def _logs(folder: Path) -> list[Path]:
-    """The logs of a folder; one that is there packed and unpacked counts once."""
-    every = {log.name.partition(".")[0]: log for log in sorted(folder.glob("result_*.txt*"), reverse=True)}
-    return [every[name] for name in sorted(every)]
-
-
-def _system(path: Path, sources: Sources) -> dict[str, Any] | None:
-    """Nodes, GPUs of a node, and the name of the GPU; None where the description cannot be used."""
-    try:
-        described = json.loads(path.read_text("utf-8"))
-        sizes = {"nodes": int(described["number_of_nodes"]), "gpus_per_node": int(described["accelerators_per_node"])}
-        named = {"gpu_model": str(described["accelerator_model_name"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        sources.left_out.append(f"{path}: the system's description cannot be used: {error}")
-        return None
-    if min(sizes.values()) < 1:
-        sources.left_out.append(f"{path}: the system's description cannot be used: it has no accelerators")
-        return None
-    return {**sizes, **named}
-
-
-def _cluster(submitter: str) -> str:
-    """A submitter's name as that of a cluster.
-
-    >>> _cluster("IBM+CoreWeave+NVIDIA")
-    'IBM-CoreWeave-NVIDIA'
-    """
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", submitter)
-
-
-def _add(sources: Sources, log: Path, cluster: str, described: Mapping[str, Any]) -> None:
-    """A log, and the job that it implies."""
-    nodes, gpus = described["nodes"], described["nodes"] * described["gpus_per_node"]
-    number = len(sources.run_logs) + 1
-    facts = {
-        "run_id": f"{log.parents[1].name}/{log.name.partition('.')[0]}",
-        "cluster": cluster,
-        "scheduler": "slurm",
-        "job_id": str(number),
-        "n_gpus": gpus,
-        "gpu_model": described["gpu_model"],
-        "dtype": described["dtype"],
-        "time_factor": described["time_factor"],
-    }
-    facts = {name: value for name, value in facts.items() if value is not None}
-    try:
-        begin, end = _span(Input(str(log)).whole())
-    except ValueError as error:
-        sources.left_out.append(f"{log}: {error}")
-        return
-    names = f"r{number}-[{1:04d}-{nodes:04d}]" if nodes > 1 else f"r{number}-0001"
-    who = ("mlperf", "mlperf", "batch", facts["run_id"], "COMPLETED", "0:0")
-    held = f"gres/gpu={gpus},node={nodes}"
-    sources.accounting.append((number, number, cluster, *who, begin, begin, begin, end, nodes, names, held))
-    sources.run_logs.append((log, facts))
-
-
-def _span(data: bytes) -> tuple[int, int]:
-    """The first and the last time of a log's entries, in whole seconds around them.
-
-    Raises:
-        ValueError: it has none.
-    """
-    times = [float(each) / 1000 for each in _TIME.findall(data)]
-    known = [each for each in times if EARLIEST_S <= each <= LATEST_S]
-    if not known or not has_entry(data):
-        raise ValueError("there is no line `:::MLLOG` with a time in it")
-    return math.floor(min(known)), math.ceil(max(known))
-
-
-_TIME: Final = re.compile(rb':::MLLOG [^\n]*?"time_ms": ?(\d+(?:\.\d+)?)')
-
-
-def _factor(path: Path) -> float:
-    """What the official time is multiplied by: submitters with fewer steps than the reference scale it up.
-
-    Raises:
-        ValueError: the file is there and has no such number.
-    """
-    try:
-        factor = float(json.loads(path.read_text("utf-8"))["scaling_factor"])
-    except FileNotFoundError:
-        return 1.0
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path.name} has no scaling_factor: {error}") from None
-    if not 0 < factor < math.inf:
-        raise ValueError(f"{path.name}: scaling_factor is {factor}")
-    return factor
 
 
 def compare(reader: Reader, _: Sources, *, of: Round) -> list[Comparison]:
@@ -481,7 +297,7 @@ def publication_of(name: str, dtype: str | None = None) -> Publication | None:
         name,
         f"MLPerf Training {of.version}: Llama 3.1 405B, time to train, scaling and MFU from the submitters' own logs",
         f"github.com/mlcommons/training_results_v{of.version} (Apache-2.0)",
-        partial(read, of=of),
+        partial(read, version=of.version, dtype=of.dtype),
         partial(compare, of=of),
         partial(claims, of=of),
         partial(figure, of=of),
