@@ -56,7 +56,7 @@ def _of(kind: str) -> str:
     return f'cluster=~"$cluster", kind="{kind}"'
 
 
-def _annotation(name: str, expr: str, title: str, color: str, *, enable: bool = True, **more: Any) -> Json:  # noqa: ANN401 - JSON
+def _annotation(name: str, expr: str, title: str, color: str, *, enable: bool = True, **more: Any) -> Json:
     return {
         "name": name,
         "datasource": DATASOURCE,

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attr
-from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ships no types
+from grafanalib.core import (
     Dashboard,
     GridPos,
     Panel,
@@ -183,7 +183,7 @@ def panel(
     targets: Sequence[Target],
     *,
     size: tuple[int, int],
-    **more: Any,  # noqa: ANN401 - the attributes of `ModernPanel`, which checks them
+    **more: Any,
 ) -> ModernPanel:
     """A panel of a plugin, `size` columns wide and rows high; `flow` gives it its place."""
     width, height = size
@@ -305,7 +305,7 @@ def lines_of(columns: Iterable[str], *labels: str, leave_out: Iterable[str] = ("
     return [merge(), organize(order, leave_out=leave_out)]
 
 
-def row(title: str, panels: Sequence[ModernPanel] = (), *, collapsed: bool = False, repeat: str | None = None) -> Any:  # noqa: ANN401 - grafanalib has no types
+def row(title: str, panels: Sequence[ModernPanel] = (), *, collapsed: bool = False, repeat: str | None = None) -> Any:
     """A row of the board; a collapsed one holds its panels, and sends no query until it is opened."""
     made = RowPanel(title=title, collapsed=collapsed, panels=list(panels), gridPos=GridPos(h=1, w=GRID, x=0, y=0))
     made.repeat.variable = repeat
@@ -331,7 +331,7 @@ class _Layout:
     def __init__(self) -> None:
         self.x = self.y = self.height = 0
 
-    def put(self, each: Any) -> None:  # noqa: ANN401 - grafanalib has no types
+    def put(self, each: Any) -> None:
         """Place a panel."""
         if self.x + each.gridPos.w > GRID:
             self.x, self.y, self.height = 0, self.y + self.height, 0

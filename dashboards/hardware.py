@@ -163,7 +163,7 @@ def filesystems(scope: Scope) -> list[Any]:
     ]
 
 
-def by_node(scope: Scope) -> Any:  # noqa: ANN401 - grafanalib has no types
+def by_node(scope: Scope) -> Any:
     """One line a node: which one is different from the others."""
     return table_of_nodes(
         "Nodes",
@@ -197,8 +197,8 @@ def table_of_nodes(
     *,
     first: tuple[str, bool],
     overrides: Sequence[grafana.Json],
-    **look: Any,  # noqa: ANN401 - attributes of a panel
-) -> Any:  # noqa: ANN401
+    **look: Any,
+) -> Any:
     """A table with a line a node, whose name leads to its board.
 
     Args:

@@ -71,7 +71,7 @@ def bounded(
     width: int = 4,
     height: int = 4,
     equal: Mapping[str, str] | None = None,
-    **look: Any,  # noqa: ANN401 - attributes of a panel
+    **look: Any,
 ) -> list[Any]:
     """A number, and its two ends in small print beside it.
 

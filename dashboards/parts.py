@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from grafanalib.core import (  # type: ignore[import-untyped]  # grafanalib ships no types
+from grafanalib.core import (
     Dashboard,
     DashboardLink,
     Template,
@@ -101,7 +101,7 @@ def board(
     variables: Sequence[Any],
     panels: Sequence[Any],
     since: str = "now-6h",
-    source: Any = None,  # noqa: ANN401 - grafanalib has no types
+    source: Any = None,
 ) -> Json:
     """A board as JSON: data source and explorer are variables of each, other boards are one click away.
 
@@ -137,17 +137,17 @@ def board(
     )
 
 
-def data_source() -> Any:  # noqa: ANN401 - grafanalib has no types
+def data_source() -> Any:
     """The variable of the data source."""
     return Template(name="datasource", label="Data source", type="datasource", query="prometheus", refresh=1)
 
 
-def explorer_url() -> Any:  # noqa: ANN401
+def explorer_url() -> Any:
     """The text box with the address of the explorer."""
     return Template(name="explorer_url", label="Explorer", type="textbox", query=EXPLORER_URL, default=EXPLORER_URL)
 
 
-def chosen(name: str, label: str, metric: str, *, of: str = "") -> Any:  # noqa: ANN401
+def chosen(name: str, label: str, metric: str, *, of: str = "") -> Any:
     """A variable with the values of a label, several at once, all at first.
 
     Args:
@@ -168,7 +168,7 @@ def chosen(name: str, label: str, metric: str, *, of: str = "") -> Any:  # noqa:
     )
 
 
-def window() -> Any:  # noqa: ANN401
+def window() -> Any:
     """The variable of the window that the exported numbers are of."""
     return Template(
         name="window",
@@ -193,7 +193,7 @@ def exported(name: str, *, but: str = "", **equal: str) -> str:
     return f"max by ({by}) (trackside_{name}{{{', '.join(where)}}})"
 
 
-def largest_causes(lost: str, most: int) -> Any:  # noqa: ANN401 - as above
+def largest_causes(lost: str, most: int) -> Any:
     """The categories and causes with most GPU-hours, largest first.
 
     Args:
@@ -205,7 +205,7 @@ def largest_causes(lost: str, most: int) -> Any:  # noqa: ANN401 - as above
     return grafana.instant(f"sort_desc(topk({most}, {named}))", "{{what}}")
 
 
-def explorer_link(page: str) -> Any:  # noqa: ANN401
+def explorer_link(page: str) -> Any:
     """The link to a page of the explorer."""
     return DashboardLink(
         type="link",
@@ -217,7 +217,7 @@ def explorer_link(page: str) -> Any:  # noqa: ANN401
     )
 
 
-def other_boards() -> Any:  # noqa: ANN401
+def other_boards() -> Any:
     """The list of Trackside's boards; the range and the cluster go along."""
     return DashboardLink(
         type="dashboards", title="Boards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from grafanalib.core import Template  # type: ignore[import-untyped]  # grafanalib ships no types
+from grafanalib.core import Template
 
 from dashboards import grafana, parts
 from dashboards.grafana import fixed, override, sql
@@ -48,13 +48,13 @@ RUN_LINKS: Final = (
 """Links of a cell with a run, in a table with its cluster."""
 
 
-def source() -> Any:  # noqa: ANN401 - grafanalib has no types
+def source() -> Any:
     """The variable of the data source."""
     kind = grafana.DUCKDB["type"]
     return Template(name="duckdb_datasource", label="Data source", type="datasource", query=kind, refresh=1)
 
 
-def chosen(name: str, label: str, query: str, *, one: str = "") -> Any:  # noqa: ANN401
+def chosen(name: str, label: str, query: str, *, one: str = "") -> Any:
     """A variable with the values of a query: several at once and all at first, or one.
 
     It has no text for all of them: Grafana then lists each, quoted.
@@ -69,7 +69,7 @@ def chosen(name: str, label: str, query: str, *, one: str = "") -> Any:  # noqa:
     return Template(name=name, label=label, query=query, refresh=2, **how)
 
 
-def clusters() -> Any:  # noqa: ANN401
+def clusters() -> Any:
     """The variable of the clusters."""
     return chosen("cluster", "Cluster", "SELECT DISTINCT cluster FROM windows ORDER BY cluster")
 
@@ -88,7 +88,7 @@ stat = partial(grafana.stat, options=EVERY_ROW, min=0)
 """A number of each chosen cluster."""
 
 
-def counted(title: str, description: str, query: str, *, width: int, **look: Any) -> Any:  # noqa: ANN401
+def counted(title: str, description: str, query: str, *, width: int, **look: Any) -> Any:
     """A stat with one number a cluster, which is no ratio."""
     look = {"unit": "locale", "decimals": 0, "no_value": NOTHING, "color": fixed(PLAIN), **look}
     return stat(title, description, [sql(query)], size=(width, 4), **look)
@@ -133,7 +133,7 @@ WHERE m.{CLUSTERS} AND w."window" IN (${{window:sqlstring}})
 ORDER BY m.cluster"""
 
 
-def table(title: str, description: str, query: str, *, runs: bool = False, **look: Any) -> Any:  # noqa: ANN401
+def table(title: str, description: str, query: str, *, runs: bool = False, **look: Any) -> Any:
     """A table with the columns of a query; runs in it lead to their pages."""
     overrides = [*([override("run", links=list(RUN_LINKS))] if runs else []), *look.pop("overrides", [])]
     look = {"unit": "locale", "decimals": 0, "min": 0, "no_value": NOTHING, **look}

@@ -26,7 +26,7 @@ class LentRows:
         if self.rows is None:
             message = "rows were read after they were taken back"
             raise AssertionError(message)
-        return self.rows.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+        return self.rows.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]  # pyarrow has no types here
 
     def take_back(self) -> None:
         """Let go of the rows."""

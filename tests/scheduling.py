@@ -13,14 +13,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # xdist tells no types
+from xdist.scheduler import LoadFileScheduling
 
 from tests import tiers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from xdist.remote import Producer  # type: ignore[import-untyped]  # as above
+    from xdist.remote import Producer
 
 GROUP: Final = re.compile(r"""xdist_group\(["'](\w+)["']\)""")
 """Where a module says to which group it belongs, or one of its tests."""

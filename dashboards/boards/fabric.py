@@ -152,7 +152,7 @@ def _nvlink() -> list[Any]:
     ]
 
 
-def _nodes() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _nodes() -> Any:
     by = "sum by (cluster, node)"
     return table_of_nodes(
         "Nodes by what they ask of the fabric",

@@ -88,7 +88,7 @@ def _variables() -> list[Any]:
     ]
 
 
-def _bounds(name: str, called: tuple[str, str, str], *, made: Any = instant, **equal: str) -> list[Any]:  # noqa: ANN401 - grafanalib has no types
+def _bounds(name: str, called: tuple[str, str, str], *, made: Any = instant, **equal: str) -> list[Any]:
     """Queries for a number and its two ends, in the order in which they are read."""
     return [made(exported(name, bound=bound, **equal), legend) for bound, legend in zip(BOUNDS, called, strict=True)]
 
@@ -336,7 +336,7 @@ def _costs() -> list[Any]:
     ]
 
 
-def _verdicts() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _verdicts() -> Any:
     return grafana.table(
         "Claims",
         "Each claim of the claims file as it stands in the chosen window. Delivered claims are judged by bounds, "
@@ -356,7 +356,7 @@ def _verdicts() -> Any:  # noqa: ANN401 - grafanalib has no types
     )
 
 
-def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _clusters() -> Any:
     columns = {
         "GPUs": f"sum by (cluster) ({exported('gpus')})",
         "occupancy": exported("occupancy_ratio"),
@@ -393,7 +393,7 @@ def _clusters() -> Any:  # noqa: ANN401 - grafanalib has no types
     )
 
 
-def _runs() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _runs() -> Any:
     columns = {
         "(is there)": exported("run_info"),
         "GPUs": exported("run_gpus"),

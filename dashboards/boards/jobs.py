@@ -184,7 +184,7 @@ def _filesystems() -> list[Any]:
 JOB: Final = ("cluster", "job_id", "run", "user", "partition")
 
 
-def _table() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _table() -> Any:
     columns = {
         "GPUs": of("gpus", *JOB),
         "nodes": f"count by ({', '.join(JOB)}) (trackside:job:gpus{{{WHERE}}})",

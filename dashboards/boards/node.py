@@ -82,7 +82,7 @@ def _now() -> list[Any]:
     ]
 
 
-def _jobs() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _jobs() -> Any:
     labels = ("cluster", "node", "job_id", "run", "user", "partition")
     return grafana.table(
         "Jobs there",

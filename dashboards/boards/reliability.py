@@ -191,7 +191,7 @@ def _where() -> list[Any]:
     ]
 
 
-def _events() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _events() -> Any:
     labels = {name: name for name in ("cluster", "kind", "node", "what")}
     events = exported("event_timestamp_seconds")
     return grafana.table(

@@ -116,7 +116,7 @@ def _elapsed() -> str:
     return f"(day_of_month({last}) - 1 + ({hours}) / 24) / days_in_month({last})"
 
 
-def _claims() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _claims() -> Any:
     value = partial(exported, "claim_value", but=CHOSEN, **MONTH)
     by = "cluster, claim, unit"
     columns = {

@@ -85,7 +85,7 @@ class Grafana:
             {"dashboard": content, "folderUid": folder, "message": message, "overwrite": False},
         )
 
-    def _send(self, method: str, path: str, content: Json | None = None, *, missing: bool = False) -> Any:  # noqa: ANN401 - JSON
+    def _send(self, method: str, path: str, content: Json | None = None, *, missing: bool = False) -> Any:
         """Send a request.
 
         Args:

@@ -43,7 +43,7 @@ OF_GRAFANA = {"type": "grafana", "uid": "-- Grafana --"}
 
 
 @cache
-def known(name: str) -> Any:  # noqa: ANN401 - JSON
+def known(name: str) -> Any:
     """A file of `dashboards/schema`: dashboard, panels or ids."""
     return json.loads((resources.files("dashboards") / "schema" / f"{name}.json").read_text("utf-8"))
 

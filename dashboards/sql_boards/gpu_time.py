@@ -178,7 +178,7 @@ def _owners() -> list[Any]:
     ]
 
 
-def _failure_rates() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _failure_rates() -> Any:
     days = {"unit": "d", "decimals": 2}
     return table(
         "Time to failure by size of the job",
@@ -199,7 +199,7 @@ ORDER BY f.cluster, w."window", f.gpus_low""",
     )
 
 
-def _verdicts() -> Any:  # noqa: ANN401
+def _verdicts() -> Any:
     words = grafana.value_map({"supported": ("supported", GOOD), "refuted": ("refuted", BAD)})
     words["options"]["undetermined"] = {"index": 2, "text": "undetermined", "color": MIDDLING}
     coloured = {"mappings": [words], "custom_cellOptions": {"type": "color-text"}}

@@ -128,7 +128,7 @@ def _days() -> list[Any]:
     ]
 
 
-def _table_of_runs() -> Any:  # noqa: ANN401 - grafanalib has no types
+def _table_of_runs() -> Any:
     ratio = {"unit": "percentunit", "decimals": 1, "max": 1}
     return table(
         "Runs that held most",

@@ -133,7 +133,7 @@ def parse_dump(data: bytes, *, origin: str, cluster: str, stated: Stated) -> Par
         rows_read=rows.height,
         rows_loaded=rows.height,
         covers_from=facts["reported_at"],  # type: ignore[arg-type]  # a time
-        covers_until=facts["reported_at"],  # type: ignore[arg-type]
+        covers_until=facts["reported_at"],  # type: ignore[arg-type]  # a time
     )
 
 

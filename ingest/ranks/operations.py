@@ -77,7 +77,7 @@ def parse_operations(data: bytes, *, origin: str, cluster: str, stated: Stated) 
         rows_loaded=lines.height,
         rows_rejected=refused.height,
         covers_from=lines["started_at"].min(),  # type: ignore[arg-type]  # polars types min() broadly
-        covers_until=lines["ended_at"].max(),  # type: ignore[arg-type]
+        covers_until=lines["ended_at"].max(),  # type: ignore[arg-type]  # as above
         warnings=[LoadWarning("operations_repeated", repeated)] if repeated else [],
     )
 

@@ -107,8 +107,8 @@ def parse_rank_times(chunks: Iterable[bytes], *, origin: str, cluster: str, clus
         rows_duplicate=loaded.height - kept.height,
         rows_skipped=n_skipped,
         rows_rejected=len(rejects),
-        covers_from=kept["started_at"].min(),  # type: ignore[arg-type]
-        covers_until=kept["ended_at"].max(),  # type: ignore[arg-type]
+        covers_from=kept["started_at"].min(),  # type: ignore[arg-type]  # polars types min() and max() broadly
+        covers_until=kept["ended_at"].max(),  # type: ignore[arg-type]  # polars types min() and max() broadly
         warnings=damaged(n_damaged),
     )
 

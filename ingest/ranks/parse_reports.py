@@ -71,7 +71,7 @@ def parse_reports(chunks: Iterable[bytes], *, origin: str, cluster: str, stated:
         rows_duplicate=loaded.height - kept.height,
         rows_rejected=len(log.rejects),
         covers_from=kept["reported_at"].min(),  # type: ignore[arg-type]  # polars types min() broadly
-        covers_until=kept["reported_at"].max(),  # type: ignore[arg-type]
+        covers_until=kept["reported_at"].max(),  # type: ignore[arg-type]  # polars types min() and max() broadly
         warnings=damaged(n_damaged),
     )
 

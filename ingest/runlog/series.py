@@ -156,9 +156,10 @@ class Names:
 
 def as_number(value: object) -> float | None:
     """A finite number; None for anything else."""
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
     try:
-        return float(value) if plain and math.isfinite(value) else None  # type: ignore[arg-type]
+        return float(value) if math.isfinite(value) else None
     except OverflowError:
         return None
 

@@ -61,13 +61,13 @@ def main() -> None:
 def _guarded(task: dict[str, Any], warehouse: Sequence[Path]) -> tuple[pa.Table, bool]:
     root, limits = Path(task["root"]), task["limits"]
     # Not before the process is confined; and all here, for afterwards no file of a library can be read.
-    import duckdb  # noqa: PLC0415
-    import pyarrow as pa  # noqa: PLC0415
+    import duckdb
+    import pyarrow as pa
 
-    from queries import sql_files  # noqa: PLC0415
-    from queries import warehouse as opening  # noqa: PLC0415
-    from queries.errors import QueryError  # noqa: PLC0415
-    from queries.sandbox import gate, results  # noqa: PLC0415
+    from queries import sql_files
+    from queries import warehouse as opening
+    from queries.errors import QueryError
+    from queries.sandbox import gate, results
 
     for read in (sql_files.schema_steps, sql_files.views):  # our own SQL files
         read()
@@ -95,7 +95,7 @@ def _end(status: int, message: str) -> NoReturn:
 
 
 def _lock_down(connection: duckdb.DuckDBPyConnection, places: Sequence[Path], limits: dict[str, Any]) -> None:
-    from queries.sql_files import literal  # noqa: PLC0415 - read before the process was confined
+    from queries.sql_files import literal
 
     samples = ", ".join(literal(str(place)) for place in places)
     for setting in (
@@ -110,7 +110,7 @@ def _lock_down(connection: duckdb.DuckDBPyConnection, places: Sequence[Path], li
 
 
 def _send(rows: pa.Table, more: bool, out: BufferedIOBase) -> None:  # noqa: FBT001 - a pair, as it was returned
-    import pyarrow as pa  # noqa: PLC0415 - not before the process is confined
+    import pyarrow as pa
 
     out.write(b"1" if more else b"0")
     with pa.ipc.new_stream(out, rows.schema) as stream:

@@ -131,5 +131,5 @@ _MOST_DECIMAL: Final = 10**38 - 1
 
 
 def _outside(values: Any, low: Any, high: Any) -> bool:  # noqa: ANN401 - pyarrow carries no types
-    ends: dict[str, Any] = pc.min_max(values).as_py()  # type: ignore[assignment]
+    ends: dict[str, Any] = pc.min_max(values).as_py()  # type: ignore[assignment]  # a struct
     return ends["min"] is not None and (ends["min"] < low or ends["max"] > high)

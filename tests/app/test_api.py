@@ -125,13 +125,13 @@ def test_gap_in_the_data_warns(warehouse: trackside.Warehouse, capsys: pytest.Ca
 
 def test_errors_name_what_is_possible(warehouse: trackside.Warehouse, tmp_path: Path) -> None:
     with pytest.raises(trackside.errors.UsageError, match="goodput cannot be split by 'hour'; by takes: cluster, day"):
-        warehouse.goodput(by="hour")  # type: ignore[arg-type]
+        warehouse.goodput(by="hour")  # type: ignore[arg-type]  # refused
     with pytest.raises(trackside.errors.UsageError, match=r"there is no question 'fast'; there are: .*goodput"):
         warehouse.ask("fast")
     with pytest.raises(trackside.errors.UsageError, match="no cluster 'other'; there are: tiny"):
         warehouse.lost(cluster="other")
     with pytest.raises(TypeError, match="unexpected keyword argument 'run'"):
-        warehouse.lost(run="1")  # type: ignore[call-arg]
+        warehouse.lost(run="1")  # type: ignore[call-arg]  # refused
     with pytest.raises(trackside.errors.NoWarehouseError):
         trackside.open(tmp_path)
 

@@ -102,7 +102,7 @@ def measured(chosen: Sections) -> Iterator[dict[str, Any]]:
         load = os.getloadavg()[0]
         with tempfile.TemporaryDirectory() as name:
             for each in make(Path(name)):
-                print(_line(each))  # noqa: T201 - it is a report
+                print(_line(each))
                 yield {"section": section, **each, **about, "load": load}
 
 

@@ -41,7 +41,7 @@ class Counted:
 
 def _report() -> None:
     modules = len(sys.modules)
-    print(json.dumps(COUNTS | {"modules": modules}), file=sys.stderr)  # noqa: T201 - the result
+    print(json.dumps(COUNTS | {"modules": modules}), file=sys.stderr)
 
 
 def run() -> int:

@@ -44,7 +44,7 @@ def told(what: str) -> Iterator[None]:
     """Print how long something took."""
     began = time.process_time()
     yield
-    print(f"{what}: {time.process_time() - began:.2f} CPU s (load {os.getloadavg()[0]:.0f})", flush=True)  # noqa: T201
+    print(f"{what}: {time.process_time() - began:.2f} CPU s (load {os.getloadavg()[0]:.0f})", flush=True)
 
 
 class Bench:
@@ -97,7 +97,7 @@ class Bench:
         taken = copy_to_lake(
             self._root, self._lake, now=NOW, report=silent, data_path=self._files, dry_run=dry_run, full=full
         )
-        print(f"  {taken.rows:,} rows of {len(taken.tables)} tables, {taken.files} files of samples")  # noqa: T201
+        print(f"  {taken.rows:,} rows of {len(taken.tables)} tables, {taken.files} files of samples")
 
 
 def main(arguments: Sequence[str]) -> None:

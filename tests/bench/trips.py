@@ -31,7 +31,7 @@ def main() -> None:
     checkout = Checkout(root, Path(sys.argv[2]) if len(sys.argv) > 2 else root / ".venv" / "bin" / "python")
     with tempfile.TemporaryDirectory() as folder:
         for line in table(trace(checkout, Path(folder))):
-            print(line)  # noqa: T201 - it is a report
+            print(line)
 
 
 def trace(checkout: Checkout, folder: Path) -> dict[str, dict[str, int]]:

@@ -240,7 +240,7 @@ def main(arguments: Sequence[str]) -> None:
         over.set()
         watcher.join()
     _told(f"{number} people", together, used)
-    print("memory, MiB:", *(f"{each:.0f}" for each in memory[:: max(1, len(memory) // 10)]), f"most {max(memory):.0f}")  # noqa: T201
+    print("memory, MiB:", *(f"{each:.0f}" for each in memory[:: max(1, len(memory) // 10)]), f"most {max(memory):.0f}")
 
 
 SLOWEST: Final = 8
@@ -250,13 +250,13 @@ SLOWEST: Final = 8
 def _slowest(visit: Visit) -> None:
     """The sections that a person waited longest for."""
     slow = sorted(visit.of_section.items(), key=lambda each: -each[1])[:SLOWEST]
-    print("  slowest:", ", ".join(f"{path} {name} {seconds:.2f} s" for (path, name), seconds in slow), flush=True)  # noqa: T201
+    print("  slowest:", ", ".join(f"{path} {name} {seconds:.2f} s" for (path, name), seconds in slow), flush=True)
 
 
 def _told(name: str, visit: Visit, used_s: float) -> None:
     each = f"p95 {visit.p95:.2f} s, {1000 * used_s / len(visit.seconds):.0f} ms of CPU each"
-    print(f"{name}: {len(visit.seconds):,} requests, {each}, {len(visit.errors)} errors", flush=True)  # noqa: T201
-    print(*visit.errors[:3], sep="\n", end="\n" if visit.errors else "", flush=True)  # noqa: T201
+    print(f"{name}: {len(visit.seconds):,} requests, {each}, {len(visit.errors)} errors", flush=True)
+    print(*visit.errors[:3], sep="\n", end="\n" if visit.errors else "", flush=True)
 
 
 if __name__ == "__main__":

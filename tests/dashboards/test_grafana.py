@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from grafanalib import core  # type: ignore[import-untyped]  # grafanalib ships no types
+from grafanalib import core
 from jsonschema import Draft7Validator
 
 from dashboards import board_json, grafana

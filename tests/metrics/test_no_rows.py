@@ -25,7 +25,7 @@ def counted(rows: pl.DataFrame) -> pl.DataFrame:
 
 def test_none_is_made_once_for_the_same_columns_and_names() -> None:
     calls.clear()
-    plain = both.__wrapped__  # type: ignore[attr-defined]
+    plain = both.__wrapped__  # type: ignore[attr-defined]  # of functools
     remembering = none_of("left")(plain)
     first = remembering(EMPTY, RIGHT)
     assert remembering(right=RIGHT.head(1), left=EMPTY).equals(first)

@@ -15,9 +15,11 @@ from metrics.lifecycle.drains import candidates, whole_drains
 from metrics.lifecycle.outages import STATES, TIME_OUT, outages
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from app.window import Source, Window
+    from metrics.corrections import StateFix
 
 _STATE = ["cluster", "node", "started_at", "state", "reason"]
 
@@ -54,12 +56,12 @@ def lifecycle(source: Source, window: Window) -> Lifecycle:
     return Lifecycle(within, stages.filter(overlap), known_until)  # type: ignore[arg-type]  # as above
 
 
-def _states(source: Source, window: Window, fixes: object) -> pl.DataFrame:
+def _states(source: Source, window: Window, fixes: Sequence[StateFix]) -> pl.DataFrame:
     """States of nodes with GPUs, as the ledger reads them, and what their reasons tell."""
     reported = source.query("node_states", cluster=window.cluster)
     if not candidates(reported).is_empty():
         reported = whole_drains(reported, source.query("attempt_nodes", cluster=window.cluster))
-    states = corrected_states(frames.conform(reported, frames.NODE_STATES), fixes)  # type: ignore[arg-type]
+    states = corrected_states(frames.conform(reported, frames.NODE_STATES), fixes)
     noticed = with_silence(states, source.query("slurmd_timeout", cluster=window.cluster))
     silent = pl.int_range(pl.len()) >= states.height  # `with_silence` puts them behind the others
     marked = noticed.with_columns(silent=silent)

@@ -233,8 +233,9 @@ class _Log:
 
 def _number(value: object) -> float | None:
     """A number above zero; None for anything else."""
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if plain and 0 < value < math.inf else None  # type: ignore[operator, return-value]
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return value if 0 < value < math.inf else None
 
 
 def _loss(value: object) -> float | None:

@@ -30,7 +30,7 @@ def test_results_are_made_after_attempts_on_nodes_are_let_go(tmp_path: Path, mon
     def counting(*given: object, **named: object) -> Windows:
         gc.collect()
         held.append(sum(isinstance(each, Facts) for each in gc.get_objects()))
-        return write_results(*given, **named)  # type: ignore[arg-type]
+        return write_results(*given, **named)  # type: ignore[arg-type]  # as they came
 
     monkeypatch.setattr("app.compute.pipeline.write_results", counting)
     files = tiny(30).write(tmp_path)

@@ -88,7 +88,7 @@ def warehouse(root: Path, inputs: Sequence[Input], *, compute: bool = True) -> P
     with open_writer(root, verb="test", now=now) as writer:
         for kind, data, window in inputs:
             times = {name: at(T + seconds) for name, seconds in window.items()}  # since and until
-            given = ParseContext(origin=kind, cluster="c", **times)  # type: ignore[arg-type]
+            given = ParseContext(origin=kind, cluster="c", **times)  # type: ignore[arg-type]  # its times
             write_input(writer, parse(kind, data, given), request=from_file(kind), data=data, now=now, cluster="c")
         if compute:
             computing.compute(writer, Config(), now=now)

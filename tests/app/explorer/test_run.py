@@ -89,7 +89,7 @@ def test_what_is_outside_the_period_is_labelled_so(explorer: Explorer) -> None:
 
 
 def test_two_runs_have_the_mfu_of_their_own_pages(explorer: Explorer) -> None:
-    value, convention = re.fullmatch(r"MFU (.+ %) (\w+), .*", card(explorer, "", "MFU")).groups()  # type: ignore[union-attr]
+    value, convention = re.fullmatch(r"MFU (.+ %) (\w+), .*", card(explorer, "", "MFU")).groups()  # type: ignore[union-attr]  # it matches
     compared = words(page(explorer, "/compare", "?a=llama&b=llama")[2])
     assert f"MFU {value} ({convention}) {value} ({convention})" in compared
 

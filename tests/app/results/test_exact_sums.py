@@ -59,7 +59,7 @@ def by_assumption(rows: pl.DataFrame, _patch: pytest.MonkeyPatch) -> object:
 def of_the_program(rows: pl.DataFrame, patch: pytest.MonkeyPatch) -> object:
     patch.setattr(results, "step_mfu_rows", lambda *_: rows)
     patch.setattr(results, "flop_convention", lambda *_: "model")
-    return results._program(Rows(rows), WINDOW).known_gpu_s  # noqa: SLF001
+    return results._program(Rows(rows), WINDOW).known_gpu_s  # noqa: SLF001 - the sums of one part
 
 
 @pytest.mark.parametrize(("made", "summed"), [(interrupted, by_assumption), (steps, of_the_program)])

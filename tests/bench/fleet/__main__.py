@@ -27,7 +27,7 @@ def tell(title: str, costs: dict[str, Cost]) -> None:
     load = f"load {os.getloadavg()[0]:.0f}"
     for name, cost in costs.items():
         memory = "" if cost.peak_mib is None else f", {cost.peak_mib:,.0f} MiB"
-        print(f"{title}: {name}: {cost.cpu_s:.2f} CPU s{memory} ({load})", flush=True)  # noqa: T201
+        print(f"{title}: {name}: {cost.cpu_s:.2f} CPU s{memory} ({load})", flush=True)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -46,10 +46,10 @@ def main(arguments: Sequence[str]) -> None:
             costs = fleet.of_the_fleet()
             tell(f"{clusters} clusters", costs)
             for name, cost in costs.items() if before else ():
-                print(f"growth of {name}: {cost.cpu_s / before[name].cpu_s:.2f} times the CPU s")  # noqa: T201
+                print(f"growth of {name}: {cost.cpu_s / before[name].cpu_s:.2f} times the CPU s")
             before = costs
         alone, beside = fleet.reader_beside_commits()
-        print(f"a question alone {alone:.2f} s, while commits go on {beside:.2f} s: {beside / alone:.2f}")  # noqa: T201
+        print(f"a question alone {alone:.2f} s, while commits go on {beside:.2f} s: {beside / alone:.2f}")
 
 
 if __name__ == "__main__":

@@ -52,13 +52,13 @@ def main(arguments: Sequence[str]) -> None:
         assert not any(outcome.failures for outcome in done), done
         cpu_s, peak_mb = sum(outcome.cpu_s for outcome in done), max(outcome.peak_mb for outcome in done)
         seen[workers] = (seconds, cpu_s)
-        print(  # noqa: T201
+        print(
             f"{workers} worker(s): {clusters} clusters in {seconds:.1f} s, {cpu_s:.1f} CPU s, at most {peak_mb:.0f} MB "
             f"in one process (load {os.getloadavg()[0]:.0f}, {len(os.sched_getaffinity(0))} cores)",
             flush=True,
         )
     (alone, cpu_alone), (both, cpu_both) = seen[1], seen[2]
-    print(f"two against one: {alone / both:.2f} times as fast, {cpu_both / cpu_alone:.2f} of the CPU s")  # noqa: T201
+    print(f"two against one: {alone / both:.2f} times as fast, {cpu_both / cpu_alone:.2f} of the CPU s")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-import pandas as pd  # type: ignore[import-untyped]  # pandas ships no types
+import pandas as pd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

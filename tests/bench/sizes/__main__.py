@@ -44,7 +44,7 @@ def at(measured: Callable[[Path, int], Size], gpus: int) -> dict[str, Any]:
         size = measured(Path(folder), gpus)
     for step in size.steps:
         memory = "" if step.peak_mib is None else f", {step.peak_mib:,.0f} MiB"
-        print(f"{gpus:,} GPUs, {step.name}: {step.cpu_s:.2f} CPU s{memory}, {step.bytes / 1e6:+.2f} MB", flush=True)  # noqa: T201
+        print(f"{gpus:,} GPUs, {step.name}: {step.cpu_s:.2f} CPU s{memory}, {step.bytes / 1e6:+.2f} MB", flush=True)
     return size.document()
 
 

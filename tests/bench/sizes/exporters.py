@@ -280,7 +280,7 @@ def main(nodes: Sequence[str]) -> None:
 
     exporters = Exporters(nodes)
     with web(exporters.answer, exporters.read) as server:
-        print(json.dumps({"url": server.url, "samples": exporters.samples_a_day()}), flush=True)  # noqa: T201
+        print(json.dumps({"url": server.url, "samples": exporters.samples_a_day()}), flush=True)
         sys.stdin.read()
 
 

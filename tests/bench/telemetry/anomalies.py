@@ -151,7 +151,7 @@ def _alarm_rows(*, quick: bool) -> list[dict[str, Any]]:
     rows = []
     nodes, days = (64, 7) if quick else (128, 28)
     for name, changes in SOUND.items():
-        fleets = [Fleet(seed=seed, nodes=nodes, days=days, **changes) for seed in SEEDS]  # type: ignore[arg-type]
+        fleets = [Fleet(seed=seed, nodes=nodes, days=days, **changes) for seed in SEEDS]  # type: ignore[arg-type]  # fields of a fleet
         alarms = sum(_flagged(fleet)["node"].n_unique() for fleet in fleets)
         thousands = len(SEEDS) * nodes * days / 1000
         low, high = rate_interval(float(alarms), thousands)

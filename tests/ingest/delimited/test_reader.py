@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ingest.context import ParseContext
@@ -8,6 +10,9 @@ from ingest.errors import DelimiterError, MissingColumnError, TruncatedInputErro
 from ingest.load_warnings import messages
 from ingest.slurm.accounting.sacct import ACCOUNTING, DOCUMENTED_ORDER, parse_accounting
 from tests.support.slurm.parsing import DATA, NEVER_RAN, ROW, parse, refusals, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NARROW = ["JobID", "Submit", "Start", "End", "State", "JobName", "NodeList", "AllocTRES", "Cluster"]
 COMMENTED = [*NARROW, "Comment", "UID"]
@@ -124,7 +129,7 @@ def test_another_kind_of_text_is_shown() -> None:
     ],
     ids=["byte order mark", "CRLF", "empty lines at the end", "no newline at the end", "UTF-16"],
 )
-def test_how_the_file_was_written_does_not_matter(change) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def test_how_the_file_was_written_does_not_matter(change: Callable[[bytes], bytes]) -> None:
     assert names(change(jobs("a", "b"))) == ["a", "b"]
 
 

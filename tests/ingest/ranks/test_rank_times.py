@@ -8,7 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -24,6 +24,9 @@ from queries.warehouse import open_reader
 from tests.metrics.stragglers.fleet import Fleet
 from tests.support.command import contents, trackside
 
+if TYPE_CHECKING:
+    from ingest.tables import Parsed
+
 BEGIN = 1_790_812_800
 WHOLE = {
     "type": "rank_steps", "t": BEGIN, "end": BEGIN + 110, "run_id": "r", "node": "n1", "rank": 8, "step": 100,
@@ -35,7 +38,7 @@ def lines_of(rows: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def parsed(data: bytes, cluster_of_jobs: str = "alpha"):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def parsed(data: bytes, cluster_of_jobs: str = "alpha") -> Parsed:
     return parse_rank_times([data], origin="f", cluster="local", cluster_of_jobs=cluster_of_jobs)
 
 
@@ -128,8 +131,8 @@ def test_the_recorder_sums_up_and_trackside_reads_it(tmp_path: Path) -> None:
 def test_the_recorder_never_stops_training(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "ranks", object()):
-        times = trackside_log.rank_times(path, run_id="r")  # type: ignore[arg-type]
-        times.add("x", compute_s=float("nan"))  # type: ignore[arg-type]
+        times = trackside_log.rank_times(path, run_id="r")  # type: ignore[arg-type]  # no path, for one
+        times.add("x", compute_s=float("nan"))  # type: ignore[arg-type]  # no number
         with times.compute(1):
             pass
         times.close()

@@ -154,7 +154,7 @@ def test_the_state_does_not_grow_with_time() -> None:
     scan, heights = Scan(), []
     for hours in Fleet(nodes=8, nodes_per_attempt=8, days=20).days_of_hours():
         scan.add(gpu_deviations(hours))
-        heights.append((scan._window.tests.height, len(scan._past)))  # noqa: SLF001
+        heights.append((scan._window.tests.height, len(scan._past)))  # noqa: SLF001 - how much it keeps is what is tested
     assert heights[-1] == heights[14] == (heights[-1][0], 14)
 
 

@@ -50,7 +50,7 @@ def test_credits_and_results_are_those_of_every_possible_number(
 
     possible = {"verdict": (low, high), "value": (value,), "worse_end": (low if direction == "at_least" else high,)}
     for rule, those in possible.items():
-        made = outcome(judged, rule, steps)  # type: ignore[arg-type]
+        made = outcome(judged, rule, steps)  # type: ignore[arg-type]  # one of its texts
         met = {meets(number) for number in those}
         assert made.result == ("undecided" if len(met) > 1 else "met" if met.pop() else "missed")
         if made.result == "met":
@@ -61,7 +61,7 @@ def test_credits_and_results_are_those_of_every_possible_number(
 
 @pytest.mark.parametrize("rule", ["verdict", "value", "worse_end"])
 def test_nothing_measured_is_undecided_and_may_earn_all(rule: str) -> None:
-    made = outcome(judge(claim(), Measurement()), rule, [CreditStep(0.96, 5.0)])  # type: ignore[arg-type]
+    made = outcome(judge(claim(), Measurement()), rule, [CreditStep(0.96, 5.0)])  # type: ignore[arg-type]  # one of its texts
     assert (made.result, made.credit_least, made.credit_most) == ("undecided", 0.0, None)
 
 

@@ -18,6 +18,7 @@ from tests.metrics.tables import START, rows
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from random import Random
 
 UNTIL = 30
 NODES = ("n1", "n2")
@@ -68,10 +69,10 @@ def a_cost(draw: st.DrawFn) -> Spent:
 
 
 @given(st.lists(a_state(), max_size=8), st.lists(a_cost(), max_size=6), st.randoms(use_true_random=False))
-def test_outages_and_stages_are_those_of_a_walk(states: list[State], spent: list[Spent], order: object) -> None:
+def test_outages_and_stages_are_those_of_a_walk(states: list[State], spent: list[Spent], order: Random) -> None:
     out = [each for each in states if each.state in OUT]
     expected = slow_outages.outages(out, spent, UNTIL)
-    order.shuffle(states)  # type: ignore[attr-defined]
+    order.shuffle(states)
     whole, stages = found(states, spent)
     walked = [(node, each.begin, each.end) for node, several in expected.items() for each in several]
     ends = pl.coalesce("back_at", pl.lit(second(UNTIL)))

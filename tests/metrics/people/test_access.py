@@ -34,8 +34,8 @@ def removed(number: float, subject: str, action: str = "Remove Associations") ->
 
 def of(
     listed: list[tuple[Any, ...]] = [],  # noqa: B006 - read only
-    changes: list[tuple[Any, ...]] = [],  # noqa: B006
-    jobs: list[tuple[Any, ...]] = [],  # noqa: B006
+    changes: list[tuple[Any, ...]] = [],  # noqa: B006 - it is not changed
+    jobs: list[tuple[Any, ...]] = [],  # noqa: B006 - it is not changed
     accounted_from: datetime | None = BEGIN,
 ) -> pl.DataFrame:
     return access(

@@ -113,9 +113,9 @@ def test_values_of_each_engine_type_are_shown_in_each_format(
     for name in names:
         result = rows(engine, f'SELECT "{name}" AS v FROM test_all_types()')
         console.table("", result, {"v": ("v", "text")})
-        assert len(json.loads(console._encoded(result, "json", None))) == result.height  # noqa: SLF001
+        assert len(json.loads(console._encoded(result, "json", None))) == result.height  # noqa: SLF001 - as it is written, without a console
         assert console._encoded(result, "csv", None).startswith(b"v\n")  # noqa: SLF001 - the bytes of a file
-        assert pl.read_parquet(io.BytesIO(console._encoded(result, "parquet", None))).height == result.height  # noqa: SLF001
+        assert pl.read_parquet(io.BytesIO(console._encoded(result, "parquet", None))).height == result.height  # noqa: SLF001 - as it is written, without a console
     assert capsys.readouterr().out.count("v") >= len(names)
 
 

@@ -56,7 +56,7 @@ def test_one_time_in_several_periods_is_on_the_last_of_them() -> None:
 @pytest.mark.parametrize("kind", ["day", "week", "month", "quarter"])
 @pytest.mark.parametrize("cron", [None, "30 2 * * *", "0 6 1 * *"])
 def test_what_is_coming_is_owed_from_that_very_moment_on(kind: str, cron: str | None) -> None:
-    plan = Plan("p", kind, cron=cron, zone=BERLIN, period_zone=BERLIN)  # type: ignore[arg-type]
+    plan = Plan("p", kind, cron=cron, zone=BERLIN, period_zone=BERLIN)  # type: ignore[arg-type]  # one of its texts
     now = at("2027-10-20T00:00")
     for due, period in plan.coming(now, 12):
         assert due > now

@@ -29,8 +29,8 @@ def ends(parsed: Parsed) -> list[str]:
 
 
 OCTOBER = datetime(2025, 10, 2, 13, 23, 36)  # noqa: DTZ001 - logs have local times
-SYLVESTER = datetime(2025, 12, 31, 23, 59, 30)  # noqa: DTZ001
-NEW_YEAR = datetime(2026, 1, 1, 0, 0, 30)  # noqa: DTZ001
+SYLVESTER = datetime(2025, 12, 31, 23, 59, 30)  # noqa: DTZ001 - logs write times without a zone
+NEW_YEAR = datetime(2026, 1, 1, 0, 0, 30)  # noqa: DTZ001 - logs write times without a zone
 
 
 @pytest.mark.parametrize("form", [GLOG, SYSLOG, SHORT, DETECTRON])
