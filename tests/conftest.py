@@ -14,8 +14,11 @@ from tests.lab import SlurmLab, missing
 from tests.lab.needed import need
 from tests.support.warehouses import prepared, use_threads
 
-FEW_ROWS = ("tests/app/", "tests/dashboards/", "tests/ingest/")
-MANY_ROWS = ("tests/ingest/prometheus/store/",)
+FEW_ROWS = ("tests/app/", "tests/dashboards/", "tests/ingest/", "tests/queries/lake/", "tests/queries/test_")
+MANY_ROWS = (
+    "tests/ingest/prometheus/store/",
+    *(f"tests/queries/test_{each}.py" for each in ("bring_in_line", "engine", "handed_over")),
+)
 """Beginnings of the names of tests, by how many rows a table of theirs has: a row group of DuckDB and more are many."""
 
 pytest_plugins = ("tests.scheduling",)
@@ -65,8 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of app/, dashboards/ and ingest/ write and read few rows again and again: one thread is enough, and others
-    would only wait for work, which takes them time, too. What stores many rows and the labs use all cores."""
+    """Most tests write and read few rows again and again: one thread is enough, and others would only wait for work,
+    which takes them time, too. What stores many rows and the labs use all cores."""
     few_rows = item.nodeid.startswith(FEW_ROWS) and not item.nodeid.startswith(MANY_ROWS)
     use_threads(several=not few_rows or item.get_closest_marker("lab") is not None)
 

@@ -19,7 +19,7 @@ from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
-from queries import directory, sql_files, warehouse
+from queries import directory, opening, sql_files, warehouse
 from queries.opening import connect
 from queries.warehouse import open_writer
 from tests.support.slurm.dumps import tiny
@@ -124,7 +124,6 @@ class _Prepared:
 
     def __init__(self, folder: Path, shared: Path) -> None:
         self.wanted = True
-        self.one_thread = False
         self.shared = shared
         self._empty = folder / "empty"
         self._schema = _schema()
@@ -143,8 +142,6 @@ class _Prepared:
             connection.execute("UPDATE meta SET value = ? WHERE key = 'root'", [str(root)])
             connection.execute("UPDATE meta SET value = ? WHERE key = 'warehouse'", [uuid.uuid4().hex])
             connection.execute("CHECKPOINT")  # else its log would be of another warehouse
-        if self.one_thread:
-            connection.execute("SET threads = 1")
         return connection
 
     def _copy(self, path: Path) -> bool:
@@ -181,9 +178,15 @@ def prepared(folder: Path, shared: Path) -> Iterator[None]:
 
 
 def use_threads(several: bool) -> None:
-    """Have DuckDB use all cores in the next connections, or one thread: few rows take a sixth less time with one."""
-    if _prepared is not None:  # it is None before the first test of a session
-        _prepared.one_thread = not several
+    """Have DuckDB use all cores in the next connections, or one thread: few rows take a sixth less time with one.
+
+    Whatever opens a file is meant, a lake's catalogue and what looks into a database before it is opened, too.
+    """
+    settings = opening._CONFIG  # noqa: SLF001 - a person's settings come after these
+    if several:
+        settings.pop("threads", None)
+    else:
+        settings["threads"] = "1"
 
 
 @contextlib.contextmanager
