@@ -37,7 +37,7 @@ from queries.sample_views import sample_view
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from queries.lake.address import Address
     from queries.lake.catalogue import Catalogue, Entry
@@ -58,6 +58,9 @@ _FORM: Final = 2
 """Changes with what a copy has besides its tables and views."""
 
 _FETCHED_AT_ONCE: Final = 8
+
+_LEFT_S: Final = 3600.0
+"""An unfinished file so much older than a copy made now is nobody's."""
 
 _ONCE: Final = frozenset({"main.node_lists", "main.job_summaries"})
 """Tables without a cluster: several warehouses may have the same row."""
@@ -216,9 +219,18 @@ class _Builder:
             self._made(unfinished)
         unfinished.replace(target)
         self._point_at(target)
-        kept = {target, before, *directory.copies(self._root)[-directory.PUBLISHED_KEPT :]}
-        for old in set(directory.copies(self._root)) - kept:
-            old.unlink(missing_ok=True)
+        self._sweep(target, {target, before, *directory.copies(self._root)[-directory.PUBLISHED_KEPT :]})
+
+    def _sweep(self, made: Path, kept: Collection[Path | None]) -> None:
+        """Remove old copies, and what processes left that were killed while they made one."""
+        for old in directory.copies(self._root):
+            if old not in kept:
+                old.unlink(missing_ok=True)
+        made_at = made.stat().st_mtime
+        for unfinished in (self._root / "published").glob("*.unfinished*"):
+            with contextlib.suppress(FileNotFoundError):
+                if made_at - unfinished.lstat().st_mtime > _LEFT_S:
+                    unfinished.unlink()
 
     def _made(self, file: Path) -> None:
         """Make a copy from nothing."""

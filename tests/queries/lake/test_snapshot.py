@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -113,3 +114,16 @@ def test_table_that_became_small_is_copied_again(source: Path, filled: Path, mon
     into_lake(source, filled)
     assert len(filled_tables(monkeypatch, filled)) > 10
     assert differences(source, filled) == []
+
+
+def test_files_of_killed_readers_go(source: Path, filled: Path) -> None:
+    published = copy_of(filled).parent
+    left, new = published / "1.duckdb.7.unfinished", published / "1.duckdb.8.unfinished"
+    for file in (left, new):
+        file.touch()
+    os.utime(left, (0, 0))
+    add_reject(source, "one")
+    into_lake(source, filled)
+    copy_of(filled)
+    assert not left.exists()
+    assert new.exists()
