@@ -1,8 +1,10 @@
 """A lake as a directory that readers open: a published copy of one snapshot, made here of what the catalogue names.
 
-    CACHE/lakes/LAKE/MADE_BY/published/NNNNNNNN.duckdb   numbered by the lake's snapshots; small tables are in it,
-                                                         large ones are views of the lake's files
-    CACHE/lakes/LAKE/MADE_BY/raw/...                     links to the lake's folders, or what was read from a bucket
+    CACHE/lakes/LAKE/MADE_BY/published/N.duckdb   numbered by the lake's snapshots and what they are made of; small
+                                                  tables are in it, large ones are views of the lake's files
+    CACHE/lakes/LAKE/MADE_BY/raw/...              links to the lake's folders, or what was read from a bucket
+
+The copy of a snapshot begins as the copy before it: only tables with other files are filled anew.
 
 It is a warehouse directory in every respect but that nobody writes to it: whatever reads a warehouse reads this. It
 may be deleted at any time.
@@ -11,6 +13,7 @@ may be deleted at any time.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -34,7 +37,7 @@ from queries.samples.views import sample_view
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from queries.lake.address import Address
     from queries.lake.catalogue import Catalogue, Entry
@@ -45,18 +48,27 @@ IN_THE_COPY: Final = 200_000
 """Rows up to which a table is copied: DuckDB plans and reads it faster than a view of files."""
 
 ABOUT: Final = "lake"
-"""Fact of a copy: where the files are, whose each cluster is, and the last commit if there is one warehouse alone."""
+"""Fact of a copy: where the files are, whose each cluster is, the last commit if there is one warehouse alone, and of
+each table that has rows a digest of its files."""
 
 SEEN_S: Final = 5.0
 """So long a process takes the snapshot that it saw last for the newest: a page asks many questions."""
 
-_FORM: Final = 1
+_FORM: Final = 2
 """Changes with what a copy has besides its tables and views."""
 
 _FETCHED_AT_ONCE: Final = 8
 
+_LEFT_S: Final = 3600.0
+"""An unfinished file so much older than a copy made now is nobody's."""
+
 _ONCE: Final = frozenset({"main.node_lists", "main.job_summaries"})
 """Tables without a cluster: several warehouses may have the same row."""
+
+_ALWAYS_COPIED: Final = _ONCE | {"main.partitions"}
+"""Tables of which some rows are left out."""
+
+_NOT_FILLED: Final = frozenset({"main.meta", "main.schema_steps"})
 
 _making: Final = threading.Lock()
 """One thread of a process makes a copy, the others find it made."""
@@ -130,12 +142,31 @@ class Content:
         return next(iter(self.facts.values())) if len(self.facts) == 1 else None
 
     def path(self, root: Path) -> Path:
-        """Its published copy."""
-        return root / "published" / f"{self.snapshot:08d}.duckdb"
+        """Its published copy: a catalogue restored from a backup gives a number to another snapshot again."""
+        names = "\n".join(sorted(entry.name for entry in self.entries))
+        digits = int(hashlib.sha256(names.encode()).hexdigest(), 16) % 10**10
+        return root / "published" / f"{self.snapshot:08d}{digits:010d}.duckdb"
 
-    def of_table(self, table: str) -> list[Entry]:
-        """The files of a table."""
-        return [entry for entry in self.entries if entry.table == table]
+    @functools.cached_property
+    def by_table(self) -> Mapping[str, Sequence[Entry]]:
+        """The files of each table that has any."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.table, []).append(entry)
+        return found
+
+    def is_viewed(self, table: str) -> bool:
+        """Whether a table is a view of its files, since it has too many rows to copy."""
+        return table not in _ALWAYS_COPIED and sum(entry.rows for entry in self.by_table.get(table, ())) > IN_THE_COPY
+
+    def digests(self) -> dict[str, str]:
+        """Of each table that has files, what distinguishes its rows and how they are read."""
+        found = {}
+        for table, entries in self.by_table.items():
+            names = "\n".join(sorted(entry.name for entry in entries))
+            kind = "view" if self.is_viewed(table) else "rows"
+            found[table] = f"{kind} {hashlib.sha256(names.encode()).hexdigest()}"
+        return found
 
 
 def _content(lake: Catalogue, cluster: str | None) -> Content:
@@ -182,20 +213,47 @@ class _Builder:
     def build(self) -> None:
         """Make the copy, and point at it when it is whole."""
         self._have_tables()
-        target = self._content.path(self._root)
+        target, before = self._content.path(self._root), directory.pointed(self._root)
         unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
-        unfinished.unlink(missing_ok=True)
-        connection = duckdb.connect(str(unfinished), config=config())
-        try:
-            connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
-            self._fill(connection)
-            connection.execute("CHECKPOINT")
-        finally:
-            connection.close()
+        if before is None or not self._renewed(before, unfinished):
+            self._made(unfinished)
         unfinished.replace(target)
         self._point_at(target)
-        for old in directory.copies(self._root)[: -directory.PUBLISHED_KEPT]:
-            old.unlink(missing_ok=True)
+        self._sweep(target, {target, before, *directory.copies(self._root)[-directory.PUBLISHED_KEPT :]})
+
+    def _sweep(self, made: Path, kept: Collection[Path | None]) -> None:
+        """Remove old copies, and what processes left that were killed while they made one."""
+        for old in directory.copies(self._root):
+            if old not in kept:
+                old.unlink(missing_ok=True)
+        made_at = made.stat().st_mtime
+        for unfinished in (self._root / "published").glob("*.unfinished*"):
+            with contextlib.suppress(FileNotFoundError):
+                if made_at - unfinished.lstat().st_mtime > _LEFT_S:
+                    unfinished.unlink()
+
+    def _made(self, file: Path) -> None:
+        """Make a copy from nothing."""
+        file.unlink(missing_ok=True)
+        with _opened(file) as connection:
+            upgrade.apply_missing_steps(connection, {})
+            self._fill(connection, {})
+            for view in sql_files.views():
+                connection.execute(view.sql)
+                connection.execute(f'COMMENT ON VIEW "{view.name}" IS {literal(view.description)}')
+
+    def _renewed(self, before: Path, file: Path) -> bool:
+        """Make a copy from that of another snapshot; False where that one is no such copy, or is damaged."""
+        try:
+            directory.copy_file(before, file)
+            with _opened(file) as connection:
+                there = _tables_of(connection)
+                if there is None or not _views_among(there) <= _views_among(self._content.digests()):
+                    return False
+                self._fill(connection, there)
+        except (duckdb.Error, FileNotFoundError):
+            return False
+        return True
 
     def _point_at(self, target: Path) -> None:
         pointer = target.with_name(f"current.{os.getpid()}.unfinished")
@@ -229,31 +287,30 @@ class _Builder:
         origin, _, rest = entry.name.partition("/tables/")
         return self._root / "raw" / "tables" / origin / rest
 
-    def _fill(self, connection: duckdb.DuckDBPyConnection) -> None:
-        upgrade.apply_missing_steps(connection, {})
+    def _fill(self, connection: duckdb.DuckDBPyConnection, there: Mapping[str, str]) -> None:
+        """Fill the tables that have other files than in the copy as it is, and write its facts anew."""
+        digests = self._content.digests()
         for table in sql_files.all_tables():
-            if table.name not in {"meta", "schema_steps"} and not table.name.startswith("raw."):
-                self._make_table(connection, table)
+            name = table.name if "." in table.name else f"main.{table.name}"
+            if name in _NOT_FILLED or name.startswith("raw.") or digests.get(name) == there.get(name):
+                continue
+            if name in there and not self._content.is_viewed(name):
+                connection.execute(f"TRUNCATE {name}")
+            if name in digests:
+                self._fill_table(connection, table, name, is_view=name in _views_among(there))
         self._put_facts(connection)
         for samples in sql_files.sample_tables():
             files = integrity.live_files(connection, samples) if self._storage.local else []
             connection.execute(sample_view(self._root, samples, files, temporary=False))
-        for view in sql_files.views():
-            connection.execute(view.sql)
-            connection.execute(f'COMMENT ON VIEW "{view.name}" IS {literal(view.description)}')
 
-    def _make_table(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
-        name = table.name if "." in table.name else f"main.{table.name}"
-        entries = self._content.of_table(name)
-        if not entries:
-            return
-        rows = _rows_of(table, [self._place(entry) for entry in entries], once=name in _ONCE)
-        if name == "main.partitions":
+    def _fill_table(self, connection: duckdb.DuckDBPyConnection, table: Table, name: str, *, is_view: bool) -> None:
+        rows = rows_of(table, [self._place(entry) for entry in self._content.by_table[name]], once=name in _ONCE)
+        if self._content.is_viewed(name):
+            connection.execute(f"DROP {'VIEW' if is_view else 'TABLE'} {name}; CREATE VIEW {name} AS {rows}")
+        elif name == "main.partitions":
             connection.execute(f"INSERT INTO {name} BY NAME {rows} WHERE rows > 0")  # a lake has no files without rows
-        elif sum(entry.rows for entry in entries) <= IN_THE_COPY or name in _ONCE:
-            connection.execute(f"INSERT INTO {name} BY NAME {rows}")
         else:
-            connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {rows}")
+            connection.execute(f"INSERT INTO {name} BY NAME {rows}")
 
     def _put_facts(self, connection: duckdb.DuckDBPyConnection) -> None:
         """The facts of the one warehouse that the lake has, or those of all of them together."""
@@ -267,6 +324,7 @@ class _Builder:
             str(self._root) if self._storage.local else ""
         )  # else each reader makes its views of what is here by then
         facts |= {"root": root, "views": upgrade.views_digest(sql_files.views()), ABOUT: json.dumps(self._about())}
+        connection.execute("TRUNCATE meta")
         connection.executemany("INSERT INTO meta VALUES (?, ?)", list(facts.items()))
 
     def _about(self) -> dict[str, object]:
@@ -274,10 +332,30 @@ class _Builder:
         clusters = {entry.cluster: entry.origin for entry in content.entries if entry.cluster}
         token = None if content.only is None else content.only[origins.TOKEN]
         place = {"address": str(content.address), "data_path": content.data_path.rstrip("/")}
-        return {**place, "clusters": clusters, "token": token}
+        return {**place, "clusters": clusters, "token": token, "tables": content.digests()}
 
 
-def _rows_of(table: Table, files: Sequence[Path], *, once: bool) -> str:
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a copy under way; it is written to the disk when all went well."""
+    with duckdb.connect(str(file), config=config()) as connection:
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
+        yield connection
+        connection.execute("CHECKPOINT")
+
+
+def _tables_of(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
+    """The digest of each table that a copy has rows of; None of a copy that does not know."""
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", [ABOUT]).fetchone()
+    return None if found is None else dict(json.loads(found[0])["tables"])
+
+
+def _views_among(digests: Mapping[str, str]) -> set[str]:
+    """The tables that are views of their files."""
+    return {table for table, digest in digests.items() if digest.startswith("view ")}
+
+
+def rows_of(table: Table, files: Sequence[Path], *, once: bool) -> str:
     """SQL for the rows of a table in some files; a query of one cluster opens only those that have it in their path."""
     columns = ", ".join(f'CAST("{c.name}" AS {c.type.removesuffix(" NOT NULL")}) AS "{c.name}"' for c in table.columns)
     named = ", ".join(literal(str(file)) for file in files)

@@ -60,8 +60,9 @@ class Fleet:
     def of_the_fleet(self) -> dict[str, Cost]:
         """What may grow with the number of clusters."""
         return {
+            "first question of all (makes the local copy)": trackside(self.lake, *ONE),
             "commit of one cluster": self.commit(),
-            "first question after it (makes the local copy)": trackside(self.lake, *ONE),
+            "first question after it (brings the local copy up to date)": trackside(self.lake, *ONE),
             "show goodput of one cluster": trackside(self.lake, *ONE),
             "sql over all clusters": trackside(self.lake, "sql", ALL),
         }
@@ -83,7 +84,7 @@ class Fleet:
             beside.append(self._asked())
             stop.set()
             committing.join()
-            self._asked()  # the first one after a commit makes the copy anew
+            self._asked()  # the first one after a commit brings the copy up to date
         return statistics.median(alone), statistics.median(beside)
 
     def _asked(self) -> float:
