@@ -136,6 +136,10 @@ def duckdb_errors(root: Path, path: Path | None = None) -> Iterator[None]:
         yield
     except KINDS as error:
         raise explained(error, path or root / directory.DATABASE, root) from error
+    except duckdb.TransactionException as error:  # a commit whose log could not be written, or a mistake of ours
+        if any(words in str(error).lower() for words in (*_DISK, "could not write")):
+            raise _no_room(root, error) from error
+        raise
 
 
 @contextlib.contextmanager

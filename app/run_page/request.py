@@ -62,8 +62,8 @@ def choose(
 
     Args:
         reader: the published copy.
-        requested: a run id, an id of a Slurm job (`12`, `12_3`, `12+1`, `12.batch`), a name; None: the job of
-            `SLURM_JOB_ID`, else the last run of `user`, else the newest run.
+        requested: a run id, an id of a Slurm job (`12`, `12_3`, `12+1`, `12.batch`), a name, an id in
+            another log of its attempts; None: the job of `SLURM_JOB_ID`, else the last run of `user`, else the newest.
         cluster: only of this cluster.
         environment: of the process.
         user: login name of the caller.
@@ -101,6 +101,8 @@ def _matching(reader: Reader, text: str, cluster: str | None) -> RunChoice | Non
     best = [row for row in rows.to_dicts() if row["place"] == rows["place"][0]]
     first = best[0]
     notes = _others(text, best, clusters=rows["cluster"].n_unique())
+    if first["by_other_log"]:
+        notes = (f"{text} is what another log of this run's attempts calls it", *notes)
     return RunChoice(first["cluster"], first["run_id"], first["logged_only"], notes)
 
 

@@ -55,7 +55,7 @@ def ingest_files(
 
 def _load(writer: Writer, name: str, cluster: str, *, now: datetime) -> Parsed:
     source = Input(name)
-    parsed = parse_allocations(source.whole(), origin=source.name, cluster=cluster)
+    parsed = parse_allocations(source.whole_text(), origin=source.name, cluster=cluster)
     parsed = without_future(parsed, origin=source.name, now=now)
     request, digest = from_file(source.name), source.digest()
     with writer.transaction():

@@ -113,6 +113,14 @@ class Input:
         """All of it at once."""
         return b"".join(self)
 
+    def whole_text(self) -> bytes:
+        """All of it at once, if its lines end somewhere: what a small file unpacks to without end is not held.
+
+        Raises:
+            InputError: as `in_lines`.
+        """
+        return b"".join(self.in_lines())
+
     def in_lines(self) -> Iterator[bytes]:
         """All chunks of a text, whose lines (of JSON: whose texts and what lies between) end somewhere.
 

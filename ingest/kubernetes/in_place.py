@@ -31,7 +31,8 @@ def executions(pods: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
         ends: rows of `container_ends`.
 
     Returns:
-        The same columns. Later executions have a uid of their own (`UID#1`).
+        The same columns. Later executions have a uid of their own (`UID#1`). `restarts` is how often the pod had been
+        restarted before; what no end was observed of counts before the last execution.
     """
     known = _restarts(pods, ends)
     if known.is_empty():
@@ -44,6 +45,7 @@ def executions(pods: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("why").replace_strict(OF_REASON, default="FAILED")),
         reason="why",
         exit_code="code",
+        restarts=pl.col(_PART).cast(pl.Int64),
         deleted_at=pl.lit(None, dtype=pods.schema["deleted_at"]),
     )
     last = pods.join(numbered.group_by(_POD).agg(pl.col(_PART).max() + 1), on=_POD)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from ingest.kubernetes.objects import Condition, Metadata, Pod, Terminated
+    from ingest.kubernetes.objects import Condition, ContainerStatus, Metadata, Pod, Terminated
 
 WORK: Final = "work"
 SLURM_NODE: Final = "slurm_node"
@@ -93,7 +93,7 @@ def pod_row(pod: Pod, *, cluster: str) -> dict[str, Any]:
         "node": spec.nodeName or None,
         "n_gpus": fraction_of(meta) if n_gpus == 0 else n_gpus,
         **_outcome(pod, conditions, failed),
-        "restarts": sum(one.restartCount for one in status.containerStatuses or ()),
+        "restarts": max((one.restartCount for one in _counted(pod)), default=0),
         "priority_class": spec.priorityClassName,
         "slurm_job_id": meta.label(*SLURM_JOB_LABELS),
     }
@@ -105,11 +105,10 @@ def container_end_rows(pod: Pod, *, cluster: str) -> list[dict[str, Any]]:
     Raises:
         QuantityError: its GPUs are no number.
     """
-    of_gpus = {one.name for one in pod.spec.containers or () if has_gpus(one)}
     rows = []
-    for status in pod.status.containerStatuses or ():
+    for status in _counted(pod):
         end = status.lastState.terminated if status.lastState else None
-        if end and end.finishedAt and (status.name in of_gpus or not of_gpus):
+        if end and end.finishedAt:
             rows.append(
                 {
                     "cluster": cluster,
@@ -121,6 +120,12 @@ def container_end_rows(pod: Pod, *, cluster: str) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def _counted(pod: Pod) -> list[ContainerStatus]:
+    """Containers whose restarts begin an execution: of a pod with GPUs those that have some, else all."""
+    of_gpus = {one.name for one in pod.spec.containers or () if has_gpus(one)}
+    return [one for one in pod.status.containerStatuses or () if one.name in of_gpus or not of_gpus]
 
 
 def times_of(pod: Pod) -> Iterable[datetime]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from queries.errors import (
     WarehouseError,
     WriteError,
 )
+from queries.opening import duckdb_errors
 from queries.sandbox.run import Limits, user_sql
 from queries.warehouse import Writer, open_reader, open_writer
 
@@ -344,6 +346,35 @@ def test_unwritable_place_is_reported(tmp_path: Path) -> None:
     blocker.write_text("")
     with pytest.raises(WriteError, match="cannot be written"), open_writer(blocker / "w", verb="t", now=NOW):
         pass
+
+
+def _commit_without_room(writer: Writer) -> None:
+    """A transaction whose commit finds no room: no file may grow from its end on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with writer.transaction():
+            writer.append("users", users(*(f"user-{number}" for number in range(2000))))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_commit_without_room_is_no_fault_of_ours(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    put(root, "alice")
+    with (
+        pytest.raises(WriteError, match=r"w cannot be written: .*(?s:.)*run it again"),
+        open_writer(root, verb="t", now=NOW) as writer,
+    ):
+        _commit_without_room(writer)
+    assert names(root) == ["alice"]
+    put(root, "bob")
+    assert names(root) == ["alice", "bob"]
+
+
+def test_a_transaction_within_another_is_a_fault_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(duckdb.TransactionException), duckdb_errors(tmp_path), duckdb.connect() as connection:
+        connection.execute("BEGIN; BEGIN")
 
 
 def test_a_moved_warehouse_still_reads_its_samples(tmp_path: Path) -> None:

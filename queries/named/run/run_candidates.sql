@@ -1,4 +1,4 @@
--- One row is a run that a text may mean, the best match and then the newest first: by its id, the id of a job of it, or its name. Runs that only a log knows are among them.
+-- One row is a run that a text may mean, the best match and then the newest first: by its id, the id of a job of it, what another log of its attempts calls it, or its name. Runs that only a log knows are among them.
 WITH jobs AS (
     SELECT
         r.cluster,
@@ -22,13 +22,22 @@ computed AS (
             WHEN j.run_id = $text THEN 0
             WHEN j.is_job THEN 1
             WHEN j.has_job THEN 2
-            WHEN starts_with(j.run_id, $text || '@') THEN 3
-            WHEN n.name = $text THEN 4
+            WHEN starts_with(j.run_id, $text || '@') THEN 4
+            WHEN n.name = $text THEN 5
         END AS place,
         FALSE AS logged_only,
+        FALSE AS by_other_log,
         j.submitted_at AS newest_at
     FROM jobs AS j
     JOIN runs AS n USING (cluster, run_id)
+),
+other_logs AS (
+    SELECT r.cluster, r.run_id, 3 AS place, FALSE AS logged_only, TRUE AS by_other_log, MAX(s.started_at) AS newest_at
+    FROM run_sessions AS s
+    JOIN run_attempts AS r USING (cluster, scheduler, job_id)
+    WHERE s.run_id = $text AND r.run_id <> $text AND NOT starts_with(r.run_id, $text || '@')
+      AND ($cluster IS NULL OR s.cluster = $cluster)
+    GROUP BY r.cluster, r.run_id
 ),
 logged AS (
     SELECT
@@ -36,6 +45,7 @@ logged AS (
         s.run_id,
         CASE WHEN s.run_id = $text THEN 0 WHEN BOOL_OR(s.job_id = $job) THEN 1 END AS place,
         TRUE AS logged_only,
+        FALSE AS by_other_log,
         MAX(s.started_at) AS newest_at
     FROM run_sessions AS s
     WHERE ($cluster IS NULL OR s.cluster = $cluster)
@@ -46,6 +56,8 @@ logged AS (
     GROUP BY s.cluster, s.run_id
 )
 SELECT * FROM computed WHERE place IS NOT NULL
+UNION ALL
+SELECT * FROM other_logs
 UNION ALL
 SELECT * FROM logged WHERE place IS NOT NULL
 ORDER BY place, newest_at DESC, cluster, run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from app.errors import UsageError
 from app.run_page.request import RunChoice, choose
 from queries.warehouse import open_reader
-from tests.app.run_page.jobs import accounting, load
+from tests.app.run_page.jobs import HOUR, T, accounting, load
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -112,3 +113,20 @@ def test_warehouse_without_a_run_names_what_is_missing(tmp_path: Path) -> None:
     uncomputed = trackside("run", "--warehouse", str(tmp_path / "w"))
     assert uncomputed.returncode == 2
     assert "trackside compute" in uncomputed.stderr
+
+
+def test_other_name_in_the_logs_of_a_run_finds_it(tmp_path: Path) -> None:
+    """A process that asks its tracker for a new id at each requeue: its attempts are one run, of the first name."""
+    (tmp_path / "sacct.txt").write_text(accounting())
+    for number, hours in enumerate((0, 5.1)):
+        of_job = {"job_id": "102", "cluster": "c", "scheduler": "slurm", "restart_count": number, "n_gpus": 16}
+        line = {"type": "run", "v": 1, "t": T + round(HOUR * hours) + 5, "run_id": f"tracked-{number}", **of_job}
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(line) + "\n")
+    at = ("--warehouse", str(tmp_path / "w"))
+    for verb in (("slurm", "sacct.txt"), ("runlog", "0.jsonl"), ("runlog", "1.jsonl")):
+        assert trackside("ingest", verb[0], str(tmp_path / verb[1]), *at).returncode == 0
+    assert trackside("compute", *at).returncode == 0
+    first, second = chosen(tmp_path / "w", "tracked-0"), chosen(tmp_path / "w", "tracked-1")
+    assert (first.run_id, first.notes) == ("tracked-0", ())
+    assert second.run_id == "tracked-0"
+    assert second.notes == ("tracked-1 is what another log of this run's attempts calls it",)

@@ -142,6 +142,21 @@ def test_restart_of_a_helper_without_gpus_is_none() -> None:
     assert len(executed(one)) == 1
 
 
+@pytest.mark.parametrize(("counted", "expected"), [(1, [0, 1]), (3, [0, 3])])
+def test_restarts_are_those_before_an_execution(counted: int, expected: list[int]) -> None:
+    """All that were observed have a row: only those of which no end was may be missing."""
+    one = restarted("solo", 20, ended=50)
+    one["status"]["containerStatuses"][0]["restartCount"] = counted
+    assert [row["restarts"] for row in executed(one)] == expected
+
+
+def test_restarts_of_helpers_are_not_counted() -> None:
+    one = pod("solo", ended=50)
+    one["spec"]["containers"].append({"name": "logger"})
+    one["status"]["containerStatuses"].append({"name": "logger", "restartCount": 7})
+    assert [row["restarts"] for row in executed(one)] == [0]
+
+
 def test_restart_outside_of_the_life_of_its_pod_is_none() -> None:
     assert len(executed(restarted("solo", 60, ended=50))) == 1
     assert len(executed(restarted("solo", 0.2, ended=50))) == 1

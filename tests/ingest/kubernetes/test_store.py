@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from datetime import timedelta
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.files.input import LONGEST_LINE
 from ingest.kubernetes.attempts import attempts_of
 from ingest.kubernetes.in_place import ENDS
 from ingest.kubernetes.parse import parse_objects
@@ -39,6 +43,13 @@ def load(root: Path, *texts: bytes, cluster: str | None = "c") -> list[Any]:
 def content(root: Path) -> dict[str, list[tuple[Any, ...]]]:
     with open_reader(root) as reader:
         return {name: reader.frame(f"SELECT * FROM {name} ORDER BY ALL").rows() for name in TABLES}
+
+
+@pytest.mark.parametrize("begin", [b'{"kind":"List","items":[{"a":"', b"{", b"kind: List\nitems: "])
+def test_text_without_an_end_is_refused(tmp_path: Path, begin: bytes) -> None:
+    """Gigabytes of one character fit into megabytes of gzip, and were held at once."""
+    (report,) = load(tmp_path / "w", gzip.compress(begin + b" " * (2 * LONGEST_LINE), 1))
+    assert re.search(r"w-0\.json: a (text|line) in it is longer than 1,048,576 bytes", str(report.error))
 
 
 JOB = owner("Job", "j")
