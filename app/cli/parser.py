@@ -33,7 +33,9 @@ class Parser(argparse.ArgumentParser):
             return
         similar = getattr(action.choices, "similar", None)
         names = map(str, action.choices if similar is None else similar())
-        self.refuse(f"{_refusal(action, value)}{did_you_mean(str(value), names) or _list(action)}")
+        elsewhere = getattr(action.choices, "elsewhere", None)
+        hint = (elsewhere(str(value)) if elsewhere else "") or did_you_mean(str(value), names) or _list(action)
+        self.refuse(f"{_refusal(action, value)}{hint}")
 
     def error(self, message: str) -> NoReturn:
         """Refuse what argparse found wrong: in our words, and with the command that lists the options."""

@@ -32,3 +32,13 @@ class Names:
         from app.results.registry import results
 
         return [*self, *results()]
+
+    def elsewhere(self, name: str) -> str:
+        """The end of a refusal of a published metric that no question is called by; of any other name nothing."""
+        from metrics.catalog import BY_NAME
+
+        if name not in BY_NAME:
+            return ""
+        question = BY_NAME[name].show
+        shown = f", and trackside show {question} has it" if question else ""
+        return f", but a metric of that name: trackside help {name} explains it{shown}"

@@ -26,6 +26,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("show", "godput"), "trackside show: there is no question 'godput'; did you mean goodput?"),
         (("show", "goodput_alocated"), "trackside show: there is no question 'goodput_alocated'; did you mean"
                                        " goodput_allocated?"),
+        (("show", "time_to_job_restart"), "trackside show: there is no question 'time_to_job_restart', but a metric of"
+         " that name: trackside help time_to_job_restart explains it, and trackside show restarts has it"),
+        (("show", "survival"), "trackside show: there is no question 'survival', but a metric of that name: trackside"
+                               " help survival explains it"),
         (("show", "lost", "--formt", "json"), "trackside show: unrecognized arguments: --formt json; did you mean"
                                               " --format?"),
         (("ingest", "slurm", "--timezon=UTC", "x", "--clustr=y"),
