@@ -9,11 +9,11 @@ import polars as pl
 
 from app.config.settings import Rules
 from app.explorer.one_run.data import RunPage
+from app.results.mfu import headline_mfu
 from app.results.runs.runs import run_steps
 from app.run_page.contents import Contents, gather
 from app.run_page.log_only import LogOnly, read
 from app.run_page.request import RunChoice
-from app.run_page.training import headline_mfu
 from metrics import frames
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _timeline(known: LogOnly) -> pl.DataFrame:
 
 
 def _row(contents: Contents) -> dict[str, object]:
-    mfu, steps = headline_mfu(contents), contents.steps
+    mfu, steps = headline_mfu(contents.mfu, contents.convention), contents.steps
     return {
         "cluster": contents.choice.cluster,
         "run_id": contents.choice.run_id,
