@@ -13,8 +13,8 @@ from app.explorer.application import Explorer, page
 from app.explorer.one_run import logged
 from app.results.serving.cache import AnswerCache
 from tests.app.compute.test_evidence import HOUR, MODEL, SACCT, log
+from tests.app.explorer.browser.test_axe import MODES, findings, open_whole
 from tests.app.explorer.conftest import served
-from tests.app.explorer.test_axe import MODES, findings, open_whole
 from tests.app.explorer.test_correcting import OPERATOR, VIEWER, seen_by
 from tests.app.explorer.test_pages import table, words
 from tests.support.command import trackside
