@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.explorer import components, open_pages, wording, zones
+from app.explorer import components, narrow, open_pages, wording, zones
 from app.results import headline_text
 from app.terminal.columns import neat
 from app.visible import visible
@@ -17,6 +17,8 @@ from dashboards import palette
 from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
@@ -77,6 +79,7 @@ def answer_table(
     name: str,
     dimension: str,
     leads: Leads = PAGES,
+    first: Sequence[str] = (),
 ) -> Component:
     """A table with the rows of an answer.
 
@@ -87,6 +90,7 @@ def answer_table(
         name: of the table, one of the page.
         dimension: what a column `subject` holds.
         leads: columns whose cells are links.
+        first: columns that a phone shows first.
     """
     rows = zones.local_times(rows, view.zone)
     columns = {column: each for column, each in columns.items() if column in rows.columns}
@@ -107,6 +111,8 @@ def answer_table(
         shown = _shown(key, linked=links is not None, swatch=column == CATEGORY)
         definitions.append(_definition(key, heading, unit, texts[column], shown))
     _widen_beyond_the_edge(definitions, list(texts.values()))
+    constant = [rows.height > 1 and len(set(each)) == 1 for each in texts.values()]
+    narrow.place_columns(definitions, [f"c_{column}" for column in first], constant)
     return components.table_of(definitions, cells, name=name, height=520, file=name)
 
 

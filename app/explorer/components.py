@@ -10,7 +10,7 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from app.explorer import wording, zones
+from app.explorer import narrow, wording, zones
 from app.results import headline_text
 from app.visible import visible
 from dashboards import palette
@@ -271,12 +271,13 @@ def grid(
     file: str = "",
     total: int | None = None,
     zone: tzinfo = UTC,
+    first: Sequence[str] = (),
 ) -> Component:
     """A sortable table with an export button.
 
     `rows` may be only the first `ROWS_SHOWN` of a `total`, so that nothing is made for rows that are not shown.
 
-    Times are shown in `zone`; sorted and exported, they are UTC.
+    Times are shown in `zone`; sorted and exported, they are UTC. A phone shows the columns named by `first` first.
 
     Each cell carries its number (for sorting and export) and its text (as every other page writes it). Texts are never
     read as markup.
@@ -284,9 +285,9 @@ def grid(
     if rows.is_empty():
         return html.P(empty, className="nothing")
     shown, total = zones.local_times(rows.head(ROWS_SHOWN), zone), rows.height if total is None else total
-    table = table_of(
-        [_definition(each) for each in columns], _cells(shown, columns), name=name, height=height, file=file
-    )
+    definitions = [_definition(each) for each in columns]
+    narrow.place_columns(definitions, first, [False] * len(definitions))
+    table = table_of(definitions, _cells(shown, columns), name=name, height=height, file=file)
     more = (
         html.P(f"The first {shown.height:,} of {total:,} rows. Narrow the filters to see others.", className="small")
         if total > shown.height
@@ -319,6 +320,7 @@ def table_of(
             "suppressFieldDotNotation": True,
         },
         columnSize="responsiveSizeToFit",
+        eventListeners={"columnEverythingChanged": ["arranged(params)"]},
         csvExportParams={
             "fileName": f"trackside-{file or name}.csv",
             "processCellCallback": {"function": "plain(params)"},

@@ -118,5 +118,5 @@ def mttf_by_size(rows: pl.DataFrame, by: str) -> go.Figure | None:
         hovertemplate="%{x} GPUs: %{y:.3g} days, %{customdata} failures<extra></extra>", showlegend=False,
     )  # fmt: skip
     result.update_xaxes(type="category", title={"text": "GPUs of a job"})
-    result.update_yaxes(type="log", title={"text": "MTTF (days), 95 % interval"}, showgrid=True)
+    result.update_yaxes(type="log", dtick=1, title={"text": "MTTF (days), 95 % interval"}, showgrid=True)
     return result

@@ -12,7 +12,7 @@ import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ship
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrowing, question_figures
+from app.explorer import components, narrow, narrowing, question_figures
 from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
@@ -278,7 +278,10 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     rows = answer.rows.with_columns(answer.in_words)
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
     columns = _columns(answer, {narrowing.COLUMNS[name] for name in applied})
-    table = answer_table(rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads)
+    first = narrow.FIRST.get(asked.question, ())
+    table = answer_table(
+        rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads, first=first
+    )
     every = view.completed(command(asked, shown.by, view))
     more = f"The first {rows.height:,} of {shown.total:,} rows; all: {every}"
     return html.Div(

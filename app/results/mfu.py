@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -207,6 +207,17 @@ def mfu_run_rows(
     )
     order = [_place("measure", MEASURES), _place("convention", CONVENTIONS), -pl.col("peak_flops")]
     return frames.conform(rows.sort("cluster", "run_id", *order), _MFU)
+
+
+def headline_mfu(rows: Sequence[dict[str, Any]], convention: str) -> dict[str, Any] | None:
+    """The MFU by which a run is named: by a convention, else by the first one that its log allows.
+
+    Args:
+        rows: of `mfu_run_rows`, of one run.
+        convention: the preferred one.
+    """
+    measured = [row for row in rows if row["measure"] == "mfu" and row["value"] is not None]
+    return min(measured, key=lambda row: row["convention"] != convention, default=None)
 
 
 def _place(column: str, names: tuple[str, ...]) -> pl.Expr:

@@ -17,7 +17,7 @@ from app.results.runs.run_logs import computed_logs
 from app.results.telemetry.gpu_activity import VERIFICATION
 from app.results.usage import recorded_use
 from app.results.windows import ledger_sums
-from app.run_page.log_only import LogOnly, last_line, read
+from app.run_page.log_only import LogOnly, last_line, log_of
 from app.run_page.one_run import OneRun
 from app.run_page.slowness import slowness
 from app.window import Window
@@ -159,15 +159,20 @@ class Contents:
         return self.run["ended_at"] is not None
 
 
-def gather(reader: Reader, choice: RunChoice, rules: Rules) -> Contents:
+def gather(reader: Reader, choice: RunChoice, rules: Rules, log: LogOnly | None = None) -> Contents:
     """Read the numbers of a run.
 
     Args:
         reader: the published copy.
         choice: the run.
         rules: those of the configuration: when a pause is a hang.
+        log: `log_of` the run, where it is at hand: of a run that only its log describes.
     """
-    contents = _of_log(reader, choice, rules) if choice.logged_only else _of_accounting(reader, choice)
+    contents = (
+        _of_log(log or log_of(reader, choice.cluster, choice.run_id, rules), choice, rules)
+        if choice.logged_only
+        else _of_accounting(reader, choice)
+    )
     source = OneRun(reader, choice.cluster, choice.run_id)
     logs = source.query("run_sessions", cluster=choice.cluster)["run_id"].to_list()
     jobs = [] if choice.logged_only else [row["job_id"] for row in contents.attempts]
@@ -344,11 +349,9 @@ def _recorded(source: OneRun, window: Window) -> list[Row]:
 # --- of a log alone --------------------------------------------------------------------------------------------------
 
 
-def _of_log(reader: Reader, choice: RunChoice, rules: Rules) -> Contents:
-    cluster, run_id = choice.cluster, choice.run_id
-    logged = read(reader, cluster, run_id)
-    known = LogOnly(logged, cluster, run_id, rules, gpus=logged.gpus)
-    shares = known if logged.gpus else LogOnly(logged, cluster, run_id, rules, gpus=1.0)
+def _of_log(shares: LogOnly, choice: RunChoice, rules: Rules) -> Contents:
+    cluster, run_id, logged = choice.cluster, choice.run_id, shares.logged
+    known = shares if logged.gpus else LogOnly(logged, cluster, run_id, rules, gpus=None)
     window = known.window
     ettr = _row(ettr_run_rows(shares, window))
     advice = _row(checkpoint_rows(shares, window, rates=shares.failure_rate()))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from app.results.mfu import headline_mfu
 from app.run_page.next_steps import next_steps
-from app.run_page.training import headline_mfu
 from app.run_page.unknowns import unknowns
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def document(contents: Contents, *, options: str = "", explained: Sequence[str] 
         "restarts": contents.restarts,
         "steps": None if contents.steps is None else asdict(contents.steps),
         "goodput_job": contents.goodput,
-        "mfu": headline_mfu(contents),
+        "mfu": headline_mfu(contents.mfu, contents.convention),
         "mfu_by_convention": contents.mfu,
         "mfu_wall_share": contents.mfu_wall,
         "layout": contents.layout,

@@ -65,6 +65,19 @@ def read(reader: Reader, cluster: str, run_id: str) -> LoggedRun:
     return LoggedRun(first, steps, events, None if gpus is None else float(gpus))  # type: ignore[arg-type]  # polars types max() broadly
 
 
+def log_of(reader: Reader, cluster: str, run_id: str, rules: Rules) -> LogOnly:
+    """The source of a run that only its log describes; one whose GPUs are unknown counts as if it held one.
+
+    Args:
+        reader: the published copy.
+        cluster: that the log was loaded under.
+        run_id: as the log names it.
+        rules: those of the configuration.
+    """
+    logged = read(reader, cluster, run_id)
+    return LogOnly(logged, cluster, run_id, rules, gpus=logged.gpus or 1.0)
+
+
 class LogOnly:
     """Answers the named queries about a run from its log alone.
 
@@ -77,7 +90,7 @@ class LogOnly:
     """
 
     def __init__(self, logged: LoggedRun, cluster: str, run_id: str, rules: Rules, *, gpus: float | None) -> None:
-        self._logged = logged
+        self.logged = logged
         self._cluster = cluster
         self._run_id = run_id
         self._rules = rules
@@ -92,9 +105,9 @@ class LogOnly:
             "attempts": lambda: self.attempts,
             "run_attempts": self._joined,
             "runs": self._runs,
-            "run_sessions": lambda: self._logged.sessions,
-            "steps": lambda: self._logged.steps,
-            "run_events": lambda: self._logged.events,
+            "run_sessions": lambda: self.logged.sessions,
+            "steps": lambda: self.logged.steps,
+            "run_events": lambda: self.logged.events,
             "computed": self._computed,
             "ledger_sums": self._ledger_sums,
             "run_ledger": self._run_ledger,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from app.formatting import duration
+from app.results.mfu import headline_mfu
 from app.run_page import texts
 from metrics.mfu.remark import beyond_peak
 
@@ -33,14 +34,8 @@ def training(page: Page, contents: Contents) -> None:
     _checkpoints(page, contents)
 
 
-def headline_mfu(contents: Contents) -> Row | None:
-    """MFU by the configured convention, else by the first one that the log allows."""
-    known = [row for row in contents.mfu if row["measure"] == "mfu" and row["value"] is not None]
-    return min(known, key=lambda row: row["convention"] != contents.convention, default=None)
-
-
 def _mfu(page: Page, contents: Contents) -> None:
-    row = headline_mfu(contents)
+    row = headline_mfu(contents.mfu, contents.convention)
     if row is None:
         return
     interval = ""
@@ -81,7 +76,7 @@ def _layout(page: Page, contents: Contents) -> None:
 
 def _printed(page: Page, contents: Contents) -> None:
     """The speed that the log itself prints, beside ours; it is a part of none of our numbers."""
-    layout, ours = contents.layout, headline_mfu(contents)
+    layout, ours = contents.layout, headline_mfu(contents.mfu, contents.convention)
     tflops, share = layout.get("printed_tflops"), layout.get("printed_mfu")
     words = [] if tflops is None else [f"{tflops:,.4g} TFLOP/s per GPU"]
     words += [] if share is None else [f"MFU {texts.share(share)}"]

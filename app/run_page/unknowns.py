@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from app.results.mfu import headline_mfu
 from app.run_page import texts
 from app.run_page.efficiency import gpu_lines
-from app.run_page.training import headline_mfu
 from metrics.goodput.goodput import SWITCH_ON
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _logs(contents: Contents) -> Iterator[Unknown]:
         steps = "no step is logged" if contents.choice.logged_only else "no run log; add one: trackside recorder --help"
         yield Unknown("Steps, MFU, checkpoints", steps)
         return
-    if headline_mfu(contents) is None:
+    if headline_mfu(contents.mfu, contents.convention) is None:
         notes = [str(row["note"]) for row in contents.mfu if row["note"]]
         yield Unknown("MFU", notes[0] if notes else _without_mfu(contents.log_lacks))
     if contents.checkpoints is None or not contents.checkpoints["n_checkpoints"]:

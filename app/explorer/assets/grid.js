@@ -1,4 +1,39 @@
 // What tables need beside their data: one look, texts made by the server, links and bars that are never markup.
+// On a phone the columns that matter come first (`context.narrow`), each as narrow as its smaller letters allow.
+const PHONE = window.matchMedia("(max-width: 760px)");
+const LETTERS = 0.95; // of a phone's table beside a wide one's: style.css
+const [EDGES, NARROW_EDGES] = [28, 20]; // pixels of a cell's edges
+const [SEEN, WRAPPED] = [300, 140]; // pixels of a table that a phone shows, and of a column there whose texts wrap
+const HEADING = 66; // pixels that the word of a heading needs: headings keep their size
+const onPhone = (columns) => {
+  const place = ({ context }) => (context ? context.narrow : 0);
+  let begin = 0;
+  return [...columns].sort((a, b) => place(a) - place(b)).map((each) => {
+    const wide = each.minWidth ?? 70;
+    const small = Math.max(Math.ceil((wide - EDGES) * LETTERS + NARROW_EDGES), Math.min(wide, HEADING));
+    const minWidth = each.wrapText && begin < SEEN ? Math.min(small, WRAPPED) : small;
+    begin += minWidth;
+    return { ...each, width: undefined, minWidth };
+  });
+};
+window.trackside_arrange = (api) => {
+  const held = api.getGridOption("context") ?? {};
+  const wide = held.wide ?? api.getColumnDefs();
+  if (!held.wide && !PHONE.matches) return; // as the server made it
+  const arranged = PHONE.matches ? onPhone(wide) : wide;
+  const looks = (columns) => JSON.stringify(columns.map(({ field, minWidth }) => [field, minWidth]));
+  if (looks(arranged) === looks(api.getColumnDefs())) return;
+  api.setGridOption("context", { ...held, wide });
+  api.setGridOption("columnDefs", arranged);
+  api.sizeColumnsToFit();
+};
+PHONE.addEventListener("change", () => {
+  for (const each of document.querySelectorAll(".grid")) {
+    const api = each.id && window.dash_ag_grid.getApi(JSON.parse(each.id));
+    if (api) window.trackside_arrange(api);
+  }
+});
+
 window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
   // The colours are the page's own, so light and dark need no second look.
   trackside: (base) => base.withParams({
@@ -21,6 +56,7 @@ window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
     rowHeight: 34,
     headerHeight: 36,
   }),
+  arranged: ({ api }) => setTimeout(() => api.isDestroyed() || window.trackside_arrange(api)),
   formatted: (params) => {
     const text = params.data && params.data[params.colDef.field + "__text"];
     if (text !== undefined && text !== null) return text;

@@ -10,6 +10,7 @@ from dash import html
 from app import formatting
 from app.explorer import components
 from app.results import headline_text
+from app.results.mfu import headline_mfu
 from metrics import frames
 
 if TYPE_CHECKING:
@@ -106,17 +107,9 @@ def ettr_card(row: dict[str, Any] | None) -> Component:
     )
 
 
-def headline_mfu(mfu: pl.DataFrame, convention: str) -> dict[str, Any] | None:
-    """MFU by the convention of the headline; by another if the log allows only that; one without sizes has no rows."""
-    if mfu.is_empty():
-        return None
-    measured = mfu.filter(pl.col("value").is_not_null()).sort(pl.col("convention") != convention, maintain_order=True)
-    return measured.row(0, named=True) if measured.height else None
-
-
 def mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
     """MFU with its interval."""
-    row = headline_mfu(mfu, convention)
+    row = headline_mfu(mfu.to_dicts(), convention)
     if row is None:
         notes = [str(note) for note in mfu["note"].drop_nulls()[:1]] if mfu.height else [NO_MFU]
         return card("MFU", formatting.CANNOT_TELL, *small(*notes), has_value=False)

@@ -9,11 +9,11 @@ import polars as pl
 
 from app.config.settings import Rules
 from app.explorer.one_run.data import RunPage
+from app.results.mfu import headline_mfu
 from app.results.runs.runs import run_steps
 from app.run_page.contents import Contents, gather
-from app.run_page.log_only import LogOnly, read
+from app.run_page.log_only import LogOnly, log_of
 from app.run_page.request import RunChoice
-from app.run_page.training import headline_mfu
 from metrics import frames
 
 if TYPE_CHECKING:
@@ -68,10 +68,9 @@ def contents_of(reader: Reader, cluster: str, run_id: str, rules: str) -> Conten
 
 def page_of(reader: Reader, cluster: str, run_id: str, rules: str) -> tuple[Contents, RunPage]:
     """The numbers of such a run, and what its charts are made of; arguments as of `contents_of`."""
-    contents = contents_of(reader, cluster, run_id, rules)
-    known = LogOnly(
-        read(reader, cluster, run_id), cluster, run_id, Rules.model_validate_json(rules), gpus=contents.gpus or 1.0
-    )
+    validated = Rules.model_validate_json(rules)
+    known = log_of(reader, cluster, run_id, validated)
+    contents = gather(reader, RunChoice(cluster, run_id, logged_only=True), validated, known)
     return contents, RunPage(
         window=known.window,
         run=contents.run,
@@ -97,7 +96,7 @@ def _timeline(known: LogOnly) -> pl.DataFrame:
 
 
 def _row(contents: Contents) -> dict[str, object]:
-    mfu, steps = headline_mfu(contents), contents.steps
+    mfu, steps = headline_mfu(contents.mfu, contents.convention), contents.steps
     return {
         "cluster": contents.choice.cluster,
         "run_id": contents.choice.run_id,

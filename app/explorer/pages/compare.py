@@ -10,11 +10,11 @@ from dash import html
 from app import formatting
 from app.errors import UsageError
 from app.explorer import components, wording
-from app.explorer.one_run.cards import headline_mfu
 from app.explorer.page import Page, Section
 from app.explorer.pages import run, runs
 from app.explorer.questions import heading
 from app.results import headline_text
+from app.results.mfu import headline_mfu
 from app.results.runs.runs import resolve_run
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _facts(page: RunPage, view: View) -> dict[str, str]:
     """What is compared, as text; unknown is said so."""
     row, ettr = page.run, page.ettr or {}
     restarts = page.attempts["time_to_job_restart_s"].drop_nulls()
-    mfu = headline_mfu(page.mfu, page.convention)
+    mfu = headline_mfu(page.mfu.to_dicts(), page.convention)
     steps = page.steps["duration_s"].drop_nulls() if page.steps.height else None
     causes = page.interruptions["cause"].drop_nulls().value_counts(sort=True).head(3).rows()
     return {

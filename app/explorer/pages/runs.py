@@ -201,6 +201,7 @@ def layout(result: Listed, view: View) -> Component:
                     name="runs",
                     height=640,
                     zone=view.zone,
+                    first=("run_id", "state", "allocated", "ettr_low"),
                     empty="No run matches. Clear a filter, or take a longer period.",
                 ),
                 _pager(result, view),

@@ -12,9 +12,11 @@ from app.explorer import zooming
 from app.explorer.application import Explorer, page
 from app.explorer.one_run import logged
 from app.results.serving.cache import AnswerCache
+from app.run_page import log_only
+from queries.warehouse import open_reader
 from tests.app.compute.test_evidence import HOUR, MODEL, SACCT, log
+from tests.app.explorer.browser.test_axe import MODES, findings, open_whole
 from tests.app.explorer.conftest import served
-from tests.app.explorer.test_axe import MODES, findings, open_whole
 from tests.app.explorer.test_correcting import OPERATOR, VIEWER, seen_by
 from tests.app.explorer.test_pages import table, words
 from tests.support.command import trackside
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from dash.development.base_component import Component
 
+    from queries.warehouse import Reader
     from tests.lab.browser import Browser
 
 
@@ -170,3 +173,20 @@ def test_a_run_is_opened_from_the_list_by_a_click(alone: Path, chromium: Browser
         chromium.click(".ag-row .link", holding="id=one")
         chromium.until(lambda _: chromium.text("h1") == "one", "the run did not come")
         assert chromium.console() == []
+
+
+def test_a_page_reads_its_log_once(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+
+    def counted(reader: Reader, cluster: str, run_id: str) -> log_only.LoggedRun:
+        reads.append(run_id)
+        return read(reader, cluster, run_id)
+
+    read = log_only.read
+    monkeypatch.setattr(log_only, "read", counted)
+    with open_reader(alone) as reader:
+        found = reader.query("logged_runs", most=1, skipped=0).row(0, named=True)
+        contents, data = logged.page_of(reader, found["cluster"], found["run_id"], "{}")
+    assert reads == [found["run_id"]]
+    assert contents.steps is not None
+    assert contents.steps.executed == data.steps.height > 0

@@ -185,6 +185,20 @@ def test_a_phone_shows_pages_without_scrolling_sideways(site: Site, chromium: Br
     chromium.wait(".definitions")
 
 
+def test_a_phone_shows_state_and_hours_of_runs_first(site: Site, chromium: Browser) -> None:
+    def shown() -> list[str]:
+        place = "(each) => each.getBoundingClientRect().left"
+        heads = f"[...document.querySelectorAll('.ag-header-cell')].map((each) => [({place})(each), each.innerText])"
+        return [text.strip() for _, text in sorted(chromium.run(f"return {heads}"))[:3]]
+
+    chromium.resize(390, 844)
+    chromium.open(f"{site.url}/runs", until=".ag-row")
+    chromium.until(lambda _: shown() == ["Run", "State", "GPU-h"], "the columns were never in a phone's order")
+    chromium.resize(1280, 900)
+    chromium.until(lambda _: shown() == ["Run", "Name", "User"], "the columns never came back")
+    assert chromium.console() == []
+
+
 def test_an_anchor_of_a_definition_is_scrolled_to(site: Site, chromium: Browser) -> None:
     chromium.open(f"{site.url}/definitions#mttf", until="#mttf")
     chromium.until(

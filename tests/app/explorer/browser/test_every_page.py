@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.explorer.page import pages
-from tests.app.explorer.test_axe import address, open_whole
+from tests.app.explorer.browser.test_axe import address, open_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
