@@ -303,13 +303,9 @@ class Timeline:
         session.begin_at(begins[0])
         session.began = begins[0] if session.began is None else min(session.began, begins[0])
         for number, begin in enumerate(begins, step - count + 1):
-            self.steps.session.append(n)
-            self.steps.step.append(number)
-            self.steps.begin.append(begin)
-            self.steps.length.append(length)
-            self.steps.tokens.append(tokens)
-            self.steps.loss.append(record["loss"] if number == step else None)
-            self.steps.line.append(record["line"])
+            loss = record["loss"] if number == step else None
+            speed = record["tflops_per_gpu"], record["mfu_percent"]
+            self.steps.append(n, number, begin, length, tokens, loss, record["line"], *speed)
         session.cursor = end
 
     def _end_of(self, record: Mapping[str, Any], session: Session) -> int | None:
