@@ -85,10 +85,17 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
 
 
 class _Records(NamedTuple):
-    """The records that count, with their times, in the order in which they are read; and whether any has a time."""
+    """The records that count, with their times, in the order in which they are read.
+
+    Attributes:
+        parts: they, as often as they are asked for.
+        is_timed: whether any has a time.
+        last_lines: the last line of each writer, where there are several.
+    """
 
     parts: Callable[[], Iterator[pl.DataFrame]]
     is_timed: bool
+    last_lines: Mapping[str | None, int]
 
 
 def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
@@ -113,7 +120,7 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
         order = Order(found.form)
         order.take(own)
     elif order.is_plain:
-        return _Records(timed, order.is_timed)
+        return _Records(timed, order.is_timed, {})
     else:
         own = pl.concat(timed())
     if order.is_mixed:
@@ -122,7 +129,8 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
         account.warnings.append(LoadWarning("order_unknown"))
     else:
         records = own if order.is_plain else _in_time(own)
-    return _Records(lambda: records.iter_slices(SLICE), order.is_timed)
+    last_lines = dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows()) if len(authors) > 1 else {}
+    return _Records(lambda: records.iter_slices(SLICE), order.is_timed, last_lines)
 
 
 def _of_one_rank(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame:
@@ -158,7 +166,7 @@ def _in_time(records: pl.DataFrame) -> pl.DataFrame:
 
 def _timeline(found: Scan, records: _Records, request: LogRequest, name: str) -> Timeline:
     begin = None if request.begin is None else round(request.begin.timestamp() * US)
-    timeline = Timeline(found.form, request.facts, begin)
+    timeline = Timeline(found.form, request.facts, begin, records.last_lines)
     if begin is None and found.first_stamp is not None:
         stamps = Stamps(is_dated=True)
         timeline.now = Times(request, name, stamps).of(found.first_stamp.with_columns(line=1))["at"][0]
@@ -192,6 +200,8 @@ def _report(found: Scan, timeline: Timeline, account: Account) -> None:
         account.warnings.append(LoadWarning("steps_averaged", counts["averaged"]))
     if counts["reckoned"]:
         account.warnings.append(LoadWarning("times_reckoned", counts["reckoned"]))
+    if counts["overlaps"]:
+        account.warnings.append(LoadWarning("writers_overlap", counts["overlaps"]))
     if timeline.steps.height and not timeline.steps.has_tokens:
         account.warnings.append(LoadWarning("tokens_unknown", None, title))
 

@@ -164,3 +164,9 @@ def test_a_line_without_a_time_keeps_the_second_hour() -> None:
     parsed = read("".join([*lines[:2], save, lines[2]]), timezone="Europe/Berlin")
     hours = [ts.strftime("%H:%M") for ts in parsed.frames["steps"]["ts"]]
     assert hours == ["00:49", "01:09", "01:19"]
+
+
+def test_first_line_of_several_iterations_has_all_of_them() -> None:
+    """A start without a time, and no line about a checkpoint: the run began at iteration 1."""
+    parsed = read("> initializing torch distributed ...\n" + line(10, "08:00:40") + line(20, "08:01:00"))
+    assert [step for step, _, _ in steps(parsed)] == list(range(1, 21))
