@@ -377,11 +377,13 @@ def _unstamped(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines with their stamps; a stamp with which a line begins is read in half the time."""
+    """Lines with their stamps; one before which no digit stands is read in half the time."""
     absent = dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String))
-    anchored = lines.with_columns(_stamp("text", "^")).unnest("stamp")
+    anchored = lines.with_columns(_stamp("text", "^[^0-9]*")).unnest("stamp")
     if not anchored["date"].has_nulls():
-        return anchored.with_columns(**absent, writer=pl.lit(None, dtype=pl.String))  # nothing stands before the stamp
+        begins = bool(lines["text"].str.contains("^[0-9]").all())  # nothing stands before the stamp
+        writer = pl.lit(None, dtype=pl.String) if begins else pl.col("text").str.extract(_WRITER)
+        return anchored.with_columns(**absent, writer=writer)
     stamped = lines.with_columns(_stamp("text"), writer=pl.col("text").str.extract(_WRITER)).unnest("stamp")
     if not stamped["date"].has_nulls():
         return stamped.with_columns(**absent)
