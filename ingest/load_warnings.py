@@ -137,6 +137,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "the lines have no times and go back again and again, as those of several ranks or mixed ones do: each step "
         "counts once, in the order of its number; whether one was run again cannot be told"
     ),
+    "writers_overlap": (
+        "{count:,} writers began with steps that another had printed, and the lines have no times: a late rank, "
+        "or a hand-over behind which steps were run again. Such steps count once; which it was cannot be told"
+    ),
     "time_shared": (
         "{count:,} steps share the {detail} s that the log records for training, as if one process had run them all "
         "without a pause; when each of them was is unknown"

@@ -21,7 +21,7 @@ from ingest.runlog.log import Log, in_the_future
 from ingest.runlog.log_warnings import Implausible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 def keep_steps(log: Log, session: int, new: int, first: int, lines: list[bytes]) -> None:
@@ -63,7 +63,7 @@ def keep_columns(log: Log, steps: pl.DataFrame) -> None:
     """Move steps that come as columns to `days`."""
     log.n_read += steps.height
     table = steps.with_columns(session=pl.lit(len(log.sessions) - 1, dtype=pl.Int32))
-    numbers = steps["line"].to_list()
+    numbers = steps["line"]
     _keep(log, _placed(log, table, numbers, {}, lambda at: lines_of(steps[at : at + 1]).strip()))
 
 
@@ -79,7 +79,7 @@ def _keep(log: Log, table: pl.DataFrame) -> None:
 
 
 def _placed(
-    log: Log, table: pl.DataFrame, numbers: list[int], bad: dict[int, str], raw: Callable[[int], bytes]
+    log: Log, table: pl.DataFrame, numbers: Sequence[int] | pl.Series, bad: dict[int, str], raw: Callable[[int], bytes]
 ) -> pl.DataFrame:
     """The steps with `session`, `ts` and `end` in microseconds; those whose times cannot be are refused.
 
@@ -135,7 +135,7 @@ def _is_moment(moment: float | str) -> bool:
     return type(moment) is float and EARLIEST_S <= moment <= LATEST_S
 
 
-def _if_plausible(table: pl.DataFrame, name: str, log: Log, numbers: list[int]) -> pl.Series:
+def _if_plausible(table: pl.DataFrame, name: str, log: Log, numbers: Sequence[int] | pl.Series) -> pl.Series:
     """A column of the steps without the values that cannot be, which are counted for a warning."""
     wrong = table.select((pl.col(name).abs() > RUN_LOG[name].most).fill_null(value=False)).to_series()
     if not wrong.any():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from ingest.runlog.spool import Spool
 from ingest.tables import STEPS, TIME, conform
 
 if TYPE_CHECKING:
@@ -20,33 +21,44 @@ NAMES: Final = ("cluster", "run_id", "scheduler", "job_id")
 
 _DAY_US: Final = 86_400_000_000
 
+_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "session": pl.Int32(),
+    "step": pl.Int64(),
+    "ts": pl.Int64(),
+    "duration_s": pl.Float64(),
+    "tokens": pl.Float64(),
+    "loss": pl.Float64(),
+}
+
 
 @dataclass
 class StepDays:
     """The steps of rank 0 of one log, in the order of the log, by UTC day.
 
     Attributes:
-        height: how many steps there are.
         n_backwards: how many of them begin before the step before them in their session.
     """
 
-    height: int = 0
     n_backwards: int = 0
-    _days: dict[int, list[pl.DataFrame]] = field(default_factory=dict)
+    _days: Spool = field(default_factory=lambda: Spool(_COLUMNS))
     _last: tuple[int, int] | None = None
+
+    @property
+    def height(self) -> int:
+        """How many steps there are."""
+        return self._days.height
 
     def add(self, steps: pl.DataFrame) -> None:
         """Append steps: `session` (a number, never smaller than before), `ts` in microseconds, and their values."""
         if steps.is_empty():
             return
-        self.height += steps.height
         self._count_backwards(steps)
         for (day,), rows in (
             steps.with_columns(_day=pl.col("ts") // _DAY_US)
             .partition_by("_day", as_dict=True, include_key=False)
             .items()
         ):
-            self._days.setdefault(int(day), []).append(rows)
+            self._days.add(rows, int(day))
 
     def _count_backwards(self, steps: pl.DataFrame) -> None:
         back = (pl.col("ts").diff() < 0) & (pl.col("session").diff() == 0)
@@ -67,8 +79,8 @@ class StepDays:
         )
         for cluster in sorted(set(names["cluster"])):
             own = names.filter(pl.col("cluster") == cluster)
-            for day in sorted(self._days):
-                rows = pl.concat(self._days[day]).join(own, on="session", how="inner", maintain_order="left")
+            for day in self._days.numbers():
+                rows = self._days.whole(day).join(own, on="session", how="inner", maintain_order="left")
                 if rows.height:
                     made = conform(rows.with_columns(pl.col("ts").cast(TIME)), STEPS)
                     yield cluster, datetime.fromtimestamp(day * 86_400, tz=UTC).date(), merge_steps(made)

@@ -48,7 +48,7 @@ def redrawn() -> pl.Expr:
 
 def without_redrawn(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
     """Records (`scan.SCHEMA`) without redrawn bars."""
-    untimed = pl.all_horizontal(pl.col(name).is_null() for name in ("date", "month_day", "clock"))
+    untimed = pl.all_horizontal(pl.col(name).is_null() for name in ("naive", "of_day"))
     is_numbered = _is_of(form, "step") & pl.col("step").is_null()
     flags = {"is_bar": _is_of(form, "bar") & untimed, "is_numbered": is_numbered}
     return records.with_columns(**flags).filter(~redrawn()).drop(*flags)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from ingest.errors import shorten
 from ingest.runlog.formats.text.scan import scan_lines
 from ingest.runlog.formats.text.timeline import facts_in
+from ingest.runlog.formats.text.times import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +42,9 @@ def given(form: TextFormat, text: str) -> dict[str, Any]:
     values = {name: value for name, value in record.items() if value is not None}
     if "duration_ms" in values:
         values.setdefault("duration_s", round(values["duration_ms"] / 1000, 9))
+    if "naive" in values:
+        stamp = EPOCH + timedelta(microseconds=values["naive"])
+        values |= {"date": f"{stamp:%Y-%m-%d}", "time": f"{stamp:%H:%M:%S}"}
     facts = facts_in(kind, record["text"]) if kind.kind == "facts" else {}
     return values | facts | {"kind": kind.kind} | ({"event": kind.event} if kind.event else {})
 

@@ -5,11 +5,14 @@ A log whose lines have times needs none of this: lines of one step and time are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ingest.runlog.text_format import TextFormat
 
 FEWEST: Final = 2
@@ -58,14 +61,45 @@ def _copy(records: pl.DataFrame, form: TextFormat) -> tuple[int, int]:
 
 def _like_the_first(records: pl.DataFrame) -> list[int]:
     """Places of records that are like the first one, as are those behind them; at most `MOST`."""
-    if records.is_empty():
+    if records.height < FEWEST:
         return []
-    columns = [pl.col(name) for name in ("kind", "date", "time", "step", "loss", "duration_s", "duration_ms")]
-    alike = records.select(pl.all_horizontal(each.eq_missing(each.first()) for each in columns)).to_series()
-    if alike.sum() < 2:
-        return []
-    second = records.select(pl.all_horizontal(each.shift(-1).eq_missing(each.slice(1, 1).first()) for each in columns))
-    return (alike & second.to_series()).arg_true()[1 : MOST + 1].to_list()
+    first, second = (records.row(number, named=True) for number in range(2))
+    pairs = _like(records, first) & _like(records, second).shift(-1, fill_value=False)
+    return pairs.arg_true()[1 : MOST + 1].to_list()
+
+
+def _like(records: pl.DataFrame, one: Mapping[str, Any]) -> pl.Series:
+    """Which records are of the same line, as far as their most telling columns go."""
+    same = (pl.col(name).eq_missing(pl.lit(one[name], dtype=records.schema[name])) for name in _TELLING)
+    return records.select(pl.all_horizontal(same)).to_series()
+
+
+_TELLING: Final = ("kind", "naive", "month_day", "of_day", "step", "loss", "duration_s", "duration_ms")
+
+
+@dataclass
+class Copies:
+    """Whether a log may have a copy of its beginning: its first two records stand in it again, one behind the other.
+
+    Attributes:
+        may_be: it may.
+    """
+
+    may_be: bool = False
+    _first: list[Mapping[str, Any]] = field(default_factory=list)
+    _is_first: bool = False
+
+    def take(self, records: pl.DataFrame) -> None:
+        """Look at records in the order of the log."""
+        n_known = len(self._first)
+        if n_known < FEWEST:
+            self._first += records.head(FEWEST - n_known).to_dicts()
+        others = records[FEWEST - n_known :]
+        if self.may_be or others.is_empty() or len(self._first) < FEWEST:
+            return
+        is_first, is_second = (_like(others, one) for one in self._first)
+        self.may_be = bool((is_second & is_first.shift(1, fill_value=self._is_first)).any())
+        self._is_first = is_first[-1]
 
 
 def _measured(records: pl.DataFrame, form: TextFormat) -> int:
@@ -82,9 +116,11 @@ def in_order(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
         records: as `with_times` has them, with `at`.
         form: the format that they are of.
     """
-    steps = records.filter(_is_step(form))
-    if records["at"].is_not_null().any() or not _is_mixed(steps, records, form):
+    order = Order(form)
+    order.take(records)
+    if not order.is_mixed:
         return records
+    steps = records.filter(_is_step(form))
     once = steps.unique("step", keep="first", maintain_order=True)
     places = once.select("line", "part").rename({"line": "_line", "part": "_part"})
     ordered = pl.concat([once.sort("step"), places], how="horizontal")
@@ -92,15 +128,59 @@ def in_order(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
     return pl.concat([others, ordered]).sort("_line", "_part", maintain_order=True).drop("_line", "_part")
 
 
-def _is_mixed(steps: pl.DataFrame, records: pl.DataFrame, form: TextFormat) -> bool:
-    """Whether more steps go back than processes started, and often; a bar that is drawn again tells nothing."""
-    if steps["step"].has_nulls() or any(form.lines[kind].repeats for kind in steps["kind"].unique()):
-        return False
-    starting = [
+@dataclass
+class Order:
+    """Whether the lines of a log are in order: by their times, or without any by their steps.
+
+    Attributes:
+        form: the format that they are of.
+        is_timed: some line has a time, so all have their order from these.
+        goes_back: some time is before that of a line before it.
+    """
+
+    form: TextFormat
+    is_timed: bool = False
+    goes_back: bool = False
+    _latest: int | None = None
+    _n_steps: int = 0
+    _n_back: int = 0
+    _n_starting: int = 0
+    _last: float | None = None
+    _is_unknown: bool = False
+
+    def take(self, records: pl.DataFrame) -> None:
+        """Look at records with `at` in the order of the log."""
+        moments = pl.concat([pl.Series([self._latest], dtype=pl.Int64), records["at"]]).drop_nulls()
+        if moments.len():
+            self.is_timed, self._latest = True, moments[-1]
+            self.goes_back = self.goes_back or not moments.is_sorted()
+        steps = records.filter(_is_step(self.form)).select("kind", "step")
+        repeated = (self.form.lines[kind].repeats for kind in steps["kind"].unique())
+        self._is_unknown = self._is_unknown or steps["step"].has_nulls() or any(repeated)
+        numbers = pl.concat([pl.Series([self._last], dtype=pl.Float64), steps["step"]])
+        self._n_steps += steps.height
+        self._n_back += int((numbers.diff() <= 0).sum())
+        self._n_starting += int(records["kind"].is_in(_starting(self.form)).sum())
+        self._last = numbers[-1]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether they are read in the order in which they are."""
+        return not self.goes_back and not self.is_mixed
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether more steps go back than processes started, and often; a bar that is drawn again tells nothing."""
+        n_back = self._n_back - self._n_starting
+        is_often = n_back >= FEWEST_BACK and n_back * OFTEN > self._n_steps
+        return is_often and not self.is_timed and not self._is_unknown
+
+
+def _starting(form: TextFormat) -> list[int]:
+    """The kinds of lines with which a process starts or goes on from a checkpoint."""
+    return [
         n for n, line in enumerate(form.lines) if line.kind in {"start", "train"} or line.event == "checkpoint_load"
     ]
-    n_back = int((steps["step"].diff() <= 0).sum()) - int(records["kind"].is_in(starting).sum())
-    return n_back >= FEWEST_BACK and n_back * OFTEN > steps.height
 
 
 def _is_step(form: TextFormat) -> pl.Expr:

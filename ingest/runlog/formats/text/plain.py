@@ -202,6 +202,8 @@ def add_lines(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None
         tokens="tokens",
         loss=pl.when(number == count - 1).then("loss"),
         line="line",
+        tflops_per_gpu="tflops_per_gpu",
+        mfu_percent="mfu_percent",
     )
     timeline.counts["averaged"] += int(lines.filter(count > 1)["_count"].sum())
     session.began = min([*([] if session.began is None else [session.began]), *made["begin"].bottom_k(1)])

@@ -32,8 +32,7 @@ def of_one_rank(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
         records: in the order of the log.
         form: the format that they are of.
     """
-    numbers = [number for number, line in enumerate(form.lines) if line.kind in _COUNTED]
-    named = records.filter(pl.col("writer").is_not_null() & pl.col("kind").is_in(numbers))
+    named = records.filter(pl.col("writer").is_not_null() & _counts(form))
     if named["writer"].n_unique() < 2:
         return records
     every = _reach(named)
@@ -42,6 +41,15 @@ def of_one_rank(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
         for (number,), rows in named.partition_by("kind", as_dict=True).items()
     ]
     return records.join(pl.concat(late), on=["line", "part", "kind"], how="anti", maintain_order="left")
+
+
+def writers(records: pl.DataFrame, form: TextFormat) -> set[str]:
+    """Who wrote records that count, where their lines name them."""
+    return set(records.filter(_counts(form))["writer"].drop_nulls().unique())
+
+
+def _counts(form: TextFormat) -> pl.Expr:
+    return pl.col("kind").is_in([number for number, line in enumerate(form.lines) if line.kind in _COUNTED])
 
 
 def _reach(records: pl.DataFrame) -> pl.DataFrame:

@@ -1,13 +1,15 @@
 """A log of a text format as a run log: scanned in blocks, put in the order of time, written a slice of steps at a time.
 
-Memory goes with the steps that a log has, not with its length: 2 GB of other output leave nothing behind.
+Memory goes with neither the length of a log nor its steps: these wait in temporary files (`ingest.runlog.spool`).
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import polars as pl
@@ -16,22 +18,22 @@ from ingest.errors import FormatMistakeError, OptionError, UntimedError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
-from ingest.runlog.formats.text.order import in_order, without_copies
+from ingest.runlog.formats.text.order import Copies, Order, in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
-from ingest.runlog.formats.text.ranks import commands_for, of_one_rank, of_one_run
+from ingest.runlog.formats.text.ranks import commands_for, of_one_rank, of_one_run, writers
 from ingest.runlog.formats.text.scan import US, Sample, Scan, scan
 from ingest.runlog.formats.text.sessions import Event
 from ingest.runlog.formats.text.timeline import SAVE, Timeline
-from ingest.runlog.formats.text.times import with_times
+from ingest.runlog.formats.text.times import EPOCH, Stamps, Times
 from ingest.runlog.formats.text.unknown import unknown_text
 from ingest.runlog.formats.untimed import begin_of_several, guessed_begin
 from ingest.runlog.text_format import with_builtin
 from ingest.runlog.translation import Account, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ingest.runlog.formats.text.sessions import Session
+    from ingest.runlog.formats.text.sessions import Session, Steps
     from ingest.runlog.translation import LogRequest
 
 SLICE: Final = 100_000
@@ -69,64 +71,106 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
         )
     request = _near(found, request)
     records = _counted(found, request, account)
-    if request.several and request.begin is not None and records["at"].is_null().all():
+    if request.several and request.begin is not None and not records.is_timed:
         raise UntimedError(begin_of_several(f"{name}: a log of {found.form.title}"))
-    timeline = _timeline(found, _in_time(records), request, name)
+    timeline = _timeline(found, records, request, name)
     _add_driver(timeline, found.driver)
-    steps = timeline.steps.frame()
-    _report(found, timeline, steps, account)
-    if steps.is_empty():
+    steps = timeline.steps
+    _report(found, timeline, account)
+    if not steps.height:
         if timeline.unnumbered and not timeline.unplaced:
             raise UntimedError(_unnumbered(name, found, records))
         raise UntimedError(_untimed(name, found, records) + guessed_begin(request, _took(found, request)))
-    return _written(timeline.sessions, steps, request, _printed(steps, records))
+    return _written(timeline, request)
 
 
-def _counted(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame:
-    """The records that count, with their times; the account gets how many of the others there are."""
+class _Records(NamedTuple):
+    """The records that count, with their times, in the order in which they are read.
+
+    Attributes:
+        parts: they, as often as they are asked for.
+        is_timed: whether any has a time.
+        last_lines: the last line of each writer, where there are several.
+    """
+
+    parts: Callable[[], Iterator[pl.DataFrame]]
+    is_timed: bool
+    last_lines: Mapping[str | None, int]
+
+
+def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
+    """The records that count, with their times; the account gets how many of the others there are.
+
+    All records are in memory at once only where several ranks print, a copy of the log may be in it, or its lines are
+    not in the order of time.
+    """
+
+    def timed() -> Iterator[pl.DataFrame]:
+        times = Times(request, request.file, found.stamps)
+        return (times.of(part) for part in found.parts(SLICE))
+
+    times = Times(request, request.file, found.stamps)
+    copies, order, authors = Copies(), Order(found.form), set[str]()
+    for part in found.parts(SLICE):
+        copies.take(part)
+        order.take(times.of(part))
+        authors |= writers(part, found.form)
+    if copies.may_be or len(authors) > 1:
+        own = _of_one_rank(found, request, account)
+        order = Order(found.form)
+        order.take(own)
+    elif order.is_plain:
+        return _Records(timed, order.is_timed, {})
+    else:
+        own = pl.concat(timed())
+    if order.is_mixed:
+        records = in_order(own, found.form)
+        account.n_duplicates += own.height - records.height
+        account.warnings.append(LoadWarning("order_unknown"))
+    else:
+        records = own if order.is_plain else _in_time(own)
+    last_lines = dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows()) if len(authors) > 1 else {}
+    return _Records(lambda: records.iter_slices(SLICE), order.is_timed, last_lines)
+
+
+def _of_one_rank(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame:
+    """The records without copies, those of other runs, and those that repeat another rank's, with their times.
+
+    The account gets how many were left out.
+    """
     every = found.records()
     single = without_copies(every, found.form)
     own, apart = of_one_run(single, found.form)
-    ours = with_times(of_one_rank(own, found.form), request, request.file)
-    records = in_order(ours, found.form)
-    account.n_duplicates += every.height - records.height
+    ours = of_one_rank(own, found.form)
+    account.n_duplicates += every.height - ours.height
     if single.height < every.height:
         account.warnings.append(LoadWarning("log_repeated", every.height - single.height))
     if apart:
         account.warnings.append(
             LoadWarning("runs_in_turn", sum(apart.values()), commands_for(sorted(apart), request.file))
         )
-    if records is not ours:
-        account.warnings.append(LoadWarning("order_unknown"))
-    return records
-
-
-_NO_CLOCK: Final = {name: pl.lit(None, dtype=pl.String) for name in ("month_day", "clock", "clock_fraction")}
+    return Times(request, request.file, found.stamps).of(ours)
 
 
 def _near(found: Scan, request: LogRequest) -> LogRequest:
     """The request with the first whole date of the log, from which stamps without a year have theirs."""
-    stamp = None if found.first_stamp is None else found.first_stamp["date"][0].replace("/", "-")
-    try:
-        return request if stamp is None else replace(request, around=datetime.fromisoformat(stamp))
-    except ValueError:
+    if found.first_stamp is None:
         return request
+    return replace(request, around=EPOCH + timedelta(microseconds=found.first_stamp["naive"][0]))
 
 
 def _in_time(records: pl.DataFrame) -> pl.DataFrame:
     """Records in the order of their times; those without one stay behind the line before them."""
-    if records["at"].is_null().all() or records["at"].drop_nulls().is_sorted():
-        return records
     return records.sort(pl.col("at").forward_fill(), "line", "part", nulls_last=False)
 
 
-def _timeline(found: Scan, records: pl.DataFrame, request: LogRequest, name: str) -> Timeline:
+def _timeline(found: Scan, records: _Records, request: LogRequest, name: str) -> Timeline:
     begin = None if request.begin is None else round(request.begin.timestamp() * US)
-    timeline = Timeline(found.form, request.facts, begin)
+    timeline = Timeline(found.form, request.facts, begin, records.last_lines)
     if begin is None and found.first_stamp is not None:
-        first = found.first_stamp.with_columns(line=pl.lit(1, dtype=pl.Int64), **_NO_CLOCK)
-        timeline.now = with_times(first, request, name)["at"][0]
-    for part in records.iter_slices(SLICE):
+        stamps = Stamps(is_dated=True)
+        timeline.now = Times(request, name, stamps).of(found.first_stamp.with_columns(line=1))["at"][0]
+    for part in records.parts():
         for run, is_drawn in drawn_runs(part, found.form):
             take_drawn(timeline, run) if is_drawn else take_all(timeline, run)
     timeline.finish()
@@ -140,7 +184,7 @@ def _add_driver(timeline: Timeline, version: str | None) -> None:
         first.events.append(Event("driver", first.line, begin=first.began, end=first.began, ended=True, detail=version))
 
 
-def _report(found: Scan, timeline: Timeline, steps: pl.DataFrame, account: Account) -> None:
+def _report(found: Scan, timeline: Timeline, account: Account) -> None:
     """Everything that a person should know."""
     title, counts = found.form.title, timeline.counts
     account.refused += found.refused
@@ -156,16 +200,19 @@ def _report(found: Scan, timeline: Timeline, steps: pl.DataFrame, account: Accou
         account.warnings.append(LoadWarning("steps_averaged", counts["averaged"]))
     if counts["reckoned"]:
         account.warnings.append(LoadWarning("times_reckoned", counts["reckoned"]))
-    if steps.height and steps["tokens"].is_null().all():
+    if counts["overlaps"]:
+        account.warnings.append(LoadWarning("writers_overlap", counts["overlaps"]))
+    if timeline.steps.height and not timeline.steps.has_tokens:
         account.warnings.append(LoadWarning("tokens_unknown", None, title))
 
 
 _WITHOUT_TIME: Final = "neither its line nor a line before it has one"
 
 
-def _untimed(name: str, found: Scan, records: pl.DataFrame) -> str:
-    steps = records.select(pl.col("step").min().alias("least"), pl.col("step").max().alias("most")).row(0)
-    reach = "" if steps[0] is None else f" ({steps[0]:.0f} to {steps[1]:.0f})"
+def _untimed(name: str, found: Scan, records: _Records) -> str:
+    numbers = [part["step"].drop_nulls() for part in records.parts()]
+    known = [number for part in numbers if part.len() for number in (float(part.min()), float(part.max()))]  # type: ignore[arg-type]
+    reach = f" ({min(known):.0f} to {max(known):.0f})" if known else ""
     return (
         f"{name}: a log of {found.form.title} whose steps{reach} have no times, so it is unknown when they were.\n"
         "State when the log begins, if its lines have durations or a progress bar: --begin 2026-10-01T08:00:00Z"
@@ -181,68 +228,60 @@ def _took(found: Scan, request: LogRequest) -> float | None:
         return None
     supposed = replace(request, begin=_ANY_BEGIN)
     records = _counted(found, supposed, Account())
-    if records["at"].is_not_null().any():
+    if records.is_timed:
         return None
-    steps = _timeline(found, records, supposed, request.file).steps.frame()
-    ends = steps.select((pl.col("begin") + pl.col("length")).max())
-    return None if ends.item() is None else ends.item() / US - _ANY_BEGIN.timestamp()
+    steps = _timeline(found, records, supposed, request.file).steps
+    if not steps.height:
+        return None
+    ends = pl.concat([part.select(end=pl.col("begin") + pl.col("length")) for part in steps.frames(SLICE)])
+    latest = ends.select(pl.col("end").max()).item()
+    return None if latest is None else latest / US - _ANY_BEGIN.timestamp()
 
 
 _ANY_BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _unnumbered(name: str, found: Scan, records: pl.DataFrame) -> str:
-    first = records.filter(pl.col("step").is_null())["line"][0]
+def _unnumbered(name: str, found: Scan, records: _Records) -> str:
+    lines = (line for part in records.parts() for line in part.filter(pl.col("step").is_null())["line"].head(1))
+    first = next(lines)
     return (
         f"{name}: a log of {found.form.title} in which no step has a number (the first without is in line {first}).\n"
         "If the format is one of yours: the first group of its pattern of `step` is to be a number and nothing else"
     )
 
 
-def _printed(steps: pl.DataFrame, records: pl.DataFrame) -> dict[int, dict[str, Any]]:
-    """The speed that a log itself prints, by session: means over the time of its steps; empty where it prints none."""
-    names = ["tflops_per_gpu", "mfu_percent"]
-    lines = records.filter(pl.any_horizontal(pl.col(names).is_finite() & (pl.col(names) > 0)))
-    if lines.is_empty():
-        return {}
-    weight = pl.col("length").fill_null(0) + 1  # microseconds; alike where no line has a duration
-    printed = (
-        steps.select("session", "line", "length")
-        .join(lines.select("line", *names).unique("line", keep="last"), on="line")
-        .group_by("session")
-        .agg(
-            *((pl.col(each) * weight).sum() / weight.filter(pl.col(each).is_not_null()).sum() for each in names),
-            printed_steps=pl.len(),
-        )
-    )
-    facts = {"printed_tflops": pl.col("tflops_per_gpu"), "printed_mfu": pl.col("mfu_percent") / 100}
-    known = [pl.when(value.is_finite() & (value > 0)).then(value).alias(name) for name, value in facts.items()]
-    return {row.pop("session"): row for row in printed.select("session", *known, "printed_steps").to_dicts()}
-
-
-def _written(
-    sessions: Iterable[Session], steps: pl.DataFrame, request: LogRequest, printed: Mapping[int, dict[str, Any]]
-) -> Iterator[bytes | pl.DataFrame]:
+def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes | pl.DataFrame]:
     """The run log, session by session; its steps as columns."""
-    table = steps.select(
-        "session",
-        "step",
-        t=pl.col("begin") / US,
-        duration_s=pl.col("length") / US,
-        tokens="tokens",
-        loss=pl.when(pl.col("loss").is_finite()).then("loss"),
-        line="line",
-    )
-    for number, session in enumerate(sessions):
+    printed = timeline.steps.printed()
+    steps = itertools.groupby(_by_session(timeline.steps), key=itemgetter(0))
+    at, own = next(steps, (None, ()))
+    for number, session in enumerate(timeline.sessions):
         if session.began is None:
             continue
         yield msgspec.json.encode(_run_line(session, request.run_facts()) | printed.get(number, {})) + b"\n"
-        own = table.filter(pl.col("session") == number).drop("session")
-        yield from own.iter_slices(SLICE)
+        if at == number:
+            yield from (part for _, part in own)
+            at, own = next(steps, (None, ()))
         for event in session.events:
             line = _event_line(event)
             if line is not None:
                 yield msgspec.json.encode(line) + b"\n"
+
+
+def _by_session(steps: Steps) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Each session's steps as columns of a run log, one session after the other."""
+    for part in steps.frames(SLICE):
+        table = part.select(
+            "session",
+            "step",
+            t=pl.col("begin") / US,
+            duration_s=pl.col("length") / US,
+            tokens="tokens",
+            loss=pl.when(pl.col("loss").is_finite()).then("loss"),
+            line="line",
+        )
+        for own in table.partition_by("session", maintain_order=True):
+            yield own["session"][0], own.drop("session")
 
 
 def _run_line(session: Session, stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from polars.exceptions import PolarsError
 
 from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
 from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
+from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
 from ingest.runlog.lines import CUT
+from ingest.runlog.spool import Spool, joined
 from ingest.runlog.text_format import NUMBERS
 from ingest.runlog.translation import Refused
 from ingest.tables import RAW_LIMIT
@@ -47,22 +49,15 @@ _WRITER: Final = (
 _ELAPSED: Final = r"^(?:(?:(\d+) days?, )?(?:(\d+):)?(\d+):)?(\d+(?:\.\d+)?)$"
 SCHEMA: Final[dict[str, pl.DataType]] = {
     "line": pl.Int64(),
-    "part": pl.Int64(),
+    "part": pl.Int32(),
     "kind": pl.Int16(),
     "writer": pl.String(),
-    "date": pl.String(),
-    "time": pl.String(),
-    "fraction": pl.String(),
-    "offset": pl.String(),
-    "month_day": pl.String(),
-    "clock": pl.String(),
-    "clock_fraction": pl.String(),
+    **STAMP_COLUMNS,
     **dict.fromkeys(NUMBERS, pl.Float64()),
     "elapsed_s": pl.Float64(),
     "text": pl.String(),
 }
-"""Columns of records: the kind is the number of a `LineKind`, `text` is kept of facts only; `month_day` is the date as
-it is written where it has no year."""
+"""Columns of records: the kind is the number of a `LineKind`, `text` is kept of facts only."""
 
 
 @dataclass
@@ -71,14 +66,17 @@ class Scan:
 
     Attributes:
         form: the format.
-        first_stamp: the first line with a time, whatever it is about: `date`, `time`, `fraction`, `offset`.
+        first_stamp: the first line with a time, whatever it is about, as a record.
         driver: version of the GPUs' driver, where nvidia-smi was run before training.
+        stamps: which stamps its records have.
     """
 
     form: TextFormat
     first_stamp: pl.DataFrame | None = None
     driver: str | None = None
-    _records: list[pl.DataFrame] = field(default_factory=list)
+    stamps: Stamps = field(default_factory=Stamps)
+    _records: Spool = field(default_factory=lambda: Spool(SCHEMA))
+    _counts: Counter[str] = field(default_factory=Counter)
     _cut: list[Refused] = field(default_factory=list)
     _damaged: list[_Damaged] = field(default_factory=list)
     _steps: dict[int, str] = field(default_factory=dict)
@@ -89,6 +87,7 @@ class Scan:
         last = lines.select("line", "part").row(-1) if is_last and lines.height else None
         kinds = _kinds(lines["text"], self.form)
         read = _without_redrawn(lines.with_columns(kind=kinds).filter(pl.col("kind") >= 0), self.form)
+        records: list[pl.DataFrame] = []
         for number in read["kind"].unique().sort():
             kind = self.form.lines[number]
             own = read.filter(pl.col("kind") == number).drop("kind")
@@ -97,7 +96,11 @@ class Scan:
                 own = own.head(-1)
             if kind.kind == "step" and own.height:
                 self._steps[number] = own["text"][-1]
-            self._add(number, kind, own, last)
+            records += self._whole(number, kind, own, last)
+        if records:
+            every = pl.concat(records).sort("line", "part", maintain_order=True)
+            self.stamps.take(every)
+            self._records.add(every)
         if last is not None and kinds[-1] < 0 and self._begins_a_step(lines["text"][-1]):
             self._cut.append(Refused(last[0], CUT, lines["text"][-1][:RAW_LIMIT]))
 
@@ -106,7 +109,10 @@ class Scan:
         begin = _without_numbers(text.partition("\x1b")[0])  # a colour that is cut is still there
         return begin != "" and any(_without_numbers(step).startswith(begin) for step in self._steps.values())
 
-    def _add(self, number: int, kind: LineKind, lines: pl.DataFrame, last: tuple[int, int] | None) -> None:
+    def _whole(
+        self, number: int, kind: LineKind, lines: pl.DataFrame, last: tuple[int, int] | None
+    ) -> Iterator[pl.DataFrame]:
+        """The records of whole lines of a kind; damaged ones are kept for later."""
         if lines.is_empty():
             return
         records = _records(number, kind, lines, us_dates=self.form.us_dates)
@@ -118,7 +124,8 @@ class Scan:
             records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
-        self._records.append(records.with_columns(text))
+        self._counts[kind.event or kind.kind] += records.height
+        yield records.with_columns(text)
 
     @property
     def refused(self) -> list[Refused]:
@@ -127,18 +134,17 @@ class Scan:
 
     def counts(self) -> dict[str, int]:
         """How many lines of each kind there are, by its name, damaged ones too."""
-        every = Counter[str]()
-        for part in (each for each in self._records if each.height):
-            kind = self.form.lines[part["kind"][0]]
-            every[kind.event or kind.kind] += part.height
+        every = self._counts.copy()
         every["damaged"] = len(self._cut) + sum(some.lines.height for some in self._damaged)
         return {name: count for name, count in every.items() if count}
 
+    def parts(self, rows: int) -> Iterator[pl.DataFrame]:
+        """The records in the order of the log, in frames of about so many."""
+        return (without_redrawn(part, self.form) for part in joined(self._records.frames(), rows))
+
     def records(self) -> pl.DataFrame:
         """All records in the order of the log."""
-        if not self._records:
-            return pl.DataFrame(schema=SCHEMA)
-        return without_redrawn(pl.concat(self._records).sort("line", "part", maintain_order=True), self.form)
+        return without_redrawn(self._records.whole(), self.form)
 
 
 def _kinds(text: pl.Series, form: TextFormat) -> pl.Series:
@@ -314,11 +320,14 @@ def scan_lines(form: TextFormat, text: str) -> Scan:
 
 def _first_stamp(lines: pl.DataFrame) -> pl.DataFrame | None:
     for some in lines.iter_slices(_SOME):
-        stamps = some.select(_stamp("text")).unnest("stamp").filter(pl.col("date").is_not_null())
-        if stamps.height:
-            return stamps.head(1)
+        stamps = some.select("line", _stamp("text")).unnest("stamp").filter(pl.col("date").is_not_null())
+        first = moments(stamps.with_columns(**_NO_CLOCK)).filter(pl.col("naive").is_not_null()).head(1)
+        if first.height:
+            return first.select("line", *STAMP_COLUMNS)
     return None
 
+
+_NO_CLOCK: Final = {name: pl.lit(None, dtype=pl.String) for name in ("month_day", "clock", "clock_fraction")}
 
 _SOME: Final = 4_096
 """Lines that are searched at a time for the first of something."""
@@ -342,7 +351,11 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
     has_clock = lines["text"].str.contains(_HAS_CLOCK)
     if kind.kind == "bar":
         has_clock &= ~lines["text"].str.contains(PLAIN)
-    parts = [part for part in (stamped(lines.filter(has_clock)), _unstamped(lines.filter(~has_clock))) if part.height]
+    parts = [
+        moments(part)
+        for part in (stamped(lines.filter(has_clock)), _unstamped(lines.filter(~has_clock)))
+        if part.height
+    ]
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
     values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
     return (
@@ -364,11 +377,13 @@ def _unstamped(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stamped(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines with their stamps; a stamp with which a line begins is read in half the time."""
+    """Lines with their stamps; one before which no digit stands is read in half the time."""
     absent = dict.fromkeys(("month_day", "clock", "clock_fraction"), pl.lit(None, dtype=pl.String))
-    anchored = lines.with_columns(_stamp("text", "^")).unnest("stamp")
+    anchored = lines.with_columns(_stamp("text", "^[^0-9]*")).unnest("stamp")
     if not anchored["date"].has_nulls():
-        return anchored.with_columns(**absent, writer=pl.lit(None, dtype=pl.String))  # nothing stands before the stamp
+        begins = bool(lines["text"].str.contains("^[0-9]").all())  # nothing stands before the stamp
+        writer = pl.lit(None, dtype=pl.String) if begins else pl.col("text").str.extract(_WRITER)
+        return anchored.with_columns(**absent, writer=writer)
     stamped = lines.with_columns(_stamp("text"), writer=pl.col("text").str.extract(_WRITER)).unnest("stamp")
     if not stamped["date"].has_nulls():
         return stamped.with_columns(**absent)

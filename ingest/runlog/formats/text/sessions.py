@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from ingest.runlog.spool import Spool, joined
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 @dataclass
@@ -87,37 +89,68 @@ class Session:
 
 @dataclass
 class Steps:
-    """Steps as columns: session, number, begin and length in microseconds, tokens, loss, line."""
+    """Steps as columns (`STEP_COLUMNS`), in the order in which they are added."""
 
-    session: list[int] = field(default_factory=list)
-    step: list[int] = field(default_factory=list)
-    begin: list[int] = field(default_factory=list)
-    length: list[float | None] = field(default_factory=list)
-    tokens: list[float | None] = field(default_factory=list)
-    loss: list[float | None] = field(default_factory=list)
-    line: list[int] = field(default_factory=list)
-    _whole: list[pl.DataFrame] = field(default_factory=list)
+    _whole: Spool = field(default_factory=lambda: Spool(STEP_COLUMNS))
+    _rows: list[tuple[float | None, ...]] = field(default_factory=list)
+    _has_tokens: bool = False
+    _printed: list[pl.DataFrame] = field(default_factory=list)
+
+    def append(self, *row: float | None) -> None:
+        """Add one step: its columns in their order."""
+        self._rows.append(row)
+        if len(self._rows) >= MOST_ROWS:
+            self._put_away()
 
     def extend(self, session: int, steps: pl.DataFrame) -> None:
         """Add steps of a session: the other columns."""
         self._put_away()
-        self._whole.append(steps.select(pl.lit(session).alias("session"), *list(_COLUMNS)[1:]).cast(_COLUMNS))  # type: ignore[arg-type]
+        own = steps.select(pl.lit(session).alias("session"), *list(STEP_COLUMNS)[1:])
+        self._add(own.cast(STEP_COLUMNS))  # type: ignore[arg-type]
+
+    def _add(self, steps: pl.DataFrame) -> None:
+        self._has_tokens = self._has_tokens or steps["tokens"].count() > 0
+        self._whole.add(steps)
+        if steps["tflops_per_gpu"].count() or steps["mfu_percent"].count():
+            self._printed.append(_speeds(steps))
 
     def _put_away(self) -> None:
         """Make a frame of the steps that were added one by one."""
-        if self.step:
-            lists = {name: getattr(self, name) for name in _COLUMNS}
-            self._whole.append(pl.DataFrame(lists, schema=_COLUMNS, strict=False))
-            for each in lists.values():
-                each.clear()
+        if self._rows:
+            self._add(pl.DataFrame(self._rows, schema=STEP_COLUMNS, orient="row", strict=False))
+            self._rows = []
 
-    def frame(self) -> pl.DataFrame:
-        """All steps in the order in which they were added."""
+    @property
+    def height(self) -> int:
+        """How many steps there are."""
+        return self._whole.height + len(self._rows)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether some have tokens."""
         self._put_away()
-        return pl.concat(self._whole) if self._whole else pl.DataFrame(schema=_COLUMNS)
+        return self._has_tokens
+
+    def printed(self) -> dict[int, dict[str, Any]]:
+        """The speed that a log itself prints, by session: means over the time of its steps; empty without any."""
+        self._put_away()
+        if not self._printed:
+            return {}
+        sums = pl.concat(self._printed).group_by("session").sum()
+        means = {"printed_tflops": _mean("tflops_per_gpu"), "printed_mfu": _mean("mfu_percent") / 100}
+        known = [pl.when(mean.is_finite() & (mean > 0)).then(mean).alias(name) for name, mean in means.items()]
+        return {row.pop("session"): row for row in sums.select("session", *known, "printed_steps").to_dicts()}
+
+    def frames(self, rows: int) -> Iterator[pl.DataFrame]:
+        """All steps in frames of about so many, as often as they are asked for."""
+        self._put_away()
+        return joined(self._whole.frames(), rows)
 
 
-_COLUMNS: Final[dict[str, pl.DataType]] = {
+MOST_ROWS: Final = 10_000
+"""Steps added one by one that wait to become a frame."""
+
+STEP_COLUMNS: Final[dict[str, pl.DataType]] = {
     "session": pl.Int32(),
     "step": pl.Int64(),
     "begin": pl.Int64(),
@@ -125,5 +158,23 @@ _COLUMNS: Final[dict[str, pl.DataType]] = {
     "tokens": pl.Float64(),
     "loss": pl.Float64(),
     "line": pl.Int64(),
+    "tflops_per_gpu": pl.Float64(),
+    "mfu_percent": pl.Float64(),
 }
-"""Columns of steps."""
+"""Columns of steps: number of the session and of the step, begin and length in microseconds, number of the line, and
+the speed that the line itself prints."""
+
+_SPEEDS: Final = ("tflops_per_gpu", "mfu_percent")
+
+
+def _speeds(steps: pl.DataFrame) -> pl.DataFrame:
+    """The sums that the means of printed speeds are made of, by session."""
+    weight = pl.col("length").fill_null(0) + 1  # microseconds; alike where no line has a duration
+    has_one = pl.any_horizontal(pl.col(_SPEEDS).is_finite() & (pl.col(_SPEEDS) > 0)).fill_null(value=False)
+    sums = {f"{name}_sum": (pl.col(name) * weight).sum() for name in _SPEEDS}
+    weights = {f"{name}_weight": weight.filter(pl.col(name).is_not_null()).sum() for name in _SPEEDS}
+    return steps.filter(has_one).group_by("session").agg(**sums, **weights, printed_steps=pl.len())
+
+
+def _mean(name: str) -> pl.Expr:
+    return pl.col(f"{name}_sum") / pl.col(f"{name}_weight")

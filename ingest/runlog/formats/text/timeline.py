@@ -55,8 +55,9 @@ class Timeline:
         form: the format.
         facts: what the caller states; what the log records goes before them.
         begin: when the log begins, in microseconds since 1970; None: unknown.
+        last_lines: the last line of each writer, where there are several.
         counts: of steps without a time of their own (`reckoned`), of those in lines of several (`averaged`), and of
-            lines that repeat another (`duplicates`).
+            lines that repeat another (`duplicates`), and of writers that begin with steps of another (`overlaps`).
         unplaced: lines of steps whose time is unknown.
         unnumbered: lines of steps whose number is unknown.
         now: the last time in the log.
@@ -66,6 +67,7 @@ class Timeline:
     form: TextFormat
     facts: Mapping[str, Any]
     begin: int | None = None
+    last_lines: Mapping[str | None, int] = field(default_factory=dict)
     sessions: list[Session] = field(default_factory=list)
     steps: Steps = field(default_factory=Steps)
     counts: Counter[str] = field(default_factory=Counter)
@@ -263,9 +265,10 @@ class Timeline:
         if self.sessions:
             self._number_pending(self.sessions[-1])
 
-    @staticmethod
-    def _repeats(kind: LineKind, record: Mapping[str, Any], session: Session, step: int) -> bool:
+    def _repeats(self, kind: LineKind, record: Mapping[str, Any], session: Session, step: int) -> bool:
         """Whether a line reports a step that another one has reported already, and was not run again."""
+        if self._is_handed_over(record, session):
+            return False
         if step == session.last:
             before = session.last_key[0]
             close = record["at"] is not None and before is not None and record["at"] - before <= SAME_US
@@ -273,8 +276,19 @@ class Timeline:
         reported = session.of_writer.get(record["writer"])
         if reported is None:  # a rank that has not reported before is one line behind, a process that goes on further
             behind = 1 if record["at"] is not None else FURTHEST_BEHIND
-            return session.previous is not None and _is_other(record, session) and step >= (session.last or 0) - behind
+            is_late = session.previous is not None and _is_other(record, session)
+            is_late = is_late and step >= (session.last or 0) - behind
+            self.counts["overlaps"] += is_late and record["at"] is None and record["writer"] in self.last_lines
+            return is_late
         return step > reported
+
+    def _is_handed_over(self, record: Mapping[str, Any], session: Session) -> bool:
+        """Whether a run goes on under another writer: one that is new, where the one before it prints nothing more.
+
+        A rank that is late comes while the others still print.
+        """
+        over = self.last_lines.get(session.last_key[1])
+        return over is not None and over < record["line"] and record["writer"] not in session.of_writer
 
     def _add(self, record: Mapping[str, Any], session: Session, step: int) -> None:
         """The steps that a line stands for."""
@@ -303,13 +317,9 @@ class Timeline:
         session.begin_at(begins[0])
         session.began = begins[0] if session.began is None else min(session.began, begins[0])
         for number, begin in enumerate(begins, step - count + 1):
-            self.steps.session.append(n)
-            self.steps.step.append(number)
-            self.steps.begin.append(begin)
-            self.steps.length.append(length)
-            self.steps.tokens.append(tokens)
-            self.steps.loss.append(record["loss"] if number == step else None)
-            self.steps.line.append(record["line"])
+            loss = record["loss"] if number == step else None
+            speed = record["tflops_per_gpu"], record["mfu_percent"]
+            self.steps.append(n, number, begin, length, tokens, loss, record["line"], *speed)
         session.cursor = end
 
     def _end_of(self, record: Mapping[str, Any], session: Session) -> int | None:
@@ -332,7 +342,8 @@ class Timeline:
         """How many steps a line stands for."""
         previous = session.previous
         if previous is None and not session.trained and self.form.resumes_aloud and session.started:
-            fits = end is None or length is None or session.began is None or end - step * length >= session.began - US
+            began = None if session.began == end else session.began  # known by this line alone
+            fits = end is None or length is None or began is None or end - step * length >= began - US
             previous = 0 if fits else None
             session.previous = previous
             if session.cursor is None or length is None:

@@ -10,7 +10,9 @@ refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -18,7 +20,7 @@ import polars as pl
 from ingest.errors import OptionError, TimeZoneError, YearError
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Mapping
 
     from ingest.runlog.translation import LogRequest
 
@@ -30,53 +32,226 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _BACK_US: Final = 1_800 * US
 """A local time that goes back by more than this goes back to the same hour's second occurrence."""
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-def with_times(records: pl.DataFrame, request: LogRequest, origin: str) -> pl.DataFrame:
-    """Add `at` (microseconds since 1970; null where the line has no time) and `unit` (how coarse it is, likewise).
+STAMP_COLUMNS: Final[dict[str, pl.DataType]] = {
+    "naive": pl.Int64(),
+    "offset": pl.Int32(),
+    "month_day": pl.String(),
+    "of_day": pl.Int64(),
+    "fine": pl.Boolean(),
+}
+"""The stamp of a line: microseconds since 1970 as if it were UTC, seconds by which it is ahead of UTC, the date as it
+is written where it has no year, microseconds since midnight where it has no date, and whether it has a fraction."""
 
-    Args:
-        records: as `scan` has them.
+_SOURCES: Final = {
+    "naive": ("date",),
+    "offset": ("offset",),
+    "of_day": ("month_day", "clock"),
+    "fine": ("fraction", "clock_fraction"),
+}
+"""The texts without which a column has no value."""
+
+
+@dataclass
+class Stamps:
+    """Which stamps a log has: what they follow from is known once all of it is read.
+
+    Attributes:
+        is_dated: some line has a date.
+        has_clock: some line has a time of day alone.
+        first: the first whole date, in microseconds since 1970 as if it were UTC; None: there is none.
+    """
+
+    is_dated: bool = False
+    has_clock: bool = False
+    first: int | None = None
+
+    def take(self, records: pl.DataFrame) -> None:
+        """Look at records (`scan.SCHEMA`) in the order of the log."""
+        if self.first is None and records["naive"].count():
+            self.first = records["naive"].drop_nulls()[0]
+        days = records["month_day"].drop_nulls()
+        self.is_dated = self.is_dated or self.first is not None or any(map(_month_and_day, days))
+        self.has_clock = self.has_clock or records["of_day"].count() > days.len()
+
+
+@dataclass
+class Times:
+    """When the lines of a log were written: some records at a time, in the order of the log, however it is divided.
+
+    Attributes:
         request: the zone, and when the log begins.
         origin: the log's name, for messages.
-
-    Raises:
-        TimeZoneError: the times have no zone, and none is stated.
-        YearError: they have no year, and it does not follow.
+        stamps: of the whole log.
     """
-    dated = _with_years(records, request, origin)
-    timed = dated.with_columns(_naive=_naive("date", "time", "fraction"), unit=_unit("fraction"))
-    if timed["_naive"].is_null().all():
-        return _by_clock(timed, request).drop("_naive")
+
+    request: LogRequest
+    origin: str
+    stamps: Stamps
+    _year: int | None = None
+    _day: tuple[int, int] | None = None
+    _naive: int | None = None
+    _is_doubtful: bool = False
+    _has_gone_back: bool = False
+    _of_day: int | None = None
+    _days: int = 0
+
+    def of(self, records: pl.DataFrame) -> pl.DataFrame:
+        """Records with `at` (microseconds since 1970; null where the line has no time) and `unit` (how coarse it is).
+
+        They replace the columns that they are made of.
+
+        Raises:
+            TimeZoneError: the times have no zone, and none is stated.
+            YearError: they have no year, and it does not follow.
+        """
+        unit = pl.when("fine").then(US // 1_000).otherwise(US)
+        timed = records.with_columns(unit=unit)
+        at = self._by_date(self._with_years(timed)) if self.stamps.is_dated else self._by_clock(timed)
+        return timed.with_columns(at.alias("at")).drop(STAMP_COLUMNS)
+
+    def _by_date(self, records: pl.DataFrame) -> pl.Series:
+        """The times of whole dates, by their offsets or the zone that was stated."""
+        known = records["naive"] - records["offset"].cast(pl.Int64) * US
+        is_local = records["naive"].is_not_null() & records["offset"].is_null()
+        if not is_local.any():
+            return known
+        return known.zip_with(known.is_not_null(), self._local(records, is_local))
+
+    def _with_years(self, records: pl.DataFrame) -> pl.DataFrame:
+        """Records whose stamps without a year have a date, too; one that is no day of the calendar has none."""
+        days = [_month_and_day(text) for text in records["month_day"]] if records["month_day"].count() else []
+        at = next((n for n, each in enumerate(days) if each is not None), None)
+        if at is None:
+            return records
+        if self._year is None:
+            self._year, self._day = self._first_year(records.row(at, named=True), days[at]), days[at]
+        dates: list[str | None] = []
+        for each in days:
+            if each is not None and self._day is not None:
+                ahead = each[0] - self._day[0]
+                self._year += (ahead < -_HALF_A_YEAR) - (ahead > _HALF_A_YEAR)
+                self._day = each
+            dates.append(None if each is None else f"{self._year:04d}-{each[0]:02d}-{each[1]:02d}")
+        begins = pl.Series(dates, dtype=pl.String).str.to_datetime("%Y-%m-%d", time_unit="us", strict=False)
+        dated = records.with_columns(begins.to_physical().alias("_begin"))
+        return dated.with_columns(naive=pl.coalesce("naive", pl.col("_begin") + pl.col("of_day"))).drop("_begin")
+
+    def _first_year(self, first: Mapping[str, Any], day: tuple[int, int] | None) -> int:
+        """The year of the first stamp without one.
+
+        Raises:
+            YearError: it does not follow.
+        """
+        own = None if self.stamps.first is None else EPOCH + timedelta(microseconds=self.stamps.first)
+        reference = self.request.begin or own or self.request.around
+        year = self.request.year
+        year = year if year is not None else None if reference is None else _nearest(day, reference)
+        if year is None:
+            clock = (EPOCH + timedelta(microseconds=first["of_day"] or 0)).time().replace(microsecond=0)
+            raise YearError(f"{self.origin} line {first['line']}", f"{first['month_day'].strip()} {clock}")
+        return year
+
+    def _local(self, records: pl.DataFrame, is_local: pl.Series) -> pl.Series:
+        """The times of stamps without an offset, by the zone that was stated."""
+        zone = self._zone(records, is_local)
+        moment = records["naive"].cast(pl.Datetime("us"))
+        early, late = (
+            moment.dt.replace_time_zone(zone, ambiguous=which, non_existent="null").dt.convert_time_zone("UTC")
+            for which in ("earliest", "latest")
+        )
+        naive = pl.concat([pl.Series([self._naive], dtype=pl.Int64), records["naive"]]).forward_fill()
+        self._naive = naive[-1]
+        both = pl.DataFrame({"early": early.to_physical(), "late": late.to_physical(), "is_local": is_local})
+        both = both.with_columns(pl.when("is_local").then(each).alias(each) for each in ("early", "late"))
+        back = (naive.diff()[1:] < -_BACK_US).fill_null(value=False)
+        return self._second_occurrence(both.with_columns(back.alias("back")))
+
+    def _zone(self, records: pl.DataFrame, is_local: pl.Series) -> str:
+        """The zone that was stated.
+
+        Raises:
+            TimeZoneError: there is none, or it is unknown.
+        """
+        zone = self.request.timezone
+        try:
+            if zone is not None:
+                ZoneInfo(zone)
+                return zone
+        except (KeyError, ValueError, OSError):
+            pass
+        first = records.filter(is_local).row(0, named=True)
+        sample = f"{EPOCH + timedelta(microseconds=first['naive']):%Y-%m-%d %H:%M:%S}"
+        raise TimeZoneError(f"{self.origin} line {first['line']}", "its time", sample, zone, command=None) from None
+
+    def _second_occurrence(self, both: pl.DataFrame) -> pl.Series:
+        """Of a time that occurs twice: the later one from where the log went back within the doubtful hour.
+
+        A line without a time is as doubtful as the one before it.
+        """
+        doubtful = (both["early"] != both["late"]).forward_fill().fill_null(value=self._is_doubtful)
+        if not doubtful.any():
+            self._is_doubtful = self._has_gone_back = False
+            return both["early"]
+        begins = doubtful != doubtful.shift(1, fill_value=self._is_doubtful)
+        stretch = begins.cast(pl.Int64).cum_sum()
+        went = both["back"] | ((stretch == 0) & self._has_gone_back)
+        chosen = both.with_columns(doubtful.alias("doubtful"), stretch.alias("stretch"), went.alias("went"))
+        gone = (pl.col("went") & pl.col("doubtful")).cast(pl.Int64).cum_max().over("stretch") > 0
+        made = chosen.select(gone=gone, at=pl.when(pl.col("doubtful") & gone).then("late").otherwise("early"))
+        self._is_doubtful, self._has_gone_back = doubtful[-1], made["gone"][-1]
+        return made["at"]
+
+    def _by_clock(self, records: pl.DataFrame) -> pl.Series:
+        """Times of day behind each other, from the day on which the log begins; null where that is unknown."""
+        if self.request.begin is None or not self.stamps.has_clock:
+            return pl.Series([None] * records.height, dtype=pl.Int64)
+        clock = records.select(pl.when(pl.col("month_day").is_null()).then("of_day")).to_series()
+        filled = pl.concat([pl.Series([self._of_day], dtype=pl.Int64), clock]).forward_fill()
+        later = (filled.diff()[1:] < -_DAY_US // 2).fill_null(value=False).cast(pl.Int64).cum_sum() + self._days
+        self._of_day, self._days = filled[-1], int(later[-1])
+        return midnight(self.request.begin, self.request.timezone) + later * _DAY_US + clock
+
+
+def moments(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines whose stamps are numbers (`STAMP_COLUMNS`), not text.
+
+    Args:
+        lines: with `date`, `time`, `fraction`, `offset`, `month_day`, `clock` and `clock_fraction` as they are written.
+    """
+    has_date = pl.col("date").is_not_null() | pl.col("month_day").is_not_null()
+    made = {
+        "naive": _since(pl.col("date").str.replace_all("/", "-", literal=True), "time") + _parts("fraction"),
+        "offset": _offset(),
+        "of_day": pl.coalesce(
+            pl.when(pl.col("month_day").is_not_null()).then(_since(pl.lit("1970-01-01"), "time") + _parts("fraction")),
+            pl.when(pl.col("date").is_null()).then(_since(pl.lit("1970-01-01"), "clock") + _parts("clock_fraction")),
+        ),
+        "fine": pl.when(has_date).then("fraction").otherwise("clock_fraction").is_not_null(),
+    }
+    lacking = [
+        name for name, source in _SOURCES.items() if all(lines[each].null_count() == lines.height for each in source)
+    ]
+    return lines.with_columns(
+        pl.lit(None, dtype=STAMP_COLUMNS[name]).alias(name)
+        if name in lacking
+        else value.cast(STAMP_COLUMNS[name]).alias(name)
+        for name, value in made.items()
+    )
+
+
+def _since(date: pl.Expr, time: str) -> pl.Expr:
+    """Microseconds since 1970 of a date and a time, as if they were UTC."""
+    both = pl.concat_str(date, pl.col(time), separator="T")
+    return both.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False).to_physical()
+
+
+def _offset() -> pl.Expr:
+    """Seconds by which a stamp is ahead of UTC; null where it does not say its zone."""
     sign = pl.when(pl.col("offset").str.starts_with("-")).then(-1).otherwise(1)
     hours, minutes = (pl.col("offset").str.extract(r"(\d\d):?(\d\d)$", group).cast(pl.Int64) for group in (1, 2))
-    offset = (sign * (hours * 3_600 + minutes * 60)).fill_null(0) * US
-    known = timed.with_columns(at=pl.when(pl.col("offset").is_not_null()).then(pl.col("_naive") - offset))
-    local = pl.col("_naive").is_not_null() & pl.col("offset").is_null()
-    if known.select(local.any()).item():
-        known = known.with_columns(at=pl.coalesce("at", _local(known, local, request, origin)))
-    return known.drop("_naive")
-
-
-def _with_years(records: pl.DataFrame, request: LogRequest, origin: str) -> pl.DataFrame:
-    """Records whose stamps without a year have a date, too; one that is no day of the calendar has none."""
-    if records["month_day"].is_null().all():
-        return records
-    days = [_month_and_day(text) for text in records["month_day"]]
-    at = next((n for n, each in enumerate(days) if each is not None), None)
-    if at is None:
-        return records
-    first = records.row(at, named=True)
-    reference = request.begin or _own_date(records) or request.around
-    year = request.year if request.year is not None else None if reference is None else _nearest(days[at], reference)
-    if year is None:
-        raise YearError(f"{origin} line {first['line']}", f"{first['month_day'].strip()} {first['time']}")
-    dates, before = [], days[at]
-    for date, each in zip(records["date"].to_list(), days, strict=True):
-        if each is not None and before is not None:
-            year += (each[0] - before[0] < -_HALF_A_YEAR) - (each[0] - before[0] > _HALF_A_YEAR)
-            before = each
-        dates.append(date if each is None else f"{year:04d}-{each[0]:02d}-{each[1]:02d}")
-    return records.with_columns(date=pl.Series(dates, dtype=pl.String))
+    return pl.when(pl.col("offset").is_not_null()).then((sign * (hours * 3_600 + minutes * 60)).fill_null(0))
 
 
 def _month_and_day(text: str | None) -> tuple[int, int] | None:
@@ -95,15 +270,6 @@ def _month_and_day(text: str | None) -> tuple[int, int] | None:
     return (month, day) if 1 <= month <= 12 and 1 <= day <= 31 else None
 
 
-def _own_date(records: pl.DataFrame) -> datetime | None:
-    """The first whole date in the log."""
-    from datetime import UTC  # noqa: PLC0415 - only of logs that lack some
-    from datetime import datetime as moment_of  # noqa: PLC0415 - likewise
-
-    dated = records.select(_naive("date", "time", "fraction").alias("at"))["at"].drop_nulls()
-    return moment_of.fromtimestamp(dated[0] / US, UTC) if dated.len() else None
-
-
 def _nearest(day: tuple[int, int] | None, reference: datetime) -> int | None:
     """The year in which a day is closest to a time."""
     if day is None:
@@ -112,67 +278,9 @@ def _nearest(day: tuple[int, int] | None, reference: datetime) -> int | None:
     return reference.year + (months > _HALF_A_YEAR) - (months < -_HALF_A_YEAR)
 
 
-def _naive(date: str, time: str, fraction: str) -> pl.Expr:
-    """Microseconds since 1970 as if the stamp were UTC."""
-    whole = (pl.col(date).str.replace_all("/", "-", literal=True) + "T" + pl.col(time)).str.to_datetime(
-        "%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False
-    )
-    return whole.to_physical() + _parts(fraction)
-
-
 def _parts(fraction: str) -> pl.Expr:
     """The digits behind the seconds, in microseconds."""
     return pl.col(fraction).str.slice(0, 6).str.pad_end(6, "0").cast(pl.Int64).fill_null(0)
-
-
-def _unit(fraction: str) -> pl.Expr:
-    """How coarse a stamp is: a second without a fraction, else a millisecond."""
-    return pl.when(pl.col(fraction).is_null()).then(US).otherwise(US // 1_000)
-
-
-def _local(records: pl.DataFrame, local: pl.Expr, request: LogRequest, origin: str) -> pl.Series:
-    """The times of stamps without an offset, by the zone that was stated."""
-    zone = request.timezone
-    first = records.filter(local).row(0, named=True)
-    sample = f"{first['date']} {first['time']}"
-    if zone is None:
-        raise TimeZoneError(f"{origin} line {first['line']}", "its time", sample, command=None)
-    try:
-        ZoneInfo(zone)
-    except (KeyError, ValueError, OSError):
-        raise TimeZoneError(f"{origin} line {first['line']}", "its time", sample, zone, command=None) from None
-    moment = pl.col("_naive").cast(pl.Datetime("us"))
-    early, late = (
-        moment.dt.replace_time_zone(zone, ambiguous=which, non_existent="null").dt.convert_time_zone("UTC")
-        for which in ("earliest", "latest")
-    )
-    naive = pl.col("_naive").forward_fill()
-    both = records.select(
-        early=pl.when(local).then(early).to_physical(),
-        late=pl.when(local).then(late).to_physical(),
-        back=(naive.diff() < -_BACK_US).fill_null(value=False),
-    )
-    return both.select(_second_occurrence()).to_series()
-
-
-def _second_occurrence() -> pl.Expr:
-    """Of a time that occurs twice: the later one from where the log went back within the doubtful hour."""
-    doubtful = (pl.col("early") != pl.col("late")).fill_null(value=False)
-    stretch = (doubtful != doubtful.shift(fill_value=False)).cum_sum()
-    gone_back = (pl.col("back") & doubtful).cast(pl.Int64).cum_max().over(stretch) > 0
-    return pl.when(doubtful & gone_back).then("late").otherwise("early")
-
-
-def _by_clock(records: pl.DataFrame, request: LogRequest) -> pl.DataFrame:
-    """Times of day behind each other, from the day on which the log begins; null where that is unknown."""
-    nothing = records.with_columns(at=pl.lit(None, dtype=pl.Int64))
-    if request.begin is None or records["clock"].is_null().all():
-        return nothing
-    day = midnight(request.begin, request.timezone)
-    whole = pl.col("clock").str.to_time("%H:%M:%S", strict=False).cast(pl.Int64) // 1_000
-    daily = records.with_columns(_of_day=whole + _parts("clock_fraction"), unit=_unit("clock_fraction"))
-    days = (pl.col("_of_day").forward_fill().diff() < -_DAY_US // 2).fill_null(value=False).cum_sum()
-    return daily.with_columns(at=day + days * _DAY_US + pl.col("_of_day")).drop("_of_day")
 
 
 def midnight(begin: datetime, timezone: str | None) -> int:
@@ -187,10 +295,8 @@ def parse_begin(text: str, timezone: str | None) -> datetime:
     Raises:
         OptionError: it is no time, or has no zone and none is stated.
     """
-    from datetime import datetime as moment_of  # noqa: PLC0415 - only here a time is made
-
     try:
-        begin = moment_of.fromisoformat(text.strip())
+        begin = datetime.fromisoformat(text.strip())
     except ValueError:
         raise OptionError(f"--begin {text}: write a time such as 2026-10-01T08:00:00Z") from None
     if begin.tzinfo is None and timezone is None:

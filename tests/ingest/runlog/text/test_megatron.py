@@ -154,3 +154,19 @@ def test_a_repeated_autumn_hour_follows_the_order_of_lines() -> None:
     )
     hours = [ts.strftime("%H:%M") for ts in read(text, timezone="Europe/Berlin").frames["steps"]["ts"]]
     assert hours == ["00:58", "01:01", "01:02"]
+
+
+def test_a_line_without_a_time_keeps_the_second_hour() -> None:
+    """In the hour that occurs twice it put the lines behind it back into the first one."""
+    stamps = ["02:50:00", "02:10:00", "02:20:00"]
+    lines = [line(n, stamp).replace("2026-10-01", "2026-10-25") for n, stamp in enumerate(stamps, 1)]
+    save = "saving checkpoint at iteration       2 to /ckpt in torch format\n"
+    parsed = read("".join([*lines[:2], save, lines[2]]), timezone="Europe/Berlin")
+    hours = [ts.strftime("%H:%M") for ts in parsed.frames["steps"]["ts"]]
+    assert hours == ["00:49", "01:09", "01:19"]
+
+
+def test_first_line_of_several_iterations_has_all_of_them() -> None:
+    """A start without a time, and no line about a checkpoint: the run began at iteration 1."""
+    parsed = read("> initializing torch distributed ...\n" + line(10, "08:00:40") + line(20, "08:01:00"))
+    assert [step for step, _, _ in steps(parsed)] == list(range(1, 21))

@@ -340,3 +340,26 @@ def test_ranks_that_are_late_by_a_line_of_ten_steps_are_one_run() -> None:
     parsed = read("".join(lines))
     assert "runs_in_turn" not in codes(parsed)
     assert {step for step, _, _ in steps(parsed)} == set(range(10, 211))
+
+
+def untimed(writer: str, since: int, until: int) -> str:
+    words = "elapsed time per iteration (ms): 4000.0 | lm loss: 2.5E+00 |"
+    return "".join(f"{writer}: iteration {n:8d}/ 5000 | {words}\n" for n in range(since, until))
+
+
+@pytest.mark.parametrize("lost", [1, 5, 12])
+def test_steps_behind_a_handover_without_a_start_run_again(lost: int) -> None:
+    """The first writer prints nothing more: it counted as the same steps of a rank that is late."""
+    text = untimed("node1", 1, 21) + untimed("node2", 21 - lost, 36)
+    parsed = read(text, begin=DAY)
+    assert [step for step, _, _ in steps(parsed)] == [*range(1, 21), *range(21 - lost, 36)]
+    assert len(starts(parsed)) == 2
+    assert "writers_overlap" not in codes(parsed)
+
+
+def test_late_rank_or_handover_without_times_is_unknown() -> None:
+    """The first writer goes on later: nothing in the log decides which it was."""
+    text = untimed("node1", 1, 21) + untimed("node2", 16, 36) + untimed("node1", 36, 51)
+    parsed = read(text, begin=DAY)
+    assert {step for step, _, _ in steps(parsed)} == set(range(1, 51))
+    assert "writers_overlap" in codes(parsed)

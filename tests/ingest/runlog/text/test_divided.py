@@ -1,0 +1,147 @@
+"""However a log is divided while it is read its rows are the same: blocks of bytes, slices of records, spilled ones."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from ingest.errors import InputError
+from ingest.runlog import spool
+from ingest.runlog.formats.text import blocks, reader
+from tests.ingest.runlog.text.test_bars import trainer
+from tests.ingest.runlog.text.test_plain import BEGIN, nemo, titan, written
+from tests.support.logs.foreign_logs import codes, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ingest.tables import Parsed
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def executed(seed: int) -> list[tuple[int, datetime]]:
+    """Steps of a run that starts anew twice, each with its end; the clock is set back within it."""
+    chance = random.Random(seed)
+    now, step, made = datetime(2026, 10, 25, 0, 20, tzinfo=UTC), 0, []
+    for _ in range(3):
+        for _ in range(chance.randint(5, 40)):
+            step += 1
+            now += timedelta(seconds=chance.choice([1, 60, 300]))
+            made.append((step, now))
+        step = max(0, step - chance.randint(0, 4))
+    return made
+
+
+def deepspeed(seed: int) -> str:
+    """Local times in the night in which an hour occurs twice."""
+    line = (
+        "[{0:%Y-%m-%d %H:%M:%S},000] [INFO] [logging.py:96:log_dist] [Rank 0] step={1}, skipped=0, lr=[5e-05], mom=[]"
+    )
+    return "\n".join(line.format(at.astimezone(BERLIN), step) for step, at in executed(seed)) + "\n"
+
+
+def doubled(seed: int) -> str:
+    """Its beginning stands before it once more."""
+    lines = [
+        f"iter {step}: loss {1 + step / 7:.4f}, time {900 + (seed + 37 * n) % 200}.00ms, mfu 30.00%\n"
+        for n, (step, _) in enumerate(executed(seed))
+    ]
+    return "".join([*lines[: seed % len(lines)], *lines])
+
+
+def of_two_ranks(seed: int) -> str:
+    """Two ranks print the same, one of them a few lines late."""
+    lines = [f"iter {step}: loss 2.5000, time 1500.00ms, mfu 30.00%\n" for step, _ in executed(seed)]
+    late = seed % 3
+    both = [
+        line
+        for n in range(len(lines) + late)
+        for line in ([f"0: {lines[n]}"] if n < len(lines) else []) + ([f"1: {lines[n - late]}"] if n >= late else [])
+    ]
+    return "".join(both)
+
+
+def yearless(seed: int) -> str:
+    """Stamps without a year, behind New Year, too."""
+    first = datetime(2026, 12, 31, 23, 50, tzinfo=UTC) - executed(seed)[0][1]
+    return "".join(
+        f"I{at + first:%m%d %H:%M:%S}.500000 1 train.cc:9] iter {step}: loss 2.5000, time 1000.00ms, mfu 30.00%\n"
+        for step, at in executed(seed)
+    )
+
+
+def by_clock(seed: int) -> str:
+    """Times of day alone, for more than a day, and lines without any."""
+    return "".join(
+        f"{at + 20 * (at - executed(seed)[0][1]):%H:%M:%S} iter {step}: loss 2.5000, time 1000.00ms, mfu 30.00%\n"
+        + "iter done\n" * (step % 3)
+        for step, at in executed(seed)
+    )
+
+
+def shuffled(seed: int) -> str:
+    """Lines in no order, in one case by their stamps, in the other without any."""
+    lines = (deepspeed if seed % 2 else doubled)(seed).splitlines(keepends=True)
+    return "".join([lines[0], *random.Random(seed).sample(lines[1:], len(lines) - 1)])
+
+
+LOGS = (written, titan, nemo, trainer, deepspeed, doubled, of_two_ranks, yearless, by_clock, shuffled)
+
+
+def rows_of(text: str, chunk: int) -> tuple[Parsed | None, str | list[Any]]:
+    """What comes of a log: its frames, and everything else that is reported; an error as its message."""
+    try:
+        parsed = read(text, timezone="Europe/Berlin", begin=BEGIN, facts={"seq_len": 128, "n_gpus": 8}, chunk=chunk)
+    except InputError as error:
+        return None, str(error)
+    told = [parsed.rejects.rows(), codes(parsed), [each.count for each in parsed.warnings]]
+    return parsed, [*told, parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.__name__)
+@settings(max_examples=10, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    block=st.integers(1, 9_000),
+    piece=st.integers(1, 200),
+    held=st.sampled_from([0, 2_000]),
+)
+def test_rows_do_not_depend_on_how_a_log_is_divided(
+    log: Callable[[int], str], seed: int, block: int, piece: int, held: int
+) -> None:
+    text = log(seed)
+    whole, told = rows_of(text, 1 << 20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(reader, "SLICE", piece)
+        patch.setattr(spool, "MOST_HELD", held)
+        divided, said = rows_of(text, 1 + block // 3)
+    assert said == told
+    if whole is None or divided is None:
+        assert whole is divided
+        return
+    for name, frame in whole.frames.items():
+        assert_frame_equal(divided.frames[name], frame, rel_tol=1e-12, abs_tol=0)
+
+
+def test_spilled_frames_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"a": pl.Int64(), "b": pl.String(), "c": pl.Float64()}
+    frames = [pl.DataFrame({"a": [n, None], "b": [None, None], "c": [None, n / 2]}, schema=schema) for n in range(9)]
+    frames[4] = frames[4].with_columns(b=pl.lit("text" * 9), a=pl.lit(None, dtype=pl.Int64))
+    monkeypatch.setattr(spool, "MOST_HELD", 100)
+    spooled = spool.Spool(schema)
+    for number, frame in enumerate(frames):
+        spooled.add(frame, number % 2)
+    assert (spooled.height, spooled.numbers()) == (18, [0, 1])
+    for _ in range(2):
+        assert spooled.whole(0).equals(pl.concat(frames[::2]))
+        assert spooled.whole(1).equals(pl.concat(frames[1::2]))
