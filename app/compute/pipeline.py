@@ -60,7 +60,7 @@ DERIVED = (
 BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", "run_results", *INCIDENTS, *AGREEMENT)
 """Tables of which it replaces the rows that changed."""
 
-BY_DAY = ("gpu_time", "ledger_days", "day_sums")
+BY_DAY = ("gpu_time", "ledger_days", "day_sums", "attempt_days")
 """Tables of which it replaces the days that changed: see `app.compute.ledger_days`. `gpu_busy_hours` and `anomaly_sums`
 are others, in files (`app.compute.busy_hours`, `app.compute.anomalies`). Those of which it replaces the windows that
 changed are in `app.compute.stored_results`."""
@@ -262,7 +262,7 @@ def _write_runs_and_ledger(
         corrected_states(reported, fixes.states),
         reported,
     )
-    found = write_runs(writer, source, cluster, rules, facts, fixes=fixes, has_objects=has_objects)
+    found = write_runs(writer, source, rules, facts, cluster=cluster, fixes=fixes, has_objects=has_objects, full=full)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     in_ledger = _within(progress, f"{cluster}: ledger", 0.05, 0.65)
     in_ledger("", 0.0)
