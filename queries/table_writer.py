@@ -117,27 +117,26 @@ class TableWriter(Connection):
         if row is None or row[0]:
             self.changes.touch(table, months)
 
-    def bring_in_line(self, table: str, rows: pl.DataFrame, *, key: pl.DataFrame) -> int:
+    def bring_in_line(
+        self, table: str, rows: pl.DataFrame, *, key: pl.DataFrame, among: pl.DataFrame | None = None
+    ) -> int:
         """Have the table's rows of a key be these; those that are stored as they ought to be are not written again.
 
         Args:
             table: its rows of a key are each there once.
             rows: what there has to be, each row once, all of them of that key.
             key: one row: columns and the values that rows of the table have in them.
+            among: further columns and values, each once: only rows that have some of these are meant.
 
         Returns:
             How many rows were written.
         """
-        stored = self._digests(table, key)
-        if stored.is_empty() or rows.is_empty():
-            if not stored.is_empty():
-                self.delete(table, key)
-            self.append(table, rows)
-            return rows.height
-        fresh = self._digests_of(table, rows)
+        stored = self._digests(table, key, among)
+        fresh = self._digests_of(table, rows) if not (stored.is_empty() or rows.is_empty()) else stored.clear()
         gone = stored.join(fresh, on="digest", how="anti")
-        if 2 * gone.height > stored.height:
-            self.delete(table, key)
+        if 2 * gone.height > stored.height or stored.is_empty():
+            if not stored.is_empty():
+                self.delete(table, key if among is None else key.join(among, how="cross"))
             self.append(table, rows)
             return rows.height
         if not gone.is_empty():
@@ -147,15 +146,16 @@ class TableWriter(Connection):
         self.append(table, new)
         return new.height
 
-    def _digests(self, table: str, key: pl.DataFrame) -> pl.DataFrame:
+    def _digests(self, table: str, key: pl.DataFrame, among: pl.DataFrame | None) -> pl.DataFrame:
         """Digests of the stored rows of a key: `place` (DuckDB's number of a row), `digest`."""
         match = " AND ".join(f'"{column}" = ?' for column in key.columns)
         digest = _digest(table, [column.name for column in sql_files.table(table).columns])
-        found = self._connection.execute(
-            f"SELECT rowid AS place, {digest} AS digest FROM {_named(table)} WHERE {match}",  # noqa: S608 - our names
-            key.row(0),
-        )
-        return found.pl()
+        sql = f"SELECT rowid AS place, {digest} AS digest FROM {_named(table)}"  # noqa: S608 - our names
+        if among is None:
+            return self._connection.execute(f"{sql} WHERE {match}", key.row(0)).pl()
+        columns = ", ".join(f'"{column}"' for column in among.columns)
+        with self._handed_over(among, "some_values") as name:
+            return self._connection.execute(f"{sql} SEMI JOIN {name} USING ({columns}) WHERE {match}", key.row(0)).pl()
 
     def _digests_of(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Digests of rows as the table would store them: `place` (in `rows`), `digest`."""

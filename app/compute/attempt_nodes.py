@@ -27,6 +27,9 @@ class AttemptNodes:
         writer: the warehouse, with its views computed once.
         cluster: whose.
         attempts: `frames.ATTEMPTS`, all of them.
+
+    Attributes:
+        placed: whether placements are known: attempts were on nodes at times of their own.
     """
 
     def __init__(self, writer: Writer, cluster: str, attempts: pl.DataFrame) -> None:
@@ -34,7 +37,7 @@ class AttemptNodes:
         self._cluster = cluster
         self._attempts = attempts
         # These have times of their own, so that an attempt's do not tell whether they are asked for.
-        self._placed = bool(writer.query("any_placements", cluster=cluster).item())
+        self.placed = bool(writer.query("any_placements", cluster=cluster).item())
         self._keys = attempts.clear().select(_KEY)
         self._rows = frames.empty(frames.ATTEMPT_NODES)
         self._all: pl.DataFrame | None = None
@@ -49,7 +52,7 @@ class AttemptNodes:
 
     def of(self, some: pl.DataFrame) -> pl.DataFrame:
         """Those of some attempts, of which the key is given, at least: `frames.ATTEMPT_NODES`."""
-        if self._placed or self._all is not None:
+        if self.placed or self._all is not None:
             return self.every()
         missing = some.select(_KEY).unique().join(self._keys, on=_KEY, how="anti")
         if not missing.is_empty():
@@ -62,7 +65,7 @@ class AttemptNodes:
         over = pl.col("ended_at") <= pl.lit(since, dtype=frames.TIME)
         begun = pl.col("started_at") < pl.lit(until, dtype=frames.TIME)
         held = begun & ~over.fill_null(value=False) & pl.col("milli_gpus").ne_missing(0)
-        if self._placed or self._all is not None:
+        if self.placed or self._all is not None:
             held_then = self.every().filter(held)
             return self.every().join(held_then.select(_KEY).unique(), on=_KEY, how="semi", maintain_order="left")
         some = self._attempts.filter(held)

@@ -13,35 +13,26 @@ from app.compute.attempt_nodes import AttemptNodes
 from app.compute.busy_hours import write_busy_hours
 from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.incidents import write_incidents
-from app.compute.inputs import Facts, covered_time, with_gpus
+from app.compute.inputs import Facts, covered_time
 from app.compute.ledger import write_ledger
 from app.compute.outcome import Computed
-from app.compute.restarts import events_at_nodes, restart_table
+from app.compute.runs import write_runs
 from app.compute.stored_results import forget_results, write_results
 from app.compute.unchanged import FACT
 from app.corrections import records as adjudications
 from app.errors import NothingToComputeError
 from app.results.constants import constants_text
-from app.results.runs.run_logs import keep_logs, read_logs
 from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
 from app.results.stored import RESULTS
 from app.results.windowed import WindowedSource
 from app.window import Window
 from metrics import frames
-from metrics.corrections import corrected_runs, corrected_states
+from metrics.corrections import corrected_states
 from metrics.ettr.ettr import IMPUTED_CHECKPOINT_S, IMPUTED_RESTART_S
-from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S, interruptions
-from metrics.failures.interruptions import in_question as causes_in_question
-from metrics.failures.second_order import ROOM_S, with_second_order
-from metrics.failures.second_order import in_question as room_in_question
-from metrics.few_keys import sort_by
-from metrics.ledger.ledger import other_work
+from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S
+from metrics.failures.second_order import ROOM_S
 from metrics.ledger.log_evidence import logged_time
 from metrics.ledger.straggling import straggling
-from metrics.runs.heuristic import join_similar
-from metrics.runs.naming import RunRules, named_runs
-from metrics.runs.runs import run_attempts, runs
-from metrics.runs.steps import Rules as StepRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +40,6 @@ if TYPE_CHECKING:
 
     from app.compute.outcome import Days, Progress
     from app.config.settings import Config, Rules
-    from app.results.runs.run_logs import Logs
     from app.results.stored import Verdicts
     from app.window import Source
     from queries.warehouse import Writer
@@ -70,7 +60,7 @@ DERIVED = (
 BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", "run_results", *INCIDENTS, *AGREEMENT)
 """Tables of which it replaces the rows that changed."""
 
-BY_DAY = ("gpu_time", "ledger_days", "day_sums")
+BY_DAY = ("gpu_time", "ledger_days", "day_sums", "attempt_days")
 """Tables of which it replaces the days that changed: see `app.compute.ledger_days`. `gpu_busy_hours` and `anomaly_sums`
 are others, in files (`app.compute.busy_hours`, `app.compute.anomalies`). Those of which it replaces the windows that
 changed are in `app.compute.stored_results`."""
@@ -156,12 +146,6 @@ def compute(
 def _first_changed(days: Sequence[Days], now: datetime) -> datetime:
     """Midnight of the first day of any ledger that was computed now; the time now if none was."""
     return min((each.since for each in days if each.since is not None), default=now)
-
-
-def _without_outlived(writer: Writer, cluster: str, attempts: pl.DataFrame) -> pl.DataFrame:
-    """Attempts without those that Slurm lost while their pods lived on: nothing failed, so nothing was interrupted."""
-    outlived = writer.query("outlived_jobs", cluster=cluster).with_columns(state=pl.lit("NODE_FAIL"))
-    return attempts.join(outlived, on=outlived.columns, how="anti")
 
 
 def _derive_attempts(writer: Writer, with_objects: list[str]) -> None:
@@ -267,7 +251,6 @@ def _write_runs_and_ledger(
     What it reads of all attempts and their nodes is let go with its end: results need other rows, and as much memory.
     """
     cluster = window.cluster
-    key = pl.DataFrame({"cluster": [cluster]})
     progress(f"{cluster}: runs and interruptions", 0.0)
     reported = frames.conform(source.query("node_states", cluster=cluster), frames.NODE_STATES)
     fixes = adjudications.fixes(writer, cluster)
@@ -279,25 +262,12 @@ def _write_runs_and_ledger(
         corrected_states(reported, fixes.states),
         reported,
     )
-    logs = read_logs(source, cluster, facts.attempts, clock_skew_s=rules.clock_skew_s)
-    joined = corrected_runs(_joined(writer, cluster, rules, facts.attempts, logs), facts.attempts, fixes.runs)
-    logs = logs.in_runs(joined)
-    executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
-    keep_logs(source, cluster, logs, executed)
-    at_nodes = events_at_nodes(writer, cluster, rules, facts.states)
-    interrupted = _without_outlived(writer, cluster, facts.attempts) if has_objects else facts.attempts
-    looked_at = facts.on_nodes.of(causes_in_question(interrupted, joined, at_nodes))
-    direct = fixes.of_causes(interruptions(interrupted, joined, looked_at, at_nodes))
-    looked_at = facts.on_nodes.of(room_in_question(direct, facts.attempts))
-    interrupted = with_second_order(direct, facts.attempts, joined, looked_at)
-    again = restart_table(facts, logs, joined=joined, interrupted=interrupted, executed=executed, node_events=at_nodes)
-    _write_runs(writer, key, facts, joined=joined, interrupted=interrupted, again=again)
-    source.keep("run_attempts", sort_by(joined, ["job_id", "submitted_at"]), cluster=cluster)
+    found = write_runs(writer, source, rules, facts, cluster=cluster, fixes=fixes, has_objects=has_objects, full=full)
     write_incidents(writer, cluster, facts.attempts, facts.on_nodes)
     in_ledger = _within(progress, f"{cluster}: ledger", 0.05, 0.65)
     in_ledger("", 0.0)
-    logged = logged_time(executed, logs.sessions, logs.events, facts.attempts, interrupted)
-    slow = straggling(executed)
+    logged = logged_time(found.executed, found.logs.sessions, found.logs.events, facts.attempts, found.interrupted)
+    slow = straggling(found.executed)
     days = write_ledger(
         writer, window, rules, facts, logged=logged, straggling=slow, now=now, full=full, progress=in_ledger
     )
@@ -312,47 +282,6 @@ def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None)
     low = pl.col("started_at") if since is None else pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
     high = pl.col("ended_at") if until is None else pl.min_horizontal("ended_at", pl.lit(until, dtype=frames.TIME))
     return covered.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
-
-
-def _joined(writer: Writer, cluster: str, rules: Rules, attempts: pl.DataFrame, logs: Logs) -> pl.DataFrame:
-    """Which run each attempt belongs to: by its log, what was written at it, requeues, or a guess."""
-    by_rule = RunRules(rules.run_env, rules.run_comment_key, wckey=rules.run_wckey, names=rules.run_names)
-    labels = _labels(writer, cluster, by_rule, every=rules.join_by_name)
-    named = named_runs(attempts, labels, by_rule, logs.names())
-    max_gap_s = rules.run_gap_hours * 3600
-    joined = run_attempts(attempts, max_gap_s=max_gap_s, explicit=named)
-    if not rules.join_by_name:
-        return joined
-    return join_similar(
-        joined,
-        attempts,
-        labels,
-        max_gap_s=max_gap_s,
-        gpu_factor=rules.join_gpu_factor,
-        not_training=other_work(attempts, rules.other_work),
-    )
-
-
-def _labels(writer: Writer, cluster: str, rules: RunRules, *, every: bool) -> pl.DataFrame:
-    """What was written at attempts: at every one, or at those whose runs it may name. Most jobs have none of it."""
-    by = {"env": rules.env, "comment_key": rules.comment_key, "by_wckey": rules.wckey}
-    rows = writer.query("attempt_labels", cluster=cluster, every=every, **by)
-    return frames.conform(rows, frames.ATTEMPT_LABELS)
-
-
-def _write_runs(
-    writer: Writer,
-    key: pl.DataFrame,
-    facts: Facts,
-    *,
-    joined: pl.DataFrame,
-    interrupted: pl.DataFrame,
-    again: pl.DataFrame,
-) -> None:
-    writer.bring_in_line("run_attempts", joined, key=key)
-    writer.bring_in_line("runs", with_gpus(runs(facts.attempts, joined), "n_gpus"), key=key)
-    writer.bring_in_line("interruptions", with_gpus(interrupted, "n_gpus"), key=key)
-    writer.bring_in_line("restarts", with_gpus(again, "n_gpus"), key=key)
 
 
 def _account(writer: Writer, window: Window, rules: Rules, now: datetime) -> pl.DataFrame:

@@ -77,10 +77,9 @@ _DIGEST: Final = (
 
 REASONS: Final = {
     "compute after a new day": (
-        "The ledger is made of the changed days only, and standard windows of changed inputs only. Numbers of "
-        "runs are made of changed runs only. Runs and interruptions are still made of all attempts, and the whole "
-        "period's numbers of the rows of all runs (rows that stay the same are not written again), so "
-        "this grows with the past."
+        "The ledger is made of the changed days only, standard windows of changed inputs only, and runs, their "
+        "numbers and interruptions of changed attempts only. But all attempts are read, and the whole period's "
+        "numbers are made of the rows of all runs, so this grows with the past."
     ),
     "compute --full": _IN_TEXTS,
     "compute, all but a day": _IN_TEXTS,

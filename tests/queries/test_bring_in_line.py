@@ -55,3 +55,21 @@ def test_rows_become_those_and_only_the_difference_is_written(
     same = before.items() & after.items()
     kept = same if 2 * len(same) >= len(before) else set()
     assert written == len(after) - len(kept)
+
+
+@settings(max_examples=25, deadline=None)
+@given(before=ACCOUNTS, after=ACCOUNTS, some=st.sets(st.sampled_from("abcdefgh")))
+def test_rows_of_other_values_stay_as_they_are(
+    writer: Writer, before: dict[str, str | None], after: dict[str, str | None], some: set[str]
+) -> None:
+    among = pl.DataFrame({"user": sorted(some)}, schema={"user": pl.String})
+    fresh = {user: after[user] for user in after if user in some}
+    others = users({"a": "llm", "b": None}, cluster="other")
+    with writer.transaction():
+        writer.delete("users", KEY)
+        writer.replace("users", others, keys=["cluster"])
+        writer.append("users", users(before))
+        writer.bring_in_line("users", users(fresh), key=KEY, among=among)
+    stayed = {user: before[user] for user in before if user not in some}
+    expected = pl.concat([users(stayed | fresh), others])
+    assert_frame_equal(writer.table("users").select(expected.columns), expected, check_row_order=False)

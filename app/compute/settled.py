@@ -1,0 +1,175 @@
+"""Which attempts are settled: nothing changed that their runs, interruptions and restarts were found in.
+
+A run depends on the attempts of its job ids and heterogeneous jobs; an interruption on the attempt's run, and on what
+happened at its nodes around its end. The digests of attempts are kept by the day of their submission, which never
+changes, and those of events by their day, in the table `attempt_days`. What a changed day touches is found again,
+together with all of the runs that it was part of or is part of now; everything else is settled.
+
+What one interruption has to do with others (incidents, whom a preemption made room for) is no matter of runs: see
+`app.compute.runs`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from app.compute.unchanged import code_digest
+from metrics import frames
+from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S
+from metrics.units import DAY_US
+
+if TYPE_CHECKING:
+    from app.config.settings import Rules
+    from queries.warehouse import Writer
+
+_KEY: Final = list(frames.ATTEMPT_KEY)
+_DAYS: Final[frames.Schema] = {
+    "day": pl.Int64(),
+    "n_attempts": frames.COUNT,
+    "attempts": pl.UInt64(),
+    "events": pl.UInt64(),
+}
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """What has to be found again.
+
+    Attributes:
+        attempts: `frames.ATTEMPTS`, with every other attempt of their runs.
+        runs: `run_id` of the runs that they, and attempts that are gone, were found in last.
+    """
+
+    attempts: pl.DataFrame
+    runs: pl.DataFrame
+
+
+def digests(
+    writer: Writer, cluster: str, rules: Rules, *, attempts: pl.DataFrame, events: pl.DataFrame
+) -> pl.DataFrame:
+    """What runs and interruptions are found in, by day.
+
+    Args:
+        writer: the warehouse.
+        cluster: whose.
+        rules: that they depend on.
+        attempts: `frames.ATTEMPTS`, all of them.
+        events: `metrics.failures.diagnosis.EVENTS`.
+
+    Returns:
+        `day` (number since 1970), `n_attempts`, and digests of `attempts` and `events` of that day, null where it has
+        none.
+    """
+    common = (code_digest(), rules.model_dump_json().encode(), cluster.encode())
+    seed = int.from_bytes(hashlib.blake2b(b"\0".join(common), digest_size=7).digest(), "big")
+    on_nodes = writer.query("node_list_digests", cluster=cluster)
+    submitted = _by_day(attempts, "submitted_at", seed).join(on_nodes, on="day", how="left")
+    of_attempts = submitted.select("day", n_attempts="n", attempts=submitted.hash_rows(seed=seed))
+    of_events = _by_day(events.drop_nulls("ts"), "ts", seed)
+    return of_attempts.join(
+        of_events.select("day", events=of_events.hash_rows(seed=seed)), on="day", how="full", coalesce=True
+    ).select("day", pl.col("n_attempts").fill_null(0).cast(pl.Int64), "attempts", "events")
+
+
+def _by_day(rows: pl.DataFrame, moment: str, seed: int) -> pl.DataFrame:
+    """By day of a moment: `day`, number `n` of rows and sum `digest` of their digests. Their order changes nothing."""
+    by_row = pl.DataFrame({"day": _day(rows[moment]), "digest": rows.hash_rows(seed=seed)})
+    return by_row.group_by("day").agg(pl.len().alias("n"), pl.col("digest").sum())
+
+
+def unsettled(writer: Writer, cluster: str, *, attempts: pl.DataFrame, now: pl.DataFrame) -> Unsettled | None:
+    """Which attempts have to be found again in runs and interruptions; None if that is most, or not known.
+
+    Args:
+        writer: the warehouse, with runs as they were found last.
+        cluster: whose.
+        attempts: `frames.ATTEMPTS`, all of them.
+        now: as `digests` returns it.
+    """
+    day = pl.col("day").to_physical().cast(pl.Int64)
+    before = frames.conform(writer.query("attempt_days", cluster=cluster).with_columns(day), _DAYS)
+    in_runs: int = writer.query("attempts_in_runs", cluster=cluster).item()
+    if before.is_empty() or before["n_attempts"].sum() != in_runs:  # never kept, or somebody else changed the runs
+        return None
+    days = _changed(before, now, "attempts")
+    touched = _day(attempts["submitted_at"]).is_in(days["day"].implode())
+    touched |= _ended_near(attempts["ended_at"], _changed(before, now, "events")["day"])
+    members = members_of_runs(writer, cluster, attempts.filter(touched), days)
+    while True:
+        reached = _linked(attempts, touched, members)
+        if 2 * reached.sum() > attempts.height:
+            return None
+        if reached.sum() == touched.sum():
+            return Unsettled(attempts.filter(touched), members.select("run_id").unique())
+        touched = reached
+        members = members_of_runs(writer, cluster, attempts.filter(touched), days)
+
+
+def _changed(before: pl.DataFrame, now: pl.DataFrame, digest: str) -> pl.DataFrame:
+    """`day` of the days whose digests differ, or of which one is only there before or now."""
+    known = [each.select("day", digest).drop_nulls() for each in (before, now)]
+    return pl.concat([
+        one.join(other, on=["day", digest], how="anti").select("day") for one, other in (known, known[::-1])
+    ]).unique()  # fmt: skip
+
+
+def _ended_near(ended_at: pl.Series, days: pl.Series) -> pl.Series:
+    """Whether an event on one of these days may explain an end."""
+    around = (ended_at - timedelta(seconds=BEFORE_END_S), ended_at + timedelta(seconds=AFTER_END_S))
+    since, until = (_day(each).is_in(days.implode()).fill_null(value=False) for each in around)
+    return since | until
+
+
+def _day(moments: pl.Series) -> pl.Series:
+    """Numbers of UTC days since 1970."""
+    return moments.dt.epoch("us") // DAY_US
+
+
+def members_of_runs(writer: Writer, cluster: str, some: pl.DataFrame, days: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The attempts of runs, as runs were found last: `frames.RUN_ATTEMPTS`.
+
+    Args:
+        writer: the warehouse.
+        cluster: whose.
+        some: attempts (of which the key is given, at least) whose runs are meant.
+        days: `day`: so are the runs of all that had been submitted on one of these (numbers since 1970).
+    """
+    days = pl.DataFrame(schema={"day": pl.Int64}) if days is None else days
+    found = writer.query_with(
+        "members_of_runs", {"touched_attempts": some.select(_KEY), "touched_days": days}, cluster=cluster
+    )
+    return frames.conform(found, frames.RUN_ATTEMPTS)
+
+
+def _linked(attempts: pl.DataFrame, touched: pl.Series, members: pl.DataFrame) -> pl.Series:
+    """Which attempts are touched, were in these runs, or share a job or a heterogeneous job with one that is or was."""
+    some = attempts.filter(touched)
+    jobs = pl.concat([some["job_id"], some["het_job_id"].drop_nulls(), members["job_id"]]).unique().implode()
+    return (
+        touched
+        | attempts["job_id"].is_in(jobs)
+        | attempts["het_job_id"].is_in(jobs).fill_null(value=False)
+    )  # fmt: skip
+
+
+def keep(writer: Writer, cluster: str, now: pl.DataFrame | None) -> None:
+    """Store what runs were found in; None: they are found anew each time.
+
+    Args:
+        writer: the warehouse.
+        cluster: whose.
+        now: as `digests` returns it.
+    """
+    key = pl.DataFrame({"cluster": [cluster]})
+    if now is None:
+        writer.delete("attempt_days", key)
+    else:
+        day = pl.col("day").cast(pl.Int32).cast(pl.Date)
+        writer.bring_in_line(
+            "attempt_days", now.select(pl.lit(cluster).alias("cluster"), day, pl.exclude("day")), key=key
+        )

@@ -1,0 +1,410 @@
+"""Runs and interruptions of settled attempts stay as they are, and are what finding all of them would give."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from app.adjudicate.make import adjudicate
+from app.adjudicate.requests import CauseRequest, Signature, WhichAttempts, WithdrawRequest
+from app.compute import pipeline as computing
+from app.compute import settled
+from app.config.settings import Config, parse
+from ingest.slurm import load_files as ingesting
+from ingest.store.report import first_error
+from metrics import frames
+from queries.warehouse import open_writer
+from tests.support.slurm.dumps import START, tiny
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from queries.warehouse import Writer
+
+NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
+BEGIN = datetime.fromtimestamp(START, UTC)
+KEY: Final = list(frames.ATTEMPT_KEY)
+TABLES: Final = ("run_attempts", "runs", "interruptions", "restarts", "attempt_days", "run_metrics")
+RULES: Final = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, origin="test")
+
+
+def silent(*_: object) -> None:
+    pass
+
+
+@dataclass
+class Cluster:
+    """Two weeks of a small cluster in which something is preempted each day, and what happens to it afterwards."""
+
+    writer: Writer
+    config: Config = field(default_factory=Config)
+    corrections: list[str] = field(default_factory=list)
+
+    def compute(self, *, full: bool = False) -> None:
+        computing.compute(self.writer, self.config, now=NOW, full=full)
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        return {name: self.writer.table(name).sort(pl.all(), nulls_last=True) for name in TABLES}
+
+    def attempts(self, *where: pl.Expr) -> pl.DataFrame:
+        """Stored attempts in the order of their ends."""
+        return self.writer.frame("SELECT * FROM stored.attempts").filter(*where).sort("ended_at", *KEY)
+
+    def put(self, rows: pl.DataFrame, **new: object) -> None:
+        """Store attempts with other values, in the place of those of the same key."""
+        with self.writer.transaction():
+            self.writer.replace("stored.attempts", rows.with_columns(**new), keys=KEY)  # type: ignore[arg-type]
+
+    def remove(self, rows: pl.DataFrame) -> None:
+        with self.writer.transaction():
+            self.writer.delete("stored.attempts", rows.select(KEY))
+
+    def amid(self, *where: pl.Expr) -> pl.DataFrame:
+        """One attempt that ended long ago, and has others before and after it."""
+        ended = self.attempts(pl.col("ended_at") < BEGIN + timedelta(days=7), *where)
+        return ended[ended.height // 2 : ended.height // 2 + 1]
+
+    def state_of_node(self, node: str, since: datetime, until: datetime | None) -> None:
+        row = {
+            "cluster": "tiny", "node": node, "started_at": since, "source": "slurm.events", "ended_at": until,
+            "state": "down", "state_raw": "DOWN", "reason": "Not responding", "actor": "root", "planned": False,
+        }  # fmt: skip
+        rows = pl.DataFrame([row], schema_overrides={"started_at": frames.TIME, "ended_at": frames.TIME})
+        with self.writer.transaction():
+            self.writer.replace("node_states", rows, keys=["cluster", "node", "started_at"])
+
+
+def node_of(row: pl.DataFrame) -> str:
+    return str(row["node_list"].item().split(",")[0])
+
+
+def value(row: pl.DataFrame, name: str) -> datetime:
+    found = row[name].item()
+    assert isinstance(found, datetime)
+    return found
+
+
+def at(moment: datetime) -> pl.Expr:
+    return pl.lit(moment, dtype=frames.TIME)
+
+
+# What happens to a cluster ------------------------------------------------------------------------------------------
+
+
+def a_new_job_fails(cluster: Cluster) -> None:
+    last = cluster.attempts(pl.col("ended_at").is_not_null()).tail(1)
+    ended = value(last, "ended_at")
+    cluster.put(
+        last,
+        job_id=pl.lit("90001"),
+        submitted_at=at(ended),
+        started_at=at(ended + timedelta(seconds=90)),
+        ended_at=at(ended + timedelta(hours=1)),
+        state=pl.lit("NODE_FAIL"),
+        db_index=pl.lit(90_001),
+    )
+
+
+def an_old_attempt_arrives_late(cluster: Cluster) -> None:
+    old = cluster.amid()
+    cluster.remove(old)
+    cluster.compute()
+    cluster.put(old)
+
+
+def an_old_attempt_was_requeued(cluster: Cluster) -> None:
+    """It turns out to have been followed by another within the gap, and by one of today beyond it."""
+    old = cluster.amid(pl.col("state") == "COMPLETED")
+    cluster.put(old, state=pl.lit("NODE_FAIL"))
+    end = value(old, "ended_at")
+    for number, later in enumerate((end + timedelta(hours=1), BEGIN + timedelta(days=13))):
+        times = {"started_at": at(later), "eligible_at": at(later), "ended_at": at(later + timedelta(hours=2))}
+        cluster.put(old, submitted_at=at(later), db_index=pl.lit(90_010 + number), **times)
+
+
+def an_old_and_a_new_attempt_get_one_name(cluster: Cluster) -> None:
+    both = pl.concat([cluster.amid(), cluster.attempts().tail(1)])
+    cluster.put(both, comment=pl.lit("run=shared"), user=pl.lit("somebody"))
+
+
+def names_are_forgotten(cluster: Cluster) -> None:
+    named = cluster.attempts(pl.col("comment").is_not_null())
+    cluster.put(named, comment=pl.lit(None, dtype=pl.String))
+
+
+def an_old_cause_is_corrected(cluster: Cluster) -> None:
+    failed = cluster.writer.table("interruptions").filter(pl.col("state") == "FAILED").sort("ended_at")
+    if failed.is_empty() or cluster.corrections:
+        return
+    row = failed.row(failed.height // 3, named=True)
+    which = WhichAttempts(job=row["job_id"], submitted=f"{row['submitted_at']:%Y-%m-%dT%H:%M:%S}")
+    request = CauseRequest(cluster="tiny", which=which, kind="infrastructure", cause="nvlink", node="n1")
+    signature = Signature("A. Person", "agreed")
+    done = adjudicate(cluster.writer, cluster.config, request, signature, now=NOW, compute=False, progress=silent)
+    cluster.corrections.append(done.correction.id)
+
+
+def the_correction_is_withdrawn(cluster: Cluster) -> None:
+    if cluster.corrections:
+        request, signature = WithdrawRequest(cluster.corrections.pop()), Signature("A. Person", "a mistake")
+        adjudicate(cluster.writer, cluster.config, request, signature, now=NOW, compute=False, progress=silent)
+
+
+def first_days_are_removed(cluster: Cluster) -> None:
+    cluster.remove(cluster.attempts(pl.col("submitted_at") < BEGIN + timedelta(days=2)))
+
+
+def rules_change(cluster: Cluster) -> None:
+    cluster.config = RULES if cluster.config is not RULES else Config()
+
+
+def a_node_is_renamed(cluster: Cluster) -> None:
+    rows = cluster.writer.table("node_lists")
+    renamed = rows.with_columns(pl.col("nodes").list.eval(pl.element().replace({"n2": "n2-old"})))
+    with cluster.writer.transaction():
+        cluster.writer.replace("node_lists", renamed, keys=["node_list"])
+
+
+def the_longest_attempt_ends(cluster: Cluster) -> None:
+    """One that began on the first day and runs until now."""
+    first = cluster.attempts(pl.col("state") != "PREEMPTED").head(1)
+    running = first.with_columns(
+        job_id=pl.lit("90002"),
+        state=pl.lit("RUNNING"),
+        ended_at=pl.lit(None, dtype=frames.TIME),
+        db_index=pl.lit(90_002),
+    )
+    cluster.put(running)
+    cluster.compute()
+    cluster.put(running, state=pl.lit("NODE_FAIL"), ended_at=at(BEGIN + timedelta(days=13, hours=5)))
+
+
+def an_incident_begins_earlier(cluster: Cluster) -> None:
+    """An attempt of another day turns out to have failed on the same node ten minutes before a settled one."""
+    broken = cluster.amid(pl.col("state") == "NODE_FAIL", pl.col("n_nodes") == 1)
+    if broken.is_empty():
+        return
+    end = value(broken, "ended_at")
+    submitted = max(BEGIN, end - timedelta(days=3))
+    cluster.put(
+        broken,
+        job_id=pl.lit("90003"),
+        db_index=pl.lit(90_003),
+        submitted_at=at(submitted),
+        started_at=at(submitted),
+        ended_at=at(end - timedelta(minutes=10)),
+    )
+
+
+def that_incident_ends_otherwise(cluster: Cluster) -> None:
+    cluster.remove(cluster.attempts(pl.col("job_id") == "90003"))
+
+
+def a_victim_made_room_for_a_late_one(cluster: Cluster) -> None:
+    """One that had failed days before comes back where another was preempted; its rows arrive late."""
+    victim = cluster.amid(pl.col("state") == "PREEMPTED")
+    if victim.is_empty():
+        return
+    freed = value(victim, "ended_at")
+    comer = {"job_id": pl.lit("90004"), "user": pl.lit("somebody")}
+    before = freed - timedelta(hours=5)
+    times = {"eligible_at": at(before), "started_at": at(before), "ended_at": at(freed - timedelta(hours=4))}
+    cluster.put(victim, db_index=pl.lit(90_004), submitted_at=at(before), state=pl.lit("NODE_FAIL"), **comer, **times)
+    again = freed - timedelta(hours=4)
+    times = {
+        "eligible_at": at(again),
+        "started_at": at(freed + timedelta(seconds=60)),
+        "ended_at": at(freed + timedelta(hours=1)),
+    }
+    cluster.put(victim, db_index=pl.lit(90_005), submitted_at=at(again), state=pl.lit("COMPLETED"), **comer, **times)
+
+
+def what_it_came_back_from_was_no_failure(cluster: Cluster) -> None:
+    first = cluster.attempts(pl.col("job_id") == "90004").head(1)
+    if not first.is_empty():
+        cluster.put(first, state=pl.lit("CANCELLED"))
+
+
+def the_late_one_never_was(cluster: Cluster) -> None:
+    cluster.remove(cluster.attempts(pl.col("job_id") == "90004"))
+
+
+def a_node_was_down_when_one_failed(cluster: Cluster) -> None:
+    failed = cluster.amid(pl.col("state") == "FAILED")
+    end = value(failed, "ended_at")
+    cluster.state_of_node(node_of(failed), end - timedelta(minutes=2), None)
+    cluster.compute()
+    cluster.state_of_node(node_of(failed), end - timedelta(minutes=2), BEGIN + timedelta(days=13))
+
+
+def an_old_job_was_part_of_another(cluster: Cluster) -> None:
+    two = cluster.attempts(pl.col("ended_at") < BEGIN + timedelta(days=7), pl.col("het_job_id").is_null()).head(9)
+    leader = two["job_id"][0]
+    part = two.filter(pl.col("job_id") != leader).tail(1)
+    if not part.is_empty():
+        cluster.put(part, het_job_id=pl.lit(leader))
+
+
+def it_was_no_part_after_all(cluster: Cluster) -> None:
+    cluster.put(cluster.attempts(pl.col("het_job_id").is_not_null()), het_job_id=pl.lit(None, dtype=pl.String))
+
+
+STEPS: Final[tuple[Callable[[Cluster], None], ...]] = (
+    a_new_job_fails,
+    an_old_attempt_arrives_late,
+    an_old_attempt_was_requeued,
+    an_old_cause_is_corrected,
+    the_correction_is_withdrawn,
+    a_node_is_renamed,
+    the_longest_attempt_ends,
+    an_incident_begins_earlier,
+    that_incident_ends_otherwise,
+    a_victim_made_room_for_a_late_one,
+    what_it_came_back_from_was_no_failure,
+    the_late_one_never_was,
+    a_node_was_down_when_one_failed,
+    an_old_job_was_part_of_another,
+    it_was_no_part_after_all,
+    rules_change,
+    first_days_are_removed,
+    an_old_and_a_new_attempt_get_one_name,
+    names_are_forgotten,
+)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("settled")
+    with open_writer(folder / "w", verb="test", now=NOW) as writer:
+        cluster = Cluster(writer)
+        reports = ingesting.ingest_files(
+            writer, Config(), tiny(200, nodes=5).write(folder), ingesting.Options(), now=NOW, progress=silent
+        )
+        assert first_error(reports) is None
+        some = cluster.attempts(pl.col("state").is_in(["TIMEOUT", "CANCELLED"]))
+        cluster.put(some.gather_every(2), state=pl.lit("PREEMPTED"))
+        cluster.compute()
+    return folder / "w"
+
+
+@pytest.fixture
+def cluster(template: Path, tmp_path: Path) -> Iterator[Cluster]:
+    shutil.copytree(template, tmp_path / "w", symlinks=True)
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        yield Cluster(writer)
+
+
+def assert_same_as_full(cluster: Cluster) -> None:
+    kept = cluster.tables()
+    cluster.compute(full=True)
+    for name, rows in cluster.tables().items():
+        assert_frame_equal(kept[name], rows, check_exact=True)
+
+
+@pytest.fixture
+def found_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many attempts each computation found again; -1: all of them."""
+    counts: list[int] = []
+    real = settled.unsettled
+
+    def counted(*args: Writer | str, **kwargs: pl.DataFrame) -> settled.Unsettled | None:
+        some = real(*args, **kwargs)  # type: ignore[arg-type]
+        counts.append(-1 if some is None else some.attempts.height)
+        return some
+
+    monkeypatch.setattr(settled, "unsettled", counted)
+    return counts
+
+
+def test_what_happens_is_found_without_the_settled(cluster: Cluster, found_again: list[int]) -> None:
+    everything = cluster.attempts().height
+    for step in STEPS[:3] + STEPS[7:15]:
+        step(cluster)
+        cluster.compute()
+        assert 0 < found_again[-1] < everything / 2, step.__name__
+        assert_same_as_full(cluster)
+
+
+@pytest.mark.parametrize("step", [a_new_job_fails, a_victim_made_room_for_a_late_one, an_incident_begins_earlier])
+def test_nothing_new_finds_nothing_again(
+    cluster: Cluster, found_again: list[int], step: Callable[[Cluster], None]
+) -> None:
+    step(cluster)
+    cluster.compute()
+    before = cluster.tables()
+    cluster.compute()
+    assert found_again[-1] == 0
+    for name, rows in cluster.tables().items():
+        assert_frame_equal(before[name], rows, check_exact=True)
+
+
+def test_a_settled_preemption_learns_whom_it_made_room_for(cluster: Cluster) -> None:
+    a_victim_made_room_for_a_late_one(cluster)
+    cluster.compute()
+    rows = cluster.writer.table("interruptions").filter(pl.col("made_room_for").str.starts_with("90004-"))
+    assert rows["second_order"].to_list() == [True]
+    what_it_came_back_from_was_no_failure(cluster)
+    cluster.compute()
+    rows = cluster.writer.table("interruptions").filter(pl.col("made_room_for").str.starts_with("90004-"))
+    assert rows["second_order"].to_list() == [False]
+    the_late_one_never_was(cluster)
+    cluster.compute()
+    assert cluster.writer.table("interruptions").filter(pl.col("made_room_for").str.starts_with("90004-")).is_empty()
+
+
+def test_a_settled_failure_joins_the_incident_before_it(cluster: Cluster) -> None:
+    before = cluster.writer.table("interruptions").drop_nulls("incident")
+    an_incident_begins_earlier(cluster)
+    cluster.compute()
+    after = cluster.writer.table("interruptions").drop_nulls("incident")
+    new = after.filter(pl.col("job_id") == "90003")["incident"].item()
+    joined = after.filter(pl.col("incident") == new, pl.col("job_id") != "90003")
+    assert joined.height == 1
+    assert not before.join(joined, on=KEY, how="semi")["incident"].is_in([new]).any()
+
+
+@pytest.mark.parametrize("step", [an_old_cause_is_corrected, an_old_and_a_new_attempt_get_one_name])
+def test_names_and_corrections_find_all_again(
+    cluster: Cluster, found_again: list[int], step: Callable[[Cluster], None]
+) -> None:
+    step(cluster)
+    cluster.compute()
+    assert not found_again
+    assert cluster.writer.table("attempt_days").is_empty()
+    assert_same_as_full(cluster)
+
+
+def test_runs_without_some_attempts_are_all_found_again(cluster: Cluster, found_again: list[int]) -> None:
+    with cluster.writer.transaction():
+        cluster.writer.delete("run_attempts", cluster.writer.table("run_attempts").head(3).select(KEY))
+    cluster.compute()
+    assert found_again == [-1]
+    assert_same_as_full(cluster)
+
+
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None)
+@given(steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=5))
+@example(steps=list(STEPS))
+@example(steps=list(STEPS[::-1]))
+def test_runs_are_those_of_finding_all_whatever_happened(
+    template: Path, steps: list[Callable[[Cluster], None]]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        shutil.copytree(template, Path(name) / "w", symlinks=True)
+        with open_writer(Path(name) / "w", verb="test", now=NOW) as writer:
+            cluster = Cluster(writer)
+            for step in steps:
+                step(cluster)
+                cluster.compute()
+                assert_same_as_full(cluster)
