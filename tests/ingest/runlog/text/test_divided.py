@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -16,12 +16,14 @@ from polars.testing import assert_frame_equal
 from ingest.errors import InputError
 from ingest.runlog import spool
 from ingest.runlog.formats.text import blocks, reader
+from queries.errors import WriteError
 from tests.ingest.runlog.text.test_bars import trainer
 from tests.ingest.runlog.text.test_plain import BEGIN, nemo, titan, written
 from tests.support.logs.foreign_logs import codes, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ingest.tables import Parsed
 
@@ -145,3 +147,20 @@ def test_spilled_frames_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(2):
         assert spooled.whole(0).equals(pl.concat(frames[::2]))
         assert spooled.whole(1).equals(pl.concat(frames[1::2]))
+
+
+@pytest.mark.parametrize("reason", ["No space left on device", "No usable temporary directory"])
+def test_no_room_for_temporary_files(reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def opened(**_: str) -> IO[bytes]:
+        if reason.startswith("No usable"):
+            raise FileNotFoundError(2, reason)
+        return open("/dev/full", "r+b")  # noqa: SIM115 - its owner closes it
+
+    monkeypatch.setattr(spool, "MOST_HELD", 0)
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", opened)
+    monkeypatch.setattr(spool.tempfile, "tempdir", str(tmp_path))
+    frames = spool.Spool({"step": pl.Int64()})
+    with pytest.raises(WriteError, match=reason) as caught:
+        frames.add(pl.DataFrame({"step": [1, 2, 3]}))
+    assert str(tmp_path) in str(caught.value)
+    assert "TMPDIR" in str(caught.value)
