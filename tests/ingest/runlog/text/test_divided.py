@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
@@ -23,7 +25,6 @@ from tests.support.logs.foreign_logs import codes, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ingest.tables import Parsed
 
@@ -154,11 +155,11 @@ def test_no_room_for_temporary_files(reason: str, monkeypatch: pytest.MonkeyPatc
     def opened(**_: str) -> IO[bytes]:
         if reason.startswith("No usable"):
             raise FileNotFoundError(2, reason)
-        return open("/dev/full", "r+b")  # noqa: SIM115 - its owner closes it
+        return Path("/dev/full").open("r+b")
 
     monkeypatch.setattr(spool, "MOST_HELD", 0)
-    monkeypatch.setattr(spool.tempfile, "TemporaryFile", opened)
-    monkeypatch.setattr(spool.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "TemporaryFile", opened)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     frames = spool.Spool({"step": pl.Int64()})
     with pytest.raises(WriteError, match=reason) as caught:
         frames.add(pl.DataFrame({"step": [1, 2, 3]}))
