@@ -18,6 +18,7 @@ from polars.testing import assert_frame_equal
 from ingest.errors import InputError
 from ingest.runlog import spool
 from ingest.runlog.formats.text import blocks, reader
+from ingest.runlog.formats.text.sessions import MOST_ROWS, STEP_COLUMNS, Steps
 from queries.errors import WriteError
 from tests.ingest.runlog.text.test_bars import trainer
 from tests.ingest.runlog.text.test_plain import BEGIN, nemo, titan, written
@@ -165,3 +166,18 @@ def test_no_room_for_temporary_files(reason: str, monkeypatch: pytest.MonkeyPatc
         frames.add(pl.DataFrame({"step": [1, 2, 3]}))
     assert str(tmp_path) in str(caught.value)
     assert "TMPDIR" in str(caught.value)
+
+
+def test_few_steps_at_a_time_become_large_frames() -> None:
+    steps = Steps()
+    few = pl.DataFrame({"step": range(40), "begin": range(40)}).with_columns(
+        pl.lit(2.5).alias(name) for name in list(STEP_COLUMNS)[3:]
+    )
+    for session in range(1_000):
+        steps.append(session, 0, *[2.5] * 7)
+        steps.extend(session, few)
+    frames = list(steps.frames(1))
+    assert len(frames) <= 41_000 // MOST_ROWS + 1
+    assert steps.height == sum(frame.height for frame in frames) == 41_000
+    assert pl.concat(frames)["session"].is_sorted()
+    assert steps.printed()[999] == {"printed_tflops": 2.5, "printed_mfu": 0.025, "printed_steps": 41}
