@@ -145,6 +145,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count:,} steps share the {detail} s that the log records for training, as if one process had run them all "
         "without a pause; when each of them was is unknown"
     ),
+    "step_times_unknown": (
+        "{count:,} entries have a loss or a throughput of training ({detail}), but no time of a step, so they give no "
+        "steps. A step of MLPerf is a tracked_stats with both train_step_time and reduced_train_loss"
+    ),
     "tokens_unknown": (
         "the tokens of a step are not in this log of {detail}, so MFU is unknown; state what is lacking: "
         "--set seq_len=8192 --set n_gpus=64"

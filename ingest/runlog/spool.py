@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import tempfile
 import weakref
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final
 
 import polars as pl
+
+from queries.errors import WriteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,8 +27,8 @@ _Place = tuple[int, int]
 class Spool:
     """Frames of one schema in the order in which they were added, each under a key.
 
-    A column of a frame in which nothing has a value takes no room. The temporary file (in `TMPDIR`) has no name: it is
-    gone once the process ends, however that is.
+    A column of a frame in which nothing has a value takes no room. The temporary file has no name: it is gone once the
+    process ends, however that is. It is in the folder that `TMPDIR` names, or in /tmp where that cannot be written.
 
     Attributes:
         schema: of all frames that come back.
@@ -39,7 +42,11 @@ class Spool:
     _file: IO[bytes] | None = None
 
     def add(self, frame: pl.DataFrame, key: int | None = None) -> None:
-        """Put a frame behind those of its key."""
+        """Put a frame behind those of its key.
+
+        Raises:
+            WriteError: there is no room for the temporary file.
+        """
         if frame.is_empty():
             return
         used = frame.select(column for column in frame if column.null_count() < frame.height)
@@ -68,6 +75,13 @@ class Spool:
 
     def _put_away(self) -> None:
         """Move all frames that are in memory to the file."""
+        try:
+            self._write()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise WriteError(f"{_folder()}, the folder for temporary files: {reason}.\n{_MAKE_ROOM}") from error
+
+    def _write(self) -> None:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="trackside-")  # noqa: SIM115 - it is open as long as this is
             weakref.finalize(self, self._file.close)
@@ -85,6 +99,20 @@ class Spool:
         begin, size = place
         self._file.seek(begin)
         return pl.read_ipc(io.BytesIO(self._file.read(size)))
+
+
+def _folder() -> str:
+    """The folder in which temporary files are, or would be."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:  # none can be written
+        return os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - it is named, not used
+
+
+_MAKE_ROOM: Final = (
+    "A log of millions of steps needs room there, about 200 bytes a step. Free some, or name another folder "
+    "(TMPDIR=/scratch), and run the command again: nothing is loaded twice."
+)
 
 
 def joined(frames: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:

@@ -5,7 +5,8 @@ means over a block of steps carry a `train_step_time` as well and are none. `ini
 `init`, `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which lies
 the official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
 benchmark's name, as the rules of MLPerf fix it; what no line records (GPUs, their model, the data type) is left to the
-caller.
+caller. Losses and throughputs without the time of a step (`train_loss`, as other benchmarks log them) give no steps and
+are counted for a warning.
 
 A second `cache_clear` or `init_start` after training has begun is a restart: a new session.
 """
@@ -15,11 +16,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ingest.load_warnings import LoadWarning
 from ingest.runlog.envelopes.escapes import without_escapes
 from ingest.runlog.lines import CUT
 from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Refused, Translation
@@ -55,6 +58,11 @@ RUN_STOP: Final = "mlperf_run_stop"
 
 _BEGINNINGS: Final = {"cache_clear", "init_start"}
 """Keys that a program logs when it starts."""
+
+_TRAIN_LOSS: Final = "train_loss"
+_LOSSES: Final = {_TRAIN_LOSS, "reduced_train_loss"}
+_SPEEDS: Final = {"throughput", "train_step_time"}
+"""What entries of training have that are no steps: those of benchmarks that log every so many steps."""
 
 _KEY: Final = re.compile(r"(init|eval|run)_(start|stop)")
 
@@ -106,6 +114,9 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
             else:
                 log.out.lines[number] = line
     log.close(facts)
+    untimed = log.untimed()
+    if untimed:
+        account.warnings.append(LoadWarning("step_times_unknown", untimed.total(), ", ".join(sorted(untimed))))
     return log.out
 
 
@@ -159,6 +170,8 @@ class _Log:
 
     out: Translation
     sessions: list[_Session] = field(default_factory=list)
+    _losses: Counter[str] = field(default_factory=Counter)
+    _speeds: Counter[str] = field(default_factory=Counter)
 
     def take(self, at: int, entry: _Entry) -> None:
         """Read one entry."""
@@ -172,8 +185,17 @@ class _Log:
             self._interval(at, entry, session, *match.groups())
         elif entry.key == "tracked_stats":
             self._step(at, entry, session)
+        elif entry.key == _TRAIN_LOSS:
+            self._losses[_TRAIN_LOSS] += 1
         else:
             session.facts[entry.key] = entry.value
+
+    def untimed(self) -> Counter[str]:
+        """Entries of training of which no step is made, by what they have.
+
+        Without any step, these are also the throughputs, which are else means over the steps beside them.
+        """
+        return self._losses + (Counter() if any(one.steps for one in self.sessions) else self._speeds)
 
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the `run` lines, now that all facts are known."""
@@ -211,11 +233,11 @@ class _Log:
             self.out.put(at, {"type": "event", "kind": name, "begin": begin, "end": end})
 
     def _step(self, at: int, entry: _Entry, session: _Session) -> None:
-        values = entry.value
-        if not isinstance(values, dict) or not {"train_step_time", "reduced_train_loss"} <= values.keys():
-            return
-        duration = _number(values["train_step_time"])
-        if duration is None:
+        values = entry.value if isinstance(entry.value, dict) else {}
+        duration = _number(values.get("train_step_time"))
+        if duration is None or "reduced_train_loss" not in values:
+            self._losses.update(_LOSSES & values.keys())
+            self._speeds.update(_SPEEDS & values.keys())
             return
         session.trains, session.steps = True, session.steps + 1
         samples = _number(entry.metadata.get("step", entry.metadata.get("samples_count")))

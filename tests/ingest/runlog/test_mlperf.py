@@ -97,6 +97,27 @@ def test_a_loss_that_is_not_a_number_leaves_the_step() -> None:
     assert steps["loss"].to_list() == [None]
 
 
+def entry(key: str, value: object, **metadata: object) -> str:
+    fields = {"time_ms": BEGIN_MS + 400_000, "key": key, "value": value, "metadata": metadata}
+    return f":::MLLOG {json.dumps(fields)}\n"
+
+
+def test_losses_without_the_time_of_a_step_are_counted() -> None:
+    losses = entry("train_loss", 6.5, samples_count=120) + entry("tracked_stats", {"train_loss": 6.4}, step=240)
+    result = read(MlperfRun(steps=0).text() + losses + entry("tracked_stats", {"throughput": 6.4}, step=240))
+    assert result.frames["steps"].is_empty()
+    assert [(one.code, one.count, one.detail) for one in result.warnings if one.code == "step_times_unknown"] == [
+        ("step_times_unknown", 3, "throughput, train_loss")
+    ]
+
+
+def test_means_over_steps_are_no_steps_without_a_time() -> None:
+    assert "step_times_unknown" not in {one.code for one in read(MlperfRun().text()).warnings}
+    untimed = read(MlperfRun().text() + entry("tracked_stats", {"reduced_train_loss": 6.4}, samples_count=120))
+    assert [one.count for one in untimed.warnings if one.code == "step_times_unknown"] == [1]
+    assert untimed.frames["steps"].height == 6
+
+
 def test_lines_with_other_output_before_the_mark_are_read() -> None:
     text = "\n".join(f"17: {line}" for line in MlperfRun().text().splitlines())
     assert parsed(text).frames["steps"].height == 6

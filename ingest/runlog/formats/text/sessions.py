@@ -93,37 +93,51 @@ class Steps:
 
     _whole: Spool = field(default_factory=lambda: Spool(STEP_COLUMNS))
     _rows: list[tuple[float | None, ...]] = field(default_factory=list)
+    _frames: list[pl.DataFrame] = field(default_factory=list)
+    _n_waiting: int = 0
     _has_tokens: bool = False
     _printed: list[pl.DataFrame] = field(default_factory=list)
 
     def append(self, *row: float | None) -> None:
         """Add one step: its columns in their order."""
         self._rows.append(row)
-        if len(self._rows) >= MOST_ROWS:
-            self._put_away()
+        self._wait_for(1)
 
     def extend(self, session: int, steps: pl.DataFrame) -> None:
         """Add steps of a session: the other columns."""
-        self._put_away()
+        self._gather_rows()
         own = steps.select(pl.lit(session).alias("session"), *list(STEP_COLUMNS)[1:])
-        self._add(own.cast(STEP_COLUMNS))  # type: ignore[arg-type]
+        self._frames.append(own.cast(STEP_COLUMNS))  # type: ignore[arg-type]
+        self._wait_for(own.height)
 
-    def _add(self, steps: pl.DataFrame) -> None:
+    def _wait_for(self, height: int) -> None:
+        """Count steps that wait, and put them away where they are many: a frame of few costs as much as one of many."""
+        self._n_waiting += height
+        if self._n_waiting >= MOST_ROWS:
+            self._put_away()
+
+    def _gather_rows(self) -> None:
+        """Make a frame of the steps that were added one by one."""
+        if self._rows:
+            self._frames.append(pl.DataFrame(self._rows, schema=STEP_COLUMNS, orient="row", strict=False))
+            self._rows = []
+
+    def _put_away(self) -> None:
+        """Move the steps that wait to the others."""
+        self._gather_rows()
+        if not self._frames:
+            return
+        steps = pl.concat(self._frames)
+        self._frames, self._n_waiting = [], 0
         self._has_tokens = self._has_tokens or steps["tokens"].count() > 0
         self._whole.add(steps)
         if steps["tflops_per_gpu"].count() or steps["mfu_percent"].count():
             self._printed.append(_speeds(steps))
 
-    def _put_away(self) -> None:
-        """Make a frame of the steps that were added one by one."""
-        if self._rows:
-            self._add(pl.DataFrame(self._rows, schema=STEP_COLUMNS, orient="row", strict=False))
-            self._rows = []
-
     @property
     def height(self) -> int:
         """How many steps there are."""
-        return self._whole.height + len(self._rows)
+        return self._whole.height + self._n_waiting
 
     @property
     def has_tokens(self) -> bool:
@@ -148,7 +162,7 @@ class Steps:
 
 
 MOST_ROWS: Final = 10_000
-"""Steps added one by one that wait to become a frame."""
+"""Steps that wait to become one frame."""
 
 STEP_COLUMNS: Final[dict[str, pl.DataType]] = {
     "session": pl.Int32(),

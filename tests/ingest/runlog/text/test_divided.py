@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -16,6 +18,8 @@ from polars.testing import assert_frame_equal
 from ingest.errors import InputError
 from ingest.runlog import spool
 from ingest.runlog.formats.text import blocks, reader
+from ingest.runlog.formats.text.sessions import MOST_ROWS, STEP_COLUMNS, Steps
+from queries.errors import WriteError
 from tests.ingest.runlog.text.test_bars import trainer
 from tests.ingest.runlog.text.test_plain import BEGIN, nemo, titan, written
 from tests.support.logs.foreign_logs import codes, read
@@ -145,3 +149,35 @@ def test_spilled_frames_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(2):
         assert spooled.whole(0).equals(pl.concat(frames[::2]))
         assert spooled.whole(1).equals(pl.concat(frames[1::2]))
+
+
+@pytest.mark.parametrize("reason", ["No space left on device", "No usable temporary directory"])
+def test_no_room_for_temporary_files(reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def opened(**_: str) -> IO[bytes]:
+        if reason.startswith("No usable"):
+            raise FileNotFoundError(2, reason)
+        return Path("/dev/full").open("r+b")
+
+    monkeypatch.setattr(spool, "MOST_HELD", 0)
+    monkeypatch.setattr(tempfile, "TemporaryFile", opened)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    frames = spool.Spool({"step": pl.Int64()})
+    with pytest.raises(WriteError, match=reason) as caught:
+        frames.add(pl.DataFrame({"step": [1, 2, 3]}))
+    assert str(tmp_path) in str(caught.value)
+    assert "TMPDIR" in str(caught.value)
+
+
+def test_few_steps_at_a_time_become_large_frames() -> None:
+    steps = Steps()
+    few = pl.DataFrame({"step": range(40), "begin": range(40)}).with_columns(
+        pl.lit(2.5).alias(name) for name in list(STEP_COLUMNS)[3:]
+    )
+    for session in range(1_000):
+        steps.append(session, 0, *[2.5] * 7)
+        steps.extend(session, few)
+    frames = list(steps.frames(1))
+    assert len(frames) <= 41_000 // MOST_ROWS + 1
+    assert steps.height == sum(frame.height for frame in frames) == 41_000
+    assert pl.concat(frames)["session"].is_sorted()
+    assert steps.printed()[999] == {"printed_tflops": 2.5, "printed_mfu": 0.025, "printed_steps": 41}
