@@ -18,24 +18,35 @@ NOTHING = "-"
 _DISPLAYED = {"ratio": "ratio", "s": "seconds", "d": "number"}
 
 
-def measured(value: float | None, unit: str, *, digits: int = 1, null: str = CANNOT_TELL) -> str:
+def measured(value: float | None, unit: str, *, digits: int = 1, null: str = CANNOT_TELL, more: int = 0) -> str:
     """A number of a metric with its unit.
 
     Args:
         value: the number.
         unit: of the metric.
-        digits: decimals of a percentage: 1 or 2.
+        digits: decimals of a percentage.
         null: the text for an unknown number.
+        more: digits beyond the usual ones.
 
     >>> measured(0.923, "ratio"), measured(None, "ratio"), measured(3.66, "d"), measured(90.0, "s")
     ('92.3 %', 'cannot tell', '3.66 d', '1 min 30 s')
     >>> measured(0.9731, "ratio", digits=2), measured(None, "d", null=NOTHING)
     ('97.31 %', '-')
+    >>> measured(0.9900001, "ratio", more=4), measured(3.66004, "d", more=3), measured(90.04, "s", more=2)
+    ('99.00001 %', '3.66004 d', '90.04 s')
     """
     if value is None:
         return null
     kind = _DISPLAYED.get(unit, "number")
-    return display(value, "ratio_2" if kind == "ratio" and digits == 2 else kind) + (" d" if unit == "d" else "")
+    if kind == "ratio":
+        return percent(value, digits=digits + more)
+    if more and math.isfinite(value):
+        return f"{value:,.{_SIGNIFICANT + more}g} {unit if kind != 'number' or unit == 'd' else ''}".rstrip()
+    return display(value, kind) + (" d" if unit == "d" else "")
+
+
+_SIGNIFICANT: Final = 3
+"""Digits of a number that are usual."""
 
 
 def displayed(values: Iterable[Any], unit: str) -> list[str]:

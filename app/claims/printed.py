@@ -80,7 +80,7 @@ def _rows(judged: Sequence[Judged]) -> pl.DataFrame:
             verdict_word(each),
             each.claim.id,
             _measured(each),
-            f"{_side(each.claim)} {measured(each.claim.target, each.claim.unit)}",
+            f"{_side(each.claim)} {measured(each.claim.target, each.claim.unit, more=more_digits(each))}",
             f"“{each.claim.quoted}”",
         )
         for each in judged
@@ -90,11 +90,11 @@ def _rows(judged: Sequence[Judged]) -> pl.DataFrame:
 
 def _measured(judged: Judged) -> str:
     """The number with what it lies between."""
-    result, unit = judged.measured, judged.claim.unit
-    value = measured(result.value, unit, null=NOTHING)
+    result, unit, more = judged.measured, judged.claim.unit, more_digits(judged)
+    value = measured(result.value, unit, null=NOTHING, more=more)
     if result.low is None or (result.low == result.high == result.value):
         return value
-    between = f"{measured(result.low, unit)} to {_high(judged, 1)}"
+    between = f"{measured(result.low, unit, more=more)} to {_high(judged, 1)}"
     return between if result.value is None else f"{value} ({between})"
 
 
@@ -102,9 +102,33 @@ def _side(claim: Claim) -> str:
     return "at least" if claim.direction == "at_least" else "at most"
 
 
+def more_digits(judged: Judged, digits: int = 1) -> int:
+    """How many digits more than usual show that what misses the target is not the target: mostly none.
+
+    Args:
+        judged: the claim, and what was measured.
+        digits: the usual decimals of a percentage.
+    """
+    claim, result = judged.claim, judged.measured
+    sign = 1.0 if claim.direction == "at_least" else -1.0
+    ends = (result.value, result.low, result.high)
+    missing = [end for end in ends if end is not None and sign * end < sign * claim.target]
+    for more in range(_MOST_MORE):
+        target = measured(claim.target, claim.unit, digits=digits, more=more)
+        if all(measured(end, claim.unit, digits=digits, more=more) != target for end in missing):
+            return more
+    return _MOST_MORE
+
+
+_MOST_MORE: Final = 12
+"""Beyond these a number in binary has digits of its own."""
+
+
 def _high(judged: Judged, digits: int) -> str:
-    high = judged.measured.high
-    return "no limit" if high == float("inf") else measured(high, judged.claim.unit, digits=digits, null=NOTHING)
+    high, more = judged.measured.high, more_digits(judged, digits)
+    if high == float("inf"):
+        return "no limit"
+    return measured(high, judged.claim.unit, digits=digits, null=NOTHING, more=more)
 
 
 def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
@@ -134,7 +158,8 @@ def _explained(judged: Judged, terminal: Terminal) -> list[str]:
     first, *more = wrap(text, terminal.width, indent="  ", first=f"{word}  ")
     painted = paint(word, _MEANINGS[judged.verdict], colours=terminal.colours)
     lines = [first.replace(word, painted, 1), *more]
-    target = f"{_side(claim)} {measured(claim.target, claim.unit, digits=2)}   ({claim.kind})"
+    bound = measured(claim.target, claim.unit, digits=2, more=more_digits(judged, 2))
+    target = f"{_side(claim)} {bound}   ({claim.kind})"
     for heading, text in (("read as", claim.read_as), ("target", target), *_about(judged)):
         lines += wrap(_in_line(text), terminal.width, indent=" " * 13, first=f"  {heading:<10} ")
     return lines
@@ -147,13 +172,13 @@ def _in_line(text: str) -> str:
 
 def _about(judged: Judged) -> list[tuple[str, str]]:
     """What is reported of a verdict, by heading: only what there is."""
-    claim, result = judged.claim, judged.measured
-    low, high = measured(result.low, claim.unit, digits=2, null=NOTHING), _high(judged, 2)
+    claim, result, more = judged.claim, judged.measured, more_digits(judged, 2)
+    low, high = measured(result.low, claim.unit, digits=2, null=NOTHING, more=more), _high(judged, 2)
     count = "" if result.n is None else f", n = {result.n}"
     rows = [("scope", claim.narrowed)] if claim.narrowed else []
     if claim.window and judged.since and judged.until:
         rows.append(("window", f"{display(judged.since, 'time')} to {display(judged.until, 'time')}"))
-    value = measured(result.value, claim.unit, digits=2, null=NOTHING)
+    value = measured(result.value, claim.unit, digits=2, null=NOTHING, more=more)
     rows.append(("measured", f"{value}, from {low} to {high}{count}   [{result.method or 'no data'}]"))
     if result.level:
         rows.append(("evidence", result.level))

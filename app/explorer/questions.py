@@ -62,6 +62,7 @@ class Asked:
         only: what the section says where it is not asked about all runs, with `{most}` in the place of their number.
         ignores: filters of the page that are not about this section.
         causes: whether its causes are those of lost GPU-time, so that they lead to it.
+        about: the filter that names what the page is about: its column is left out, also as the first one.
         notes: whether the answer's notes are beneath it; False where another section of the page has
             the same.
     """
@@ -80,6 +81,7 @@ class Asked:
     only: str = ""
     ignores: tuple[str, ...] = ()
     causes: bool = False
+    about: str = ""
     notes: bool = True
 
     @property
@@ -277,7 +279,8 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
         return html.Div(_written(why, "nothing pre-line", view))
     rows = answer.rows.with_columns(answer.in_words)
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
-    columns = _columns(answer, {narrowing.COLUMNS[name] for name in applied})
+    about = "run" if asked.run else asked.about
+    columns = _columns(answer, {narrowing.COLUMNS[name] for name in applied}, narrowing.COLUMNS.get(about, ""))
     first = narrow.FIRST.get(asked.question, ())
     table = answer_table(
         rows, columns, view, name=f"ask-{asked.anchor}", dimension=shown.by, leads=asked.leads, first=first
@@ -296,12 +299,15 @@ NOTE: Final = "note"
 """A column that is left out where it says nothing of any row."""
 
 
-def _columns(answer: Answer, pinned: set[str]) -> dict[str, tuple[str, str]]:
-    """The columns of the table: what matters most and what to do first, without those whose value a filter says."""
+def _columns(answer: Answer, pinned: set[str], about: str = "") -> dict[str, tuple[str, str]]:
+    """The columns of the table: what matters most and what to do first, without those whose value a filter says.
+
+    The first one stays, for it says what a row is about, unless the page is `about` that alone.
+    """
     first, *others = (name for name in answer.columns if name not in answer.explained or name == ACTION)
     ranked = [name for name in (*answer.ranked, ACTION) if name in others]
     silent = {NOTE} if NOTE in answer.rows.columns and not answer.rows[NOTE].drop_nulls().len() else set()
-    left_out = (pinned | silent) - {first}
+    left_out = ((pinned | silent) - {first}) | {about}
     return {name: answer.columns[name] for name in dict.fromkeys((first, *ranked, *others)) if name not in left_out}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAMED: Final = frozenset({"cause", "kind", "kinds", "joined_by", "stage", "stages", "outcome"})
+NAMED: Final = frozenset({"cause", "kind", "kinds", "stage", "stages", "outcome"})
 """Columns, or what an answer is split by, that hold such names, or sentences made of them."""
 
 WORDS: Final = {

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from app.formatting import duration
+from app.results.runs.joins import JOINED_BY
 from app.run_page import texts
 from app.run_page.lines import LABEL
 from app.run_page.log_only import LOGGED_STATE
@@ -25,19 +26,6 @@ _STATES: Final[dict[str, Meaning]] = {
     "CANCELLED": "warning",
     "REQUEUED": "warning",
     LOGGED_STATE: "quiet",
-}
-
-_JOINED: Final = {
-    "requeue_chain": "requeued by the scheduler",
-    "resize": "resized",
-    "het": "components of a heterogeneous job",
-    "explicit": "joined by the name in its log",
-    "environment": "joined by an environment variable",
-    "comment": "joined by the comment of the job",
-    "wckey": "joined by the wckey",
-    "name_pattern": "joined by the job's name",
-    "heuristic": "joined by a guess: alike, and one after the other",
-    "adjudicated": "joined by a correction",
 }
 
 
@@ -187,7 +175,8 @@ def _exit(row: Row) -> str:
 
 def _attempts(contents: Contents) -> str:
     later = Counter(row["joined_by"] for row in contents.attempts if row["attempt_no"] > 1)
-    how = ", ".join(f"{_JOINED.get(word, word)}{'' if n == 1 else f' ({n:,})'}" for word, n in later.most_common())
+    words = ((JOINED_BY.get(word, word), "" if n == 1 else f" ({n:,})") for word, n in later.most_common())
+    how = ", ".join(f"joined by {word}{times}" for word, times in words)
     return f"{contents.run['n_attempts']:,}: {how}" if how else f"{contents.run['n_attempts']:,}"
 
 

@@ -215,7 +215,9 @@ class _Builder:
         self._have_tables()
         target, before = self._content.path(self._root), directory.pointed(self._root)
         unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
+        _remove(unfinished)
         if before is None or not self._renewed(before, unfinished):
+            _remove(unfinished)
             self._made(unfinished)
         unfinished.replace(target)
         self._point_at(target)
@@ -234,7 +236,6 @@ class _Builder:
 
     def _made(self, file: Path) -> None:
         """Make a copy from nothing."""
-        file.unlink(missing_ok=True)
         with _opened(file) as connection:
             upgrade.apply_missing_steps(connection, {})
             self._fill(connection, {})
@@ -333,6 +334,15 @@ class _Builder:
         token = None if content.only is None else content.only[origins.TOKEN]
         place = {"address": str(content.address), "data_path": content.data_path.rstrip("/")}
         return {**place, "clusters": clusters, "token": token, "tables": content.digests()}
+
+
+def _remove(unfinished: Path) -> None:
+    """Remove a copy under way, and its log, which DuckDB would apply to the next file of that name.
+
+    A process may have left them that was killed: in a container the next one has its number again.
+    """
+    for file in (unfinished, unfinished.with_name(f"{unfinished.name}.wal")):
+        file.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

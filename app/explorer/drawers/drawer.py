@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 
 from app import formatting
-from app.claims.printed import verdict_word
+from app.claims.printed import more_digits, verdict_word
 from app.explorer import components
 from app.explorer.pages import manual
 from app.json_text import as_json
@@ -96,11 +96,11 @@ def _exact(value: float | None, metric: str) -> str | None:
 
 
 def _claim(judged: Judged, headline: Headline) -> Component:
-    claim, measured = judged.claim, judged.measured
+    claim, measured, more = judged.claim, judged.measured, more_digits(judged)
     side = "at least" if claim.direction == "at_least" else "at most"
-    low = formatting.measured(measured.low, claim.unit)
+    low = formatting.measured(measured.low, claim.unit, more=more)
     open_end = measured.low is not None and measured.high in {None, float("inf")}
-    high = "no limit" if open_end else formatting.measured(measured.high, claim.unit)
+    high = "no limit" if open_end else formatting.measured(measured.high, claim.unit, more=more)
     within = headline_text.judged_as(claim, headline)
     needed = measured.needed if judged.verdict == "undetermined" else None
     return html.Div(
@@ -113,10 +113,10 @@ def _claim(judged: Judged, headline: Headline) -> Component:
             components.facts(
                 [
                     ("Read as", claim.read_as),
-                    ("Target", f"{side} {formatting.measured(claim.target, claim.unit)} ({claim.kind})"),
+                    ("Target", f"{side} {formatting.measured(claim.target, claim.unit, more=more)} ({claim.kind})"),
                     (
                         "Measured",
-                        f"{formatting.measured(measured.value, claim.unit)}, from {low} to {high}"
+                        f"{formatting.measured(measured.value, claim.unit, more=more)}, from {low} to {high}"
                         + (f", {within}" if within else ""),
                     ),
                     ("Method", measured.method or None),

@@ -24,7 +24,7 @@ LED_HERE = ("category", "cause")
 CAME = Asked("lost", by="node", title="The GPU-time that led here", name="came", chosen=False)
 
 ASKED = tuple(
-    replace(each, ignores=LED_HERE)
+    replace(each, ignores=LED_HERE, about="node")
     for each in (
         Asked("nodes", title="Its GPU-time and what its failures cost", name="time", chosen=False, notes=False),
         Asked("lemons", title="Does it fail more often than chance gives?", chosen=False),

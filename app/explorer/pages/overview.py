@@ -11,7 +11,7 @@ from dash import html
 
 from app import formatting
 from app.claims import verify as verifying
-from app.claims.printed import verdict_word
+from app.claims.printed import more_digits, verdict_word
 from app.errors import UsageError
 from app.explorer import components, costliest, figures, filters, wording
 from app.explorer.page import Data, Page, Section
@@ -137,7 +137,7 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
     aim = None
     if claim is not None:
         side = "at least" if claim.claim.direction == "at_least" else "at most"
-        aim = f"target {side} {formatting.measured(claim.claim.target, claim.claim.unit)}"
+        aim = f"target {side} {formatting.measured(claim.claim.target, claim.claim.unit, more=more_digits(claim))}"
     return html.Button(
         [
             html.Span(

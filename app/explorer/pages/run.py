@@ -21,6 +21,7 @@ from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.mfu import mfu_run_rows
+from app.results.runs.joins import JOINED_BY
 from app.results.runs.runs import resolve_run, run_steps, run_timeline
 from app.run_page.one_run import OneRun
 
@@ -164,7 +165,8 @@ def _command(run_id: str, view: View) -> str:
 
 def _attempts(attempts: pl.DataFrame, view: View) -> Component:
     linked = attempts.with_columns(
-        node_href=pl.col("node").map_elements(lambda node: view.link("/node", node=node), return_dtype=pl.String)
+        node_href=pl.col("node").map_elements(lambda node: view.link("/node", node=node), return_dtype=pl.String),
+        joined_by=pl.col("joined_by").replace(JOINED_BY),
     )
     return components.panel(
         "Attempts",
@@ -173,7 +175,7 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
             [
                 components.column("attempt_no", "No.", "count", width=65),
                 components.column("job_id", "Job", minWidth=80, flex=1),
-                components.column("joined_by", "Joined by", "words", minWidth=125, flex=1),
+                components.column("joined_by", "Joined by", "text", minWidth=125, flex=1),
                 components.column("state", "State", minWidth=115, flex=2),
                 components.column("class", "Class", minWidth=115, flex=2),
                 components.column("cause", "Cause", "words", minWidth=115, flex=2),

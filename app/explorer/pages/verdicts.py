@@ -8,7 +8,7 @@ import polars as pl
 from dash import html
 
 from app import formatting
-from app.claims.printed import verdict_word
+from app.claims.printed import more_digits, verdict_word
 from app.corrections.describe import describe_after, describe_before, describe_subject
 from app.corrections.records import TITLES, read_corrections
 from app.explorer import components, correcting
@@ -44,10 +44,14 @@ def _claims(judged: Sequence[Judged], view: View) -> Component:
 
 
 def _claim(each: Judged, view: View) -> Component:
-    claim, measured = each.claim, each.measured
+    claim, measured, more = each.claim, each.measured, more_digits(each)
     side = "at least" if claim.direction == "at_least" else "at most"
-    target = f"{side} {formatting.measured(claim.target, claim.unit)}"
-    low, high = (formatting.measured(end, claim.unit, null=formatting.NOTHING) for end in (measured.low, measured.high))
+    target = f"{side} {formatting.measured(claim.target, claim.unit, more=more)}"
+    low, high = (
+        formatting.measured(end, claim.unit, null=formatting.NOTHING, more=more)
+        for end in (measured.low, measured.high)
+    )
+    value = formatting.measured(measured.value, claim.unit, more=more)
     return components.panel(
         claim.id,
         html.Blockquote(f"“{claim.quoted}”"),
@@ -55,7 +59,7 @@ def _claim(each: Judged, view: View) -> Component:
             [
                 ("Read as", claim.read_as),
                 ("Target", f"{target} ({claim.kind})"),
-                ("Measured", f"{formatting.measured(measured.value, claim.unit)}, from {low} to {high}"),
+                ("Measured", f"{value}, from {low} to {high}"),
                 ("Method", measured.method or None),
                 ("Evidence still needed", measured.needed if each.verdict == "undetermined" else None),
                 (

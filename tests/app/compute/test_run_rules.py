@@ -13,6 +13,7 @@ from app.config import settings as config
 from app.config.settings import Config
 from app.errors import ConfigError, UsageError
 from app.explorer.pages.run import JOINED
+from app.results.runs.joins import JOINED_BY
 from app.show.answer import Question
 from app.show.questions.runs.ettr import ettr
 from app.show.questions.runs.runs import runs
@@ -134,7 +135,8 @@ def test_how_each_attempt_was_joined_is_shown(loaded: Path) -> None:
         ("paper", 3, "comment", "COMPLETED")
     ]
     assert answer.notes[-1] == (
-        "its attempts and how each was joined: 1: job 1, comment; 2: job 1, requeue chain; 3: job 2, comment."
+        "its attempts and how each was joined: 1: job 1, by the job's comment; "
+        "2: job 1, by the scheduler's requeue; 3: job 2, by the job's comment."
     )
     assert shown(loaded, "4").rows["run_id"].to_list() == ["moe"]  # by the id of a job of it
 
@@ -173,7 +175,9 @@ def test_a_name_that_several_runs_have_lists_them(
 @pytest.mark.slow
 def test_the_first_attempt_of_a_chain_is_called_first(loaded: Path) -> None:
     answer = shown(loaded, "103")
-    assert answer.notes[-1] == "its attempts and how each was joined: 1: job 103, first; 2: job 103, requeue chain."
+    assert answer.notes[-1] == (
+        "its attempts and how each was joined: 1: job 103, first; 2: job 103, by the scheduler's requeue."
+    )
 
 
 def test_the_rules_are_kept_with_the_computation(loaded: Path) -> None:
@@ -207,3 +211,7 @@ def test_mistakes_in_the_rules_are_reported(rules: dict[str, object], output: st
 
 def test_every_word_has_its_sentence_on_the_page_of_a_run() -> None:
     assert {*ACROSS_JOBS, *BY_RULE, "single", "requeue_chain", "resize", "het"} <= set(JOINED)
+
+
+def test_every_rule_has_words_in_tables() -> None:
+    assert set(JOINED_BY) == set(JOINED)

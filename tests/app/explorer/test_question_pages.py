@@ -10,6 +10,7 @@ import pytest
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
 from app.explorer.page import pages
+from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
 from queries.directory import copies
 from tests.app.explorer.test_pages import components, table, words
@@ -117,6 +118,23 @@ def test_links_lead_from_a_cost_to_the_nodes_that_lost_it(explorer: Explorer) ->
     assert sum(row["c_gpu_hours"] for row in lost) == pytest.approx(cost["gpu_hours"])
     path, _, search = lost[0]["c_subject__href"].partition("?")
     assert lost[0]["c_subject"] in words(page(explorer, path, f"?{search}")[2])
+
+
+def columns(contents: object) -> list[dict[str, str]]:
+    return [each for grid in components(contents) for each in getattr(grid, "columnDefs", None) or []]
+
+
+@pytest.mark.parametrize(("path", "own"), [("/node", "c_node"), ("/run", "c_run_id")])
+def test_a_page_of_one_thing_has_no_column_of_its_name(explorer: Explorer, path: str, own: str) -> None:
+    fields = [each["field"] for each in columns(page(explorer, path, PARAMETERS[path])[2])]
+    assert len(fields) > 10
+    assert own not in fields
+
+
+def test_how_attempts_were_joined_is_in_words(explorer: Explorer) -> None:
+    texts = {row["c_joined_by__text"] for row in table(page(explorer, "/jobs", PARAMETERS["/jobs"])[2], "ask-runs")}
+    assert texts
+    assert texts <= set(JOINED_BY.values())
 
 
 def test_sql_is_refused_where_strangers_come(warehouse: Path) -> None:

@@ -127,3 +127,25 @@ def test_files_of_killed_readers_go(source: Path, filled: Path) -> None:
     copy_of(filled)
     assert not left.exists()
     assert new.exists()
+
+
+def test_log_of_a_killed_reader_is_not_applied(source: Path, filled: Path) -> None:
+    before = copy_of(filled)
+    add_reject(source, "one")
+    into_lake(source, filled)
+    target = copy_of(filled)
+    left = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
+    log = left.with_name(f"{left.name}.wal")
+    shutil.copy(before, left)
+    with duckdb.connect(str(left)) as connection:
+        connection.execute(f"ATTACH '{target}' AS target (READ_ONLY)")
+        connection.execute("INSERT INTO rejects SELECT * FROM target.rejects")
+        written = log.read_bytes()
+    log.write_bytes(written)
+    target.unlink()
+    pointer = target.with_name("current")
+    pointer.unlink()
+    pointer.symlink_to(before.name)
+    assert copy_of(filled) == target
+    assert differences(source, filled) == []
+    assert not log.exists()

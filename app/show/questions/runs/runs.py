@@ -8,6 +8,7 @@ import polars as pl
 
 from app.errors import UsageError
 from app.results.ettr import ettr_run_rows
+from app.results.runs.joins import JOINED_BY
 from app.results.runs.run_conflicts import why_apart
 from app.show.answer import MOST_HELD, Answer, Question
 from app.show.registry import question
@@ -62,6 +63,7 @@ def runs(source: Reader, window: Window, question: Question) -> Answer:
         headline=_headline(rows),
         ranked=("n_gpus", "allocated", "ettr_low", "ettr_high", "state", "user", "started_at", "n_attempts"),
         order=MOST_HELD if question.run is None else None,
+        in_words=(pl.col("joined_by").replace(JOINED_BY),),
         metrics=("ettr",),
         queries=("runs", "run_attempts", "ledger_sums"),
         notes=notes,
@@ -91,7 +93,7 @@ def _how_joined(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str
     attempts = source.query("run_attempts", cluster=window.cluster).filter(pl.col("run_id") == rows["run_id"].item())
     joins = attempts.sort("attempt_no", *by_id()).select("attempt_no", "job_id", "joined_by").rows()
     named = [
-        f"{number}: job {job}, {'first' if word == 'single' else word.replace('_', ' ')}"
+        f"{number}: job {job}, {'first' if word == 'single' else f'by {JOINED_BY.get(word, word)}'}"
         for number, job, word in joins[:MOST_NAMED]
     ]
     more = f"; and {len(joins) - MOST_NAMED:,} more" if joins[MOST_NAMED:] else ""
