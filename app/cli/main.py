@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from app.cli import verbs
 from app.cli.files import modules_of
+from app.cli.help_text import HelpFormatter
 from app.cli.parser import Parser
 from queries.pandas_block import block_pandas
 
@@ -164,9 +165,7 @@ def build_parser(verb: str | None = None) -> Parser:
     `tests` walk the whole one to see that everything has help.
     """
     modules = modules_of(verbs)
-    parser = Parser(
-        prog="trackside", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(prog="trackside", description=DESCRIPTION, epilog=EPILOG, formatter_class=HelpFormatter)
     parser.add_argument("--version", action="store_true", help="print version and the versions of the engines")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for name in [verb] if verb in modules else modules:

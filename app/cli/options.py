@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from app.cli.help_text import HelpFormatter
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -65,7 +67,7 @@ def add_parser(
         help=help_,
         description=description,
         parents=[common],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     topic = manual or f"reference/cli#{parser.prog.replace(' ', '-')}"
     line = f"Manual: trackside docs {topic}"

@@ -1,0 +1,39 @@
+"""Texts of `--help` fit the terminal, and say the same in any width."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.cli.help_text import wrapped
+from tests.support.command import trackside
+
+LINES = st.lists(st.text("ab-=[ ", max_size=60), max_size=8)
+
+
+@given(LINES, st.integers(20, 90))
+def test_wrapping_keeps_every_word_in_order(lines: list[str], width: int) -> None:
+    text = "\n".join(lines)
+    assert wrapped(text, width).split() == text.split()
+
+
+@given(LINES)
+def test_lines_that_fit_stay(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    assert wrapped(text, 60) == text
+
+
+def test_columns_are_wrapped_below_their_beginning() -> None:
+    text = "  goodput    productive share of wall time,\n             and more\n             --by day"
+    assert wrapped(text, 40).splitlines() == [
+        "  goodput    productive share of wall",
+        "             time, and more",
+        "             --by day",
+    ]
+
+
+@pytest.mark.parametrize("verb", ["run", "show", "job", "completion", "retention", "fleet"])
+def test_help_fits_eighty_columns(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, trackside(verb, "--help").stdout.splitlines())) <= 80
