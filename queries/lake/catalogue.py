@@ -193,7 +193,7 @@ class Catalogue:
     def is_complete(self) -> bool:
         """Whether it has every table and column that this Trackside knows."""
         there = self._columns()
-        wanted = {_full(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
+        wanted = {full_name(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
         return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in wanted.items())
 
     def read_facts(self, origin: str | None = None) -> list[tuple[str, str, str]]:
@@ -207,7 +207,7 @@ class Catalogue:
     def make_tables(self) -> None:
         """Make the tables that it lacks, and the columns that they lack."""
         there = self._columns()
-        wanted = {_full(each.name): [(c.name, c.type) for c in each.columns] for each in sql_files.all_tables()}
+        wanted = {full_name(each.name): [(c.name, c.type) for c in each.columns] for each in sql_files.all_tables()}
         with self._transaction():
             for schema in sorted({_split(name)[0] for name in wanted}):
                 self._rows(f"CREATE SCHEMA IF NOT EXISTS LAKE.{schema}")
@@ -287,7 +287,7 @@ def _split(table: str) -> tuple[str, str]:
     return schema or "main", name
 
 
-def _full(table: str) -> str:
+def full_name(table: str) -> str:
     """A table's name with its schema."""
     return ".".join(_split(table))
 

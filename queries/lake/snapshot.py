@@ -143,8 +143,7 @@ class Content:
 
     def path(self, root: Path) -> Path:
         """Its published copy: a catalogue restored from a backup gives a number to another snapshot again."""
-        names = "\n".join(sorted(entry.name for entry in self.entries))
-        digits = int(hashlib.sha256(names.encode()).hexdigest(), 16) % 10**10
+        digits = int(_digest(self.entries), 16) % 10**10
         return root / "published" / f"{self.snapshot:08d}{digits:010d}.duckdb"
 
     @functools.cached_property
@@ -159,14 +158,18 @@ class Content:
         """Whether a table is a view of its files, since it has too many rows to copy."""
         return table not in _ALWAYS_COPIED and sum(entry.rows for entry in self.by_table.get(table, ())) > IN_THE_COPY
 
-    def digests(self) -> dict[str, str]:
+    @functools.cached_property
+    def digests(self) -> Mapping[str, str]:
         """Of each table that has files, what distinguishes its rows and how they are read."""
-        found = {}
-        for table, entries in self.by_table.items():
-            names = "\n".join(sorted(entry.name for entry in entries))
-            kind = "view" if self.is_viewed(table) else "rows"
-            found[table] = f"{kind} {hashlib.sha256(names.encode()).hexdigest()}"
-        return found
+        return {
+            table: f"{'view' if self.is_viewed(table) else 'rows'} {_digest(entries)}"
+            for table, entries in self.by_table.items()
+        }
+
+
+def _digest(entries: Iterable[Entry]) -> str:
+    """A digest of files, whatever their order: their names say what is in them."""
+    return hashlib.sha256("\n".join(sorted(entry.name for entry in entries)).encode()).hexdigest()
 
 
 def _content(lake: Catalogue, cluster: str | None) -> Content:
@@ -249,7 +252,7 @@ class _Builder:
             directory.copy_file(before, file)
             with _opened(file) as connection:
                 there = _tables_of(connection)
-                if there is None or not _views_among(there) <= _views_among(self._content.digests()):
+                if there is None or not _views_among(there) <= _views_among(self._content.digests):
                     return False
                 self._fill(connection, there)
         except (duckdb.Error, FileNotFoundError):
@@ -290,15 +293,15 @@ class _Builder:
 
     def _fill(self, connection: duckdb.DuckDBPyConnection, there: Mapping[str, str]) -> None:
         """Fill the tables that have other files than in the copy as it is, and write its facts anew."""
-        digests = self._content.digests()
+        digests, views = self._content.digests, _views_among(there)
         for table in sql_files.all_tables():
-            name = table.name if "." in table.name else f"main.{table.name}"
+            name = catalogues.full_name(table.name)
             if name in _NOT_FILLED or name.startswith("raw.") or digests.get(name) == there.get(name):
                 continue
             if name in there and not self._content.is_viewed(name):
                 connection.execute(f"TRUNCATE {name}")
             if name in digests:
-                self._fill_table(connection, table, name, is_view=name in _views_among(there))
+                self._fill_table(connection, table, name, is_view=name in views)
         self._put_facts(connection)
         for samples in sql_files.sample_tables():
             files = integrity.live_files(connection, samples) if self._storage.local else []
@@ -333,7 +336,7 @@ class _Builder:
         clusters = {entry.cluster: entry.origin for entry in content.entries if entry.cluster}
         token = None if content.only is None else content.only[origins.TOKEN]
         place = {"address": str(content.address), "data_path": content.data_path.rstrip("/")}
-        return {**place, "clusters": clusters, "token": token, "tables": content.digests()}
+        return {**place, "clusters": clusters, "token": token, "tables": content.digests}
 
 
 def _remove(unfinished: Path) -> None:
