@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from app.terminal.colour import Meaning
     from app.terminal.terminal import Terminal
-    from metrics.claims.verdict import Claim, Judged
+    from metrics.claims.verdict import Judged
 
 AS_READ: Final = "up to"
 """Words of a claim that nothing can refute; what is refuted is the reading of it."""
@@ -80,7 +80,7 @@ def _rows(judged: Sequence[Judged]) -> pl.DataFrame:
             verdict_word(each),
             each.claim.id,
             _measured(each),
-            f"{_side(each.claim)} {measured(each.claim.target, each.claim.unit, more=more_digits(each))}",
+            target_text(each),
             f"“{each.claim.quoted}”",
         )
         for each in judged
@@ -98,8 +98,11 @@ def _measured(judged: Judged) -> str:
     return between if result.value is None else f"{value} ({between})"
 
 
-def _side(claim: Claim) -> str:
-    return "at least" if claim.direction == "at_least" else "at most"
+def target_text(judged: Judged, digits: int = 1) -> str:
+    """What a claim demands, as "at least 96.0 %"; arguments as of `more_digits`."""
+    claim = judged.claim
+    side = "at least" if claim.direction == "at_least" else "at most"
+    return f"{side} {measured(claim.target, claim.unit, digits=digits, more=more_digits(judged, digits))}"
 
 
 def more_digits(judged: Judged, digits: int = 1) -> int:
@@ -158,8 +161,7 @@ def _explained(judged: Judged, terminal: Terminal) -> list[str]:
     first, *more = wrap(text, terminal.width, indent="  ", first=f"{word}  ")
     painted = paint(word, _MEANINGS[judged.verdict], colours=terminal.colours)
     lines = [first.replace(word, painted, 1), *more]
-    bound = measured(claim.target, claim.unit, digits=2, more=more_digits(judged, 2))
-    target = f"{_side(claim)} {bound}   ({claim.kind})"
+    target = f"{target_text(judged, 2)}   ({claim.kind})"
     for heading, text in (("read as", claim.read_as), ("target", target), *_about(judged)):
         lines += wrap(_in_line(text), terminal.width, indent=" " * 13, first=f"  {heading:<10} ")
     return lines

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 
 from app import formatting
-from app.claims.printed import more_digits, verdict_word
+from app.claims.printed import more_digits, target_text, verdict_word
 from app.explorer import components
 from app.explorer.pages import manual
 from app.json_text import as_json
@@ -97,7 +97,6 @@ def _exact(value: float | None, metric: str) -> str | None:
 
 def _claim(judged: Judged, headline: Headline) -> Component:
     claim, measured, more = judged.claim, judged.measured, more_digits(judged)
-    side = "at least" if claim.direction == "at_least" else "at most"
     low = formatting.measured(measured.low, claim.unit, more=more)
     open_end = measured.low is not None and measured.high in {None, float("inf")}
     high = "no limit" if open_end else formatting.measured(measured.high, claim.unit, more=more)
@@ -113,7 +112,7 @@ def _claim(judged: Judged, headline: Headline) -> Component:
             components.facts(
                 [
                     ("Read as", claim.read_as),
-                    ("Target", f"{side} {formatting.measured(claim.target, claim.unit, more=more)} ({claim.kind})"),
+                    ("Target", f"{target_text(judged)} ({claim.kind})"),
                     (
                         "Measured",
                         f"{formatting.measured(measured.value, claim.unit, more=more)}, from {low} to {high}"

@@ -11,7 +11,7 @@ from dash import html
 
 from app import formatting
 from app.claims import verify as verifying
-from app.claims.printed import more_digits, verdict_word
+from app.claims.printed import target_text, verdict_word
 from app.errors import UsageError
 from app.explorer import components, costliest, figures, filters, wording
 from app.explorer.page import Data, Page, Section
@@ -134,10 +134,7 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
     has_value = headline.value is not None
     bounds = None if headline_text.at_most(headline) is not None else headline_text.bounds_text(headline)
     ranges = [text for text in (bounds, headline_text.interval_text(headline)) if text]
-    aim = None
-    if claim is not None:
-        side = "at least" if claim.claim.direction == "at_least" else "at most"
-        aim = f"target {side} {formatting.measured(claim.claim.target, claim.claim.unit, more=more_digits(claim))}"
+    aim = None if claim is None else f"target {target_text(claim)}"
     return html.Button(
         [
             html.Span(

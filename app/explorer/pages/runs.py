@@ -11,7 +11,7 @@ import polars as pl
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components
+from app.explorer import components, narrow
 from app.explorer.filters import address
 from app.explorer.one_run import log_pages
 from app.explorer.page import Data, Page
@@ -201,7 +201,7 @@ def layout(result: Listed, view: View) -> Component:
                     name="runs",
                     height=640,
                     zone=view.zone,
-                    first=("run_id", "state", "allocated", "ettr_low"),
+                    first=narrow.FIRST["runs"],
                     empty="No run matches. Clear a filter, or take a longer period.",
                 ),
                 _pager(result, view),

@@ -8,7 +8,7 @@ import polars as pl
 from dash import html
 
 from app import formatting
-from app.claims.printed import more_digits, verdict_word
+from app.claims.printed import more_digits, target_text, verdict_word
 from app.corrections.describe import describe_after, describe_before, describe_subject
 from app.corrections.records import TITLES, read_corrections
 from app.explorer import components, correcting
@@ -44,9 +44,7 @@ def _claims(judged: Sequence[Judged], view: View) -> Component:
 
 
 def _claim(each: Judged, view: View) -> Component:
-    claim, measured, more = each.claim, each.measured, more_digits(each)
-    side = "at least" if claim.direction == "at_least" else "at most"
-    target = f"{side} {formatting.measured(claim.target, claim.unit, more=more)}"
+    claim, measured, more, target = each.claim, each.measured, more_digits(each), target_text(each)
     low, high = (
         formatting.measured(end, claim.unit, null=formatting.NOTHING, more=more)
         for end in (measured.low, measured.high)
