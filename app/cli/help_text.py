@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 _TWO_COLUMNS: Final = re.compile(r"(?P<left> *\S.*? {2,})(?P<right>\S.*)")
 """A command or a name, and after two blanks what it is for."""
@@ -43,20 +40,19 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(line for group in _groups(text.split("\n"), width) for line in _wrapped(group, width))
 
 
-def _groups(lines: list[str], width: int) -> Iterator[str]:
+def _groups(lines: list[str], width: int) -> list[str]:
     """Lines, each with those that continue it where it is too wide."""
-    group, column, is_wide = None, 0, False
+    groups: list[str] = []
+    before, column = "", 0
     for line in lines:
         continues = line.strip() and _indent(line) == column and not line.lstrip().startswith("--")
-        if group is not None and is_wide and continues:
-            group = f"{group.rstrip()} {line.lstrip()}"
+        if len(before) > width and continues:
+            groups[-1] = f"{groups[-1].rstrip()} {line.lstrip()}"
         else:
-            if group is not None:
-                yield group
-            group, column = line, _column(line)
-        is_wide = len(line) > width
-    if group is not None:
-        yield group
+            groups.append(line)
+            column = _column(line)
+        before = line
+    return groups
 
 
 def _wrapped(line: str, width: int) -> list[str]:

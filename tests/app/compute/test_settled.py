@@ -63,7 +63,7 @@ class Cluster:
     def put(self, rows: pl.DataFrame, **new: object) -> None:
         """Store attempts with other values, in the place of those of the same key."""
         with self.writer.transaction():
-            self.writer.replace("stored.attempts", rows.with_columns(**new), keys=KEY)  # type: ignore[arg-type]
+            self.writer.replace("stored.attempts", rows.with_columns(**new), keys=KEY)  # type: ignore[arg-type]  # columns by name
 
     def remove(self, rows: pl.DataFrame) -> None:
         with self.writer.transaction():
@@ -318,7 +318,7 @@ def found_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     real = settled.unsettled
 
     def counted(*args: Writer | str, **kwargs: pl.DataFrame) -> settled.Unsettled | None:
-        some = real(*args, **kwargs)  # type: ignore[arg-type]
+        some = real(*args, **kwargs)  # type: ignore[arg-type]  # passed on
         counts.append(-1 if some is None else some.attempts.height)
         return some
 

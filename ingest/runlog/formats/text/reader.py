@@ -211,7 +211,8 @@ _WITHOUT_TIME: Final = "neither its line nor a line before it has one"
 
 def _untimed(name: str, found: Scan, records: _Records) -> str:
     numbers = [part["step"].drop_nulls() for part in records.parts()]
-    known = [number for part in numbers if part.len() for number in (float(part.min()), float(part.max()))]  # type: ignore[arg-type]
+    ends = ((part.min(), part.max()) for part in numbers if part.len())
+    known = [float(number) for pair in ends for number in pair]  # type: ignore[arg-type]  # polars types them broadly
     reach = f" ({min(known):.0f} to {max(known):.0f})" if known else ""
     return (
         f"{name}: a log of {found.form.title} whose steps{reach} have no times, so it is unknown when they were.\n"

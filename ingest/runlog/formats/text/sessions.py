@@ -107,7 +107,7 @@ class Steps:
         """Add steps of a session: the other columns."""
         self._gather_rows()
         own = steps.select(pl.lit(session).alias("session"), *list(STEP_COLUMNS)[1:])
-        self._frames.append(own.cast(STEP_COLUMNS))  # type: ignore[arg-type]
+        self._frames.append(own.cast(STEP_COLUMNS))  # type: ignore[arg-type]  # polars wants any key
         self._wait_for(own.height)
 
     def _wait_for(self, height: int) -> None:
