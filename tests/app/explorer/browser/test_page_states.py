@@ -1,4 +1,8 @@
-"""Each page in a real browser where something is the matter: no warehouse yet, a damaged one, a question that lasts."""
+"""Pages in a real browser where something is the matter: no warehouse yet, a damaged one, a question that lasts.
+
+One page of each form: the same message stands on the others, which tests/app/explorer/test_question_pages.py reads
+without a browser.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.explorer import sections
-from app.explorer.page import pages
 from queries.directory import copies
 from tests.app.explorer.browser.test_axe import address, findings
 from tests.app.explorer.conftest import served
@@ -27,10 +30,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
-WITHOUT_DATA = {"/definitions", "/docs"}
-"""Pages that need no warehouse."""
-
-OF_SECTIONS = sorted({path for path, page in pages().items() if page.sections is not None} - {"/compare"})
+FORMS = ("/", "/run", "/gpu-time")
+"""The overview with its cards, a page about one thing, and a page of sections with the questions of `show`."""
 
 
 def clean(chromium: Browser) -> None:
@@ -59,14 +60,14 @@ def damaged(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield site
 
 
-@pytest.mark.parametrize("path", sorted({*pages()} - WITHOUT_DATA))
+@pytest.mark.parametrize("path", FORMS)
 def test_page_without_a_warehouse_says_how_to_begin(path: str, empty: Site, chromium: Browser) -> None:
     chromium.open(empty.url + address(path), until=".message, .panel")
     assert "trackside ingest slurm" in chromium.text("#content")
     clean(chromium)
 
 
-@pytest.mark.parametrize("path", OF_SECTIONS)
+@pytest.mark.parametrize("path", FORMS)
 def test_page_of_a_damaged_warehouse_says_so(path: str, damaged: Site, chromium: Browser) -> None:
     chromium.open(damaged.url + address(path), until=".message")
     assert "cannot be read as a warehouse" in chromium.text("#content")
@@ -74,7 +75,7 @@ def test_page_of_a_damaged_warehouse_says_so(path: str, damaged: Site, chromium:
     clean(chromium)
 
 
-@pytest.mark.parametrize("path", OF_SECTIONS)
+@pytest.mark.parametrize("path", FORMS)
 def test_page_says_what_it_waits_for(
     path: str, warehouse: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
