@@ -19,6 +19,7 @@ class _Entry:
         self.lock = threading.Lock()
         self.made = False
         self.value: Any = None
+        self.bytes = 0
 
 
 class Memo:
@@ -33,10 +34,12 @@ class Memo:
 
     Args:
         size: how many values are cached; the least recently used is evicted first. No limit if None.
+        most_bytes: of memory that the frames of all values take; what is larger alone is not kept. No limit if None.
     """
 
-    def __init__(self, size: int | None = None) -> None:
+    def __init__(self, size: int | None = None, *, most_bytes: int | None = None) -> None:
         self._size = size
+        self._most_bytes = most_bytes
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -50,7 +53,22 @@ class Memo:
             if not entry.made:
                 entry.value = make()
                 entry.made = True
+                entry.bytes = _bytes(entry.value) if self._most_bytes is not None else 0
+                self._make_room()
         return entry.value  # type: ignore[no-any-return]  # a key always has one type
+
+    def _make_room(self) -> None:
+        """Forget values that were used least recently until the others take no more memory than they may."""
+        if self._most_bytes is None:
+            return
+        with self._lock:
+            taken = sum(entry.bytes for entry in self._entries.values())
+            for key, entry in list(self._entries.items()):
+                if taken <= self._most_bytes:
+                    break
+                if entry.bytes:
+                    del self._entries[key]
+                    taken -= entry.bytes
 
     def _entry(self, key: Hashable) -> _Entry:
         with self._lock:
@@ -59,3 +77,11 @@ class Memo:
             while self._size is not None and len(self._entries) > self._size:
                 self._entries.popitem(last=False)
         return entry
+
+
+def _bytes(value: object) -> int:
+    """About how much memory the frames of a value take; other values are small."""
+    size = getattr(value, "estimated_size", None)  # of a frame: some processes import this module and no polars
+    if size is not None:
+        return int(size())
+    return sum(map(_bytes, value)) if isinstance(value, tuple | list) else 0

@@ -40,6 +40,9 @@ ALL_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 MADE = 12
 """How many values derived from a published copy are cached in memory."""
 
+MADE_BYTES = 512 << 20
+"""Bytes of memory that the frames among them take together."""
+
 
 EXPANDED: Final = ("accounted_gpus", "attempt_estimated_gpus", "runaway_attempts", "source_warnings")
 """Views with long definitions and few rows that other views and checks read, each after those that it reads itself.
@@ -392,7 +395,7 @@ class Reader(Connection):
 
     def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection, path: Path, memo: Memo | None = None) -> None:
         super().__init__(root, connection, path)
-        self._memo = Memo(MADE) if memo is None else memo
+        self._memo = Memo(MADE, most_bytes=MADE_BYTES) if memo is None else memo
         self._computed: set[str] = set()
         self._files: dict[tuple[object, ...], list[integrity.File]] = {}
         self._viewed: dict[str, Sequence[integrity.File]] = {}

@@ -25,7 +25,7 @@ from queries.errors import CorruptWarehouseError, NoWarehouseError
 from queries.lake.address import address_of
 from queries.lent_rows import ROW_GROUP
 from queries.opening import connect, corrupt, disk_errors, duckdb_errors, first_line
-from queries.reader import MADE, CheckResult, Reader
+from queries.reader import MADE, MADE_BYTES, CheckResult, Reader
 from queries.samples.views import view_whole
 from queries.writer import Writer
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MADE",
+    "MADE_BYTES",
     "ROW_GROUP",
     "CheckResult",
     "Copied",

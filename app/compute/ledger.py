@@ -9,7 +9,15 @@ import polars as pl
 from app.compute.inputs import covered_time, with_gpus
 from app.compute.ledger_days import write_days
 from app.compute.ledger_inputs import LedgerInputs
-from app.results.telemetry.gpu_activity import VERIFICATION, activity, attempt_rows, gpu_activity, user_rows
+from app.results.telemetry import activity_days
+from app.results.telemetry.gpu_activity import (
+    VERIFICATION,
+    attempt_rows,
+    gpu_activity,
+    summed,
+    sums_of_days,
+    user_rows,
+)
 from app.results.telemetry.node_activity import attempt_node_activity
 from metrics import frames
 from metrics.ledger.capacity import inventory
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from app.compute.outcome import Days, Progress
     from app.config.settings import Rules
     from app.window import Window
+    from metrics.telemetry.occupancy import Holders
     from queries.warehouse import Writer
 
 
@@ -100,10 +109,23 @@ def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, 
     checks = rules.other_work.get(VERIFICATION)
     on_nodes = facts.on_nodes.every()
     held = holders(on_nodes, facts.attempts, inventoried, facts.covered, verification=checks)
-    by_gpu = activity(writer, window, rules, held) if of_gpus else None
-    if by_gpu is not None:
-        writer.append("attempt_activity", attempt_rows(by_gpu))
-        writer.append("user_activity", user_rows(by_gpu, window.cluster))
+    if of_gpus:
+        _write_gpu_activity(writer, window, rules, held)
     by_node = attempt_node_activity(writer, window, held.attempts, on_nodes, facts.covered) if of_nodes else None
     if by_node is not None:
         writer.append("attempt_node_activity", by_node)
+
+
+def _write_gpu_activity(writer: Writer, window: Window, rules: Rules, held: Holders) -> None:
+    """Write what GPUs did, by day and in all of the time."""
+    cluster = window.cluster
+    days = writer.query("gpu_sample_days", cluster=cluster)["day"].to_list()
+    sums = sums_of_days(writer, window, rules, held, days)
+    for table, found in activity_days.rows(
+        sums, cluster, held, writer.query("gpu_sample_files", cluster=cluster)
+    ).items():
+        writer.append(table, found)
+    by_gpu = summed(sums, rules, held)
+    if by_gpu is not None:
+        writer.append("attempt_activity", attempt_rows(by_gpu))
+        writer.append("user_activity", user_rows(by_gpu, cluster))

@@ -24,6 +24,7 @@ from app.errors import NothingToComputeError
 from app.results.constants import constants_text
 from app.results.source import OF_ALL_WINDOWS, OF_ONE_WINDOW, CachedSource
 from app.results.stored import RESULTS
+from app.results.telemetry.activity_days import TABLES as ACTIVITY_DAYS
 from app.results.windowed import WindowedSource
 from app.window import Window
 from metrics import frames
@@ -48,6 +49,7 @@ DERIVED = (
     "attempt_activity",
     "attempt_node_activity",
     "user_activity",
+    *ACTIVITY_DAYS,
     "mfu",
     "checkpoint_advice",
     "mfu_proxies",

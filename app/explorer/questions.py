@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
@@ -13,7 +14,7 @@ from dash import html
 
 from app.errors import UsageError
 from app.explorer import components, narrow, narrowing, question_figures
-from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table
+from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table, linked
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
 from app.show.registry import of_runs, question_of
@@ -231,7 +232,7 @@ def panel(asked: Asked, shown: Shown, view: View) -> Component:
     )
     return components.panel(
         asked.heading,
-        html.P(answer.headline, className="answer") if said else None,
+        html.P(_linked(answer, shown.by, asked, view), className="answer") if said else None,
         _chooser(asked, shown),
         _figure(asked, shown, view),
         _table(asked, shown, view),
@@ -239,6 +240,28 @@ def panel(asked: Asked, shown: Shown, view: View) -> Component:
         note=_only_last_days(asked, view),
         right=html.Div([_definition_button(asked), components.export_button(f"ask-{asked.anchor}")], className="tools"),
     )
+
+
+def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component | str]:
+    """The sentence that answers, in which nodes and runs that the rows name are links."""
+    found: dict[str, str] = {}
+    for column in answer.rows.columns:
+        if linked(column, by, asked.leads):
+            hrefs = addresses(answer.rows, column, by, view, asked.leads) or []
+            found |= {
+                name: href
+                for name, href in zip(answer.rows[column], hrefs, strict=False)
+                if href and href.startswith(("/node", "/run")) and _NAME.match(name)
+            }
+    if not found:
+        return [answer.headline]
+    names = "|".join(map(re.escape, sorted(found, key=len, reverse=True)))
+    parts = re.split(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", answer.headline)
+    return [components.link(part, found[part]) if part in found else part for part in parts]
+
+
+_NAME: Final = re.compile(r"(?=.*[A-Za-z])(?=.*[\d-])")
+"""Names that are no plain words or numbers, which a sentence may have for other reasons."""
 
 
 def _only_last_days(asked: Asked, view: View) -> Component | None:

@@ -18,6 +18,10 @@ _COLUMN: Final = {"cluster": None, "run": "run_id"}
 
 def waste_flags(source: Source, window: Window) -> pl.DataFrame:
     """Every attempt that held GPUs in the window, with what it shows of each kind: `metrics.waste.waste.flagged`."""
+    return source.memo(("waste_flags", window), lambda: _waste_flags(source, window))
+
+
+def _waste_flags(source: Source, window: Window) -> pl.DataFrame:
     rows = source.query("attempt_spending", cluster=window.cluster, since=window.since, until=window.until)
     return metric.flagged(frames.conform(rows, metric.SPENDING), since=window.since, until=window.until)
 

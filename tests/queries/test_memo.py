@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import polars as pl
 import pytest
 
 from queries.memo import Memo
@@ -60,3 +61,13 @@ def test_memo_forgets_the_least_recently_used() -> None:
     assert len(memo) == 2
     assert memo.get("a", lambda: "again") == "A"
     assert memo.get("b", lambda: "again") == "again"
+
+
+def test_memo_makes_room_for_frames_by_their_bytes() -> None:
+    frame = pl.DataFrame({"a": range(1000)})  # 8,000 bytes
+    memo = Memo(most_bytes=17_000)
+    for key in ("a", "b", "small", "c"):
+        memo.get(key, lambda: "text") if key == "small" else memo.get(key, lambda: (frame, frame.clear()))
+    assert len(memo) == 3, "the oldest frame made room for the newest, and a text needs none"
+    assert memo.get("large", lambda: pl.concat([frame] * 3)).height == 3000
+    assert memo.get("large", lambda: "not kept") == "not kept"

@@ -111,11 +111,16 @@ const paperTable = (api) => {
 };
 const CHART = 1000; // the widest chart on paper, within the 1,080 pixels that style.css gives a printed page
 const charts = () => document.querySelectorAll(".js-plotly-plot .svg-container");
+let scheme = null; // of the screen, while it is printed: paper is white, and a printer leaves dark backgrounds out
 window.addEventListener("beforeprint", () => {
+  scheme ??= document.documentElement.dataset.mantineColorScheme ?? null;
+  document.documentElement.dataset.mantineColorScheme = "light";
   for (const [each, api] of grids()) each.after(paperTable(api));
   for (const each of charts()) each.style.zoom = Math.min(1, CHART / each.clientWidth);
 });
 window.addEventListener("afterprint", () => {
+  if (scheme) document.documentElement.dataset.mantineColorScheme = scheme;
+  scheme = null;
   for (const each of document.querySelectorAll("table.paper")) each.remove();
   for (const each of charts()) each.style.zoom = "";
 });

@@ -10,11 +10,12 @@ import polars as pl
 from dash import html
 
 from app import clock, formatting
-from app.explorer import components
+from app.explorer import components, wording
 from app.explorer.page import Page, Section
 from app.explorer.pages import overview
 from app.explorer.questions import FILTERS, Asked, heading, section
 from app.results import advice, headline_text
+from app.results.failures.interruptions import node_failures
 from app.results.failures.lemons import judged as judged_window
 from app.results.failures.lemons import node_score_rows
 from app.results.windows import ledger_sums
@@ -65,8 +66,13 @@ def last_days(view: View) -> tuple[Window, Window]:
 
 
 def flagged(source: Reader, window: Window) -> list[dict[str, Any]]:
-    """Nodes that fail more often than chance gives."""
-    return node_score_rows(source, judged_window(window)).filter(pl.col("verdict") != "none").to_dicts()
+    """Nodes that fail more often than chance gives, each with what its interruptions were and cost in the same time."""
+    judged = judged_window(window)
+    rows = node_score_rows(source, judged).filter(pl.col("verdict") != "none")
+    if rows.is_empty():
+        return []
+    costs = node_failures(source, judged).select("node", "cause", "cost_gpu_s", "unpriced")
+    return rows.join(costs, on="node", how="left", maintain_order="left").to_dicts()
 
 
 def _tasks(data: Data, view: View) -> list[Task]:
@@ -107,8 +113,17 @@ def _of_data(view: View) -> list[Task]:
 def _of_node(row: dict[str, Any], view: View) -> Task:
     node = row["node"]
     what = f"{node} is a {row['verdict']}" if row["verdict"] == "lemon" else f"{node} is suspect"
-    why = f"It failed {row['failures']:,} times where chance gives {row['expected']:.2g}."
+    why = f"It failed {row['failures']:,} times where chance gives {row['expected']:.2g}{_mostly(row)}."
     return Task(what, why, advice.for_flagged(row), view.link("/node", node=node), node)
+
+
+def _mostly(row: dict[str, Any]) -> str:
+    """The most frequent cause of a node's interruptions, and what all of them cost."""
+    cause = f", mostly {wording.in_words(row['cause'])}" if row["cause"] else ""
+    if row["cost_gpu_s"] is None:
+        return cause
+    least = "at least " if row["unpriced"] else ""
+    return f"{cause}; that cost {least}{headline_text.hours(row['cost_gpu_s'] / 3600)} GPU-h"
 
 
 def _needs(tasks: list[Task], view: View) -> Component:

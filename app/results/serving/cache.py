@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from app.results.serving.pool import ReadPool
 from queries.errors import NoWarehouseError
 from queries.memo import Memo
-from queries.warehouse import MADE, current_copy
+from queries.warehouse import MADE, MADE_BYTES, current_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ class _OfVersion:
     def __init__(self, version: str) -> None:
         self.version = version
         self.answers = Memo(KEPT)
-        self.made = Memo(MADE)
+        self.made = Memo(MADE, most_bytes=MADE_BYTES)
 
 
 class AnswerCache:

@@ -14,12 +14,13 @@ import polars as pl
 
 from metrics import frames
 from metrics.telemetry.activity_intervals import ACTIVE_SHARE, activity_intervals
-from metrics.telemetry.gpu_attribution import RATIO_PARTS, RESOLUTION, Day, added_up, day_activities, in_units
+from metrics.telemetry.gpu_attribution import RATIO_PARTS, RESOLUTION, added_up, day_activities, in_units
 from metrics.telemetry.rollup_fallback import LONGEST_S, with_hours
 from metrics.telemetry.sample_grid import GPU, Reading, inactive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from datetime import date
     from typing import TypeAlias
 
     from app.config.settings import Rules
@@ -51,6 +52,23 @@ class Activity:
     users: pl.DataFrame
 
 
+@dataclass(frozen=True)
+class DaySums:
+    """Whole sums of what GPUs did on a day, or on some alike.
+
+    Attributes:
+        day: the UTC day that the samples begin in; of several, the first.
+        attempts: `gpu_attribution.Day.attempts`, by `attempt`: its number.
+        users: `gpu_attribution.Day.users` by `user` alone.
+        hourly: some of it is known by the hour only.
+    """
+
+    day: date
+    attempts: pl.DataFrame
+    users: pl.DataFrame
+    hourly: bool
+
+
 def attempt_rows(found: Activity) -> pl.DataFrame:
     """Rows of the table `attempt_activity`."""
     beside = {*frames.ATTEMPT_KEY, VERIFICATION, "user", "partition", f"{HOURLY}_s"}
@@ -67,24 +85,62 @@ def activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holder
 
     A GPU is idle where it is not active by the rules that the ledger goes by.
     """
-    samples, hours = _readings(rules)
-    days = [
-        day
-        for day in day_activities(
-            _days(reader, window),
-            held.within(window.since, window.until),
-            lambda day: hours if HOURLY in day.columns else samples,
-        )
-        if not day.nodes.is_empty()
-    ]
+    days = reader.query("gpu_sample_days", cluster=window.cluster)["day"].to_list()
+    return summed(sums_of_days(reader, window, rules, held, days), rules, held)
+
+
+def summed(days: Collection[DaySums], rules: Rules, held: Holders) -> Activity | None:
+    """The sums of days as one, in seconds and units; None without days."""
     if not days:
         return None
-    if not any(_by_hour(day) for day in days):
-        hours = samples
-    attempts = _in_units([_alike(day.attempts, hours) for day in days], ["attempt"], hours)
-    users = _in_units([_alike(day.users, hours).drop("partition") for day in days], ["user"], hours)
+    samples, hours = _readings(rules)
+    reading = hours if any(day.hourly for day in days) else samples
+    attempts = _in_units([_alike(day.attempts, reading) for day in days], ["attempt"], reading)
+    users = _in_units([_alike(day.users, reading) for day in days], ["user"], reading)
     about = held.attempts.select("attempt", *frames.ATTEMPT_KEY, "user", "partition", VERIFICATION)
     return Activity(about.join(attempts, on="attempt").drop("attempt"), users)
+
+
+def sums_of_days(
+    reader: Reader | Writer,
+    window: Window,
+    rules: Rules,
+    held: Holders,
+    days: Sequence[date],
+    *,
+    after: date | None = None,
+) -> list[DaySums]:
+    """Sums of the samples of days within the window, and of roll-ups in the place of those that are missing.
+
+    Args:
+        reader: the warehouse.
+        window: the time.
+        rules: when a GPU is idle.
+        held: who held what.
+        days: UTC days in a row of those with samples, the last one first.
+        after: the next day with samples, which is not summed: a sample is valid up to the next one.
+    """
+    samples, hours = _readings(rules)
+    spans = {day: span for day in days if (span := read_of_day(day, window)) is not None}
+    if not spans:
+        return []
+    rows = [] if after is None else [(day_begin(after), day_begin(after) + timedelta(seconds=LONGEST_S))]
+    done = day_activities(
+        (_with_hours(*_rows(reader, window.cluster, *span)) for span in [*rows, *spans.values()]),
+        held.within(window.since, window.until),
+        lambda day: hours if HOURLY in day.columns else samples,
+    )
+    sums = list(done)[len(rows) :]
+    return [
+        DaySums(day, made.attempts, _by_user(made.users), _by_hour(made.attempts))
+        for day, made in zip(spans, sums, strict=True)
+        if not made.nodes.is_empty()
+    ]
+
+
+def _by_user(users: pl.DataFrame) -> pl.DataFrame:
+    """Sums of a day without their partitions."""
+    return users.group_by("user").agg(pl.exclude("user", "partition").sum()).sort("user")
 
 
 def _readings(rules: Rules) -> tuple[Reading, Reading]:
@@ -99,13 +155,13 @@ def _idle(rules: Rules) -> pl.Expr:
     return inactive(rules.active_tensor, rules.active_gr_engine, rules.active_gpu_util)
 
 
-def _by_hour(day: Day) -> bool:
-    return f"{HOURLY}_known" in day.attempts.columns
+def _by_hour(sums: pl.DataFrame) -> bool:
+    return f"{HOURLY}_known" in sums.columns
 
 
 def _alike(sums: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     """Sums of a day that was read by the other reading as this one has them."""
-    if HOURLY not in reading.resolution or f"{HOURLY}_known" in sums.columns:
+    if HOURLY not in reading.resolution or _by_hour(sums):
         return sums
     none = pl.lit(0, dtype=pl.Int64)
     return sums.with_columns(
@@ -149,10 +205,15 @@ def gpu_activity(
     return frames.conform(named, frames.ACTIVITY).sort(*GPU, "started_at")
 
 
-def _days(reader: Reader | Writer, window: Window) -> Iterator[pl.DataFrame]:
-    """Samples of each day, with hours in the place of those that are missing; days and rows as `_rows_by_day`."""
-    for samples, hours in _rows_by_day(reader, window):
-        yield with_hours(samples, hours.with_columns(pl.lit(1.0).alias(HOURLY)), by=GPU)
+def _with_hours(samples: pl.DataFrame, hours: pl.DataFrame) -> pl.DataFrame:
+    """Samples with hours in the place of those that are missing."""
+    return with_hours(samples, hours.with_columns(pl.lit(1.0).alias(HOURLY)), by=GPU)
+
+
+def _rows(reader: Reader | Writer, cluster: str, low: datetime, high: datetime) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Samples and roll-ups that begin in a time."""
+    samples = reader.query("gpu_samples_between", cluster=cluster, since=low, until=high)
+    return samples, reader.query("gpu_hours_between", cluster=cluster, since=low, until=high)
 
 
 def _rows_by_day(
@@ -164,10 +225,7 @@ def _rows_by_day(
         report(number, len(days))
         span = read_of_day(day, window)
         if span is not None:
-            low, high = span
-            samples = reader.query("gpu_samples_between", cluster=window.cluster, since=low, until=high)
-            hours = reader.query("gpu_hours_between", cluster=window.cluster, since=low, until=high)
-            yield samples, hours
+            yield _rows(reader, window.cluster, *span)
 
 
 def read_of_day(day: object, window: Window) -> tuple[datetime, datetime] | None:

@@ -10,12 +10,13 @@ import polars as pl
 from app.config.settings import Rules
 from app.results.constants import constants_of
 from app.results.telemetry.gpu_activity import VERIFICATION
+from app.window import Window
 from metrics import frames
 from metrics.ledger.capacity import coverage, inventory
 from metrics.telemetry.occupancy import Holders, holders
 
 if TYPE_CHECKING:
-    from app.window import Source, Window
+    from app.window import Source
 
 NO_SUBJECT = "(unknown)"
 """What a user, account or partition that accounting does not name is called."""
@@ -92,5 +93,10 @@ def _named(source: Source, cluster: str, attempts: pl.DataFrame, held: Holders) 
 
 def whole(source: Source, window: Window) -> bool:
     """Whether a window is all of what was computed, of which sums are stored."""
-    computed = source.query("computed", cluster=window.cluster).row(0, named=True)
-    return (window.since, window.until) == (computed["since"], computed["until"])
+    return window == computed_window(source, window.cluster)
+
+
+def computed_window(source: Source, cluster: str) -> Window:
+    """All of what was computed of a cluster."""
+    computed = source.query("computed", cluster=cluster).row(0, named=True)
+    return Window(cluster, computed["since"], computed["until"])

@@ -5,15 +5,20 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from app.claims.watched import WatchedClaims
 from app.explorer.application import Explorer, page
 from app.explorer.page import pages
+from app.explorer.questions import Asked, _linked
 from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
+from app.show.answer import Answer
 from queries.directory import copies
+from queries.warehouse import Reader
 from tests.app.explorer.test_pages import components, table, words
+from tests.app.explorer.test_today import VIEW
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +99,31 @@ def test_waste_of_a_user_is_that_of_the_users_runs(explorer: Explorer) -> None:
     rows = table(page(explorer, "/jobs", "?user=user1")[2], "ask-waste")
     assert {row["c_subject"] for row in rows} == {row["c_subject"] for row in every} & mine
     assert len(rows) < len(every)
+
+
+def test_waste_of_attempts_is_made_once(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    query = Reader.query
+
+    def noted(self: Reader, name: str, **params: object) -> pl.DataFrame:
+        made.append(name)
+        return query(self, name, **params)
+
+    monkeypatch.setattr(Reader, "query", noted)
+    own = Explorer(AnswerCache(warehouse), WatchedClaims(None))
+    for path in ("/people", "/checkpoints", "/gpu-time"):
+        page(own, path, "")
+    assert made.count("attempt_spending") == 1
+
+
+def test_names_in_the_sentence_that_answers_are_links() -> None:
+    rows = pl.DataFrame({"node": ["n1", "n1-a", "train"], "n": [1, 2, 3]})
+    answer = Answer("Nodes", rows, {}, headline="Of 3 train nodes n1-a cost most, then n1; n11 and n1.x are others.")
+    parts = _linked(answer, "node", Asked("nodes"), VIEW)
+    links = {each.children: each.href for each in components(parts) if hasattr(each, "href")}
+    assert links == {"n1-a": "/node?since=2026-10-01&node=n1-a", "n1": "/node?since=2026-10-01&node=n1"}
+    assert [each for each in parts if isinstance(each, str)][-1] == "; n11 and n1.x are others."
+    assert "".join(each if isinstance(each, str) else str(each.children) for each in parts) == answer.headline
 
 
 def test_a_split_that_a_question_has_not_is_refused_alone(explorer: Explorer) -> None:

@@ -81,6 +81,21 @@ def test_a_table_is_whole_on_paper(site: Site, chromium: Browser) -> None:
     assert chromium.console() == []
 
 
+def test_a_dark_page_is_printed_light(site: Site, chromium: Browser) -> None:
+    ink = "return getComputedStyle(document.querySelector('h1')).color"
+    chromium.open(f"{site.url}/runs", until=".ag-row")
+    light = chromium.run(ink)
+    chromium.run("localStorage.setItem('mantine-color-scheme-value', 'dark')")
+    chromium.open(f"{site.url}/runs?sort=hours", until=".ag-row")
+    dark = chromium.run(ink)
+    assert dark != light
+    chromium.run("window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('beforeprint'))")
+    assert chromium.run(ink) == light, "light ink on white paper cannot be read"
+    chromium.run("window.dispatchEvent(new Event('afterprint'))")
+    assert chromium.run(ink) == dark
+    assert chromium.console() == []
+
+
 def test_a_chart_is_not_wider_than_the_paper(site: Site, chromium: Browser) -> None:
     width = "return document.querySelector('.main-svg').getBoundingClientRect().width"
     zoom = "return document.querySelector('.svg-container').style.zoom"

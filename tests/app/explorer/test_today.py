@@ -32,8 +32,20 @@ def test_no_refuted_claim_is_no_task() -> None:
     assert _of_claims(refuted("mfu"), VIEW)[0].what == "A claim is refuted"
 
 
+LEMON = {"node": "n1", "verdict": "lemon", "failures": 7, "expected": 0.27, "q_value": 4e-6,
+         "cause": "node_fail", "cost_gpu_s": 3600.0 * 1234, "unpriced": 1}  # fmt: skip
+
+
+def test_a_lemon_comes_with_its_cause_and_cost() -> None:
+    often = "It failed 7 times where chance gives 0.27"
+    assert _of_node(LEMON, VIEW).why == f"{often}, mostly node fail; that cost at least 1,234 GPU-h."
+    assert _of_node(LEMON | {"unpriced": 0}, VIEW).why == f"{often}, mostly node fail; that cost 1,234 GPU-h."
+    assert _of_node(LEMON | {"cost_gpu_s": None}, VIEW).why == f"{often}, mostly node fail."
+    assert _of_node(LEMON | {"cause": None, "cost_gpu_s": None}, VIEW).why == f"{often}."
+
+
 def test_a_lemon_comes_with_the_command_that_drains_it() -> None:
-    row = {"node": "n1", "verdict": "lemon", "failures": 7, "expected": 0.27, "q_value": 4e-6}
+    row = LEMON
     assert _of_node(row, VIEW).command.startswith("scontrol update NodeName=n1 State=DRAIN Reason=")
     assert _of_node(row | {"verdict": "suspect"}, VIEW).command == "scontrol show node n1"
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.telemetry.gpu_activity import VERIFICATION, Activity, activity
-from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
+from app.results.telemetry.activity_days import stored_activity
+from app.results.telemetry.gpu_activity import VERIFICATION, Activity
+from app.results.telemetry.occupancy import NO_SUBJECT, Known, computed_window, known, whole
 from app.results.usage import recorded_use
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.recorded_use import by_accounting, notes, recorded_rows, sentence, together
@@ -121,7 +122,7 @@ def _subject(by: str, cluster: str) -> pl.Expr:
 def _activity(
     source: Reader, window: Window, facts: Known, *, of_users: bool
 ) -> tuple[Activity | None, tuple[str, ...]]:
-    """What attempts did, and the queries behind it: as stored of all computed time; of another window from samples."""
+    """What attempts did, and the queries behind it: as stored of all computed time; of another window by day."""
     if whole(source, window):
         stored = source.query("attempt_activity", cluster=window.cluster)
         if not of_users:
@@ -129,7 +130,7 @@ def _activity(
         if not stored["unclear_s"].null_count():
             users = source.query("user_activity", cluster=window.cluster)
             return Activity(stored, users), ("attempt_activity", "user_activity")
-    return activity(source, window, facts.rules, facts.held), ("gpu_samples_between", "gpu_hours_between")
+    return stored_activity(source, window, computed_window(source, window.cluster), facts.rules, facts.held)
 
 
 def _with_users(activity: Activity, named: pl.DataFrame, key: list[str], by: str, cluster: str) -> pl.DataFrame:

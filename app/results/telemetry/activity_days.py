@@ -1,0 +1,135 @@
+"""Sums of what GPUs did by day, as `compute` stores them, and what GPUs did in any window from them.
+
+A whole day of a window is read as it is stored. Samples are read of the days that the window's ends cut only: of the
+day before, too, where the window ends within an hour of midnight, since samples are valid beyond their day. All sums
+are whole numbers, so the result is the same as if all samples had been read.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from app.results.telemetry.gpu_activity import DAY, HOURLY, DaySums, day_begin, summed, sums_of_days
+from metrics import frames
+from metrics.telemetry.rollup_fallback import LONGEST_S
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from datetime import date
+
+    from app.config.settings import Rules
+    from app.results.telemetry.gpu_activity import Activity
+    from app.window import Window
+    from metrics.telemetry.occupancy import Holders
+    from queries.warehouse import Reader
+
+TABLES = ("activity_days", "attempt_activity_days", "user_activity_days")
+"""What `rows` are of."""
+
+_BY_HOUR = f"{HOURLY}_known"
+
+
+def stored_activity(
+    reader: Reader, window: Window, computed: Window, rules: Rules, held: Holders
+) -> tuple[Activity | None, tuple[str, ...]]:
+    """What GPUs did in a window, and the queries behind it.
+
+    Args:
+        reader: the warehouse.
+        window: the time.
+        computed: what was computed: a day that its ends cut is stored as far as it lies within.
+        rules: when a GPU is idle: those of the computation.
+        held: who held what.
+
+    Returns:
+        What `gpu_activity.activity` returns; None where there are no samples.
+    """
+    days = reader.query("gpu_sample_days", cluster=window.cluster)["day"].to_list()
+    stored = {
+        day: hourly
+        for day, hourly in reader.query("activity_days", cluster=window.cluster).iter_rows()
+        if _is_whole(day, window, computed)
+    }
+    parts = [part for some, after in _others(days, stored) for part in
+             sums_of_days(reader, window, rules, held, some, after=after)]  # fmt: skip
+    queries = ("gpu_samples_between", "gpu_hours_between") if parts or not stored else ()
+    if stored:
+        parts += _read(reader, window.cluster, stored, held)
+        queries = ("attempt_activity_days", "user_activity_days", *queries)
+    return summed(parts, rules, held), queries
+
+
+def rows(days: Sequence[DaySums], cluster: str, held: Holders, made_of: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Rows of `TABLES`.
+
+    Args:
+        days: the sums of each day of what is computed.
+        cluster: the cluster.
+        held: who held what.
+        made_of: `day` and `made_of`, the digests of its files of samples.
+    """
+    named = held.attempts.select("attempt", *frames.ATTEMPT_KEY[1:])
+    index = pl.DataFrame(
+        {"day": [each.day for each in days], "hourly": [each.hourly for each in days]},
+        schema={"day": pl.Date, "hourly": pl.Boolean},
+    )
+    attempts = [_stored(each.attempts, each.day, cluster).join(named, on="attempt").drop("attempt") for each in days]
+    users = [_stored(each.users, each.day, cluster) for each in days]
+    about = index.join(made_of, on="day", how="left").with_columns(cluster=pl.lit(cluster))
+    return dict(zip(TABLES, (about, *(pl.concat(each) if each else pl.DataFrame() for each in (attempts, users))),
+                    strict=True))  # fmt: skip
+
+
+def _stored(sums: pl.DataFrame, day: date, cluster: str) -> pl.DataFrame:
+    """Sums of a day as rows: what is known by the hour is null where nothing of the day is."""
+    known = pl.col(_BY_HOUR) if _BY_HOUR in sums.columns else pl.lit(None, dtype=pl.Int64)
+    named = sums.with_columns(known.alias(_BY_HOUR), day=pl.lit(day), cluster=pl.lit(cluster))
+    return named.select(sorted(set(named.columns) - {f"{HOURLY}_sum"}))
+
+
+def _is_whole(day: date, window: Window, computed: Window) -> bool:
+    """Whether all of a day's samples, with all the time that they are valid for, are within a window as stored."""
+    since, until = day_begin(day), day_begin(day) + DAY + timedelta(seconds=LONGEST_S)
+    begins = max(window.since, computed.since) <= since or (window.since == computed.since and window.since < until)
+    ends = until <= min(window.until, computed.until) or (window.until == computed.until and since < window.until)
+    return begins and ends
+
+
+def _others(days: Sequence[date], stored: Collection[date]) -> Iterator[tuple[list[date], date | None]]:
+    """Days that are not stored, those in a row together, the last one first; each time with the stored day after."""
+    some: list[date] = []
+    after: date | None = None
+    for day in days:
+        if day not in stored:
+            some.append(day)
+            continue
+        if some:
+            yield some, after
+        some, after = [], day
+    if some:
+        yield some, after
+
+
+def _read(reader: Reader, cluster: str, stored: dict[date, bool], held: Holders) -> list[DaySums]:
+    """The sums of days: of those with hours, and of the others."""
+    first, last = min(stored), max(stored) + DAY
+    attempts = reader.query("attempt_activity_days", cluster=cluster, first=first, last=last)
+    users = reader.query("user_activity_days", cluster=cluster, first=first, last=last)
+    number = held.attempts.select(*frames.ATTEMPT_KEY, "attempt")
+    found = []
+    for hourly in sorted(set(stored.values())):
+        days = [day for day, by_hour in stored.items() if by_hour is hourly]
+        own = [_summable(rows.filter(pl.col("day").is_in(days)), hourly=hourly) for rows in (attempts, users)]
+        of_attempts = own[0].join(number, on=list(frames.ATTEMPT_KEY)).drop(frames.ATTEMPT_KEY)
+        found.append(DaySums(days[0], of_attempts, own[1].drop("cluster"), hourly))
+    return found
+
+
+def _summable(stored: pl.DataFrame, *, hourly: bool) -> pl.DataFrame:
+    """Rows as `gpu_attribution` has them."""
+    known = [pl.lit(0, dtype=pl.Int64).alias(f"{HOURLY}_sum")] if hourly else []
+    sums = stored.drop("day").with_columns(known)
+    return sums if hourly else sums.drop(_BY_HOUR)
