@@ -73,6 +73,14 @@ class RunFix:
     whole_job: bool = True
 
 
+def attempt_keys(fixes: Sequence[CauseFix | RunFix]) -> pl.DataFrame:
+    """The attempts that corrections name, each once: `scheduler`, `job_id`, `submitted_at`."""
+    keys = {key for fix in fixes for key in fix.attempts}
+    keys |= {fix.anchor for fix in fixes if isinstance(fix, RunFix) and fix.anchor is not None}
+    schema = {"scheduler": frames.TEXT, "job_id": frames.TEXT, "submitted_at": frames.TIME}
+    return pl.DataFrame(sorted(keys), schema=schema, orient="row")
+
+
 # Causes ----------------------------------------------------------------------------------------------------------
 
 
@@ -207,7 +215,7 @@ def corrected_runs(joined: pl.DataFrame, attempts: pl.DataFrame, fixes: Sequence
     """
     if not fixes:
         return joined
-    named = _named_keys(fixes)
+    named = attempt_keys(fixes)
     runs = joined.join(named, on=["scheduler", "job_id", "submitted_at"], how="semi").select("run_id").unique()
     touched = joined.join(runs, on="run_id", how="semi")
     groups = _groups(touched, fixes)
@@ -227,12 +235,6 @@ def corrected_runs(joined: pl.DataFrame, attempts: pl.DataFrame, fixes: Sequence
     )
     rest = joined.join(changed, on=list(frames.ATTEMPT_KEY), how="anti")
     return pl.concat([rest, put_together(mine)]).sort("cluster", "run_id", "attempt_no", "job_id")
-
-
-def _named_keys(fixes: Sequence[RunFix]) -> pl.DataFrame:
-    keys = {key for fix in fixes for key in (*fix.attempts, *([fix.anchor] if fix.anchor else []))}
-    schema = {"scheduler": frames.TEXT, "job_id": frames.TEXT, "submitted_at": frames.TIME}
-    return pl.DataFrame(sorted(keys), schema=schema, orient="row")
 
 
 def _groups(touched: pl.DataFrame, fixes: Sequence[RunFix]) -> dict[Execution, str]:

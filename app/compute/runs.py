@@ -65,8 +65,8 @@ def write_runs(
 ) -> Found:
     """Find the runs of a cluster, what interrupted them and how they went on, and write all of that.
 
-    What is settled (`app.compute.settled`) is not found again, where attempts and nodes alone decide: a name, a log or
-    a correction may concern any attempt.
+    What is settled (`app.compute.settled`) is not found again, unless runs are joined because they are alike, or
+    something else than accounting says where attempts were and what became of them.
 
     Args:
         writer: the warehouse.
@@ -83,14 +83,18 @@ def write_runs(
     by_rule = RunRules(rules.run_env, rules.run_comment_key, wckey=rules.run_wckey, names=rules.run_names)
     labels = _labels(writer, cluster, by_rule, every=rules.join_by_name)
     named = named_runs(facts.attempts, labels, by_rule, logs.names())
-    others = (named.height, logs.sessions.height, len(fixes.causes), len(fixes.runs))
     now = some = None
-    if not any((*others, rules.join_by_name, facts.on_nodes.placed, has_objects)):
-        now = settled.digests(writer, cluster, rules, attempts=facts.attempts, events=at_nodes)
-        some = None if full else settled.unsettled(writer, cluster, attempts=facts.attempts, now=now)
+    if not (rules.join_by_name or facts.on_nodes.placed or has_objects):
+        logged = logs.sessions.drop_nulls("submitted_at").select(_KEY)
+        decided = settled.Decided(named, pl.concat([logged, fixes.attempts(cluster)]))
+        now = settled.digests(writer, cluster, rules, attempts=facts.attempts, events=at_nodes, decided=decided)
+        if not full:
+            some = settled.unsettled(writer, cluster, attempts=facts.attempts, now=now, decided=decided)
     settled.keep(writer, cluster, now)
     if some is not None:
-        found = _write_some(writer, facts, logs, some, rules=rules, cluster=cluster, at_nodes=at_nodes)
+        found = _write_some(
+            writer, facts, logs, some, rules=rules, cluster=cluster, at_nodes=at_nodes, fixes=fixes, named=named
+        )
     else:
         joined = corrected_runs(_joined(rules, facts.attempts, labels, named), facts.attempts, fixes.runs)
         found = _write_all(
@@ -190,14 +194,17 @@ def _write_some(
     rules: Rules,
     cluster: str,
     at_nodes: pl.DataFrame,
+    fixes: Fixes,
+    named: pl.DataFrame,
 ) -> Found:
     """Find what is not settled, and write it in the place of what was found of it before."""
-    joined = run_attempts(some.attempts, max_gap_s=rules.run_gap_hours * 3600)
+    derived = run_attempts(some.attempts, max_gap_s=rules.run_gap_hours * 3600, explicit=named)
+    joined = corrected_runs(derived, some.attempts, fixes.runs)
     logs = logs.in_runs(joined)
     executed = logs.executions(StepRules(rules.hang_steps, rules.hang_min_s))
     replaced = pl.concat([some.runs, joined.select("run_id")]).unique()
     looked_at = facts.on_nodes.of(causes_in_question(some.attempts, joined, at_nodes))
-    direct = interruptions(some.attempts, joined, looked_at, at_nodes)
+    direct = fixes.of_causes(interruptions(some.attempts, joined, looked_at, at_nodes))
     beside = _beside(writer, cluster, replaced, some.attempts)
     both = _with_room(writer, cluster, facts, with_incidents(pl.concat([direct, beside])), joined)
     interrupted = both.join(replaced, on="run_id", how="semi")

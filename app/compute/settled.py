@@ -1,9 +1,10 @@
 """Which attempts are settled: nothing changed that their runs, interruptions and restarts were found in.
 
-A run depends on the attempts of its job ids and heterogeneous jobs; an interruption on the attempt's run, and on what
-happened at its nodes around its end. The digests of attempts are kept by the day of their submission, which never
+A run depends on the attempts of its job ids, heterogeneous jobs and names; an interruption on the attempt's run, and on
+what happened at its nodes around its end. The digests of attempts are kept by the day of their submission, which never
 changes, and those of events by their day, in the table `attempt_days`. What a changed day touches is found again,
-together with all of the runs that it was part of or is part of now; everything else is settled.
+together with all of the runs that it was part of or is part of now; everything else is settled. An attempt that logged,
+or that a person's correction names, never is: what its log and the correction do with it is found each time.
 
 What one interruption has to do with others (incidents, whom a preemption made room for) is no matter of runs: see
 `app.compute.runs`.
@@ -21,9 +22,12 @@ import polars as pl
 from app.compute.unchanged import code_digest
 from metrics import frames
 from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S
+from metrics.runs.naming import APART
 from metrics.units import DAY_US
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.config.settings import Rules
     from queries.warehouse import Writer
 
@@ -34,6 +38,23 @@ _DAYS: Final[frames.Schema] = {
     "attempts": pl.UInt64(),
     "events": pl.UInt64(),
 }
+
+
+_CHAIN: Final = r"^(.+)-\d{8}T\d{6}(?:\.\d{6})?Z$"
+"""The id that a run has without a name, its job's in the group: what is called so continues that run."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What decides about runs and interruptions beside accounting and events.
+
+    Attributes:
+        named: `metrics.runs.naming.NAMED`.
+        never_settled: keys of attempts that logged, or that corrections name.
+    """
+
+    named: pl.DataFrame
+    never_settled: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -50,7 +71,7 @@ class Unsettled:
 
 
 def digests(
-    writer: Writer, cluster: str, rules: Rules, *, attempts: pl.DataFrame, events: pl.DataFrame
+    writer: Writer, cluster: str, rules: Rules, *, attempts: pl.DataFrame, events: pl.DataFrame, decided: Decided
 ) -> pl.DataFrame:
     """What runs and interruptions are found in, by day.
 
@@ -60,6 +81,7 @@ def digests(
         rules: that they depend on.
         attempts: `frames.ATTEMPTS`, all of them.
         events: `metrics.failures.diagnosis.EVENTS`.
+        decided: what else decides.
 
     Returns:
         `day` (number since 1970), `n_attempts`, and digests of `attempts` and `events` of that day, null where it has
@@ -69,6 +91,9 @@ def digests(
     seed = int.from_bytes(hashlib.blake2b(b"\0".join(common), digest_size=7).digest(), "big")
     on_nodes = writer.query("node_list_digests", cluster=cluster)
     submitted = _by_day(attempts, "submitted_at", seed).join(on_nodes, on="day", how="left")
+    for name, rows in (("named", decided.named), ("never_settled", decided.never_settled.unique())):
+        of_rows = _by_day(rows, "submitted_at", seed).select("day", pl.col("digest").alias(name))
+        submitted = submitted.join(of_rows, on="day", how="left")
     of_attempts = submitted.select("day", n_attempts="n", attempts=submitted.hash_rows(seed=seed))
     of_events = _by_day(events.drop_nulls("ts"), "ts", seed)
     return of_attempts.join(
@@ -82,7 +107,9 @@ def _by_day(rows: pl.DataFrame, moment: str, seed: int) -> pl.DataFrame:
     return by_row.group_by("day").agg(pl.len().alias("n"), pl.col("digest").sum())
 
 
-def unsettled(writer: Writer, cluster: str, *, attempts: pl.DataFrame, now: pl.DataFrame) -> Unsettled | None:
+def unsettled(
+    writer: Writer, cluster: str, *, attempts: pl.DataFrame, now: pl.DataFrame, decided: Decided
+) -> Unsettled | None:
     """Which attempts have to be found again in runs and interruptions; None if that is most, or not known.
 
     Args:
@@ -90,6 +117,7 @@ def unsettled(writer: Writer, cluster: str, *, attempts: pl.DataFrame, now: pl.D
         cluster: whose.
         attempts: `frames.ATTEMPTS`, all of them.
         now: as `digests` returns it.
+        decided: as there.
     """
     day = pl.col("day").to_physical().cast(pl.Int64)
     before = frames.conform(writer.query("attempt_days", cluster=cluster).with_columns(day), _DAYS)
@@ -99,15 +127,43 @@ def unsettled(writer: Writer, cluster: str, *, attempts: pl.DataFrame, now: pl.D
     days = _changed(before, now, "attempts")
     touched = _day(attempts["submitted_at"]).is_in(days["day"].implode())
     touched |= _ended_near(attempts["ended_at"], _changed(before, now, "events")["day"])
-    members = members_of_runs(writer, cluster, attempts.filter(touched), days)
+    touched |= attempts["job_id"].is_in(decided.never_settled["job_id"].implode())
+    return closure(
+        attempts,
+        touched,
+        decided.named,
+        lambda some: members_of_runs(writer, cluster, some, days),
+        most=attempts.height // 2,
+    )
+
+
+def closure(
+    attempts: pl.DataFrame,
+    touched: pl.Series,
+    named: pl.DataFrame,
+    members_of: Callable[[pl.DataFrame], pl.DataFrame],
+    *,
+    most: int,
+) -> Unsettled | None:
+    """Attempts with all others that their runs depend on, as they are now and as they were found last.
+
+    Args:
+        attempts: `frames.ATTEMPTS`, all of them.
+        touched: which of them are given.
+        named: `metrics.runs.naming.NAMED`.
+        members_of: returns of some attempts those of the same runs, as they were found last: `frames.RUN_ATTEMPTS`;
+            with them the runs of attempts that are gone.
+        most: None is returned if there would be more.
+    """
+    names = _names(named)
     while True:
-        reached = _linked(attempts, touched, members)
-        if 2 * reached.sum() > attempts.height:
+        members = members_of(attempts.filter(touched))
+        reached = _linked(attempts, touched, members, names)
+        if reached.sum() > most:
             return None
         if reached.sum() == touched.sum():
             return Unsettled(attempts.filter(touched), members.select("run_id").unique())
         touched = reached
-        members = members_of_runs(writer, cluster, attempts.filter(touched), days)
 
 
 def _changed(before: pl.DataFrame, now: pl.DataFrame, digest: str) -> pl.DataFrame:
@@ -146,15 +202,40 @@ def members_of_runs(writer: Writer, cluster: str, some: pl.DataFrame, days: pl.D
     return frames.conform(found, frames.RUN_ATTEMPTS)
 
 
-def _linked(attempts: pl.DataFrame, touched: pl.Series, members: pl.DataFrame) -> pl.Series:
-    """Which attempts are touched, were in these runs, or share a job or a heterogeneous job with one that is or was."""
+def _names(named: pl.DataFrame) -> pl.DataFrame:
+    """What jobs are called: `job_id`, `root`, `continues` (the job whose run the name continues, if it does that).
+
+    Runs that were called the same are told apart by what follows `APART`, so what is before it is all that counts here.
+    """
+    return named.select("job_id", root=_root("run_id"), continues=pl.col("run_id").str.extract(_CHAIN)).unique()
+
+
+def _root(name: str) -> pl.Expr:
+    return pl.col(name).str.split(APART).list.first()
+
+
+def _linked(attempts: pl.DataFrame, touched: pl.Series, members: pl.DataFrame, names: pl.DataFrame) -> pl.Series:
+    """Which attempts are touched, were in these runs, or share a job, a heterogeneous job or a name with such a one."""
     some = attempts.filter(touched)
-    jobs = pl.concat([some["job_id"], some["het_job_id"].drop_nulls(), members["job_id"]]).unique().implode()
+    own = pl.concat([some["job_id"], some["het_job_id"].drop_nulls(), members["job_id"]]).unique()
+    jobs = _called_alike(own, members.select(_root("run_id")).to_series().unique(), names).implode()
     return (
         touched
         | attempts["job_id"].is_in(jobs)
         | attempts["het_job_id"].is_in(jobs).fill_null(value=False)
     )  # fmt: skip
+
+
+def _called_alike(jobs: pl.Series, roots: pl.Series, names: pl.DataFrame) -> pl.Series:
+    """Jobs, with all that share one of these names with them, or whose names continue each other's runs."""
+    while True:
+        own, continued = (names[name].is_in(jobs.implode()) for name in ("job_id", "continues"))
+        reached = names.filter(own | continued.fill_null(value=False) | names["root"].is_in(roots.implode()))
+        more = pl.concat([jobs, reached["job_id"], reached["continues"].drop_nulls()]).unique()
+        alike = pl.concat([roots, reached["root"]]).unique()
+        if (more.len(), alike.len()) == (jobs.len(), roots.len()):
+            return jobs
+        jobs, roots = more, alike
 
 
 def keep(writer: Writer, cluster: str, now: pl.DataFrame | None) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from app.json_text import as_json
-from metrics.corrections import CauseFix, RunFix, StateFix, corrected_causes
+from metrics.corrections import CauseFix, RunFix, StateFix, attempt_keys, corrected_causes
 from metrics.failures.interruptions import with_incidents
 
 if TYPE_CHECKING:
@@ -141,6 +141,10 @@ class Fixes:
     causes: tuple[CauseFix, ...]
     states: tuple[StateFix, ...]
     runs: tuple[RunFix, ...]
+
+    def attempts(self, cluster: str) -> pl.DataFrame:
+        """Keys of the attempts that corrections of causes and runs name, each once."""
+        return attempt_keys([*self.causes, *self.runs]).select(pl.lit(cluster).alias("cluster"), pl.all())
 
     def of_causes(self, interrupted: pl.DataFrame) -> pl.DataFrame:
         """Interruptions with corrected causes, and incidents computed again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -16,10 +17,11 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from app.adjudicate.make import adjudicate
-from app.adjudicate.requests import CauseRequest, Signature, WhichAttempts, WithdrawRequest
+from app.adjudicate.requests import CauseRequest, RunJoinRequest, Signature, WhichAttempts, WithdrawRequest
 from app.compute import pipeline as computing
 from app.compute import settled
 from app.config.settings import Config, parse
+from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from metrics import frames
@@ -135,6 +137,56 @@ def an_old_attempt_was_requeued(cluster: Cluster) -> None:
 def an_old_and_a_new_attempt_get_one_name(cluster: Cluster) -> None:
     both = pl.concat([cluster.amid(), cluster.attempts().tail(1)])
     cluster.put(both, comment=pl.lit("run=shared"), user=pl.lit("somebody"))
+
+
+def another_user_takes_that_name(cluster: Cluster) -> None:
+    cluster.put(cluster.amid(pl.col("comment").is_null()), comment=pl.lit("run=shared"), user=pl.lit("another"))
+
+
+def the_other_user_never_was(cluster: Cluster) -> None:
+    cluster.remove(cluster.attempts(pl.col("user") == "another"))
+
+
+def a_new_job_continues_an_old_run(cluster: Cluster) -> None:
+    old = cluster.amid(pl.col("comment").is_null()).select(KEY)
+    run = cluster.writer.table("run_attempts").join(old, on=KEY, how="semi")["run_id"]
+    if run.len():
+        cluster.put(cluster.attempts().tail(2).head(1), comment=pl.lit(f"run={run.item()}"))
+
+
+def an_old_attempt_logs(cluster: Cluster) -> None:
+    """Its log names its run, and has a step a minute; the process is restarted amid them."""
+    old = cluster.amid(pl.col("state") != "COMPLETED")
+    began, over = (round(value(old, name).timestamp()) for name in ("started_at", "ended_at"))
+    job = old["job_id"].item()
+    lines: list[dict[str, object]] = []
+    for number, since in enumerate((began + 20, (began + over) // 2)):
+        process = {"type": "run", "run_id": "logged", "job_id": job, "restart_count": 0, "t": since}
+        times = range(since + 5, min(over, (began + over) // 2 - 60 if number == 0 else over), 60)
+        lines += [process, *({"type": "step", "step": step, "t": t} for step, t in enumerate(times))]
+    log = cluster.writer.root / "logged.jsonl"
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    reports = runlogs.ingest_files(cluster.writer, [str(log)], cluster="tiny", now=NOW, progress=silent)
+    assert first_error(reports) is None
+
+
+def its_log_is_removed(cluster: Cluster) -> None:
+    sessions = cluster.writer.table("run_sessions")
+    if not sessions.is_empty():
+        with cluster.writer.transaction():
+            cluster.writer.delete("run_sessions", sessions.select("cluster", "run_id").unique())
+
+
+def an_old_job_is_joined_to_a_new_run(cluster: Cluster) -> None:
+    runs = cluster.writer.table("run_attempts").join(cluster.attempts(), on=KEY, how="semi").sort("submitted_at")
+    if cluster.corrections or runs.is_empty():
+        return
+    job = runs.row(runs.height // 3, named=True)["job_id"]
+    target = runs.filter(pl.col("job_id") != job)["run_id"][-1]
+    request = RunJoinRequest(run=target, which=WhichAttempts(job=job), cluster="tiny")
+    signature = Signature("A. Person", "agreed")
+    done = adjudicate(cluster.writer, cluster.config, request, signature, now=NOW, compute=False, progress=silent)
+    cluster.corrections.append(done.correction.id)
 
 
 def names_are_forgotten(cluster: Cluster) -> None:
@@ -278,8 +330,17 @@ STEPS: Final[tuple[Callable[[Cluster], None], ...]] = (
     rules_change,
     first_days_are_removed,
     an_old_and_a_new_attempt_get_one_name,
+    another_user_takes_that_name,
+    a_new_job_continues_an_old_run,
+    the_other_user_never_was,
+    an_old_attempt_logs,
+    an_old_job_is_joined_to_a_new_run,
+    the_correction_is_withdrawn,
+    its_log_is_removed,
     names_are_forgotten,
 )
+SMALL: Final = (*STEPS[:3], *STEPS[7:15], *STEPS[17:])
+"""Those that touch few attempts."""
 
 
 @pytest.fixture(scope="module")
@@ -328,7 +389,7 @@ def found_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_what_happens_is_found_without_the_settled(cluster: Cluster, found_again: list[int]) -> None:
     everything = cluster.attempts().height
-    for step in STEPS[:3] + STEPS[7:15]:
+    for step in SMALL:
         step(cluster)
         cluster.compute()
         assert 0 < found_again[-1] < everything / 2, step.__name__
@@ -373,11 +434,21 @@ def test_a_settled_failure_joins_the_incident_before_it(cluster: Cluster) -> Non
     assert not before.join(joined, on=KEY, how="semi")["incident"].is_in([new]).any()
 
 
-@pytest.mark.parametrize("step", [an_old_cause_is_corrected, an_old_and_a_new_attempt_get_one_name])
-def test_names_and_corrections_find_all_again(
-    cluster: Cluster, found_again: list[int], step: Callable[[Cluster], None]
-) -> None:
-    step(cluster)
+def test_runs_of_names_and_logs_are_what_they_are_called(cluster: Cluster) -> None:
+    an_old_and_a_new_attempt_get_one_name(cluster)
+    cluster.compute()
+    assert cluster.writer.table("runs")["run_id"].to_list().count("shared") == 1
+    another_user_takes_that_name(cluster)
+    an_old_attempt_logs(cluster)
+    cluster.compute()
+    names = cluster.writer.table("runs")["run_id"].to_list()
+    assert {"shared@somebody", "shared@another", "logged"} <= set(names)
+    assert cluster.writer.table("restarts")["in_allocation"].sum() == 1
+    assert not cluster.writer.table("attempt_days").is_empty()
+
+
+def test_runs_joined_by_likeness_are_found_again(cluster: Cluster, found_again: list[int]) -> None:
+    cluster.config = parse({"rules": {"join_by_name": True}}, origin="test")
     cluster.compute()
     assert not found_again
     assert cluster.writer.table("attempt_days").is_empty()
