@@ -197,10 +197,21 @@ class Catalogue:
         return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in wanted.items())
 
     def read_facts(self, origin: str | None = None) -> list[tuple[str, str, str]]:
-        """The rows of the table of origins, of one of them or of all."""
-        only, values = ("", {}) if origin is None else (" WHERE origin = $origin", {"origin": origin})
-        found = self._rows(f"SELECT origin, key, value FROM LAKE.{ORIGINS}{only}", values)  # noqa: S608 - our names
-        return [(str(o), str(k), str(v)) for o, k, v in found]
+        """The rows of the table of origins, of one of them or of all.
+
+        They are read from its files: to plan a question of the table itself, DuckLake loads the columns of all tables,
+        which takes most of the time of looking for a new snapshot, and memory that it does not give back.
+        """
+        found = self._rows(
+            f"{_FILES_NOW} AND contains(f.path, $folder) AND ($origin IS NULL OR contains(f.path, $origin))",
+            {"folder": f"/tables/{ORIGINS}/", "origin": origin},
+        )
+        entries = [self._entry(*row) for row in found]
+        files = [entry.address for entry in entries if entry.table == ORIGINS and origin in {None, entry.origin}]
+        if not files:
+            return []
+        rows = self._rows("SELECT origin, key, value FROM read_parquet(?, hive_partitioning = false)", [files])
+        return [(str(o), str(k), str(v)) for o, k, v in rows]
 
     # Changes -------------------------------------------------------------------------------------------------------
 
@@ -355,6 +366,8 @@ def _attached(
         options.append(f"DATA_PATH {literal(f'{create_at}/')}")
     until = time.monotonic() + _BUSY_S
     engine.renew_s3(connection)
+    if not read_only:
+        engine.count_change()
     with contextlib.ExitStack() as stack:
         while True:
             try:

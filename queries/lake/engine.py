@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import itertools
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,13 +29,18 @@ _PACKAGES: Final = {
 """The package of each extension; the extra `trackside[lake]` has all of them."""
 
 
+CHANGES_KEPT: Final = 32
+"""Attachments for a change after which the database is made anew, when nobody uses it: DuckLake keeps a megabyte or two
+of each until its database is closed, and a service commits for months."""
+
+
 @contextlib.contextmanager
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to this process's database in memory, to which catalogues and warehouses are attached.
 
     There is one database: an extension is verified when it is loaded, which takes longer than most that is done here.
     """
-    with _instance().cursor() as cursor:
+    with _use.counted(), _instance().cursor() as cursor:
         cursor.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
         yield cursor
 
@@ -42,6 +48,42 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 @functools.cache
 def _instance() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config=config())
+
+
+class _Use:
+    """How many connections there are to the database, and how many changes it has seen."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connections = 0
+        self.changes = 0
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a connection; whoever is the last to end one closes a database that has seen many changes."""
+        with self._lock:
+            self._connections += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connections -= 1
+                if self._connections == 0 and self.changes >= CHANGES_KEPT:
+                    self._close()
+
+    def _close(self) -> None:
+        global _permitted
+        _instance().close()
+        _instance.cache_clear()
+        self.changes, _permitted = 0, ""
+
+
+_use: Final = _Use()
+
+
+def count_change() -> None:
+    """Count an attachment of a catalogue that is going to be changed."""
+    _use.changes += 1
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ def simulated(*, gpus: int = 64, days: int = 32) -> Path:
     def make(place: Path) -> None:
         simulate.simulate(simulate.Settings(gpus=gpus, days=days, seed=2026), place)
 
-    return _made(f"simulated-{gpus}-{days}", make) / "sources"
+    return made(f"simulated-{gpus}-{days}", make) / "sources"
 
 
 def _load_everything(folder: Path, *, gpus: int, days: int) -> None:
@@ -95,24 +95,24 @@ def _copy_of(key: str, make: Callable[[Path], None], folder: Path, name: str) ->
     if root.exists():
         make(folder)
         return root
-    shutil.copytree(_made(key, make), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("done"))
+    shutil.copytree(made(key, make), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("done"))
     with open_writer(root, verb="test", now=NOW):
         pass  # views contain paths of files: a writer replaces them when the folder is another
     return root
 
 
-def _made(key: str, make: Callable[[Path], None]) -> Path:
+def made(key: str, make: Callable[[Path], None]) -> Path:
     """The folder that the first test of the session made for `key`, in whichever worker of pytest-xdist."""
     assert _prepared is not None
-    made = _prepared.shared / key
-    with made.with_suffix(".lock").open("w") as lock:
+    place = _prepared.shared / key
+    with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be making it
-        if not (made / "done").exists():
-            shutil.rmtree(made, ignore_errors=True)
-            made.mkdir()
-            make(made)
-            (made / "done").touch()
-    return made
+        if not (place / "done").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            make(place)
+            (place / "done").touch()
+    return place
 
 
 def _silent(_what: str, _done: int, _all: int) -> None:

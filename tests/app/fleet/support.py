@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from tests.support.slurm.dumps import Dump
+
 COMMANDS: Final = ("sacct", "sacctmgr", "scontrol")
 
 SLURM: Final = r"""#!/bin/sh
@@ -41,8 +43,8 @@ warehouse = "../{name}"
 cluster = "{name}"
 [slurm]
 clusters = ["{name}"]
-lookback_days = 120
-window_days = 120
+lookback_days = {days}
+window_days = {days}
 retries = 0
 """
 
@@ -56,7 +58,16 @@ class SmallFleet:
         lake: address of the lake of it.
     """
 
-    def __init__(self, folder: Path, names: Iterable[str], *, jobs: int = 20, lake: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        names: Iterable[str],
+        *,
+        jobs: int = 20,
+        nodes: int = 8,
+        days: int = 14,
+        lake: bool = True,
+    ) -> None:
         self.folder = folder
         self.names = tuple(names)
         self.config = folder / "trackside.toml"
@@ -64,16 +75,16 @@ class SmallFleet:
         (folder / "clusters").mkdir(parents=True)
         (folder / "header.txt").write_text(HEADER)
         for name in self.names:
-            self._add(name, jobs)
+            self._add(name, tiny(jobs, nodes=nodes, days=days), days)
         into = f'lake = "{self.lake}"\nlake_files = "files"\n' if lake else ""
         self.config.write_text(f'[fleet]\nclusters = ["clusters/*.toml"]\n{into}')
 
-    def _add(self, name: str, jobs: int) -> None:
+    def _add(self, name: str, dump: Dump, days: int) -> None:
         at = self.slurm(name)
         at.mkdir(parents=True)
-        for file in tiny(jobs).write(at):
+        for file in dump.write(at):
             at.joinpath(file).write_text(at.joinpath(file).read_text().replace("tiny", name))
-        self.cluster(name).write_text(CLUSTER.format(name=name))
+        self.cluster(name).write_text(CLUSTER.format(name=name, days=days + 106))
 
     def slurm(self, name: str) -> Path:
         """Where a cluster's Slurm is: a file `wait` in it makes it wait."""

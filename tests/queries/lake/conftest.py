@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.postgres import PostgresLab
+from tests.queries.lake.filled import filled_lake
 from tests.support.warehouses import from_everything
 
 if TYPE_CHECKING:
@@ -32,6 +33,19 @@ def source(tmp_path: Path) -> Path:
 def lake(tmp_path: Path) -> Path:
     """The address of a lake that there is not yet, with its catalogue in a file."""
     return tmp_path / f"ducklake:{tmp_path}/lake.ducklake"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> str:
+    """Where the files of a lake are, or are going to be."""
+    return str(tmp_path / "files")
+
+
+@pytest.fixture
+def filled(source: Path, lake: Path, files: str) -> Path:
+    """A lake with the warehouse in it, of which this user has a copy."""
+    filled_lake(source, lake, Path(files))
+    return lake
 
 
 @pytest.fixture(scope="session")

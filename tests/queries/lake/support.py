@@ -13,6 +13,7 @@ import polars as pl
 from queries import sql_files, units
 from queries.errors import NoWarehouseError, WarehouseError
 from queries.lake import catalogue, engine, markers
+from queries.lake.address import address_of
 from queries.warehouse import Copied, copy, copy_to_lake, open_reader, open_writer
 from tests.support.warehouses import NOW
 
@@ -69,6 +70,13 @@ def statements(
         finally:
             if waiting.ident is not None:
                 waiting.join()
+
+
+def address(lake: Path) -> Address:
+    """The address that a path has."""
+    found = address_of(lake)
+    assert found is not None
+    return found
 
 
 def into_lake(

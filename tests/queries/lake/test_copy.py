@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,17 @@ import pytest
 
 from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
 from queries.lake import catalogue, locks, markers, snapshot
-from queries.lake.address import Address, address_of
 from queries.lake.storage import UNFINISHED
 from queries.warehouse import open_reader, open_writer, vacuum
-from tests.queries.lake.support import add_reject, differences, files_without_need, into_lake, out_of_lake, samples
+from tests.queries.lake.support import (
+    add_reject,
+    address,
+    differences,
+    files_without_need,
+    into_lake,
+    out_of_lake,
+    samples,
+)
 from tests.support.warehouses import NOW, from_accounting
 
 if TYPE_CHECKING:
@@ -42,40 +50,23 @@ def stops_after(table: str) -> Callable[[str, int, int], None]:
     return report
 
 
-def of(lake: Path) -> Address:
-    address = address_of(lake)
-    assert address is not None
-    return address
-
-
 def warehouse_of(root: Path) -> str:
     with open_reader(root) as reader:
         return str(reader.meta("warehouse"))
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> str:
-    return str(tmp_path / "files")
-
-
-@pytest.fixture
-def filled(source: Path, lake: Path, files: str) -> Path:
-    """A lake with the warehouse in it."""
-    into_lake(source, lake, files)
-    return lake
-
-
 def test_lake_has_every_table_and_sample(
-    source: Path, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Path, lake: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert differences(source, filled) == []
+    into_lake(source, lake, files)
+    assert differences(source, lake) == []
     cache = tmp_path / "cache/trackside/lakes"
     assert cache.stat().st_mode & 0o077 == 0
     cache.chmod(0o755)  # as an earlier version made it
     monkeypatch.setattr(snapshot, "SEEN_S", 0)
-    assert differences(source, filled) == []
+    assert differences(source, lake) == []
     assert cache.stat().st_mode & 0o077 == 0
-    there, here = samples(filled), samples(source)
+    there, here = samples(lake), samples(source)
     assert here["gpu_samples"].height > 0
     assert all(there[name].equals(rows) for name, rows in here.items())
 
@@ -216,7 +207,7 @@ def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, fi
     with pytest.raises(StoppedHereError):
         into_lake(source, filled, report=stops_after("rejects"))
     vacuum(filled, before=NOW.replace(year=2100))
-    assert files_without_need(of(filled)) == set()
+    assert files_without_need(address(filled)) == set()
     assert samples(filled)["gpu_samples"].height > 0
 
 
@@ -224,7 +215,7 @@ def test_second_committer_is_refused_by_name(source: Path, filled: Path) -> None
     with open_reader(source) as reader:
         origin = reader.meta("warehouse")
     assert origin is not None
-    with locks.held(of(filled), origin), pytest.raises(LockedWarehouseError, match="is being written by process"):
+    with locks.held(address(filled), origin), pytest.raises(LockedWarehouseError, match="is being written by process"):
         into_lake(source, filled)
 
 
@@ -261,7 +252,7 @@ def test_commit_looks_at_no_file_of_another_warehouse(
     assert into_lake(other, filled).rows == 1
     origins = {warehouse_of(other), warehouse_of(source)}
     assert seen == {warehouse_of(other)}
-    with catalogue.attached(of(filled), read_only=True) as lake:
+    with catalogue.attached(address(filled), read_only=True) as lake:
         assert lake.clusters_of_others(warehouse_of(source))["other"] == warehouse_of(other)
         assert set(lake.clusters_of_others(warehouse_of(other)).values()) == {warehouse_of(source)}
         assert {entry.origin for entry in lake.entries()} == origins
@@ -283,6 +274,7 @@ def test_missing_lake_says_how_to_make_one(source: Path, lake: Path) -> None:
 def test_large_tables_are_read_from_files(
     source: Path, filled: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    shutil.rmtree(tmp_path / "cache")
     monkeypatch.setattr("queries.lake.snapshot.IN_THE_COPY", 1)
     assert differences(source, filled) == []
     out_of_lake(filled, tmp_path / "back")

@@ -10,9 +10,8 @@ import duckdb
 import pytest
 
 from queries.lake import snapshot
-from queries.lake.address import address_of
 from queries.warehouse import open_reader
-from tests.queries.lake.support import add_reject, differences, into_lake
+from tests.queries.lake.support import add_reject, address, differences, into_lake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,17 +21,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def filled(source: Path, lake: Path, tmp_path: Path) -> Path:
-    """A lake with the warehouse in it, of which there is a copy."""
-    into_lake(source, lake, str(tmp_path / "files"))
-    copy_of(lake)
-    return lake
+def filled(filled: Path) -> Path:
+    """A lake with the warehouse in it, of whose newest snapshot there is a copy."""
+    copy_of(filled)
+    return filled
 
 
 def copy_of(lake: Path) -> Path:
-    address = address_of(lake)
-    assert address is not None
-    return (snapshot.prepared(address) / "published" / "current").resolve()
+    return (snapshot.prepared(address(lake)) / "published" / "current").resolve()
 
 
 def filled_tables(monkeypatch: pytest.MonkeyPatch, lake: Path) -> list[str]:

@@ -48,10 +48,10 @@ def with_rows(rows: list[str]) -> str:
     return "\n".join([HEADER, *rows]) + "\n"
 
 
-def tiny(jobs: int = 300, *, nodes: int = 8, seed: int = 7) -> Dump:
+def tiny(jobs: int = 300, *, nodes: int = 8, days: int = 14, seed: int = 7) -> Dump:
     """A month of a cluster of 8-GPU nodes: jobs that complete, fail, are requeued by dying nodes, run and wait."""
     chance = random.Random(seed)
-    until = START + 14 * 86_400
+    until = START + days * 86_400
     free = dict.fromkeys(range(1, nodes + 1), START)
     rows: list[str] = []
     events = ["Cluster|NodeName|TimeStart|TimeEnd|State|StateRaw|Reason|User"]
