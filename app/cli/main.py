@@ -37,7 +37,8 @@ Your own cluster, on a machine where sacct works:
   trackside explore               show all of it in a browser
   trackside verify                judge a vendor's headline claims against your data
 
-Without Slurm on this machine, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
+Without Slurm on this machine, load files:
+  trackside ingest slurm sacct.txt events.txt nodes.txt
 Help of a verb: trackside VERB --help. Of a topic: trackside help ettr"""
 
 
