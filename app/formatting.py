@@ -67,6 +67,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
     >>> display(0.0004, "ratio"), display(0.0, "ratio"), display(0.00004, "ratio_2")
     ('< 0.1 %', '0 %', '< 0.01 %')
+    >>> display(5.887e18, "number_or_open"), display(9.5e9, "number")
+    ('5.9e+18', '9,500,000,000')
     >>> display(4.845e22, "flop"), display(3.7e-06, "number"), display(3.71e-250, "number"), display(True, "text")
     ('48.5 ZFLOP', '0.00000370', '3.7e-250', 'yes')
     """
@@ -116,7 +118,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any cell
 def _number(value: float) -> str:
     if value == 0:
         return "0"
-    if abs(value) < _LEAST_DECIMAL:
+    if abs(value) < _LEAST_DECIMAL or abs(value) >= MOST_PLAIN:
         return f"{value:.2g}"
     if abs(value) < _LEAST_PLAIN:
         return f"{value:.{2 - math.floor(math.log10(abs(value)))}f}"
@@ -125,6 +127,9 @@ def _number(value: float) -> str:
 
 _LEAST_PLAIN: Final = 1e-4
 """Below it a general format writes exponents, which people do not read."""
+
+MOST_PLAIN: Final = 1e12
+"""From there on nobody reads the digits: such numbers are as good as no limit."""
 
 _LEAST_DECIMAL: Final = 1e-9
 """Below it nobody counts the zeros."""

@@ -373,6 +373,12 @@ class ClaimEntry(BaseModel):
             raise ValueError(f"credits: a claim of {self.direction} earns credits {right} a number, not {wrong} it")
         if len({each.beyond for each in self.credits}) < len(self.credits):
             raise ValueError(f"credits: two steps have the same number in {right}")
+        for each in self.credits:
+            if each.beyond > self.target if right == "below" else each.beyond < self.target:
+                raise ValueError(
+                    f"credits: the step {right} {each.beyond:g} is of numbers that meet the target {self.target:g}, "
+                    "too, and those earn no credit: change the step or the target"
+                )
         return self
 
     def terms(self) -> Terms:

@@ -56,7 +56,7 @@ MOST_UNSEEN = 0.1
 """A delivered MFU is not judged if more than this share of the logged steps' GPU-time has none."""
 
 ENOUGH_LOGGED = 0.9
-"""Share of the GPU-time that logs must cover, for a number to be of level L1."""
+"""Share of the GPU-time that logs must cover, for telemetry and accounting to go unnamed."""
 
 
 METHODS: dict[str, _Method] = {}
@@ -225,19 +225,20 @@ def _shares(row: Mapping[str, float | None]) -> tuple[tuple[str, float], ...]:
 
 
 def level(shares: Mapping[str, float]) -> str:
-    """The kind of evidence in words: L1 where logs cover nine tenths of the time, L3 where accounting is needed.
+    """The kind of evidence in words: accounting is named where logs and telemetry are not nine tenths of the time.
 
-    >>> level({"log": 0.95, "accounting": 0.05}), level({"telemetry": 0.9, "log": 0.1})
-    ('L1: logs for 95.0 %', 'L2: logs for 10.0 %, telemetry for 90.0 %')
+    >>> level({"log": 0.95, "accounting": 0.05}), level({"telemetry": 0.9, "log": 0.1}), level({"accounting": 1.0})
+    ('logs for 95.0 %', 'logs for 10.0 %, telemetry for 90.0 %', 'accounting alone for 100.0 %')
     """
     log, telemetry = shares.get("log", 0.0), shares.get("telemetry", 0.0)
     if log >= ENOUGH_LOGGED:
-        return f"L1: logs for {log:.1%}".replace("%", " %")
-    rank = "L2" if log + telemetry >= ENOUGH_LOGGED else "L3"
-    shares_of = [f"{name} for {share:.1%}" for name, share in (("logs", log), ("telemetry", telemetry)) if share]
+        return f"logs for {100 * log:.1f} %"
+    shares_of = [
+        f"{name} for {100 * share:.1f} %" for name, share in (("logs", log), ("telemetry", telemetry)) if share
+    ]
     rest = 1 - log - telemetry
-    shares_of += [f"accounting alone for {rest:.1%}"] if rank == "L3" else []
-    return f"{rank}: {', '.join(shares_of)}".replace("%", " %")
+    shares_of += [f"accounting alone for {100 * rest:.1f} %"] if log + telemetry < ENOUGH_LOGGED else []
+    return ", ".join(shares_of)
 
 
 # Events ----------------------------------------------------------------------------------------------------------
@@ -348,7 +349,7 @@ def mfu_measured(fleet: pl.DataFrame, claim: Claim, unseen: float) -> Measuremen
         n=n,
         numerator=row["numerator"],
         denominator=row["denominator"],
-        level="L1: logs",
+        level="logs",
         evidence=(("log", 1.0),),
     )
     if claim.dtype is None and (impossible := beyond_peak([value])):

@@ -106,7 +106,7 @@ def _one_recipe(labels: list[str]) -> str:
 
 def _measured(claim: Claim, result: Estimate) -> Measurement:
     """A delivered claim is about these runs themselves; a capability about further ones."""
-    logged = Measurement(result.value, n=result.n, level="L1: logs", evidence=(("log", 1.0),))
+    logged = Measurement(result.value, n=result.n, level="logs", evidence=(("log", 1.0),))
     if claim.kind == "delivered":
         return replace(logged, low=result.value, high=result.value, method=f"the {result.over}' own value")
     low, high = result.interval() or (None, None)

@@ -7,10 +7,12 @@ has `add_parser(subparsers)` and `run(options)`, and imports within `run` what i
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from app.cli import verbs
 from app.cli.files import modules_of
@@ -37,7 +39,8 @@ Your own cluster, on a machine where sacct works:
   trackside explore               show all of it in a browser
   trackside verify                judge a vendor's headline claims against your data
 
-Without Slurm on this machine, load files: trackside ingest slurm sacct.txt events.txt nodes.txt
+Without Slurm on this machine, load files:
+  trackside ingest slurm sacct.txt events.txt nodes.txt
 Help of a verb: trackside VERB --help. Of a topic: trackside help ettr"""
 
 
@@ -50,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)  # read when polars is imported
     if arguments is None:  # the process is ours
         block_pandas()
+        _open_streams()
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # else it reads the metadata of all packages for them
     arguments_ = list(sys.argv[1:] if arguments is None else arguments)
     if arguments_[:1] == ["_complete"]:
@@ -67,6 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.verb is None:
         return _guarded(_overview, options)
     return _guarded(options.run, options)
+
+
+def _open_streams() -> None:
+    """Let standard output and error take any text, closed (`>&-`) or in an encoding that lacks letters of names."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the process's end
+        elif stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -101,7 +115,7 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
     except KeyboardInterrupt:
         return _interrupted(options)
     except BrokenPipeError:  # the reader of our output (head, less) has gone: not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except Exception as error:  # noqa: BLE001 - the last line: no traceback for what a person can mend
         return _failed(error, options)
@@ -111,6 +125,14 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
         if not is_panic(error):
             raise
         return _panicked(error)
+
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _drop_output() -> None:
+    """Send what is left in the buffer of standard output nowhere, so that closing it raises nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _panicked(error: BaseException) -> int:
@@ -132,6 +154,11 @@ def _failed(error: Exception, options: argparse.Namespace) -> int:
 
     if was_interrupted(error):
         return _interrupted(options)
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:  # our output, a file perhaps
+        from queries.errors import WriteError
+
+        _drop_output()
+        error = WriteError(f"the output cannot be written: {error.strerror}")
     status = exit_status(error)
     if status is None or os.environ.get("TRACKSIDE_DEBUG"):
         import traceback

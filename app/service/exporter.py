@@ -26,6 +26,7 @@ from app import clock
 from app.claims import verify as verifying
 from app.claims.watched import WatchedClaims
 from app.compute.stored_results import standard_windows
+from app.errors import raise_interrupt
 from app.faults import FAULTS, reason_of
 from app.results import headlines
 from app.results.ettr import ettr_run_rows
@@ -123,6 +124,7 @@ class _Collection:
         try:
             self.samples.extend([_checked(sample) for sample in make(*args, **kwargs)])
         except FAULTS as error:
+            raise_interrupt(error)
             where = f"{cluster}, window {window}" if window else cluster
             logger.exception("%r: %s is not exported", where, part)
             self.missing.append(Missing(cluster, window, part, reason_of(error), failed=True))
@@ -209,6 +211,7 @@ def _exported(answers: AnswerCache, claims: tuple[Claim, ...]) -> Exported:
     except NoWarehouseError:  # nothing is published yet
         return Exported((), ())
     except FAULTS as error:
+        raise_interrupt(error)
         logger.exception("nothing can be exported", exc_info=not isinstance(error, WarehouseError))
         return Exported((), (), (Missing("", "", "everything", reason_of(error), failed=True),))
 

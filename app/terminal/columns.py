@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from app.formatting import display, displayed, duration
+from app.formatting import MOST_PLAIN, display, displayed, duration
 from app.visible import escapes
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def neat(values: Sequence[Any], unit: str) -> list[str]:
 
     >>> neat([23063.731, 1.2, 0.004, None], "number"), neat([0.00267, 0.0102], "number"), neat([3, 4.0], "number")
     (['23,064', '1', '< 1', '-'], ['0.0027', '0.0102'], ['3', '4'])
+    >>> neat([5.887e18, 553.0], "number_or_open")
+    ['5.9e+18', '553']
     >>> neat([1012345.0, 12_771.0, 59.6, None], "seconds")
     ['11 d 17 h', '3 h 33 min', '1 min', '-']
     """
@@ -103,6 +105,8 @@ def decimals(sizes: Sequence[float], *, fine: bool = True) -> int:
 def _rounded(value: float, digits: int) -> str:
     if not value:
         return "0"
+    if abs(value) >= MOST_PLAIN:
+        return f"{value:.2g}"
     text = f"{value:,.{digits}f}"
     if not float(text.replace(",", "")):
         return f"< {10.0**-digits:.{digits}f}" if value > 0 else f"> -{10.0**-digits:.{digits}f}"

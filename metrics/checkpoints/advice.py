@@ -267,7 +267,8 @@ def _worded(advised: pl.DataFrame) -> pl.DataFrame:
     """With the advice and its caveats."""
     every, low, high = pl.col("interval_s"), pl.col("optimal_low_s"), pl.col("optimal_high_s")
     none = pl.col("n_checkpoints").fill_null(0) == 0
-    hourly = (pl.col("assumed_loss_share") * 100).round(1)
+    percents = pl.col("assumed_loss_share") * 100
+    hourly = pl.when(percents < 0.05).then(pl.lit("< 0.1")).otherwise(percents.round(1).cast(pl.String))
     return advised.with_columns(
         n_checkpoints=pl.col("n_checkpoints").fill_null(0),
         advice=pl.when(every.is_null() | pl.col("write_s").is_null())

@@ -122,7 +122,8 @@ class Claim:
         parts = [self.scope.words()]
         parts += [f"in {self.window}" if self.window else None]
         parts += [f"over the dense {self.dtype.upper()} peak" if self.dtype else None]
-        parts += [f"without {len(self.exclusions)} exclusion(s)" if self.exclusions else None]
+        left_out = len(self.exclusions)
+        parts += [f"with {left_out} exclusion{'s' if left_out > 1 else ''}" if left_out else None]
         if self.metric == "mttf":
             parts += ["all unplanned failures" if self.failure_class == "unplanned" else None]
             parts += ["jobs of that size only" if self.population == "bucket" else None]
@@ -144,7 +145,7 @@ class Measurement:
         numerator: above the line.
         denominator: below it.
         beside: what is shown with the verdict and does not decide, each labelled: one-sided results, expected values.
-        level: the kind of evidence, L1 (logs) to L3 (accounting).
+        level: the kind of evidence in words.
         excluded_s: seconds of the window that were left out.
         excluded_gpu_s: GPU-seconds that were left out; None where no GPU-time is counted.
         evidence: shares of the denominator by kind: log, telemetry, accounting, assumed.

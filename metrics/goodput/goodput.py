@@ -299,7 +299,7 @@ def _program(program: Program, runtime: dict[str, object]) -> dict[str, object]:
         return {"value": None, "bound_low": None, "bound_high": None, "note": why}
     known_amount = min(program.known_gpu_s / productive, 1.0)
     sufficient = known_amount >= KNOWN_ENOUGH
-    note = f"MFU is known for {known_amount:.1%} of the productive GPU-time"
+    note = f"MFU is known for {100 * known_amount:.1f} % of the productive GPU-time"
     return {
         "value": program.value if sufficient else None,
         "numerator": program.numerator,

@@ -356,7 +356,7 @@ def by_size(rows: pl.DataFrame, size: pl.Expr) -> pl.DataFrame:
         By `cluster` and `subject`: `n` attempts on several nodes; `n_known` with all places known, `n_assumed` of them
         with places that were only reported later, `n_least` at the least possible, `share` of those (null of none);
         `spanned`, `least` and `least_empty` added up, `excess` (spanned - least), `gpu_s` and `excess_gpu_s`, of
-        attempts that spanned more than the least; `waited_s`, the median.
+        attempts that spanned more than the least (null where no place is known); `waited_s`, the median.
     """
     known = pl.col("least").is_not_null()
     more = known & (pl.col("spanned") > pl.col("least"))
@@ -370,15 +370,20 @@ def by_size(rows: pl.DataFrame, size: pl.Expr) -> pl.DataFrame:
         count(known).alias("n_known"),
         count(known & pl.col("assumed")).alias("n_assumed"),
         count(at_least).alias("n_least"),
-        *(pl.col(name).filter(known).sum() for name in _COUNTED[1:]),
+        *(_sum_of_known(pl.col(name).filter(known)) for name in _COUNTED[1:]),
         exact_sum(pl.col("gpu_s")).alias("gpu_s"),
-        exact_sum(pl.col("gpu_s").filter(more)).alias("excess_gpu_s"),
+        pl.when(known.any()).then(exact_sum(pl.col("gpu_s").filter(more))).alias("excess_gpu_s"),
         pl.col("waited_s").median(),
     )  # fmt: skip
     return sums.with_columns(
         excess=pl.col("spanned") - pl.col("least"),
         share=pl.when(pl.col("n_known") > 0).then(pl.col("n_least") / pl.col("n_known")),
     )
+
+
+def _sum_of_known(values: pl.Expr) -> pl.Expr:
+    """The sum of what is known; null, and not 0, where nothing is."""
+    return pl.when(values.count() > 0).then(values.sum())
 
 
 # What is published --------------------------------------------------------------------------------------------------

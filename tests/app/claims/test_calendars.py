@@ -133,6 +133,7 @@ def test_all_mistakes_of_a_contract_are_listed(tmp_path: Path) -> None:
         ("occupancy", "credits = [{ above = 0.5, percent = 5 }]"),
         ("occupancy", "credits = [{ below = 0.5, percent = 5 }, { below = 0.5, percent = 6 }]"),
         ("occupancy", "credits = [{ percent = 101, below = 0.5 }, { percent = 5 }]"),
+        ("occupancy", "credits = [{ below = 0.9999, percent = 5 }]"),
     )
     with pytest.raises(ClaimsError) as error:
         read_contract(contract_file(tmp_path / "c.toml", contract, *claims))
@@ -147,6 +148,7 @@ def test_all_mistakes_of_a_contract_are_listed(tmp_path: Path) -> None:
         "claim 3: credits: two steps",
         "claim 4.credits.1.percent",
         "claim 4.credits.2: write below",
+        "claim 5: credits: the step below 0.9999 is of numbers that meet the target 0.5",
     )
     for each in expected:
         assert each in str(error.value)

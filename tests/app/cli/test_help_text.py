@@ -33,6 +33,11 @@ def test_columns_are_wrapped_below_their_beginning() -> None:
     ]
 
 
+def test_help_alone_keeps_its_lines_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert trackside("--help").stdout.splitlines()[-1].startswith("Help of a verb: ")
+
+
 @pytest.mark.parametrize("verb", ["run", "show", "job", "completion", "retention", "fleet"])
 def test_help_fits_eighty_columns(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

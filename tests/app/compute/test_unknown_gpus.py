@@ -240,7 +240,7 @@ def test_every_answer_reports_what_is_not_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gpus", "value", "least", "output"),
     [
-        (None, None, 7200.0, "1 infrastructure interruptions cost at least 2 GPU-h"),
+        (None, None, 7200.0, "1 infrastructure interruption cost at least 2 GPU-h"),
         (8, 21600.0, None, "2 infrastructure interruptions cost 6 GPU-h"),
     ],
     ids=["unknown", "known"],

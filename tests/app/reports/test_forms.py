@@ -289,10 +289,10 @@ def test_an_earlier_report_must_be_whole_and_of_this_cluster(warehouse: Path, tm
 def test_every_form_has_scope_rates_and_constants(report: dict[str, Any], form: str) -> None:
     """What was left out of an objective, its rates beside published ones, and the constants of the computation."""
     narrowed = json.loads(json.dumps(report))
-    narrowed["objectives"][0] |= {"narrowed": "partition p7, without 2 exclusion(s)", "excluded_s": 5400.0,
+    narrowed["objectives"][0] |= {"narrowed": "partition p7, with 2 exclusions", "excluded_s": 5400.0,
                                   "excluded_gpu_seconds": 36_000_000.0}  # fmt: skip
     text = rendered(narrowed, form).decode()
-    for words_ in ("partition p7, without 2 exclusion(s)", "1 h 30 min: 10,000.00 GPU-h", "Meta RSC-1", "3,748.25",
+    for words_ in ("partition p7, with 2 exclusions", "1 h 30 min: 10,000.00 GPU-h", "Meta RSC-1", "3,748.25",
                    "failure\\_after\\_end\\_s" if form == "md" else "failure_after_end_s"):  # fmt: skip
         assert words_ in text
 

@@ -431,3 +431,14 @@ def test_metrics_are_exported_in_families_with_their_labels() -> None:
     for each in exported:
         labels = BY_NAME[f"trackside_{each.family}"].labels
         assert labels == ("cluster", "window", *dict(each.labels), *(["bound"] if each.bounds else []))
+
+
+def test_an_interrupt_is_no_part_that_failed(monkeypatch: pytest.MonkeyPatch, accounting: Path) -> None:
+    """DuckDB reports a Ctrl-C as an error of its query; `backfill` went on for minutes."""
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise QueryError("Query interrupted")
+
+    monkeypatch.setattr(exporter, "lost_rows", interrupted)
+    with open_reader(accounting) as reader, pytest.raises(KeyboardInterrupt):
+        exporter.exported(reader, ())

@@ -99,6 +99,14 @@ def test_moved_renamed_and_new_people_are_each_one_row(root: Path, order: tuple[
     }
 
 
+def test_additions_that_no_change_records_are_unknown(root: Path) -> None:
+    ingested(root, "list")
+    with open_reader(root / "w") as reader:
+        day = Window("bench", datetime.fromtimestamp(FIRST, UTC), LISTED + timedelta(days=1))
+        answer = QUESTIONS["onboarding"](reader, day, Question(by="user"))
+    assert "When 3 users were added cannot be told" in answer.headline
+
+
 def test_removals_name_who_and_levels_are_the_latest(root: Path) -> None:
     ingested(root, "changes", "list", "coordinators")
     rows = shown(root)

@@ -119,6 +119,8 @@ def test_placement_of_a_cluster_without_topology_is_unknown(reader: Reader) -> N
     other = Window("d", WINDOW.since, WINDOW.until)
     (row,) = rows(reader, "size", other)
     assert (row["n"], row["n_known"], row["share"]) == (1, 0, None)
+    unknown = ("spanned", "least", "least_empty", "excess", "excess_gpu_s", "upper_spanned", "upper_least")
+    assert [row[name] for name in unknown] == [None] * len(unknown)
     answer = QUESTIONS["placement"](reader, other, Question(by="size"))
     assert "scontrol show topology" in " ".join(answer.notes)
 

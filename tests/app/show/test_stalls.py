@@ -90,5 +90,16 @@ def test_page_names_a_suspected_node_its_cost_and_what_to_do() -> None:
     assert lines(session_stragglers([Fleet(nodes=16).rows()]).to_dicts(), []) == []
 
 
+def test_stalls_without_any_log_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "sacct").write_text(
+        "JobID|Cluster|State|Submit|Start|End|NNodes|NodeList|AllocTRES\n"
+        f"1|c|COMPLETED|{BEGIN:.0f}|{BEGIN:.0f}|{BEGIN + 60:.0f}|1|n1|gres/gpu=8\n"
+    )
+    done = trackside("ingest", "slurm", str(tmp_path / "sacct"), "--warehouse", str(tmp_path / "w"))
+    assert done.returncode == 0, done.stderr
+    assert trackside("compute", "--warehouse", str(tmp_path / "w")).returncode == 0
+    assert "stalls cannot be told" in shown(tmp_path / "w")
+
+
 def test_of_another_run_there_are_none(warehouse: Path) -> None:
     assert "No step was late" in shown(warehouse, "--run", "nobody")

@@ -206,6 +206,11 @@ def test_run_without_checkpoints_is_listed_with_metas_assumption() -> None:
     assert result["assumed_loss_share"] == pytest.approx(loss(3600.0, 0.0, M_S))
 
 
+def test_an_assumed_loss_that_rounds_to_nothing_is_not_zero() -> None:
+    rare = advice(rate_of(1e6 * M_S), n_checkpoints=None, interval_s=None, write_s=None, restart_s=None)
+    assert "Assumed one an hour: < 0.1 %" in rare["note"]
+
+
 def test_what_is_to_be_won_comes_first() -> None:
     result = advised(
         rate_of(M_S),

@@ -346,6 +346,4 @@ def test_restrictions_of_a_claim_are_described_in_words() -> None:
         plain, metric="mttf", scope=Scope(user="ada", gpus_max=64), window="28d", population="bucket",
         exclusions=(Exclusion("agreed", category="other_work"),),
     )  # fmt: skip
-    assert (
-        scoped.narrowed == "user ada, jobs of at most 64 GPUs, in 28d, without 1 exclusion(s), jobs of that size only"
-    )
+    assert scoped.narrowed == "user ada, jobs of at most 64 GPUs, in 28d, with 1 exclusion, jobs of that size only"

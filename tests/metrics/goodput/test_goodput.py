@@ -282,7 +282,7 @@ def test_productive_time_of_unknown_mfu_widens_program_bounds() -> None:
     half = Program(value=0.5, known_gpu_s=30 * HOUR)
     result = product(half, *BY_HAND)["program_goodput"]
     assert (result["bound_low"], result["value"], result["bound_high"]) == (0.25, None, 0.75)
-    assert result["note"] == "cannot tell: MFU is known for 50.0% of the productive GPU-time"
+    assert result["note"] == "cannot tell: MFU is known for 50.0 % of the productive GPU-time"
 
 
 @settings(max_examples=40, deadline=None)

@@ -216,8 +216,9 @@ def _imputed(guess: dict[str, Any]) -> str:
     least, cost_s = ("at least ", guess["bound_low"]) if guess["value"] is None else ("", guess["value"])
     unknown = guess["note"].partition("; ")[2]
     return (
-        f"Assumed, beside the ledger: {guess['n']} infrastructure interruptions cost {least}{gpu_hours(cost_s)} "
-        f"if half an hourly checkpoint interval was lost each time{f'; {unknown}' if unknown else ''}."
+        f"Assumed, beside the ledger: {counted(guess['n'], 'infrastructure interruption')} cost "
+        f"{least}{gpu_hours(cost_s)} if half an hourly checkpoint interval was lost each time"
+        f"{f'; {unknown}' if unknown else ''}."
     )
 
 

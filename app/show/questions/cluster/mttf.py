@@ -127,10 +127,11 @@ def _explained(rates: pl.DataFrame) -> pl.DataFrame:
 
 
 def _clustered(rows: pl.DataFrame, question: Question) -> tuple[str, ...]:
-    """That failures came in bursts, and where the intervals allow for it; the statistics with `--explain`."""
+    """That failures cluster in time, and that the intervals allow for it; the statistics with `--explain`."""
     overdispersed = rows.filter((pl.col("phi_p") < OVERDISPERSION_P) & (pl.col("size") == "pooled"))
     return tuple(
-        f"{row['class']} ({row['counted']}) came in bursts: the daily counts vary more than by chance"
+        f"{row['class']} ({row['counted']}): the daily counts vary more than by chance, as where failures come in "
+        "bursts or on days with little work"
         + (f" (phi {row['phi']:.2f}, p {row['phi_p']:.2g})" if question.details else "")
         + "; the interval allows for it."
         for row in overdispersed.iter_rows(named=True)

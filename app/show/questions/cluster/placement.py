@@ -44,7 +44,9 @@ def placement(source: Reader, window: Window, question: Question) -> Answer:
 
 def _sums(source: Reader, window: Window, rows: pl.DataFrame, by: str) -> Answer:
     table = sums(rows, by).with_columns(pl.lit("least_placement_share").alias("metric"))
-    ordered = table.sort("n_gpus" if by == "size" else "excess_gpu_s", "subject", descending=[by != "size", False])
+    ordered = table.sort(
+        "n_gpus" if by == "size" else "excess_gpu_s", "subject", descending=[by != "size", False], nulls_last=True
+    )
     return Answer(
         f"Blocks that attempts on several nodes span, by {by}",
         ordered,

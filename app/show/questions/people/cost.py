@@ -53,7 +53,7 @@ def cost(source: Reader, window: Window, question: Question) -> Answer:
             "gpu_s": ("GPU-h", "gpu_h"),
             "cost": (money, "number"),
             "productive_cost": ("productive, at least", "number"),
-            "productive_cost_high": ("at most", "number"),
+            "productive_cost_high": ("productive, at most", "number"),
             "lost_cost": ("lost", "number"),
             "idle_cost": ("idle or out of service", "number"),
             "per_productive_gpu_h": ("per productive GPU-h", "number"),

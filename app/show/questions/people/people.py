@@ -47,7 +47,7 @@ def people(source: Reader, window: Window, question: Question) -> Answer:
             "share": ("of all", "ratio"),
             **priced,
             "productive_share": ("productive, at least", "ratio"),
-            "productive_share_high": ("at most", "ratio"),
+            "productive_share_high": ("productive, at most", "ratio"),
             "idle_s": ("standing still", "gpu_h"),
             "lost_s": ("lost", "gpu_h"),
             "n_runs": ("runs", "count"),

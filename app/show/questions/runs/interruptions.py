@@ -93,7 +93,7 @@ COSTLIEST: Final = Order(
         -pl.coalesce("cost_gpu_s", pl.when(_BY_INFRASTRUCTURE).then(_ASSUMED_GPU_S)),
         ~_BY_INFRASTRUCTURE,
     ),
-    "those that cost most first (infrastructure of unknown cost: by 30 min), users' cancels last",
+    "those that cost most first (half an hour is assumed where that of infrastructure is unknown), users' cancels last",
 )
 """Failures of infrastructure whose cost is unknown stand where the assumed cost puts them, not below all others."""
 

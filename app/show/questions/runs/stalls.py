@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _QUERIES: Final = ("step_gaps", "run_events", "rank_lines_during", "collective_dumps", "rank_places")
 
 _NONE: Final = "No step was late by many times the usual in this window, as far as run logs record steps."
+_UNLOGGED: Final = (
+    "No run log with steps is loaded, so stalls cannot be told.\n"
+    "The recorder does it in three lines: trackside recorder --help"
+)
 
 
 @question(
@@ -66,9 +70,13 @@ def stalls(source: Reader, window: Window, question: Question) -> Answer:
         explained=("times",),
         queries=_QUERIES,
         notes=about if rows.height else (),
-        when_empty=_NONE,
+        when_empty=_NONE if rows.height or _logged(source, window.cluster) else _UNLOGGED,
         parts={"subject": "run_id", "value": "seconds"},
     )
+
+
+def _logged(source: Reader, cluster: str) -> bool:
+    return bool(source.query("stalls_span", cluster=cluster)["since"].count())
 
 
 def _headline(rows: pl.DataFrame) -> str:

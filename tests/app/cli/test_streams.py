@@ -1,0 +1,62 @@
+"""Standard output as shells and services hand it over: closed, full, or in an encoding of few letters."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.command import ROOT, trackside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGIN = 1_790_812_800
+SACCT = (
+    "JobID|Cluster|User|State|Submit|Start|End|NNodes|NodeList|AllocTRES\n"
+    f"1|c|zoë|COMPLETED|{BEGIN}|{BEGIN}|{BEGIN + 60}|1|n1|gres/gpu=8\n"
+)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("streams")
+    (folder / "sacct").write_text(SACCT, encoding="utf-8")
+    for verb in (("ingest", "slurm", str(folder / "sacct")), ("compute",)):
+        done = trackside(*verb, "--warehouse", str(folder / "w"))
+        assert done.returncode == 0, done.stderr
+    return folder / "w"
+
+
+def people(warehouse: Path, redirected: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
+    """`show people` by a shell, which redirects its streams."""
+    command = shlex.join([sys.executable, "-m", "app.cli.main", "show", "people", "--warehouse", str(warehouse)])
+    return subprocess.run(
+        ["sh", "-c", f"{command} {redirected}"],
+        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding, "PATH": "/usr/bin:/bin"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_closed_streams_are_no_fault(closed: str, warehouse: Path) -> None:
+    done = people(warehouse, closed)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_output_without_room_is_reported(warehouse: Path) -> None:
+    done = people(warehouse, ">/dev/full")
+    assert done.returncode == 44
+    assert done.stderr == "trackside: the output cannot be written: No space left on device\n"
+
+
+def test_letters_that_an_encoding_lacks_are_escaped(warehouse: Path) -> None:
+    done = people(warehouse, "", encoding="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "zo\\xeb" in done.stdout
