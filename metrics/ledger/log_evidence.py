@@ -12,7 +12,9 @@ Of an attempt whose sessions and steps `metrics.runs.steps` found:
   left is `stalled` if infrastructure ended the attempt (its GPUs waited for a dead one to be noticed) or if it was
   long enough for a hang, else `teardown`;
 - the same after the last step of a session that another one of the attempt followed, only that a restart in place took
-  it; a session that never stepped is `startup`, unless the attempt completed with it.
+  it; a session that never stepped is `startup`, unless the attempt completed with it: then what follows its last
+  event is `teardown`, and nothing where the log of the whole attempt has neither step nor event, since it is unknown
+  whether the attempt trained (it is left to telemetry, or `unattributed`).
 
 Definitions: our design 4 and metric-definitions 5.2. That a repeated step number closes what came before it is
 Google's rule (ml-goodput-measurement).
@@ -215,12 +217,14 @@ def _tails(lanes: pl.DataFrame, in_session: pl.DataFrame, steps: pl.DataFrame, c
             last=pl.max_horizontal("last_step", "last_event", "session_from"),
             until=pl.coalesce("next", "_end"),
             final=pl.col("next").is_null(),
+            is_silent=pl.coalesce("last_step", "last_event").is_null().all().over("lane"),
         )
         # A log that was read before its attempt ended has no evidence of the end.
         .filter(
             pl.col("until").is_not_null() & (~pl.col("final") | (pl.col("read").fill_null(2**62) >= pl.col("until")))
         )
         .filter(pl.col("until") > pl.col("last"))
+        .filter(~(pl.col("final") & pl.col("completed") & pl.col("is_silent")))
     )
     unfinished = pl.min_horizontal(pl.col("last") + pl.col("period_us"), pl.col("until"))
     cut_short = ~(pl.col("final") & pl.col("completed"))

@@ -65,8 +65,15 @@ def seconds(attempts: list[Attempt], index: int) -> Counter[tuple[str, str | Non
     attempt, lost = attempts[index], losses(attempts)
     result: Counter[tuple[str, str | None]] = Counter()
     for second in range(attempt.start, attempt.end):
-        result[_cause(attempt, lost, second)] += 1
+        if not is_unknown(attempt, second):
+            result[_cause(attempt, lost, second)] += 1
     return result
+
+
+def is_unknown(attempt: Attempt, second: int) -> bool:
+    """Whether a log with neither step nor event leaves open what a completed attempt did."""
+    is_silent = bool(attempt.sessions) and not any(session.steps or session.events for session in attempt.sessions)
+    return is_silent and attempt.state == "COMPLETED" and second >= attempt.sessions[-1].start
 
 
 def first_step_extra(attempts: list[Attempt], index: int) -> float:

@@ -203,6 +203,29 @@ def test_a_session_that_never_stepped_only_started_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sessions", "known"),
+    [
+        ((Session(20, ()),), {("startup", "launch"): 20}),
+        ((Session(20, ()), Session(50, ())), {("startup", "launch"): 20, ("startup", "never_stepped"): 30}),
+        (
+            (Session(20, (), (("eval", 30, 50),)),),
+            {
+                ("startup", "launch"): 20,
+                ("startup", "init"): 10,
+                ("other_work", "evaluation"): 20,
+                ("teardown", None): 50,
+            },
+        ),
+    ],
+)
+def test_completed_attempt_without_a_step_has_no_teardown(
+    sessions: tuple[Session, ...], known: dict[tuple[str, str | None], int]
+) -> None:
+    """What its log leaves open is neither startup nor teardown, unless an event was logged."""
+    assert sums(logged([Attempt(0, 100, "COMPLETED", sessions)]), 0) == known
+
+
+@pytest.mark.parametrize(
     ("state", "end"),
     [("COMPLETED", {("teardown", None): 80}), ("FAILED", {("lost", "FAILED"): 10, ("teardown", None): 70})],
 )
@@ -309,7 +332,8 @@ def test_the_slow_reading_agrees(tried: list[Attempt]) -> None:
         got = sums(result, number)
         assert got == slow_steps.seconds(tried, number)
         assert extra_s(result, number) == pytest.approx(slow_steps.first_step_extra(tried, number), abs=2e-6)
-        assert got.total() == attempt.end - attempt.start
+        known = [at for at in range(attempt.start, attempt.end) if not slow_steps.is_unknown(attempt, at)]
+        assert got.total() == len(known)
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL"])
