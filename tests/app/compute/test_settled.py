@@ -464,7 +464,7 @@ def test_runs_without_some_attempts_are_all_found_again(cluster: Cluster, found_
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=5))
 @example(steps=list(STEPS))
 @example(steps=list(STEPS[::-1]))
