@@ -50,7 +50,7 @@ MIN_RESTARTS = 20
 """Fewest restarts behind a verdict on their median."""
 
 MIN_INTERRUPTED_RUNS = 10
-"""Fewest runs with an interruption behind a verdict on ETTR as a capability (metric-definitions 5.5)."""
+"""Fewest runs with an interruption behind a verdict on ETTR as a capability."""
 
 MOST_UNSEEN = 0.1
 """A delivered MFU is not judged if more than this share of the logged steps' GPU-time has none."""

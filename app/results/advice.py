@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 REPEATED = 3
-"""From so many interruptions on a node is worth a look (metric-definitions 7.4: k >= 3 in 28 days)."""
+"""From so many interruptions within 28 days on, a node is worth a look."""
 
 
 def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:

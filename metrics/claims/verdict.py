@@ -24,7 +24,7 @@ ONE_SIDED_P = 0.05
 """Level of the one-sided results that are shown with a verdict; verdicts themselves are two-sided."""
 
 FACTOR_TWO = 10
-"""Failures from which on the interval of an MTTF is about a factor of 2 to each side (metric-definitions 5.5)."""
+"""Failures from which on the interval of an MTTF is about a factor of 2 to each side."""
 
 MOST_TIMES = 1e4
 """More than so many times the exposure so far is not worth waiting for."""
@@ -269,7 +269,7 @@ def measure_ratio_capability(
 
     Returns:
         The lower end of the interval of the low bound and the upper end of that of the high bound; neither where the
-        effective number of runs or days is below 20 (metric-definitions 7.3).
+        effective number of runs or days is below 20.
     """
     import numpy as np  # noqa: PLC0415 - as above
 

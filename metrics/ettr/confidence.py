@@ -1,7 +1,7 @@
 """How certain the ETTR of such runs is, given the observed runs: intervals by resampling whole runs.
 
 What a run lost hangs together (its node, its code, its size), so runs are what is drawn, never their hours.
-Source: metric-definitions 7.3.
+Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993).
 """
 
 from __future__ import annotations

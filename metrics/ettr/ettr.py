@@ -357,7 +357,7 @@ METRICS = (
         query="ledger_sums",
         function=ettr_total,
         interval=_OVER_RUNS,
-        source=f"metric-definitions 7.3: {_MEAN}",
+        source=f"Trackside's own: {_MEAN}",
     ),
     Metric(
         name="ettr_without_initial_queue_mean_of_runs",
@@ -367,7 +367,7 @@ METRICS = (
         query="ledger_sums",
         function=ettr_total,
         interval=_OVER_RUNS,
-        source=f"metric-definitions 7.3: {_MEAN}",
+        source=f"Trackside's own: {_MEAN}",
     ),
     Metric(
         name="ettr_with_checkpoint_writes_mean_of_runs",
@@ -377,7 +377,7 @@ METRICS = (
         query="ledger_sums",
         function=ettr_total,
         interval=_OVER_RUNS,
-        source=f"metric-definitions 7.3: {_MEAN}",
+        source=f"Trackside's own: {_MEAN}",
     ),
     Metric(
         name="ettr_imputed",

@@ -2,7 +2,7 @@
 
 The closed forms are those of tests/metrics/oracles/theory.py, as expressions for many runs at once. The inputs are
 measured where logs and accounting hold them; where they do not, they are the cluster's, and else Meta's assumptions.
-Source: Kokolis et al. (HPCA 2025), expected ETTR; metric-definitions 1.5.
+Source: Kokolis et al. (HPCA 2025), expected ETTR.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ METRICS = (
         query="ledger_sums",
         function=expected,
         interval="at both ends of the exact 95 % interval of the cluster's failure rate",
-        source=f"{_META}; metric-definitions 1.5",
+        source=_META,
     ),
     Metric(
         name="ettr_expected_closed_form",
@@ -291,7 +291,7 @@ METRICS = (
         query="ledger_sums",
         function=expected,
         interval="none: ettr_expected has one",
-        source=f"derived from the definitions of {_META}, version 1; metric-definitions 1.5",
+        source=f"derived from the definitions of {_META}, version 1",
     ),
     Metric(
         name="ettr_expected_finite",
@@ -305,7 +305,7 @@ METRICS = (
         query="ledger_sums",
         function=expected,
         interval="none: ettr_expected has one",
-        source=f"derived from the definitions of {_META}, version 1; metric-definitions 1.5",
+        source=f"derived from the definitions of {_META}, version 1",
     ),
     Metric(
         name="ettr_expected_exact",
@@ -316,6 +316,6 @@ METRICS = (
         query="ledger_sums",
         function=expected,
         interval="none: ettr_expected has one",
-        source="our derivation, metric-definitions 1.5; checked by simulation in tests/metrics/test_theory.py",
+        source="our derivation; checked by simulation in tests/metrics/test_theory.py",
     ),
 )

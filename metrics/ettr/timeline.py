@@ -1,6 +1,6 @@
 """A run's wall time from its first eligible moment to its last end, second by second: each in exactly one class.
 
-The classes are those of metric-definitions 5.2: `queue_initial`, `queue_requeue`, `launch`, `init`, `checkpoint_load`,
+The classes are: `queue_initial`, `queue_requeue`, `launch`, `init`, `checkpoint_load`,
 `compile`, `first_step` (its extra), `startup` (where its part is unknown), `productive`, `lost`, `checkpoint`,
 `stalled`, `other_work`, `teardown`, `unattributed`. Their GPU-seconds add up to the denominator of the run's ETTR
 exactly. Between them may lie `not_asked`: time in which the run neither held GPUs nor waited for any, which is no part

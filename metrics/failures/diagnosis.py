@@ -6,7 +6,7 @@ fallen off the bus is hardware. Several events may match; the likeliest is a gue
 stay visible.
 
 Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III and Table I;
-classes of XIDs: metric-definitions 8.1.
+classes of XIDs: NVIDIA's XID catalogue.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def kind_of_state(state: pl.Expr, reason: pl.Expr) -> pl.Expr:
     """What a node state that ended attempts is called: one of `REACTIONS`.
 
     A pod that went is distinguished from a node that did: on Kubernetes a NODE_FAIL may be the loss of a slurmd pod and
-    no fault of the hardware (metric-definitions 10.7).
+    no fault of the hardware.
     """
     return (
         pl.when(reason.str.contains("(?i)^prolog error"))

@@ -2,7 +2,7 @@
 
 The age of an attempt is how long it has run. One that already ran when the window opened enters at its age then; one
 that still runs when it closes is censored there. Where another cause ends an attempt first, Kaplan-Meier takes it as
-censored; the cumulative incidence by cause, given with it, does not (metric-definitions 7.2).
+censored; the cumulative incidence by cause, given with it, does not.
 """
 
 from __future__ import annotations

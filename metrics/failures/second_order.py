@@ -2,7 +2,7 @@
 
 A job whose node dies comes back with its priority and may push others out: what they lose is a cost of that failure,
 too. Meta found 16 % of what failures cost to be of that kind; one 1,024-GPU job that was requeued 35 times caused 548
-preemptions. Kokolis et al. (HPCA 2025), section III-C; metric-definitions 1.6.
+preemptions. Kokolis et al. (HPCA 2025), section III-C.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def second_order_loss(interruptions: pl.DataFrame) -> pl.DataFrame:
         `gpus`, `imputed_gpu_s` (the sum of min(runtime, 30 min) x GPUs), `n_priced` (whose cost was measured) and
         `cost_gpu_s` of these; null of none.
 
-    Source: Kokolis et al. (HPCA 2025), section III-C; metric-definitions 1.6.
+    Source: Kokolis et al. (HPCA 2025), section III-C.
     """
     cost = pl.col("cost_gpu_s")
     gpus = pl.col("milli_gpus") / 1000

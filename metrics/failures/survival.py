@@ -2,7 +2,7 @@
 
 An attempt is seen from the age at which it (or the window) began to the age at which it ended (or the window did):
 truncated on the left, censored on the right. Ages are seconds of running. Plain arrays in and out, nothing of failures
-in particular; `metrics.failures.hazard` applies it to them (metric-definitions 7.2).
+in particular; `metrics.failures.hazard` applies it to them.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def goodput(sums: pl.DataFrame, inventoried: pl.Series) -> pl.DataFrame:
         where more than a tenth of what decides it was not seen (allocated time that is unattributed or assumed; for
         availability, time without a known node state), and where the denominator is zero.
 
-    Source: metric-definitions 5.2 (goodput_alloc, goodput_cluster); Kokolis et al. for the cluster form.
+    Source: Kokolis et al. (HPCA 2025) for the cluster form; the allocated form is over allocations alone.
     """
     totals = sums.group_by("cluster", "subject").agg(
         _sum(PRODUCTIVE, "productive"),
@@ -273,7 +273,7 @@ def ml_productivity(goodputs: pl.DataFrame, program: Program) -> pl.DataFrame:
         note gives which and why.
 
     Source: "Introducing ML Productivity Goodput", Google Cloud blog, 10 April 2024; arXiv 2502.06982 for the fleet
-    form, over chip-time capacity; metric-definitions 3.2.
+    form, over chip-time capacity.
     """
     by_name = {row["metric"]: row for row in goodputs.iter_rows(named=True)}
     scheduling, runtime = by_name["occupancy"], by_name["goodput_allocated"]

@@ -16,8 +16,7 @@ Of an attempt whose sessions and steps `metrics.runs.steps` found:
   event is `teardown`, and nothing where the log of the whole attempt has neither step nor event, since it is unknown
   whether the attempt trained (it is left to telemetry, or `unattributed`).
 
-Definitions: our design 4 and metric-definitions 5.2. That a repeated step number closes what came before it is
-Google's rule (ml-goodput-measurement).
+That a repeated step number closes what came before it is Google's rule (ml-goodput-measurement).
 """
 
 from __future__ import annotations
@@ -294,8 +293,8 @@ def _exclusive(base: pl.DataFrame) -> pl.DataFrame:
 def first_step_extra(steps: pl.DataFrame) -> pl.DataFrame:
     """What the first step of each attempt took beyond the ideal step of its run: compilation, caches, warm-up.
 
-    The ideal is that of metric-definitions 3.1 over the run's other steps: the mean of those that are not anomalous. A
-    run with no other step has none. First steps that were run again later are lost, and stay so.
+    The ideal is Google's (ml-goodput-measurement) over the run's other steps: the mean of those that are not anomalous.
+    A run with no other step has none. First steps that were run again later are lost, and stay so.
 
     Args:
         steps: executions as `executions_of_steps` returns them, with `lane`.

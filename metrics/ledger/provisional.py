@@ -2,8 +2,8 @@
 
 Activity shows that GPUs worked, not that the work was kept. An attempt that did not complete, or still runs, loses
 what it did since its last checkpoint. Without a log that time is unknown; as Meta did, it is taken to be at most
-an hour of work ago (metric-definitions 1.5). The last hour of such an attempt's productive time is `provisional`: it
-counts on the high side of bounds only.
+an hour of work ago (Kokolis et al., HPCA 2025, expected ETTR). The last hour of such an attempt's productive time is
+`provisional`: it counts on the high side of bounds only.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ needed is counted as an overlay. A step is compared with the ideal step of its o
 are not anomalous), so what slows a session down from its first step to its last does not show here, nor does the first
 step, whose excess is start-up.
 
-Source: metric-definitions 3.1 (ideal step), 5.2 (overlay) and 8.2 (from 10 % over it on; the waste of a slowdown; the
-score of NVIDIA's resiliency extension).
+Source: ml-goodput-measurement (Google) for the ideal step; arXiv 2505.05713 (OSDI 2025) for the waste of a slowdown;
+NVIDIA's resiliency extension for the score.
 """
 
 from __future__ import annotations

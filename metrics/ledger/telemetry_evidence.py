@@ -1,10 +1,10 @@
 """Evidence of telemetry: what allocated GPUs did, for attempts without a log. Activity decides.
 
-A GPU is *active* by the constants of our design 4 (tensor activity, else engine activity, else utilisation). An
-attempt is productive while all its GPUs that it uses at all are active: one idle GPU holds a synchronous job up. That
-is the reading of GKE's proxy (`jobset/proxy_runtime_goodput`: all active accelerators have duty cycle > 10 %) and of
-metric-definitions 5.3, L2. While all of them are idle before the first activity it starts up, and after the last it
-tears down; any other time is stalled, and GPUs that it never uses are stalled all the time (`idle_gpus`).
+A GPU is *active* by the constants below (tensor activity, else engine activity, else utilisation). An attempt is
+productive while all its GPUs that it uses at all are active: one idle GPU holds a synchronous job up. That is the
+reading of GKE's proxy (`jobset/proxy_runtime_goodput`: all active accelerators have duty cycle > 10 %). While all of
+them are idle before the first activity it starts up, and after the last it tears down; any other time is stalled, and
+GPUs that it never uses are stalled all the time (`idle_gpus`).
 
 This lockstep rule decides the value, never the bounds: an inference service, a sweep or a rank that ends early does not
 wait for its idle GPU. Of a stalled attempt only the idle GPUs are known to be idle (`inactive`, `hang`); those that are

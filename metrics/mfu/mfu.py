@@ -80,7 +80,7 @@ def step_mfu(
     Raises:
         ValueError: there is no such convention, or `peak_flops` is a figure with sparsity.
 
-    Source: PaLM; metric-definitions 6.1.
+    Source: Chowdhery et al., PaLM (2022), appendix B.
     """
     if convention not in CONVENTIONS:
         raise ValueError(f"there is no FLOP convention {convention!r}; the conventions are: {', '.join(CONVENTIONS)}")
@@ -203,7 +203,7 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
         `flop`, `peak_flop`, `mfu`, `mfu_mean`, `mfu_median`, `ci_low`, `ci_high` (null: too few steps), `note`;
         by cluster and run.
 
-    Source: Carlstein 1986 for the blocks; metric-definitions 5.5.
+    Source: Carlstein 1986 for the blocks.
     """
     present = pl.col("mfu").is_not_null()
     totals = (
@@ -274,8 +274,6 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
         steps: `step_mfu`'s rows.
         seed: of the random numbers.
         resamples: of the bootstrap.
-
-    Source: metric-definitions 5.5 and 7.3.
     """
     counted = steps.filter(pl.col("mfu").is_not_null()).sort(*_IN_TIME)
     length = max(1, math.ceil(math.sqrt(counted.height)))

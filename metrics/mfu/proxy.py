@@ -9,7 +9,7 @@ is no log, `a x HFU` is an estimate and labelled so.
 The two are compared by whole hours of an attempt: hours in which nearly all of its GPUs were seen and nearly all the
 time went into logged steps. A step's FLOP are spread evenly over the step.
 
-Source: metric-definitions 6.4. DCGM_FI_PROF_PIPE_TENSOR_ACTIVE: NVIDIA DCGM user guide, profiling metrics.
+Source of DCGM_FI_PROF_PIPE_TENSOR_ACTIVE: NVIDIA DCGM user guide, profiling metrics.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ METRICS = (
         query="gpu_tensor_hours",
         function=fits,
         interval="residual: root mean square of what the fit leaves, as MFU",
-        source="metric-definitions 6.4; NVIDIA DCGM user guide, profiling metrics",
+        source="NVIDIA DCGM user guide, profiling metrics",
     ),
     Metric(
         name="mfu_estimated",
@@ -294,6 +294,6 @@ METRICS = (
         query="gpu_tensor_hours",
         function=estimated,
         interval="none; the residual of the fit is how far single hours of logged runs lie from it",
-        source="metric-definitions 6.4",
+        source="fitted here, cluster by cluster, over hours with logs; NVIDIA DCGM user guide, profiling metrics",
     ),
 )

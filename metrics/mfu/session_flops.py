@@ -22,7 +22,7 @@ def flops_per_token_expr(convention: Convention, measure: Measure = "mfu") -> pl
     FLOP that the log states itself count under the convention that it names, and under `stated`. Those that it names
     `executed` are no model FLOP.
 
-    Source: metric-definitions 6.1.
+    Source: Chowdhery et al., PaLM (2022), appendix B.
     """
     named = pl.col("flop_convention")
     stated_flops = _positive("flops_per_token")

@@ -45,7 +45,7 @@ def run_mfu(steps: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
         `cluster`, `run_id`, `flop`, `flop_most`, `peak_flop`, `value`, `bound_high`, `step_mfu`, `step_share`,
         `allocated_gpu_s`, `logged_gpu_s`, `n` (steps); by cluster and run. Null where no step has an MFU.
 
-    Source: metric-definitions 6.1 (run MFU = step MFU x productive share).
+    Run MFU = step MFU x productive share.
     """
     time = pl.col("n_gpus") * pl.col("wall_s")
     with_mfu = pl.col("mfu").is_not_null()
@@ -91,6 +91,6 @@ METRICS = (
         query="ledger_sums",
         function=run_mfu,
         interval=("bounds: time without a log counted without model FLOP (low) and at the MFU of the steps (high)"),
-        source="metric-definitions 6.1: run MFU = step MFU x productive share",
+        source="run MFU = step MFU x productive share; step MFU: Chowdhery et al., PaLM (2022), appendix B",
     ),
 )

@@ -7,8 +7,6 @@
 t2 to t4 come from accounting (`metrics.restarts.restarts`), t1 also from telemetry and node states, the rest from logs.
 What is not recorded stays null. Clocks of logs may differ from the scheduler's by a little: a moment that a log puts
 before the one that it must follow is taken to be that one, so parts are never negative and known ones add up.
-
-Definitions: metric-definitions 4.3.
 """
 
 from __future__ import annotations
@@ -156,8 +154,6 @@ def with_log_times(
 
     Returns:
         `frames.RESTARTS`; seconds.
-
-    Source: metric-definitions 4.3.
     """
     own = pl.col("stream") == ""
     executed, sessions = executed.filter(own), sessions.filter(own & pl.col("usable"))

@@ -187,7 +187,7 @@ def carved_events(events: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
 def _reaching(timed: pl.DataFrame, carved: pl.DataFrame) -> pl.DataFrame:
     """How far each step reaches: to the next one, or the end of the event after it, if no hang lies between.
 
-    What events explain is no hang. Of a step's own time (`wall_s`) waiting for data is a part: metric-definitions 6.1.
+    What events explain is no hang. Of a step's own time (`wall_s`) waiting for data is a part.
     """
     lane = pl.col("session").alias("lane")
     busy = union(carved.select(lane, "started", "ended"))

@@ -19,7 +19,7 @@ KEY: Final = ("gpu_model", "dtype", *(name for name in frames.MODEL if name != "
 """Facts of a session that make its recipe. GPUs, batch and learning rate are not among them: these are scaled."""
 
 MIN_BLOCKS: Final = 20
-"""Fewest blocks of steps behind an error: as of an MFU (metric-definitions 7.3)."""
+"""Fewest blocks of steps behind an error: as of an MFU."""
 
 
 def run_speeds(steps: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,6 @@
-"""Intervals and verdicts against metric-definitions.md (sections 5.4, 5.5, 7.1, 9.2, 9.8) and first principles.
+"""Intervals and verdicts against published tables and first principles.
 
-Expected values are typed from that document or worked out by hand, never taken from running the code.
+Expected values are typed from these or worked out by hand, never taken from running the code.
 """
 
 import math

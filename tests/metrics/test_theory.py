@@ -1,6 +1,6 @@
-"""Closed forms against the numbers printed in metric-definitions.md (section numbers below are its).
+"""Closed forms against the numbers that Kokolis et al. (HPCA 2025) print, and against simulation.
 
-Expected values are typed from that document, never taken from running the code.
+Expected values are typed from the paper or worked out by hand, never taken from running the code.
 """
 
 import math
@@ -44,7 +44,7 @@ def inputs(nodes: int, rate: float, u0: float, dt: float, *, w: float = 0.0, q: 
     )
 
 
-# --- 1.4 and 9.1: rate and MTTF -----------------------------------------------------------------------
+# --- rate and MTTF ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_rates_convert_back_and_forth(rate: float, gpus_per_node: int) -> None:
     assert oracle.failures_per_gpu_day_of_mttf(theory.mttf_d(per_gpu_day, 1024), 1024) == pytest.approx(per_gpu_day)
 
 
-# --- 9.2: Llama 3 -------------------------------------------------------------------------------------
+# --- Llama 3 ------------------------------------------------------------------------------------------
 
 LLAMA_3_COUNTS = {
     "Faulty GPU": 148,
@@ -162,7 +162,7 @@ def test_llama_3_rates() -> None:
     assert 1 / per_gpu_day == approx(LLAMA_3_GPU_DAYS, rel=1e-5)
 
 
-# --- 9.3: expected ETTR -------------------------------------------------------------------------------
+# --- expected ETTR ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_llama_3_rates() -> None:
         (inputs(2000, 6.50, 5, 33.28, w=5), 0.6995, 0.7),
         (inputs(128, 6.50, 5, 60), 0.9798, None),
         (inputs(128, 2.1343, 1.5, 60), 0.9940, None),
-        # section 2: the same settings at 4096 GPUs, and at Meta's measured 0.33 d
+        # the same settings at 4096 GPUs, and at Meta's measured 0.33 d
         (inputs(512, 2.1343, 1.5, 60), 0.976, None),
         (EttrInputs(mttf_s=0.33 * DAY_S, restart_s=90, checkpoint_interval_s=3600), 0.9337, None),
-        # section 1.5: the published 0.5 for RSC-2 at 21 min does not follow from its own formula
+        # the published 0.5 for RSC-2 at 21 min does not follow from its own formula
         (inputs(12500, 2.34, 5, 21), 0.685, None),
     ],
 )
@@ -335,7 +335,7 @@ def test_times_without_meaning_are_refused(mttf_s: float, restart_s: float, inte
         EttrInputs(mttf_s=mttf_s, restart_s=restart_s, checkpoint_interval_s=interval_s)
 
 
-# --- 9.4: checkpoint interval -------------------------------------------------------------------------
+# --- checkpoint interval ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_daly_interval_is_close_to_the_best_of_the_exact_form(mttf_s: float, wri
     assert exact(best_s) >= exact(best_s * factor) - 1e-4
 
 
-# --- 9.3 and 9.5: goodput and loss --------------------------------------------------------------------
+# --- goodput and loss ---------------------------------------------------------------------------------
 
 
 def test_google_runtime_goodput() -> None:

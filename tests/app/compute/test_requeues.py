@@ -1,6 +1,6 @@
 """What Slurm writes when a job comes back, and what Trackside makes of it: text -> warehouse -> runs and interruptions.
 
-`states.sacct.txt` is what a real Slurm 22.05.8 wrote. The rows below have what it lacks, as test-bench 5 and 6 tell it.
+`states.sacct.txt` is what a real Slurm 22.05.8 wrote. The rows below have what it lacks and what was observed of one.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def test_each_way_to_come_back(reader: Reader, job: str) -> None:
 
 
 def test_after_a_resize_no_second_is_counted_twice(reader: Reader) -> None:
-    """The row after RESIZING shows the original Start: it is clipped to its own Submit (test-bench 6)."""
+    """The row after RESIZING shows the original Start: it is clipped to its own Submit."""
     first, second = attempts(reader, "28")
     assert (first["ended_at"] - first["started_at"]).total_seconds() == 4
     assert second["started_at"] == second["submitted_at"] == first["ended_at"]
@@ -145,7 +145,7 @@ def test_after_a_resize_no_second_is_counted_twice(reader: Reader) -> None:
 
 
 def test_canceller_is_kept_when_the_end_is_sent_again(reader: Reader) -> None:
-    """`CANCELLED by 2001 0:0` turns into `CANCELLED 0:15` (test-bench 6, "Records change after the fact")."""
+    """`CANCELLED by 2001 0:0` turns into `CANCELLED 0:15`."""
     (row,) = attempts(reader, "104")
     assert (row["state"], row["cancelled_by"], row["exit_code"], row["exit_signal"]) == ("CANCELLED", "2001", 0, 15)
 

@@ -289,7 +289,7 @@ def test_one_that_never_started_waited_until_detected(tmp_path: Path) -> None:
 
 
 def test_mending_accounting_does_not_make_its_time_vanish(tmp_path: Path) -> None:
-    """`sacctmgr show runawayjobs` closes the row as COMPLETED at its own start (test-bench 5)."""
+    """`sacctmgr show runawayjobs` closes the row as COMPLETED at its own start."""
     made = make(tmp_path, job("1", 0, 0), job("2", 20, 30), runaway=[listed("1", 50)])
     assert made.hours_of("1") == 20
 

@@ -1,4 +1,4 @@
-"""Verdicts on claims (metric-definitions 5.4, 5.5, 9.8)."""
+"""Verdicts on claims."""
 
 from __future__ import annotations
 

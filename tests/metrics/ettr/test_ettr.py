@@ -1,4 +1,4 @@
-"""ETTR: productive over queued plus scheduled time (metric-definitions 1.2, 1.5, 5.2, 9.8)."""
+"""ETTR: productive over queued plus scheduled time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expected ETTR of many runs at once, beside the closed forms for one (metric-definitions 1.5, 9.3)."""
+"""The expected ETTR of many runs at once, beside the closed forms for one."""
 
 from __future__ import annotations
 

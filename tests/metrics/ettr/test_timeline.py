@@ -1,4 +1,4 @@
-"""A run's wall time second by second: each second in exactly one class (metric-definitions 5.2)."""
+"""A run's wall time second by second: each second in exactly one class."""
 
 from __future__ import annotations
 

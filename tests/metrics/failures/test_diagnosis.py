@@ -1,4 +1,4 @@
-"""Differential diagnosis: likeliest cause, failure domains, what nodes told (metric-definitions 1.3, 1.8, 8.1)."""
+"""Differential diagnosis: likeliest cause, failure domains, what nodes told."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_list_of_events_is_bounded_and_counts_the_rest() -> None:
 
 
 def test_pod_that_went_differs_from_a_node_that_went() -> None:
-    """metric-definitions 10.7: NODE_FAIL is also the loss of a slurmd pod."""
+    """On Kubernetes NODE_FAIL is also the loss of a slurmd pod."""
     for state in ("drained", "down"):
         result = judged("NODE_FAIL", state_event("k8s: pod terminated", state))
         assert (result["class"], result["cause"], result["node"]) == ("infrastructure", "pod_terminated", "n1")

@@ -1,4 +1,4 @@
-"""What was seen of attempts in a window, and the rows told of them (metric-definitions 7.2)."""
+"""What was seen of attempts in a window, and the rows told of them."""
 
 from __future__ import annotations
 

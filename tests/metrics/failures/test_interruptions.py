@@ -1,4 +1,4 @@
-"""Class, cause, node and incident of attempts that did not complete (metric-definitions 1.3, 5.1, 7.1)."""
+"""Class, cause, node and incident of attempts that did not complete."""
 
 from __future__ import annotations
 

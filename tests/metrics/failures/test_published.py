@@ -1,4 +1,4 @@
-"""Published figures and their golden numbers (metric-definitions 9.1, 9.2, 4.1), and ours over them."""
+"""Published figures and their golden numbers, and ours over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events over exposure (metric-definitions 1.3, 7.1, 9.8)."""
+"""Events over exposure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preemptions caused by runs that came back from a failure (metric-definitions 1.6 and 9.5)."""
+"""Preemptions caused by runs that came back from a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether failures grow as the GPUs do (metric-definitions 7.1), against a general-purpose maximiser."""
+"""Whether failures grow as the GPUs do, against a general-purpose maximiser."""
 
 from __future__ import annotations
 

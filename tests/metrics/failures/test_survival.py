@@ -1,4 +1,4 @@
-"""Survival by age against published tables, hand calculation and a slow twin (metric-definitions 7.2)."""
+"""Survival by age against published tables, hand calculation and a slow twin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goodput, occupancy, availability and where the rest went (metric-definitions 5.2, 5.4; design 4)."""
+"""Goodput, occupancy, availability and where the rest went."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Job goodput beside Google's own calculator, run on the same logs (metric-definitions 3.1, 9.6)."""
+"""Job goodput beside Google's own calculator, run on the same logs."""
 
 from __future__ import annotations
 

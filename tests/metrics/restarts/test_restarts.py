@@ -1,4 +1,4 @@
-"""From the end of an interrupted attempt to the start of the next (metric-definitions 4.3)."""
+"""From the end of an interrupted attempt to the start of the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every stage of restarts, by a new attempt and within an allocation (metric-definitions 4.3)."""
+"""Every stage of restarts, by a new attempt and within an allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that are alike and follow each other, joined by a guess (metric-definitions 5.1)."""
+"""Jobs that are alike and follow each other, joined by a guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users write at their jobs names runs: environment, comment, wckey, name patterns (metric-definitions 5.1)."""
+"""What users write at their jobs names runs: environment, comment, wckey, name patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attempts are one run (metric-definitions 5.1; what Slurm does, test-bench 6)."""
+"""Which attempts are one run."""
 
 from __future__ import annotations
 
