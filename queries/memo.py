@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -59,12 +60,14 @@ class Memo:
 
     def _make_room(self) -> None:
         """Forget values that were used least recently until the others take no more memory than they may."""
-        if self._most_bytes is None:
+        most = self._most_bytes
+        if most is None:
             return
         with self._lock:
             taken = sum(entry.bytes for entry in self._entries.values())
-            for key, entry in list(self._entries.items()):
-                if taken <= self._most_bytes:
+            # What is too large alone goes first: nothing else has to make room for it.
+            for key, entry in sorted(self._entries.items(), key=lambda each: each[1].bytes <= most):
+                if taken <= most:
                     break
                 if entry.bytes:
                     del self._entries[key]
@@ -84,4 +87,6 @@ def _bytes(value: object) -> int:
     size = getattr(value, "estimated_size", None)  # of a frame: some processes import this module and no polars
     if size is not None:
         return int(size())
+    if is_dataclass(value):
+        value = tuple(vars(value).values())
     return sum(map(_bytes, value)) if isinstance(value, tuple | list) else 0

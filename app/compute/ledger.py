@@ -119,12 +119,11 @@ def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, 
 def _write_gpu_activity(writer: Writer, window: Window, rules: Rules, held: Holders) -> None:
     """Write what GPUs did, by day and in all of the time."""
     cluster = window.cluster
-    days = writer.query("gpu_sample_days", cluster=cluster)["day"].to_list()
-    sums = sums_of_days(writer, window, rules, held, days)
-    for table, found in activity_days.rows(
-        sums, cluster, held, writer.query("gpu_sample_files", cluster=cluster)
-    ).items():
-        writer.append(table, found)
+    made_of = dict(writer.query("gpu_sample_days", cluster=cluster).iter_rows())
+    sums = sums_of_days(writer, window, rules, held, list(made_of))
+    for day in sums:
+        for table, rows in activity_days.rows(day, made_of[day.day], cluster, held).items():
+            writer.append(table, rows)
     by_gpu = summed(sums, rules, held)
     if by_gpu is not None:
         writer.append("attempt_activity", attempt_rows(by_gpu))

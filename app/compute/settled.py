@@ -156,14 +156,13 @@ def closure(
         most: None is returned if there would be more.
     """
     names = _names(named)
-    while True:
+    while touched.sum() <= most:
         members = members_of(attempts.filter(touched))
         reached = _linked(attempts, touched, members, names)
-        if reached.sum() > most:
-            return None
         if reached.sum() == touched.sum():
             return Unsettled(attempts.filter(touched), members.select("run_id").unique())
         touched = reached
+    return None
 
 
 def _changed(before: pl.DataFrame, now: pl.DataFrame, digest: str) -> pl.DataFrame:

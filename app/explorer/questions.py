@@ -10,6 +10,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import polars as pl
 from dash import html
 
 from app.errors import UsageError
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
-    import polars as pl
     from dash.development.base_component import Component
 
     from app.explorer.answer_table import Leads
@@ -246,18 +246,25 @@ def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component
     """The sentence that answers, in which nodes and runs that the rows name are links."""
     found: dict[str, str] = {}
     for column in answer.rows.columns:
-        if linked(column, by, asked.leads):
-            hrefs = addresses(answer.rows, column, by, view, asked.leads) or []
+        if answer.rows.schema[column] == pl.String and linked(column, by, asked.leads):
+            said = answer.rows.filter(_in_sentence(answer.rows[column], answer.headline))
+            hrefs = addresses(said, column, by, view, asked.leads) or []
             found |= {
                 name: href
-                for name, href in zip(answer.rows[column], hrefs, strict=False)
-                if href and href.startswith(("/node", "/run")) and _NAME.match(name)
+                for name, href in zip(said[column], hrefs, strict=True)
+                if href and href.startswith(("/node", "/run"))
             }
     if not found:
         return [answer.headline]
     names = "|".join(map(re.escape, sorted(found, key=len, reverse=True)))
     parts = re.split(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", answer.headline)
     return [components.link(part, found[part]) if part in found else part for part in parts]
+
+
+def _in_sentence(names: pl.Series, sentence: str) -> pl.Series:
+    """Which names a sentence has: an answer may have thousands of rows, of which it names few."""
+    named = (name is not None and name in sentence and _NAME.match(name) is not None for name in names)
+    return pl.Series(list(named), dtype=pl.Boolean)
 
 
 _NAME: Final = re.compile(r"(?=.*[A-Za-z])(?=.*[\d-])")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import polars as pl
 import pytest
@@ -71,3 +72,18 @@ def test_memo_makes_room_for_frames_by_their_bytes() -> None:
     assert len(memo) == 3, "the oldest frame made room for the newest, and a text needs none"
     assert memo.get("large", lambda: pl.concat([frame] * 3)).height == 3000
     assert memo.get("large", lambda: "not kept") == "not kept"
+    assert memo.get("c", lambda: "again") != "again", "what is not kept needs no room"
+
+
+@dataclass(frozen=True)
+class Frames:
+    one: pl.DataFrame
+    other: pl.DataFrame
+
+
+def test_memo_counts_the_frames_of_a_dataclass() -> None:
+    frame = pl.DataFrame({"a": range(1000)})  # 8,000 bytes
+    memo = Memo(most_bytes=17_000)
+    for key in ("a", "b"):
+        memo.get(key, lambda: Frames(frame, frame))
+    assert len(memo) == 1

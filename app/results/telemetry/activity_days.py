@@ -8,7 +8,7 @@ are whole numbers, so the result is the same as if all samples had been read.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 TABLES = ("activity_days", "attempt_activity_days", "user_activity_days")
-"""What `rows` are of."""
+"""The tables of sums by day."""
 
 _BY_HOUR = f"{HOURLY}_known"
 
@@ -47,13 +47,9 @@ def stored_activity(
     Returns:
         What `gpu_activity.activity` returns; None where there are no samples.
     """
-    days = reader.query("gpu_sample_days", cluster=window.cluster)["day"].to_list()
-    stored = {
-        day: hourly
-        for day, hourly in reader.query("activity_days", cluster=window.cluster).iter_rows()
-        if _is_whole(day, window, computed)
-    }
-    parts = [part for some, after in _others(days, stored) for part in
+    days = reader.query("gpu_sample_days", cluster=window.cluster)
+    stored = _stored_days(reader, days, window, computed)
+    parts = [part for some, after in _others(days["day"].to_list(), stored) for part in
              sums_of_days(reader, window, rules, held, some, after=after)]  # fmt: skip
     queries = ("gpu_samples_between", "gpu_hours_between") if parts or not stored else ()
     if stored:
@@ -62,25 +58,48 @@ def stored_activity(
     return summed(parts, rules, held), queries
 
 
-def rows(days: Sequence[DaySums], cluster: str, held: Holders, made_of: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Rows of `TABLES`.
+def _stored_days(reader: Reader, days: pl.DataFrame, window: Window, computed: Window) -> dict[date, bool]:
+    """The days whose stored sums are those of the window, and whether some of each is known by the hour only.
+
+    A day is left out that was loaded again, or whose samples or roll-ups were removed. So is one before it, whose last
+    samples are valid up to the first ones of the next day.
+    """
+    stored = reader.query("activity_days", cluster=window.cluster)
+    made_of: dict[date, str | None] = dict(stored.select("day", "made_of").iter_rows())
+    now: dict[date, str | None] = dict(days.iter_rows())
+
+    def unchanged(day: date) -> bool:
+        return made_of.get(day, _NO_DAY) == now.get(day, _NO_DAY)
+
+    return {
+        day: hourly
+        for day, hourly in stored.select("day", "hourly").iter_rows()
+        if unchanged(day)
+        and (unchanged(day + DAY) or day_begin(day + DAY) >= computed.until)
+        and _is_whole(day, window, computed)
+    }
+
+
+_NO_DAY: Final = ""
+"""In the place of digests of a day without samples and roll-ups."""
+
+
+def rows(of: DaySums, made_of: str | None, cluster: str, held: Holders) -> dict[str, pl.DataFrame]:
+    """Rows of `TABLES` of a day.
 
     Args:
-        days: the sums of each day of what is computed.
+        of: its sums.
+        made_of: the digests of its files of samples; None: only roll-ups are left.
         cluster: the cluster.
         held: who held what.
-        made_of: `day` and `made_of`, the digests of its files of samples.
     """
-    named = held.attempts.select("attempt", *frames.ATTEMPT_KEY[1:])
-    index = pl.DataFrame(
-        {"day": [each.day for each in days], "hourly": [each.hourly for each in days]},
-        schema={"day": pl.Date, "hourly": pl.Boolean},
+    about = pl.DataFrame(
+        {"cluster": [cluster], "day": [of.day], "hourly": [of.hourly], "made_of": [made_of]},
+        schema_overrides={"made_of": pl.String},
     )
-    attempts = [_stored(each.attempts, each.day, cluster).join(named, on="attempt").drop("attempt") for each in days]
-    users = [_stored(each.users, each.day, cluster) for each in days]
-    about = index.join(made_of, on="day", how="left").with_columns(cluster=pl.lit(cluster))
-    return dict(zip(TABLES, (about, *(pl.concat(each) if each else pl.DataFrame() for each in (attempts, users))),
-                    strict=True))  # fmt: skip
+    named = held.attempts.select("attempt", *frames.ATTEMPT_KEY[1:])
+    attempts = _stored(of.attempts, of.day, cluster).join(named, on="attempt").drop("attempt")
+    return dict(zip(TABLES, (about, attempts, _stored(of.users, of.day, cluster)), strict=True))
 
 
 def _stored(sums: pl.DataFrame, day: date, cluster: str) -> pl.DataFrame:

@@ -54,7 +54,9 @@ class Activity:
 
 @dataclass(frozen=True)
 class DaySums:
-    """Whole sums of what GPUs did on a day, or on some alike.
+    """Sums of what GPUs did on a day, or on several that are alike.
+
+    All are whole: GPU-milliseconds, and values x GPU-milliseconds in parts of the unit (`gpu_attribution.RESOLUTION`).
 
     Attributes:
         day: the UTC day that the samples begin in; of several, the first.

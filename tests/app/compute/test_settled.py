@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 BEGIN = datetime.fromtimestamp(START, UTC)
 KEY: Final = list(frames.ATTEMPT_KEY)
-TABLES: Final = ("run_attempts", "runs", "interruptions", "restarts", "attempt_days", "run_metrics")
+TABLES: Final = ("run_attempts", "runs", "interruptions", "restarts", "attempt_days", "run_metrics", "gpu_time")
 RULES: Final = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, origin="test")
 
 

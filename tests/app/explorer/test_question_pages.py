@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from app.claims.watched import WatchedClaims
+from app.explorer import answer_table, questions
 from app.explorer.application import Explorer, page
 from app.explorer.page import pages
 from app.explorer.questions import Asked, _linked
@@ -124,6 +125,22 @@ def test_names_in_the_sentence_that_answers_are_links() -> None:
     assert links == {"n1-a": "/node?since=2026-10-01&node=n1-a", "n1": "/node?since=2026-10-01&node=n1"}
     assert [each for each in parts if isinstance(each, str)][-1] == "; n11 and n1.x are others."
     assert "".join(each if isinstance(each, str) else str(each.children) for each in parts) == answer.headline
+
+
+def test_only_rows_that_a_sentence_names_get_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = answer_table.addresses
+
+    def counted(rows: pl.DataFrame, *args: object) -> list[str | None] | None:
+        asked.append(rows.height)
+        return real(rows, *args)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr(questions, "addresses", counted)
+    rows = pl.DataFrame({"node": [None, "", *(f"n{number}" for number in range(1000))]})
+    answer = Answer("Nodes", rows, {}, headline="n7 cost most.")
+    parts = _linked(answer, "node", Asked("nodes"), VIEW)
+    assert asked == [1]
+    assert [each for each in parts if isinstance(each, str)] == ["", " cost most."]
 
 
 def test_a_split_that_a_question_has_not_is_refused_alone(explorer: Explorer) -> None:

@@ -177,12 +177,25 @@ def test_a_day_that_was_loaded_again_is_read_anew(reader: Reader, tmp_path: Path
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
         rows = samples().filter(pl.col("ts").dt.date() == LOADED, pl.col("node") != "n1")
         writer.write_partition("gpu_samples", "c", LOADED, rows)
-    window = between(DAY, DAYS * DAY)
+    window = between(0, DAYS * DAY)  # samples of the day before are valid for longer, too
     before, _, _ = both_ways(reader, window)
     with open_reader(tmp_path / "w") as later:
-        found, expected, _ = both_ways(later, window)
+        found, expected, queries = both_ways(later, window)
     assert before is not None
     assert found is not None
     assert expected is not None
+    assert queries[0] == "attempt_activity_days"
     assert_same(found.attempts, expected.attempts)
     assert found.attempts["observed_s"].sum() < before.attempts["observed_s"].sum()
+
+
+def test_a_day_whose_roll_ups_were_removed_is_no_longer_counted(tmp_path: Path, warehouse: Path) -> None:
+    shutil.copytree(warehouse, tmp_path / "w")
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
+        writer.delete("gpu_hours", pl.DataFrame({"cluster": ["c"]}))
+    with open_reader(tmp_path / "w") as later:
+        found, expected, queries = both_ways(later, between(0, DAYS * DAY))
+    assert found is not None
+    assert expected is not None
+    assert queries[0] == "attempt_activity_days"
+    assert_same(found.attempts, expected.attempts)
