@@ -62,15 +62,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return answer(arguments_[1:], build_parser)
     if arguments_ == ["help"]:
         arguments_ = ["--help"]
-    parser = build_parser(arguments_[0] if arguments_ else None)
-    options, unknown = parser.parse_known_args(arguments_)
+    options = argparse.Namespace()
+    return _guarded(lambda: _run(arguments_, options), options)
+
+
+def _run(arguments: Sequence[str], options: argparse.Namespace) -> int:
+    """Parse a command line into the options, and do what it requests."""
+    parser = build_parser(arguments[0] if arguments else None)
+    _, unknown = parser.parse_known_args(arguments, options)
     if unknown:
         parser.refuse_unknown(unknown, options)
-    if options.version:
-        return _guarded(_version, options)
-    if options.verb is None:
-        return _guarded(_overview, options)
-    return _guarded(options.run, options)
+    run = _version if options.version else _overview if options.verb is None else options.run
+    status = int(run(options))
+    sys.stdout.flush()  # a fault of the output counts here: of what Python writes when it ends, it is "ignored"
+    return status
 
 
 def _open_streams() -> None:
@@ -109,9 +114,9 @@ def _overview(_: argparse.Namespace) -> int:
     return 0
 
 
-def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+def _guarded(run: Callable[[], int], options: argparse.Namespace) -> int:
     try:
-        return run(options)
+        return run()
     except KeyboardInterrupt:
         return _interrupted(options)
     except BrokenPipeError:  # the reader of our output (head, less) has gone: not an error
@@ -127,7 +132,11 @@ def _guarded(run: Callable[[argparse.Namespace], int], options: argparse.Namespa
         return _panicked(error)
 
 
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_UNWRITTEN: Final = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "the output cannot be written"),
+    errno.EIO: "a file or the output cannot be read or written",
+}
+"""What it means that a stream or a file without a name failed, by the number of the error."""
 
 
 def _drop_output() -> None:
@@ -154,11 +163,11 @@ def _failed(error: Exception, options: argparse.Namespace) -> int:
 
     if was_interrupted(error):
         return _interrupted(options)
-    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:  # our output, a file perhaps
+    if isinstance(error, OSError) and error.errno in _UNWRITTEN and error.filename is None:
         from queries.errors import WriteError
 
         _drop_output()
-        error = WriteError(f"the output cannot be written: {error.strerror}")
+        error = WriteError(f"{_UNWRITTEN[error.errno]}: {error.strerror}")
     status = exit_status(error)
     if status is None or os.environ.get("TRACKSIDE_DEBUG"):
         import traceback

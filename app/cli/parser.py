@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from app.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from _typeshed import SupportsWrite
 
 USAGE = 2
 """Exit status of a command line that is refused, as of argparse."""
@@ -36,6 +39,15 @@ class Parser(argparse.ArgumentParser):
         elsewhere = getattr(action.choices, "elsewhere", None)
         hint = (elsewhere(str(value)) if elsewhere else "") or did_you_mean(str(value), names) or _list(action)
         self.refuse(f"{_refusal(action, value)}{hint}")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Print the help, now: argparse passes over an output that is full or whose reader has gone.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        print(self.format_help(), end="", file=file)
+        sys.stdout.flush()
 
     def error(self, message: str) -> NoReturn:
         """Refuse what argparse found wrong: in our words, and with the command that lists the options."""

@@ -196,18 +196,13 @@ class Catalogue:
         wanted = {full_name(table.name): {each.name for each in table.columns} for table in sql_files.all_tables()}
         return ORIGINS in there and all(columns <= there.get(name, set()) for name, columns in wanted.items())
 
-    def read_facts(self, origin: str | None = None) -> list[tuple[str, str, str]]:
-        """The rows of the table of origins, of one of them or of all.
+    def read_facts(self, entries: Iterable[Entry]) -> list[tuple[str, str, str]]:
+        """The rows of the table of origins that are in its files among some.
 
-        They are read from its files: to plan a question of the table itself, DuckLake loads the columns of all tables,
-        which takes most of the time of looking for a new snapshot, and memory that it does not give back.
+        The files are read themselves: to plan a question of the table, DuckLake loads the columns of all tables, which
+        takes most of the time of looking for a new snapshot, and memory that it does not give back.
         """
-        found = self._rows(
-            f"{_FILES_NOW} AND contains(f.path, $folder) AND ($origin IS NULL OR contains(f.path, $origin))",
-            {"folder": f"/tables/{ORIGINS}/", "origin": origin},
-        )
-        entries = [self._entry(*row) for row in found]
-        files = [entry.address for entry in entries if entry.table == ORIGINS and origin in {None, entry.origin}]
+        files = [entry.address for entry in entries if entry.table == ORIGINS]
         if not files:
             return []
         rows = self._rows("SELECT origin, key, value FROM read_parquet(?, hive_partitioning = false)", [files])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.util
 import itertools
 import os
@@ -34,56 +33,68 @@ CHANGES_KEPT: Final = 32
 of each until its database is closed, and a service commits for months."""
 
 
+class Database:
+    """This process's database in memory: made when it is needed, and closed after many changes when nobody uses it.
+
+    Attributes:
+        keys: what its secret for buckets was made of; empty where it has none.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: duckdb.DuckDBPyConnection | None = None
+        self._connections = 0
+        self._changes = 0
+        self.keys = ""
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection to it, in any thread."""
+        cursor = self._opened()
+        try:
+            with cursor:
+                yield cursor
+        finally:
+            self._release()
+
+    def count_change(self) -> None:
+        """Count an attachment of a catalogue that is going to be changed."""
+        with self._lock:
+            self._changes += 1
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            if self._made is None:
+                self._made = duckdb.connect(config=config())
+            cursor = self._made.cursor()
+            self._connections += 1
+            return cursor
+
+    def _release(self) -> None:
+        with self._lock:
+            self._connections -= 1
+            if self._made is not None and self._connections == 0 and self._changes >= CHANGES_KEPT:
+                self._made.close()
+                self._made, self._changes, self.keys = None, 0, ""
+
+
+_database: Final = Database()
+
+
 @contextlib.contextmanager
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to this process's database in memory, to which catalogues and warehouses are attached.
 
     There is one database: an extension is verified when it is loaded, which takes longer than most that is done here.
     """
-    with _use.counted(), _instance().cursor() as cursor:
+    with _database.connection() as cursor:
         cursor.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
         yield cursor
 
 
-@functools.cache
-def _instance() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config=config())
-
-
-class _Use:
-    """How many connections there are to the database, and how many changes it has seen."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._connections = 0
-        self.changes = 0
-
-    @contextlib.contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count a connection; whoever is the last to end one closes a database that has seen many changes."""
-        with self._lock:
-            self._connections += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._connections -= 1
-                if self._connections == 0 and self.changes >= CHANGES_KEPT:
-                    self._close()
-
-    def _close(self) -> None:
-        global _permitted
-        _instance().close()
-        _instance.cache_clear()
-        self.changes, _permitted = 0, ""
-
-
-_use: Final = _Use()
-
-
 def count_change() -> None:
     """Count an attachment of a catalogue that is going to be changed."""
-    _use.changes += 1
+    _database.count_change()
 
 
 @contextlib.contextmanager
@@ -141,18 +152,13 @@ def permit_s3(connection: duckdb.DuckDBPyConnection) -> None:
 
 def renew_s3(connection: duckdb.DuckDBPyConnection) -> None:
     """Have the keys be those of the environment now, if DuckDB was given others before: its database lasts longer."""
-    if _permitted not in {"", keys := _keys()}:
+    if _database.keys not in {"", keys := _keys()}:
         _permit(connection, keys)
 
 
 def _permit(connection: duckdb.DuckDBPyConnection, keys: str) -> None:
-    global _permitted  # noqa: PLW0603 - of the one database of this process
     connection.execute(f"CREATE OR REPLACE SECRET trackside_lake (TYPE s3, {keys})")
-    _permitted = keys
-
-
-_permitted = ""
-"""What the secret was made of; empty where there is none."""
+    _database.keys = keys
 
 
 def _keys() -> str:

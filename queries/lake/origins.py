@@ -10,13 +10,13 @@ from queries.lake.catalogue import ORIGINS
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     import duckdb
 
     from queries.copying import Source
-    from queries.lake.catalogue import Catalogue
+    from queries.lake.catalogue import Catalogue, Entry
     from queries.lake.storage import Storage
 
 TOKEN, COMMITTED_AT, COMMITTED_BY, SCHEMA = "lake_token", "lake_committed_at", "lake_committed_by", "lake_schema"
@@ -31,15 +31,10 @@ _OF_THE_PLACE: Final = frozenset({"root", "views", "incomplete_views", "copying"
 """Facts about the place of a database, which mean nothing elsewhere: as in `queries.units`."""
 
 
-def facts(lake: Catalogue, origin: str) -> dict[str, str]:
-    """The facts of an origin; none if the lake does not have it."""
-    return {key: value for _, key, value in lake.read_facts(origin)}
-
-
-def of_all(lake: Catalogue) -> dict[str, dict[str, str]]:
-    """The facts of each origin."""
+def facts(lake: Catalogue, entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
+    """The facts of each origin that has files among some: those of the very commit that these files are of."""
     found: dict[str, dict[str, str]] = {}
-    for origin, key, value in lake.read_facts():
+    for origin, key, value in lake.read_facts(entries):
         found.setdefault(origin, {})[key] = value
     return found
 

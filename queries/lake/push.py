@@ -176,11 +176,12 @@ class _Push:
 
     def _state(self) -> State:
         with catalogues.attached(self._address, read_only=True) as lake:
+            entries = lake.entries(self._origin)
             return State(
                 lake.data_path,
                 lake.identity(),
-                tuple(lake.entries(self._origin)),
-                origins.facts(lake, self._origin),
+                tuple(entries),
+                origins.facts(lake, entries).get(self._origin, {}),
                 frozenset(lake.known(self._origin)),
                 lake.clusters_of_others(self._origin),
             )

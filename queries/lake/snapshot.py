@@ -174,7 +174,8 @@ def _digest(entries: Iterable[Entry]) -> str:
 
 def _content(lake: Catalogue, cluster: str | None) -> Content:
     snapshot = lake.snapshot()
-    entries, facts = lake.entries(), origins.of_all(lake)
+    entries = lake.entries()
+    facts = origins.facts(lake, entries)
     if cluster is not None:
         mine = {entry.origin for entry in entries if entry.cluster == cluster}
         entries = [entry for entry in entries if entry.origin in mine]

@@ -31,11 +31,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "w"
 
 
-def people(warehouse: Path, redirected: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
-    """`show people` by a shell, which redirects its streams."""
-    command = shlex.join([sys.executable, "-m", "app.cli.main", "show", "people", "--warehouse", str(warehouse)])
+def in_shell(words: str, redirected: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
+    """A command line by a shell, which redirects its streams; Python buffers them."""
     return subprocess.run(
-        ["sh", "-c", f"{command} {redirected}"],
+        ["bash", "-o", "pipefail", "-c", f"{shlex.quote(sys.executable)} -m app.cli.main {words} {redirected}"],
         env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding, "PATH": "/usr/bin:/bin"},
         cwd=ROOT,
         capture_output=True,
@@ -44,16 +43,36 @@ def people(warehouse: Path, redirected: str, encoding: str = "utf-8") -> subproc
     )
 
 
+def at(warehouse: Path, words: str) -> str:
+    """The option that names the warehouse, for a verb."""
+    return "" if words.startswith("-") else f" --warehouse {shlex.quote(str(warehouse))}"
+
+
+def people(warehouse: Path, redirected: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
+    """`show people`, whose streams a shell redirects."""
+    return in_shell(f"show people{at(warehouse, 'show')}", redirected, encoding)
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_closed_streams_are_no_fault(closed: str, warehouse: Path) -> None:
     done = people(warehouse, closed)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_output_without_room_is_reported(warehouse: Path) -> None:
-    done = people(warehouse, ">/dev/full")
+WORDS = ["show people", "status", "--help", "--version"]
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_output_without_room_is_reported(words: str, warehouse: Path) -> None:
+    done = in_shell(f"{words}{at(warehouse, words)}", ">/dev/full")
     assert done.returncode == 44
     assert done.stderr == "trackside: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_reader_of_output_that_has_gone_is_no_fault(words: str, warehouse: Path) -> None:
+    done = in_shell(f"{words}{at(warehouse, words)}", "| true")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_letters_that_an_encoding_lacks_are_escaped(warehouse: Path) -> None:

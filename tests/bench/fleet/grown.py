@@ -38,7 +38,7 @@ def grow(address: Address, files: Path, clusters: range) -> None:
     with catalogues.attached(address, read_only=False) as lake, duckdb.connect() as connection:
         [origin] = {entry.origin for entry in lake.entries() if entry.cluster == FIRST}
         of_first = lake.entries(origin)
-        facts = [(key, value) for of, key, value in lake.read_facts() if of == origin]
+        facts = [(key, value) for _, key, value in lake.read_facts(of_first)]
         for number in clusters:
             new = f"{number:032x}"
             linked = [_linked(lake, entry, new, name_of(number), files) for entry in of_first if entry.table != ORIGINS]

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queries.errors import WriteError
-from queries.lake.address import address_of
+from queries.lake import engine, snapshot
 from queries.sandbox.run import user_sql
 from queries.warehouse import open_reader, vacuum
 from tests.lab.object_store import BUCKET, ObjectStore
-from tests.queries.lake.support import add_reject, differences, files_without_need, into_lake, out_of_lake, samples
+from tests.queries.lake.support import (
+    add_reject,
+    address,
+    differences,
+    files_without_need,
+    into_lake,
+    out_of_lake,
+    samples,
+)
 from tests.support.warehouses import NOW
 
 if TYPE_CHECKING:
@@ -66,9 +74,19 @@ def test_vacuum_empties_a_bucket_of_replaced_files(source: Path, lake: Path, buc
     into_lake(source, lake)
     removed = vacuum(lake, before=NOW.replace(year=2100))
     assert removed.replaced > 0
-    address = address_of(lake)
-    assert address is not None
-    assert files_without_need(address) == set()
+    assert files_without_need(address(lake)) == set()
+    assert differences(source, lake) == []
+
+
+def test_database_made_anew_has_the_keys_again(
+    source: Path, lake: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "CHANGES_KEPT", 1)
+    into_lake(source, lake, bucket)
+    assert differences(source, lake) == []
+    add_reject(source, "late")
+    assert into_lake(source, lake).rows == 1
+    monkeypatch.setattr(snapshot, "SEEN_S", 0)
     assert differences(source, lake) == []
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from queries.lake.address import Address, address_of
 from queries.warehouse import vacuum
 from tests.lab.faulty_store import Fault, FaultyStore
 from tests.lab.object_store import BUCKET, ObjectStore
 from tests.queries.lake.support import (
+    address,
     change,
     differences,
     files_without_need,
@@ -55,17 +55,8 @@ def faulty(store: tuple[ObjectStore, FaultyStore], monkeypatch: pytest.MonkeyPat
     return between
 
 
-@pytest.fixture
-def address(lake: Path) -> Address:
-    found = address_of(lake)
-    assert found is not None
-    return found
-
-
 @pytest.mark.slow
-def test_faults_of_a_bucket_leave_the_lake_whole(
-    source: Path, lake: Path, address: Address, faulty: FaultyStore, tmp_path: Path
-) -> None:
+def test_faults_of_a_bucket_leave_the_lake_whole(source: Path, lake: Path, faulty: FaultyStore, tmp_path: Path) -> None:
     """One that happens once is tried again; one that lasts is reported, and the next copy goes on."""
     into_lake(source, lake, f"s3://{BUCKET}/{tmp_path.name}")
     change(source, 0)
@@ -79,7 +70,7 @@ def test_faults_of_a_bucket_leave_the_lake_whole(
         faulty.at(chance.randint(1, requests), fault, lasting=lasting)
         refused += "run it again" in tried(source, lake).lower()
         faulty.mend()
-        state = of_lake(address)
+        state = of_lake(address(lake))
         assert state in {before, of_source(source)}, (fault, lasting)
         before = state
     assert refused > 0
@@ -87,4 +78,4 @@ def test_faults_of_a_bucket_leave_the_lake_whole(
     assert differences(source, lake) == []
     assert all(samples(lake)[name].equals(rows) for name, rows in samples(source).items())
     vacuum(lake, before=NOW.replace(year=2100))
-    assert files_without_need(address) == set()
+    assert files_without_need(address(lake)) == set()

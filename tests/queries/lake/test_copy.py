@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
-from queries.lake import catalogue, locks, markers, snapshot
+from queries.lake import catalogue, engine, locks, markers, snapshot
 from queries.lake.storage import UNFINISHED
 from queries.warehouse import open_reader, open_writer, vacuum
 from tests.queries.lake.support import (
@@ -283,15 +283,14 @@ def test_large_tables_are_read_from_files(
 
 def test_missing_extension_names_its_package(filled: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("queries.lake.engine._packaged", lambda _name: None)
-    monkeypatch.setattr("queries.lake.engine._instance", lambda: _without_extensions(tmp_path))
+    monkeypatch.setattr("queries.lake.engine._database", _without_extensions(tmp_path, monkeypatch))
     with pytest.raises(WarehouseError, match="pip install duckdb-extension-ducklake=="), open_reader(filled):
         pass
 
 
-def _without_extensions(folder: Path) -> object:
+def _without_extensions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> engine.Database:
     """A DuckDB that finds no extension, and can install none: below a file nobody makes a folder, not even root."""
-    import duckdb
-
     (folder / "file").touch()
     none = str(folder / "file" / "extensions")
-    return duckdb.connect(config={"extension_directory": none, "autoload_known_extensions": "false"})
+    monkeypatch.setattr(engine, "config", lambda: {"extension_directory": none, "autoload_known_extensions": "false"})
+    return engine.Database()
