@@ -43,3 +43,15 @@ def only_few(rows: pl.DataFrame, few: pl.DataFrame, *, on: Sequence[str]) -> pl.
     (['b'], 0)
     """
     return rows.clear() if few.is_empty() else rows.join(few, on=on, how="semi", maintain_order="left")
+
+
+def without_few(rows: pl.DataFrame, few: pl.DataFrame, *, on: Sequence[str]) -> pl.DataFrame:
+    """Those of `rows` that have the key of none of `few`: an anti join.
+
+    >>> rows = pl.DataFrame({"run_id": ["a", "b"]})
+    >>> without_few(rows, rows[1:], on=["run_id"])["run_id"].to_list()
+    ['a']
+    >>> without_few(rows, rows.clear(), on=["run_id"]).height
+    2
+    """
+    return rows if few.is_empty() else rows.join(few, on=on, how="anti", maintain_order="left")

@@ -13,7 +13,7 @@ import polars as pl
 
 from app.claims.measure_scaling import scaling_efficiency, time_to_train
 from app.claims.scope import EmptyScopeError, Scoped, scoped_to
-from app.results.ettr import ettr_rows, ettr_run_rows, long_enough
+from app.results.ettr import ettr_rows, ettr_run_rows, left_out, long_enough, training_runs
 from app.results.failures.failure_rates import failure_history, failure_rates_of
 from app.results.failures.interruptions import restart_rows
 from app.results.goodput import goodput_rows
@@ -110,7 +110,8 @@ def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
     by_run = ettr_run_rows(scoped or source, window)
     if scoped is not None:
         by_run = _without_waits(by_run, scoped, window)
-    long = by_run.filter(long_enough(claim.min_run_s))
+    every = by_run.filter(long_enough(claim.min_run_s))
+    long = training_runs(source, window.cluster, every)
     if scoped is None:
         row = ettr_rows(source, window, min_run_s=claim.min_run_s, by_run=by_run).filter(
             pl.col("metric") == claim.metric
@@ -119,6 +120,8 @@ def _ettr(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -
         row = _ettr_row(ettr_total(long), claim.metric)
     nothing = f"runs with at least {claim.min_run_s / 3600:g} h of training: there are none yet"
     whole = _from_row(claim, row, nothing)
+    if note := left_out(every.height - long.height):
+        whole = replace(whole, beside=(*whole.beside, note))
     interrupted = _interrupted_runs(scoped or source, window, long)
     if interrupted < MIN_INTERRUPTED_RUNS:
         note = (

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from app.compute.unchanged import code_digest
-from app.results.ettr import run_times
+from app.results.ettr import other_runs, run_times
 from app.results.failures.failure_rates import sizes_of
 from app.results.failures.interruptions import every_restart, priced_interruptions
 from app.results.failures.lemons import failed, judged
@@ -151,10 +151,11 @@ def _ledger_days(source: Source, cluster: str) -> pl.DataFrame:
 
 
 def _runs(source: Source, window: Window) -> pl.DataFrame:
-    """Runs: their names and sizes, and whether they ever started."""
+    """Runs: their names and sizes, whether they ever started, and whether they never train."""
     return source.query("run_sizes", cluster=window.cluster).select(
         "run_id",
         "n_gpus",
+        other=pl.col("run_id").is_in(other_runs(source, window.cluster)["run_id"].implode()),
         started=pl.col("started_at").is_not_null(),
         begin=pl.coalesce("started_at", "eligible_at", "first_submitted_at"),
         end="ended_at",

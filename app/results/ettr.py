@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.checkpoints import pooled_rate
+from app.results.constants import computed_constants
 from app.results.failures.failure_rates import failure_rate_rows
 from app.results.failures.interruptions import every_restart
 from app.results.registry import result
@@ -20,11 +21,22 @@ from metrics import frames
 from metrics.categories import EVIDENCE_KINDS
 from metrics.checkpoints.advice import logged_saves
 from metrics.ettr.confidence import interval_over_runs
-from metrics.ettr.ettr import FORMS, ettr_by_run, ettr_total, imputed_in, ordered, wait_intervals, waited
+from metrics.ettr.ettr import (
+    FORMS,
+    ettr_by_run,
+    ettr_total,
+    imputed_in,
+    ordered,
+    runs_of_other_work,
+    wait_intervals,
+    waited,
+)
 from metrics.ettr.expected import FORMS as EXPECTED_FORMS
 from metrics.ettr.expected import at_failure_rate, expected, inputs_of, over_runs, own_inputs, seen, starts
 from metrics.ettr.timeline import run_timeline
 from metrics.exact import exact_sum
+from metrics.few_rows import without_few
+from metrics.ledger.ledger import other_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +52,7 @@ LONG_RUN_S: Final = 86_400.0
 MEAN = "_mean_of_runs"
 """Ending of a metric's name: the mean of the runs' own ratios, each run with one vote."""
 
+_RUN: Final = ["cluster", "run_id"]
 _EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -104,6 +117,35 @@ def _held_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
     return executed.filter(pl.col("started_at") < high, pl.col("ended_at").is_null() | (pl.col("ended_at") > low))
 
 
+def other_runs(source: Source, cluster: str) -> pl.DataFrame:
+    """Runs of a cluster that never train, by the rules of its computation: `cluster`, `run_id`."""
+    return source.memo(("other_runs", cluster), lambda: _other_runs(source, cluster))
+
+
+def _other_runs(source: Source, cluster: str) -> pl.DataFrame:
+    kinds = computed_constants(source, cluster).get("other_work", {})
+    others = other_work(source.query("attempts", cluster=cluster), kinds)
+    return runs_of_other_work(others, source.query("run_attempts", cluster=cluster))
+
+
+def training_runs(source: Source, cluster: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of runs without those of `other_runs`: ETTR is of runs that wanted to train.
+
+    Args:
+        source: where rows are read from; all of the cluster, whatever the scope of `rows`.
+        cluster: of the rows.
+        rows: `cluster`, `run_id`, and others.
+    """
+    return without_few(rows, other_runs(source, cluster), on=_RUN)
+
+
+def left_out(n: int) -> str | None:
+    """How many runs are not in an ETTR since they do not train; None where all are."""
+    if not n:
+        return None
+    return f"{n:,} {'run that does' if n == 1 else 'runs that do'} not train left out (config: rules.other_work)"
+
+
 @result(
     "ettr",
     "ettr_without_initial_queue",
@@ -117,7 +159,7 @@ def _held_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
 def ettr_rows(
     source: Source, window: Window, *, min_run_s: float = 0.0, by_run: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """ETTR of the cluster as result rows: all measured forms and the imputed one.
+    """ETTR of the cluster's training runs as result rows: all measured forms and the imputed one.
 
     Args:
         source: where rows are read from.
@@ -125,14 +167,16 @@ def ettr_rows(
         min_run_s: only runs with so much scheduled time in the window.
         by_run: as `ettr_run_rows` returns it, where it is at hand.
     """
-    runs = (ettr_run_rows(source, window) if by_run is None else by_run).filter(long_enough(min_run_s))
+    every = (ettr_run_rows(source, window) if by_run is None else by_run).filter(long_enough(min_run_s))
+    runs = training_runs(source, window.cluster, every)
     total = ettr_total(runs)
     if total.is_empty():
         return frames.empty(frames.RESULT)
     seeded_by = (str(min_run_s), *named(window))
-    return as_results(
-        pl.concat([*_measured(total, runs, seeded_by), _imputed(total)], how="diagonal"), window, "cluster"
-    )
+    rows = pl.concat([*_measured(total, runs, seeded_by), _imputed(total)], how="diagonal")
+    if note := left_out(every.height - runs.height):
+        rows = rows.with_columns(note=pl.concat_str("note", pl.lit(note), separator="; ", ignore_nulls=True))
+    return as_results(rows, window, "cluster")
 
 
 def long_run_rows(source: Source, window: Window, *, by_run: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -241,9 +285,6 @@ def to_expect(source: Source, window: Window) -> ToExpect:
     return ToExpect(started, saves_in(source, window))
 
 
-_RUN: Final = ["cluster", "run_id"]
-
-
 def saves_in(source: Source, window: Window) -> pl.DataFrame:
     """Checkpoints of runs in a window by their logs: as `metrics.checkpoints.advice.logged_saves`."""
     logs, executed = computed_logs(source, window.cluster)
@@ -324,14 +365,15 @@ def gpu_days(per_gpu_day: float | None) -> float | None:
     in_standard_windows=True,
 )
 def expected_rows(source: Source, window: Window, *, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
-    """The expected ETTR of the cluster, weighted by the runs' wall time: one result row per form.
+    """The expected ETTR of the cluster's training runs, weighted by the runs' wall time: one result row per form.
 
     Args:
         source: where rows are read from.
         window: cluster and time.
         of_runs: as `expected_run_rows` returns it, where it is at hand.
     """
-    runs = expected_run_rows(source, window) if of_runs is None else of_runs
+    every = expected_run_rows(source, window) if of_runs is None else of_runs
+    runs = training_runs(source, window.cluster, every)
     total = over_runs(runs)
     if total.is_empty():
         return frames.empty(frames.RESULT)

@@ -5,7 +5,7 @@
 per run, from its first eligible moment to its last end, in GPU-seconds so that large runs weigh what they cost.
 Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section II. Its first
 version does not count blocking checkpoint writes as unproductive, its second does; both are here, and `ettr` is the
-second.
+second. Runs that never wanted to train are left out of the clusters' ETTR: `runs_of_other_work`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from metrics import frames, unknown
 from metrics.categories import EVIDENCE_KINDS
 from metrics.exact import exact_mean, exact_sum
 from metrics.few_keys import sort_by
+from metrics.few_rows import only_few, without_few
 from metrics.goodput.goodput import BESIDE_IDLE, KNOWN_ENOUGH, PRODUCTIVE, SURE, UNSEEN
 from metrics.metric import BOUNDS, UNSEEN_BOUNDS, Claimable, Exported, Metric, Parts
 from metrics.runs.runs import ACROSS_JOBS, as_executions, by_id
@@ -61,6 +62,22 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
     rows = join_same(selected, joined, on=frames.ATTEMPT_KEY).sort(*place, *by_id())
     columns = [*place, "joined_by", "state", *times, "milli_gpus", "requested_milli_gpus"]
     return as_executions(rows.select(columns), unknown.total("requested_milli_gpus"))
+
+
+def runs_of_other_work(others: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
+    """Runs that never wanted to train: every attempt of them is other work. One that trains makes it a training run.
+
+    Args:
+        others: as `metrics.ledger.ledger.other_work` returns it.
+        joined: `frames.RUN_ATTEMPTS`.
+
+    Returns:
+        `cluster`, `run_id`: each run once.
+    """
+    key = frames.ATTEMPT_KEY
+    found = only_few(joined, others, on=key).select(_RUN).unique()
+    training = without_few(only_few(joined, found, on=_RUN), others, on=key)
+    return without_few(found, training, on=_RUN)
 
 
 def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
@@ -314,7 +331,8 @@ METRICS = (
         summary="Of the time runs wanted to train, the share in which they did; queueing counts.",
         formula=(
             "productive GPU-seconds / (queued + scheduled) GPU-seconds of the runs, initial queue included; checkpoint "
-            "writes that block training are unproductive (Meta v2)"
+            "writes that block training are unproductive (Meta v2); runs of which every attempt is other work "
+            "(config: rules.other_work) are left out"
         ),
         query="ledger_sums",
         function=ettr_by_run,

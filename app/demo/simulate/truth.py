@@ -267,7 +267,10 @@ def headlines(world: World, attempts: pl.DataFrame, runs: pl.DataFrame) -> dict[
             sums[key] = sums.get(key, 0.0) + amount / 1000
     capacity, held = world.capacity_gpu_s, sums.get("allocated", 0.0)
     productive = sums.get("productive", 0.0)
-    queued = float(runs.select(pl.sum_horizontal(pl.col("queued_initial_gpu_s", "queued_requeue_gpu_s").sum())).item())
+    wanted_to_train = runs.filter(pl.col("kind") == "train").select(
+        pl.sum_horizontal("allocated_gpu_s", "queued_initial_gpu_s", "queued_requeue_gpu_s").sum()
+    )
+    wall = float(wanted_to_train.item())
     interrupted = attempts.filter(pl.col("interrupted_by").is_not_null() & pl.col("ended").is_not_null()).height
     ran = attempts.filter(pl.col("started").is_not_null())
     exposure = ran.select(
@@ -281,7 +284,7 @@ def headlines(world: World, attempts: pl.DataFrame, runs: pl.DataFrame) -> dict[
         "goodput_capacity": productive / capacity,
         "occupancy": held / capacity,
         "availability": 1 - sums.get("gone", 0.0) / capacity,
-        "ettr": productive / (held + queued) if held else None,
+        "ettr": productive / wall if wall else None,
         "mfu": float(logged["flops_kept"].sum()) / peak if peak else None,
         "mttf": exposure.item() / DAY_S / CLAIMED_GPUS / interrupted if interrupted else None,
         "time_to_job_restart": float(median(restarts)) if restarts else None,

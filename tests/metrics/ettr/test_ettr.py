@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics.ettr.confidence import MOST_DRAWN, interval_over_runs
-from metrics.ettr.ettr import ettr_by_run, ettr_total, imputed, waits
+from metrics.ettr.ettr import ettr_by_run, ettr_total, imputed, runs_of_other_work, waits
+from metrics.ledger.ledger import other_work
 from metrics.runs.runs import runs
 from metrics.statistics import bootstrap_ratio_interval
 from tests.metrics.tables import Row, at, attempt, attempts, joined, spent, sums
@@ -427,3 +428,21 @@ def test_the_order_of_attempts_and_sums_changes_nothing() -> None:
         spent("productive", 16, subject=second),
     )
     assert by_run(ran, ledger).equals(by_run(ran.reverse(), ledger.reverse()))
+
+
+# --- runs that never train ---------------------------------------------------------------------------
+
+NAMES = ("jupyter", "train", None)
+
+
+@given(st.lists(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), max_size=5))
+def test_runs_of_other_work_have_no_other_attempt(names: list[list[str | None]]) -> None:
+    ran = attempts(*(
+        attempt(str(10 * run + number), number, number, number + 1, name=name)
+        for run, own in enumerate(names) for number, name in enumerate(own)
+    ))  # fmt: skip
+    in_runs = joined(ran).with_columns(run_id=pl.col("job_id").cast(pl.Int64).floordiv(10).cast(pl.String))
+    found = runs_of_other_work(other_work(ran, {"interactive": "^jupyter"}), in_runs)
+    expected = {str(run) for run, own in enumerate(names) if all(name == "jupyter" for name in own)}
+    assert found.select("cluster", "run_id").rows() == [("c", run) for run in found["run_id"]]
+    assert sorted(found["run_id"]) == sorted(expected)

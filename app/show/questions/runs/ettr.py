@@ -15,8 +15,10 @@ from app.results.ettr import (
     ettr_run_rows,
     expected_rows,
     expected_run_rows,
+    left_out,
     long_run_rows,
     run_stretches,
+    training_runs,
 )
 from app.results.source import CachedSource
 from app.results.stored import stored_rows
@@ -57,7 +59,9 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
     if question.run is not None:
         return _of_run(source, window, question.run, question.dimension)
     if question.dimension == "run":
-        rows = _with_expected(ettr_run_rows(source, window), source, window)
+        by_run = ettr_run_rows(source, window)
+        rows = training_runs(source, window.cluster, _with_expected(by_run, source, window))
+        note = left_out(by_run.height - rows.height)
         return Answer(
             "ETTR by run",
             rows,
@@ -67,6 +71,7 @@ def ettr(source: Reader, window: Window, question: Question) -> Answer:
             parts=_PARTS,
             ranked=_RANKS,
             headline=_largest(rows),
+            notes=() if note is None else (f"{note}.",),
             order=MOST_HELD,
         )
     return _in_total(source, window, details=question.details)
@@ -107,7 +112,7 @@ def _in_total(source: Reader, window: Window, *, details: bool) -> Answer:
         metrics=METRICS,
         queries=_QUERIES if stored is None else ("stored_cluster_metrics",),
         notes=_few_runs(rows, once, window),
-        when_empty="No run is known to have held GPUs in this window.",
+        when_empty="No training run is known to have held GPUs in this window.",
         worth_showing=~pl.col("metric").str.contains(MEAN, literal=True),
     )
 
@@ -191,7 +196,7 @@ def _few_runs(rows: pl.DataFrame, source: Source, window: Window) -> tuple[str, 
     made = rows.filter(pl.col("metric") == "ettr")["ci_method"].drop_nulls().to_list()
     if not made or not made[0].startswith("too few"):
         return tuple(f"95 %: {method}." for method in made)
-    by_run = ettr_run_rows(source, window)
+    by_run = training_runs(source, window.cluster, ettr_run_rows(source, window))
     heaviest = by_run.sort("wall_gpu_s", "run_id", descending=[True, False]).head(_RUNS_NAMED)
     whole = by_run["wall_gpu_s"].sum()
     named = [
@@ -323,7 +328,7 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
         _COLUMNS,
         _RUN_METRICS,
         (*_QUERIES, "run_ledger"),
-        (*several(run, meant), *arithmetic),
+        (*several(run, meant), *_not_counted(source, window, rows), *arithmetic),
         parts=_PARTS,
         headline=_headline_of_run(rows.row(0, named=True)),
         ranked=_RANKS,
@@ -336,6 +341,14 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
             )
         ),
     )
+
+
+def _not_counted(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, ...]:
+    """Which of the runs are not in the cluster's ETTR."""
+    training = training_runs(source, window.cluster, rows)["run_id"]
+    ids = rows.filter(~pl.col("run_id").is_in(training.implode()))["run_id"]
+    return tuple(f"Run {run_id} does not train (config: rules.other_work): it is not in the cluster's ETTR."
+                 for run_id in ids)  # fmt: skip
 
 
 def _intervals(source: Reader, window: Window, run_id: str) -> pl.DataFrame:
