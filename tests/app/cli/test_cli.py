@@ -57,7 +57,7 @@ NOT_BY_ACCOUNTING = {
     "scaling": "No run",
     "stragglers": "No rank times",
     "anomalies": "No telemetry of GPUs",
-    "stalls": "No step was late",
+    "stalls": "No run log with steps is loaded",
     "agreement": "No nodes of Kubernetes",
     "evictions": "No eviction was observed",
     "utilisation": "No telemetry of GPUs",
