@@ -1,4 +1,4 @@
-"""Sums and maxima of numbers of which some may be unknown: then so are they."""
+"""Sums and maxima of numbers of which some may be unknown."""
 
 from __future__ import annotations
 
@@ -17,3 +17,13 @@ def total(column: str) -> pl.Expr:
     [None, 4]
     """
     return all_or_null(column, pl.col(column).sum()).alias(column)
+
+
+def known_sum(values: pl.Expr) -> pl.Expr:
+    """The sum of the values that are known; null, and not 0, where none is.
+
+    >>> rows = pl.DataFrame({"g": [1, 1, 2], "n": [8, None, None]})
+    >>> rows.group_by("g").agg(known_sum(pl.col("n"))).sort("g")["n"].to_list()
+    [8, None]
+    """
+    return pl.when(values.count() > 0).then(values.sum())

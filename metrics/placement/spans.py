@@ -22,6 +22,7 @@ from metrics import frames
 from metrics.exact import exact_sum
 from metrics.intervals import sweep
 from metrics.metric import Metric
+from metrics.unknown import known_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -370,7 +371,7 @@ def by_size(rows: pl.DataFrame, size: pl.Expr) -> pl.DataFrame:
         count(known).alias("n_known"),
         count(known & pl.col("assumed")).alias("n_assumed"),
         count(at_least).alias("n_least"),
-        *(_sum_of_known(pl.col(name).filter(known)) for name in _COUNTED[1:]),
+        *(known_sum(pl.col(name).filter(known)) for name in _COUNTED[1:]),
         exact_sum(pl.col("gpu_s")).alias("gpu_s"),
         pl.when(known.any()).then(exact_sum(pl.col("gpu_s").filter(more))).alias("excess_gpu_s"),
         pl.col("waited_s").median(),
@@ -379,11 +380,6 @@ def by_size(rows: pl.DataFrame, size: pl.Expr) -> pl.DataFrame:
         excess=pl.col("spanned") - pl.col("least"),
         share=pl.when(pl.col("n_known") > 0).then(pl.col("n_least") / pl.col("n_known")),
     )
-
-
-def _sum_of_known(values: pl.Expr) -> pl.Expr:
-    """The sum of what is known; null, and not 0, where nothing is."""
-    return pl.when(values.count() > 0).then(values.sum())
 
 
 # What is published --------------------------------------------------------------------------------------------------

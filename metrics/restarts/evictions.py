@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from metrics.unknown import known_sum
+
 PREEMPTED = "Preempted"
 
 
@@ -35,7 +37,7 @@ def eviction_summary(evictions: pl.DataFrame, by: str) -> pl.DataFrame:
             gone_p90_s=gone.quantile(0.9, interpolation="higher"),
             gone_max_s=gone.max(),
             n_held=held.count().cast(pl.Int64),
-            held_gpu_s=pl.when(held.count() > 0).then(held.sum()),
+            held_gpu_s=known_sum(held),
         )
         .sort(-pl.col("n"), by, nulls_last=True)
     )

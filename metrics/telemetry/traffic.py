@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from metrics.metric import Metric
+from metrics.unknown import known_sum
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,7 @@ def traffic(sums: pl.DataFrame, of: Traffic, by: list[str]) -> pl.DataFrame:
 
 
 def _sum(name: str, which: pl.Expr) -> pl.Expr:
-    mine = pl.col(name).filter(which)
-    return pl.when(mine.is_not_null().any()).then(mine.sum())
+    return known_sum(pl.col(name).filter(which))
 
 
 def _ratio(above: pl.Expr, below: pl.Expr) -> pl.Expr:

@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from metrics.metric import Metric
+from metrics.unknown import known_sum
 
 MEANS: Final = ("gpu_util", "gr_engine_active", "sm_active", "tensor_active", "dram_active")
 """Columns of samples of which there are means."""
@@ -44,7 +45,7 @@ def utilisation(activity: pl.DataFrame, allocated: pl.DataFrame, by: list[str]) 
     """
     sums = pl.concat([activity, allocated], how="diagonal_relaxed")
     missing = [pl.lit(None, dtype=pl.Float64).alias(name) for name in _SUMS if name not in sums.columns]
-    totals = sums.with_columns(missing).group_by(by).agg(_known_sum(name) for name in _SUMS)
+    totals = sums.with_columns(missing).group_by(by).agg(known_sum(pl.col(name)).alias(name) for name in _SUMS)
     seconds = [name for name in _SUMS if name.endswith("_s") and name != "idle_s"]
     return (
         totals.with_columns(pl.col(seconds).fill_null(0.0))
@@ -56,10 +57,6 @@ def utilisation(activity: pl.DataFrame, allocated: pl.DataFrame, by: list[str]) 
         )
         .sort(pl.col("idle_s").fill_null(-1.0), "allocated_s", *by, descending=[True, True, *(False for _ in by)])
     )
-
-
-def _known_sum(name: str) -> pl.Expr:
-    return pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).alias(name)
 
 
 def _ratio(above: str, below: str) -> pl.Expr:

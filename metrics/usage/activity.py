@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from metrics import frames
+from metrics.unknown import known_sum
 from metrics.usage.recorded import JOBSTATS, SLURM
 
 TELEMETRY: Final = "telemetry"
@@ -70,7 +71,7 @@ def bounds(use: pl.DataFrame, by: list[str]) -> pl.DataFrame:
         by: columns that name a subject.
     """
     names = ("busy_most_s", "bounded_s")
-    sums = use.group_by(by).agg(pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()) for name in names)
+    sums = use.group_by(by).agg(known_sum(pl.col(name)).alias(name) for name in names)
     share = pl.when(pl.col("bounded_s") > 0).then(pl.col("busy_most_s") / pl.col("bounded_s"))
     return sums.with_columns(share.alias("busy_most"))
 

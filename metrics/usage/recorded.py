@@ -19,6 +19,7 @@ import polars as pl
 
 from metrics import frames
 from metrics.metric import Metric
+from metrics.unknown import known_sum
 
 EXTERN: Final = "extern"
 """The step of what ran outside of others (ssh, prologs): its loss is none, and it holds no GPUs of its own."""
@@ -109,7 +110,7 @@ def by_slurm(steps: pl.DataFrame) -> pl.DataFrame:
     table = steps.group_by(_KEY).agg(
         *(value.alias(f"_{name}") for name, value in facts.items()),
         pl.lit(SLURM).alias("source"),
-        pl.max_horizontal(_known_sum(pl.col("cpu_s").filter(~job)), pl.col("cpu_s").filter(job).max()).alias("cpu_s"),
+        pl.max_horizontal(known_sum(pl.col("cpu_s").filter(~job)), pl.col("cpu_s").filter(job).max()).alias("cpu_s"),
         (real & pl.col("cpu_s").is_null()).sum().cast(frames.COUNT).alias("n_lost_steps"),
         used.max().cast(_NUMBER).alias("used_bytes"),
         pl.col("held_bytes").first().cast(_NUMBER),
@@ -145,21 +146,21 @@ def by_jobstats(summaries: pl.DataFrame) -> pl.DataFrame:
     gpus = (pl.col("n_gpus") > 0) & pl.col("run_s").is_not_null()
     table = summaries.sort(*_KEY, "node").group_by(_KEY, maintain_order=True).agg(
         pl.lit(JOBSTATS).alias("source"),
-        _known_sum(pl.col("cpu_s").filter(both)).alias("cpu_s"),
-        _known_sum(cpus.filter(both)).alias("cpu_held_s"),
+        known_sum(pl.col("cpu_s").filter(both)).alias("cpu_s"),
+        known_sum(cpus.filter(both)).alias("cpu_held_s"),
         pl.lit(0, frames.COUNT).alias("n_lost_steps"),
-        _known_sum(used.filter(measured)).alias("used_bytes"),
-        _known_sum(pl.col("memory_bytes").filter(measured)).alias("held_bytes"),
+        known_sum(used.filter(measured)).alias("used_bytes"),
+        known_sum(pl.col("memory_bytes").filter(measured)).alias("held_bytes"),
         used.filter(measured).get(worst).alias("node_used_bytes"),
         pl.col("memory_bytes").filter(measured).get(worst).alias("node_held_bytes"),
         pl.col("node").filter(measured).get(worst).alias("worst_node"),
-        _known_sum((pl.col("gpu_util_sum") * pl.col("run_s")).filter(gpus)).alias("gpu_util_sum"),
-        _known_sum((pl.col("n_gpus") * pl.col("run_s")).filter(gpus)).alias("gpu_util_s"),
+        known_sum((pl.col("gpu_util_sum") * pl.col("run_s")).filter(gpus)).alias("gpu_util_sum"),
+        known_sum((pl.col("n_gpus") * pl.col("run_s")).filter(gpus)).alias("gpu_util_s"),
         _positive(pl.col("held_s").first() * pl.col("held_gpus").first()).alias("gpu_held_s"),
-        _known_sum(pl.col("n_gpus").filter(gpus)).alias("n_gpus"),
-        _known_sum(pl.col("n_unused_gpus").filter(gpus)).alias("n_unused_gpus"),
-        _known_sum(pl.col("gpu_used_bytes")).alias("gpu_used_bytes"),
-        _known_sum(pl.col("gpu_memory_bytes")).alias("gpu_memory_bytes"),
+        known_sum(pl.col("n_gpus").filter(gpus)).alias("n_gpus"),
+        known_sum(pl.col("n_unused_gpus").filter(gpus)).alias("n_unused_gpus"),
+        known_sum(pl.col("gpu_used_bytes")).alias("gpu_used_bytes"),
+        known_sum(pl.col("gpu_memory_bytes")).alias("gpu_memory_bytes"),
     )  # fmt: skip
     return _with_shares(table)
 
@@ -188,11 +189,6 @@ def _with_shares(table: pl.DataFrame) -> pl.DataFrame:
     shares |= {"node_memory_share": ("node_used_bytes", "node_held_bytes")}
     ratios = [(pl.col(above) / _positive(pl.col(below))).alias(name) for name, (above, below) in shares.items()]
     return frames.conform(table.with_columns(ratios), RECORDED).sort(_KEY)
-
-
-def _known_sum(values: pl.Expr) -> pl.Expr:
-    """The sum of what is known; null where nothing is."""
-    return pl.when(values.is_not_null().any()).then(values.sum())
 
 
 def _positive(value: pl.Expr) -> pl.Expr:
