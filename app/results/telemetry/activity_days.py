@@ -45,7 +45,7 @@ def stored_activity(
         held: who held what.
 
     Returns:
-        What `gpu_activity.activity` returns; None where there are no samples.
+        That, in seconds and units; None where there are neither samples nor roll-ups.
     """
     days = reader.query("gpu_sample_days", cluster=window.cluster)
     stored = _stored_days(reader, days, window, computed)
@@ -143,7 +143,7 @@ def _read(reader: Reader, cluster: str, stored: dict[date, bool], held: Holders)
         days = [day for day, by_hour in stored.items() if by_hour is hourly]
         own = [_summable(rows.filter(pl.col("day").is_in(days)), hourly=hourly) for rows in (attempts, users)]
         of_attempts = own[0].join(number, on=list(frames.ATTEMPT_KEY)).drop(frames.ATTEMPT_KEY)
-        found.append(DaySums(days[0], of_attempts, own[1].drop("cluster"), hourly))
+        found.append(DaySums(days[0], of_attempts, own[1].drop("cluster")))
     return found
 
 

@@ -62,13 +62,16 @@ class DaySums:
         day: the UTC day that the samples begin in; of several, the first.
         attempts: `gpu_attribution.Day.attempts`, by `attempt`: its number.
         users: `gpu_attribution.Day.users` by `user` alone.
-        hourly: some of it is known by the hour only.
     """
 
     day: date
     attempts: pl.DataFrame
     users: pl.DataFrame
-    hourly: bool
+
+    @property
+    def hourly(self) -> bool:
+        """Whether some of it is known by the hour only."""
+        return _by_hour(self.attempts)
 
 
 def attempt_rows(found: Activity) -> pl.DataFrame:
@@ -80,15 +83,6 @@ def attempt_rows(found: Activity) -> pl.DataFrame:
 def user_rows(found: Activity, cluster: str) -> pl.DataFrame:
     """Rows of the table `user_activity`."""
     return found.users.select(pl.lit(cluster).alias("cluster"), pl.exclude(f"{HOURLY}_s"))
-
-
-def activity(reader: Reader | Writer, window: Window, rules: Rules, held: Holders) -> Activity | None:
-    """What GPUs did in the window, by attempt; None where there are no samples.
-
-    A GPU is idle where it is not active by the rules that the ledger goes by.
-    """
-    days = reader.query("gpu_sample_days", cluster=window.cluster)["day"].to_list()
-    return summed(sums_of_days(reader, window, rules, held, days), rules, held)
 
 
 def summed(days: Collection[DaySums], rules: Rules, held: Holders) -> Activity | None:
@@ -134,7 +128,7 @@ def sums_of_days(
     )
     sums = list(done)[len(rows) :]
     return [
-        DaySums(day, made.attempts, _by_user(made.users), _by_hour(made.attempts))
+        DaySums(day, made.attempts, _by_user(made.users))
         for day, made in zip(spans, sums, strict=True)
         if not made.nodes.is_empty()
     ]

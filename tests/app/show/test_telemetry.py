@@ -15,7 +15,7 @@ from app.api import QUESTIONS
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.errors import UsageError
-from app.results.telemetry.gpu_activity import activity, attempt_rows, user_rows
+from app.results.telemetry.gpu_activity import attempt_rows, user_rows
 from app.results.telemetry.occupancy import known
 from app.show.answer import Question
 from app.show.questions.nodes.health import by_node
@@ -30,6 +30,7 @@ from ingest.tables import HEALTH_EVENTS, NODE_HOURS, NODE_SAMPLES, conform
 from metrics import frames
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
+from tests.support.telemetry.activity import activity_of_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,7 +240,7 @@ def test_two_windows_that_cut_attempts_and_samples_sum_to_one(cut: int, reader: 
 
 def test_stored_activity_equals_that_of_the_samples(reader: Reader) -> None:
     facts = known(reader, "c")
-    found = activity(reader, WINDOW, facts.rules, facts.held)
+    found = activity_of_samples(reader, WINDOW, facts)
     assert found is not None
     again = attempt_rows(found)
     order = list(frames.ATTEMPT_KEY)
@@ -289,7 +290,7 @@ def test_hours_give_the_same_as_samples_for_whole_hours(tmp_path: Path, reader: 
     with open_reader(root) as later:
         assert later.table("gpu_samples").is_empty()
         facts = known(later, "c")
-        told = activity(later, WINDOW, facts.rules, facts.held)
+        told = activity_of_samples(later, WINDOW, facts)
         assert told is not None
         assert told.attempts["hourly_s"].to_list() == told.attempts["observed_s"].to_list()
         for by in ("user", "attempt"):

@@ -13,12 +13,12 @@ from polars.testing import assert_frame_equal
 from app.compute import pipeline as computing
 from app.config.settings import Config
 from app.results.telemetry.activity_days import stored_activity
-from app.results.telemetry.gpu_activity import activity
 from app.results.telemetry.occupancy import computed_window, known
 from app.window import Window
 from ingest.slurm import load_files as ingesting
 from ingest.tables import GPU_HOURS, GPU_SAMPLES, conform
 from queries.warehouse import open_reader, open_writer
+from tests.support.telemetry.activity import activity_of_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +124,7 @@ def both_ways(reader: Reader, window: Window) -> tuple[Activity | None, Activity
     """From sums of days, from all samples, and the queries of the first."""
     facts = known(reader, "c")
     found, queries = stored_activity(reader, window, computed_window(reader, "c"), facts.rules, facts.held)
-    return found, activity(reader, window, facts.rules, facts.held), queries
+    return found, activity_of_samples(reader, window, facts), queries
 
 
 def assert_same(one: pl.DataFrame, other: pl.DataFrame) -> None:
