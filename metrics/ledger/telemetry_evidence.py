@@ -1,6 +1,6 @@
 """Evidence of telemetry: what allocated GPUs did, for attempts without a log. Activity decides.
 
-A GPU is *active* by the constants below (tensor activity, else engine activity, else utilisation). An attempt is
+A GPU is *active* by the rules computed with (tensor activity, else engine activity, else utilisation). An attempt is
 productive while all its GPUs that it uses at all are active: one idle GPU holds a synchronous job up. That is the
 reading of GKE's proxy (`jobset/proxy_runtime_goodput`: all active accelerators have duty cycle > 10 %). While all of
 them are idle before the first activity it starts up, and after the last it tears down; any other time is stalled, and

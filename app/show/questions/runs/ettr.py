@@ -17,6 +17,7 @@ from app.results.ettr import (
     expected_run_rows,
     left_out,
     long_run_rows,
+    other_runs,
     run_stretches,
     training_runs,
 )
@@ -345,10 +346,11 @@ def _of_run(source: Reader, window: Window, run: str, by: str) -> Answer:
 
 def _not_counted(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, ...]:
     """Which of the runs are not in the cluster's ETTR."""
-    training = training_runs(source, window.cluster, rows)["run_id"]
-    ids = rows.filter(~pl.col("run_id").is_in(training.implode()))["run_id"]
-    return tuple(f"Run {run_id} does not train (config: rules.other_work): it is not in the cluster's ETTR."
-                 for run_id in ids)  # fmt: skip
+    others = rows.filter(pl.col("run_id").is_in(other_runs(source, window.cluster)["run_id"].implode()))
+    return tuple(
+        f"Run {run_id} does not train (config: rules.other_work): it is not in the cluster's ETTR."
+        for run_id in others["run_id"]
+    )
 
 
 def _intervals(source: Reader, window: Window, run_id: str) -> pl.DataFrame:
