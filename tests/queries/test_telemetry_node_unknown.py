@@ -1,4 +1,4 @@
-"""Telemetry whose hosts nobody else knows counts for nothing: that is a warning, with an inventory or without one."""
+"""Telemetry whose hosts are no node of the scheduler counts for nothing: that is a warning, with an inventory or without one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INVENTORY = {
     ],
     ids=["telemetry alone", "accounting", "inventory", "both"],
 )
-def test_telemetry_of_hosts_that_nobody_knows(
+def test_telemetry_of_hosts_that_are_no_node(
     tmp_path: Path, tables: dict[str, dict[str, object]], unknown: list[str]
 ) -> None:
     hours = pl.DataFrame(
