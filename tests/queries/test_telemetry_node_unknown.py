@@ -1,4 +1,4 @@
-"""Telemetry whose hosts are no node of the scheduler counts for nothing: that is a warning, with an inventory or without one."""
+"""Telemetry of hosts that are no node counts for nothing: that is a warning, with an inventory or without one."""
 
 from __future__ import annotations
 
