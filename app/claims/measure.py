@@ -305,7 +305,7 @@ def _in_scope(scoped: Scoped, window: Window, claim: Claim) -> dict[str, float]:
 def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     restarts = restart_rows(scoped or source, window).filter(pl.col("class") == "infrastructure")
     if scoped is not None:
-        restarts = scoped.events_in_scope(restarts, "interrupted_at")
+        restarts = scoped.events_in_scope(restarts, "interrupted_at", ends=True)
     # A restart that still waits, and has waited longer than the target, counts as longer than any.
     waited = (pl.lit(window.until) - pl.col("interrupted_at")).dt.total_microseconds() / 1e6
     missed = pl.when(waited > claim.target).then(float("inf"))

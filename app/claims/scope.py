@@ -199,14 +199,17 @@ class Scoped:
         out = held.filter(pl.col("node").is_in(sorted(interval.without)))
         return attempts.join(out, on=list(frames.ATTEMPT_KEY), how="semi")
 
-    def events_in_scope(self, events: pl.DataFrame, at: str) -> pl.DataFrame:
-        """Events of attempts, or of runs, that lie in no exclusion; `at` is the column of their moments."""
+    def events_in_scope(self, events: pl.DataFrame, at: str, *, ends: bool = False) -> pl.DataFrame:
+        """Events of attempts, or of runs, that lie in no exclusion; `at` is the column of their moments.
+
+        `ends`: they are ends of attempts, which belong to the time before them, in which the attempts ran.
+        """
         included = []
         for interval in self.intervals:
             if interval.without is None:
                 continue
             low, high = (pl.lit(each, dtype=frames.TIME) for each in (interval.since, interval.until))
-            inside = events.filter((pl.col(at) >= low) & (pl.col(at) < high))
+            inside = events.filter(pl.col(at).is_between(low, high, closed="right" if ends else "left"))
             if interval.without:
                 out = self.touched(interval, inside).select(frames.ATTEMPT_KEY)
                 inside = inside.join(out, on=list(frames.ATTEMPT_KEY), how="anti", maintain_order="left")

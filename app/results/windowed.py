@@ -30,8 +30,8 @@ _MONTH: Final = 31
 
 
 def _happened(column: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
-    """Rows with a moment in the window."""
-    return lambda since, until: (pl.col(column) >= since) & (pl.col(column) < until)
+    """Rows of what ended in the window: at its end belongs to it, at its start to the one before."""
+    return lambda since, until: (pl.col(column) > since) & (pl.col(column) <= until)
 
 
 SLICES: Final[dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]]] = {

@@ -123,7 +123,7 @@ def spells(past: Histories, since: datetime, until: datetime) -> tuple[FloatArra
     ran = exposure(past.ran, since, until).sort("gpus", "execution")
     began = pl.col("started_at")
     ages = ran.select(entered=frames.seconds(pl.col("from_at") - began), left=frames.seconds(pl.col("to_at") - began))
-    over = ran.select((pl.col("ended_at") < until).fill_null(value=False)).to_series().to_numpy()
+    over = ran.select((pl.col("ended_at") <= until).fill_null(value=False)).to_series().to_numpy()
     cause = np.where(over, _causes(past)[ran["execution"].to_numpy()], CENSORED)
     return ran["gpus"].to_numpy(), Spells(ages["entered"].to_numpy(), ages["left"].to_numpy(), cause)
 

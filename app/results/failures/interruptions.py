@@ -46,7 +46,7 @@ def interruption_costs(source: Source, window: Window, of_class: str = "") -> pl
     # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
     key = ("interruption_costs", window.cluster, of_class)
     every = source.memo(key, lambda: _ever(source, window.cluster, of_class))
-    return every.filter(pl.col("ended_at") >= window.since, pl.col("ended_at") < window.until)
+    return every.filter(pl.col("ended_at") > window.since, pl.col("ended_at") <= window.until)
 
 
 def _ever(source: Source, cluster: str, of_class: str) -> pl.DataFrame:

@@ -4,7 +4,7 @@ WITH
 unblamed AS MATERIALIZED (
     SELECT cluster, run_id, attempt_no, ended_at
     FROM run_interruptions
-    WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until AND class = 'infrastructure' AND node IS NULL
+    WHERE cluster = $cluster AND ended_at > $since AND ended_at <= $until AND class = 'infrastructure' AND node IS NULL
 ),
 parts AS MATERIALIZED (
     SELECT u.*, r.scheduler, r.job_id, r.submitted_at

@@ -89,5 +89,5 @@ SELECT
 FROM run_interruptions AS i
 LEFT JOIN spent AS s USING (run_id, attempt_no)
 LEFT JOIN spent AS n ON n.run_id = i.run_id AND n.attempt_no = i.attempt_no + 1
-WHERE i.cluster = $cluster AND i.ended_at >= $since AND i.ended_at < $until AND $of_class IN ('', i.class)
+WHERE i.cluster = $cluster AND i.ended_at > $since AND i.ended_at <= $until AND $of_class IN ('', i.class)
 ORDER BY i.ended_at DESC, i.job_id, i.submitted_at;

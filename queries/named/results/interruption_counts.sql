@@ -1,10 +1,10 @@
 -- One row is the number of interruptions of a class and a cause that ended on a day (UTC) within the window.
 SELECT
-    CAST(CAST(ended_at AS DATE) AS VARCHAR) AS day,
+    CAST(CAST(ended_at - INTERVAL 1 MICROSECOND AS DATE) AS VARCHAR) AS day,
     class,
     cause,
     COUNT(*) AS n
 FROM run_interruptions
-WHERE cluster = $cluster AND ended_at >= $since AND ended_at < $until
+WHERE cluster = $cluster AND ended_at > $since AND ended_at <= $until
 GROUP BY ALL
 ORDER BY ALL;

@@ -110,7 +110,7 @@ class Costs(KeepsNothing):
     def __init__(self, *rows: tuple[str | None, str, str | None, float | None]) -> None:
         schema = {"node": pl.String, "class": pl.String, "cause": pl.String, "cost_gpu_s": pl.Float64}
         self.rows = pl.DataFrame(rows, schema=schema, orient="row").with_columns(
-            cluster=pl.lit("c"), ended_at=WINDOW.since
+            cluster=pl.lit("c"), ended_at=WINDOW.until
         )
 
     def query(self, name: str, **params: object) -> pl.DataFrame:

@@ -52,7 +52,7 @@ def test_a_failure_with_a_critical_event_is_infrastructure() -> None:
     [
         (attempt("1", 0, 2, 15, "NODE_FAIL"), (8, 13, 1)),  # enters at its age when the window opened
         (attempt("1", 0, 12, 30, "NODE_FAIL"), (0, 8, 0)),  # censored where it closed
-        (attempt("1", 0, 12, 20, "NODE_FAIL"), (0, 8, 0)),  # its end is no longer in it
+        (attempt("1", 0, 12, 20, "NODE_FAIL"), (0, 8, 1)),  # what ends with the window ran in it
         (attempt("1", 0, 12, None, "RUNNING"), (0, 8, 0)),
         (attempt("1", 0, 12, 15, "RUNAWAY"), (0, 3, 0)),  # nobody knows when it ended, or why
         (attempt("1", 0, 2, 99), (8, 18, 0)),

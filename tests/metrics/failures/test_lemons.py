@@ -367,7 +367,7 @@ def test_a_failure_that_names_no_node_moves_ranks_and_no_test() -> None:
 
 
 def test_failures_outside_of_the_window_or_of_users_do_not_count() -> None:
-    result = [failed("n0000", -5), failed("n0000", 24 * DAYS), failed("n0000", 60, **{"class": "user"})]
+    result = [failed("n0000", -5), failed("n0000", 24 * DAYS + 1), failed("n0000", 60, **{"class": "user"})]
     assert by_node(scored(exposed(ALL_WELL), interrupted(*result)))["n0000"]["failures"] == 0
 
 

@@ -267,8 +267,8 @@ def test_which_interruptions_count(kind: str, cause: str, infrastructure: int, u
     assert one(result, "unplanned")["n_failures"] == unplanned
 
 
-@pytest.mark.parametrize(("ended", "counts"), [(4.999, 0), (5, 1), (9.999, 1), (10, 0)])
-def test_failures_are_counted_from_since_up_to_but_not_at_until(ended: float, counts: int) -> None:
+@pytest.mark.parametrize(("ended", "counts"), [(5, 0), (5.001, 1), (10, 1), (10.001, 0)])
+def test_a_failure_belongs_to_the_window_that_it_ran_in(ended: float, counts: int) -> None:
     ran = attempts(attempt("1", 0, 0, 20, "RUNNING"))
     failed = interrupted(interruption("1", 0, ended))
     assert one(rates(ran, failed, since=5, until=10))["n_failures"] == counts

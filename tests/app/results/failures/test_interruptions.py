@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -209,7 +211,7 @@ def test_queries_choose_the_component_that_the_restarts_choose(tmp_path: Path) -
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
         gpus = (pl.col("milli_gpus").cast(pl.Decimal(18, 3)) / 1000).cast(frames.GPUS)
         writer.append("interruptions", table.with_columns(n_gpus=gpus).drop("milli_gpus"))
-    requested = {"cluster": "c1", "since": NOW, "until": NOW.replace(year=NOW.year + 1)}
+    requested = {"cluster": "c1", "since": NOW.replace(year=NOW.year - 1), "until": NOW}
     with open_reader(tmp_path / "w") as reader:
         listed = reader.query("interruptions", **requested)
         priced = reader.query("interruption_costs", **requested, of_class="")
@@ -286,3 +288,27 @@ def test_cost_before_a_next_attempt_without_a_log_is_null(tmp_path: Path) -> Non
     root = load(tmp_path, {"sacct.txt": sacct}, {"run.jsonl": log})
     with open_reader(root) as reader:
         assert interruption_costs(reader, whole(root))["cost_gpu_s"].to_list() == [None]
+
+
+def test_an_end_at_a_window_s_end_is_of_that_window(tmp_path: Path) -> None:
+    """The attempt ran in the window before: every count has its failure there, and none has it in the window after."""
+    root = load(tmp_path, {"sacct.txt": a_failure_and_a_second_attempt(until=4000)})
+    window = whole(root)
+    failed = window.since + timedelta(seconds=3000)
+    with open_reader(root) as reader:
+        counted = [
+            (
+                interruption_costs(reader, each).height,
+                reader.query("interruptions", **each.parameters).height,
+                reader.query("restarts", **each.parameters).height,
+                sum(reader.query("interruption_counts", **each.parameters)["n"]),
+                sum(failure_rate_rows(reader, each).filter(size="pooled", counted="attempts")["n_failures"]),
+            )
+            for each in (replace(window, until=failed), replace(window, since=failed))
+        ]
+    assert counted == [(1, 1, 1, 1, 2), (0, 0, 0, 0, 0)]
+
+
+def test_a_failure_that_ends_the_data_is_counted(tmp_path: Path) -> None:
+    failed = a_failure_and_a_second_attempt(until=4000).replace("COMPLETED", "NODE_FAIL")
+    assert len(shown(load(tmp_path, {"sacct.txt": failed}), "interruptions")) == 2
