@@ -87,7 +87,7 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
     strikes several. Exact Poisson intervals: Garwood 1936, see `metrics.statistics`.
     """
     risk = risk_in(past, since, until)
-    within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until))
+    within = past.ended.filter(_ended_in(since, until))
     cells: list[dict[str, object]] = []
     daily: list[tuple[FloatArray, FloatArray]] = []
     for kind, events in CLASSES.items():
@@ -101,15 +101,17 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
                     cells.append(row | {"class": kind, "counted": counted} | laws.get(size, {}))
                     daily.append((days, risk.days_of(size)))
     table = _with_estimates(cells, daily, risk.daily.shape[1])
-    return table.with_columns(
-        window_from=pl.lit(since, dtype=frames.TIME), window_until=pl.lit(until, dtype=frames.TIME)
-    )
+    return table.with_columns(window_from=frames.instant(since), window_until=frames.instant(until))
+
+
+def _ended_in(since: datetime, until: datetime) -> pl.Expr:
+    return (pl.col("ended_at") >= frames.instant(since)) & (pl.col("ended_at") < frames.instant(until))
 
 
 def law_in(past: Histories, since: datetime, until: datetime, kind: str) -> SizeLaw:
     """How the rate of a class of failures grows with a job's GPUs, from the attempts that ran in a window."""
     risk = risk_in(past, since, until)
-    within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until) & CLASSES[kind])
+    within = past.ended.filter(_ended_in(since, until) & CLASSES[kind])
     return _law(_events(within, risk), risk, _all_of(kind))
 
 
@@ -121,7 +123,7 @@ def rates_by_cause(past: Histories, since: datetime, until: datetime) -> pl.Data
         is that of the interruption. What is no failure, such as a cancellation, is not listed.
     """
     risk = risk_in(past, since, until)
-    within = past.ended.filter((pl.col("ended_at") >= since) & (pl.col("ended_at") < until) & UNPLANNED)
+    within = past.ended.filter(_ended_in(since, until) & UNPLANNED)
     cells: list[dict[str, object]] = []
     daily: list[tuple[FloatArray, FloatArray]] = []
     causes: list[str | None] = []
