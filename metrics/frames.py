@@ -6,6 +6,10 @@ a GPU is a whole number and GPU-seconds stay exact.
 
 from __future__ import annotations
 
+import functools
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
 import polars as pl
 
 Schema = dict[str, pl.DataType]
@@ -362,7 +366,12 @@ RESULT: Schema = {
 
 def empty(schema: Schema) -> pl.DataFrame:
     """A frame of this schema without rows."""
-    return pl.DataFrame(schema=schema)
+    return _empty(tuple(schema.items()))
+
+
+@functools.cache
+def _empty(columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(columns))
 
 
 def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
@@ -375,6 +384,20 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         for name, kind in schema.items()
     ]
     return frame.select(columns)
+
+
+def instant(moment: datetime) -> pl.Expr:
+    """A moment as an expression of `TIME`. `pl.lit` of a time with a zone takes as long as four steps over few rows."""
+    return pl.lit(microseconds(moment)).cast(TIME)
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return (moment - _EPOCH) // _US
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_US: Final = timedelta(microseconds=1)
 
 
 def from_us(column: str) -> pl.Expr:

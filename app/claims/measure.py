@@ -14,7 +14,7 @@ import polars as pl
 from app.claims.measure_scaling import scaling_efficiency, time_to_train
 from app.claims.scope import EmptyScopeError, Scoped, scoped_to
 from app.results.ettr import ettr_rows, ettr_run_rows, left_out, long_enough, training_runs
-from app.results.failures.failure_rates import failure_history, failure_rates_of
+from app.results.failures.failure_rates import failure_history
 from app.results.failures.interruptions import restart_rows
 from app.results.goodput import goodput_rows
 from app.results.mfu import fleet_row, flop_convention, mfu_rows, step_mfu_rows, steps_without_mfu
@@ -34,7 +34,7 @@ from metrics.claims.verdict import (
 from metrics.ettr.ettr import ettr_total, waits
 from metrics.exact import exact_sum
 from metrics.failures.exposure import POOLED, around
-from metrics.failures.rates import failure_rates, law_in
+from metrics.failures.rates import failure_rates, law_in, rates_in
 from metrics.mfu.remark import beyond_peak
 from metrics.statistics import OVERDISPERSION_P
 
@@ -251,12 +251,9 @@ def level(shares: Mapping[str, float]) -> str:
 def _mttf(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
     gpus = cast("float", claim.gpus)
     past = failure_history(source, window)
-    rates = failure_rates_of(past, window, claimed_gpus=gpus)
     bucket = claim.population == "bucket"
-    size = around(gpus).label if bucket else "pooled"
-    row = rates.filter(
-        (pl.col("class") == claim.failure_class) & (pl.col("counted") == "attempts") & (pl.col("size") == size)
-    ).row(0, named=True)
+    rates = rates_in(past, window.since, window.until, [around(gpus) if bucket else POOLED])
+    row = rates.filter((pl.col("class") == claim.failure_class) & (pl.col("counted") == "attempts")).row(0, named=True)
     phi = _divisor(row)
     law = "assumes 1/N"
     if scoped is not None:
@@ -307,7 +304,7 @@ def _restart(source: Source, window: Window, claim: Claim, scoped: Scoped | None
     if scoped is not None:
         restarts = scoped.events_in_scope(restarts, "interrupted_at", ends=True)
     # A restart that still waits, and has waited longer than the target, counts as longer than any.
-    waited = (pl.lit(window.until) - pl.col("interrupted_at")).dt.total_microseconds() / 1e6
+    waited = (frames.instant(window.until) - pl.col("interrupted_at")).dt.total_microseconds() / 1e6
     missed = pl.when(waited > claim.target).then(float("inf"))
     times = restarts.select(pl.coalesce("time_to_job_restart_s", missed).alias("s")).drop_nulls()["s"]
     measured = measure_median(times.to_list(), claim, at_least=MIN_RESTARTS)

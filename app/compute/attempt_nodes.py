@@ -62,8 +62,8 @@ class AttemptNodes:
 
     def holding(self, since: datetime, until: datetime) -> pl.DataFrame:
         """Those that may have held GPUs between two moments, and others of the same attempts."""
-        over = pl.col("ended_at") <= pl.lit(since, dtype=frames.TIME)
-        begun = pl.col("started_at") < pl.lit(until, dtype=frames.TIME)
+        over = pl.col("ended_at") <= frames.instant(since)
+        begun = pl.col("started_at") < frames.instant(until)
         held = begun & ~over.fill_null(value=False) & pl.col("milli_gpus").ne_missing(0)
         if self.placed or self._all is not None:
             held_then = self.every().filter(held)

@@ -88,6 +88,4 @@ class LedgerInputs:
 
 
 def _during(rows: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
-    return rows.filter(
-        pl.col("started_at") < pl.lit(until, dtype=frames.TIME), pl.col("ended_at") > pl.lit(since, dtype=frames.TIME)
-    )
+    return rows.filter(pl.col("started_at") < frames.instant(until), pl.col("ended_at") > frames.instant(since))

@@ -281,8 +281,8 @@ def _write_runs_and_ledger(
 
 
 def _clip(covered: pl.DataFrame, since: datetime | None, until: datetime | None) -> pl.DataFrame:
-    low = pl.col("started_at") if since is None else pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
-    high = pl.col("ended_at") if until is None else pl.min_horizontal("ended_at", pl.lit(until, dtype=frames.TIME))
+    low = pl.col("started_at") if since is None else pl.max_horizontal("started_at", frames.instant(since))
+    high = pl.col("ended_at") if until is None else pl.min_horizontal("ended_at", frames.instant(until))
     return covered.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
 
 

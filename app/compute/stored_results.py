@@ -161,7 +161,7 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
         progress(f"window {number + 1} of {len(windows)}", 0.6 * number / len(windows))
         once = source if standard == window else CachedSource(source, only=OF_ONE_WINDOW)
         by_run = ettr_run_rows(once, standard)
-        own_rates = rates.filter(pl.col("window_from") == standard.since, pl.col("window_until") == standard.until)
+        own_rates = rates.filter(_is_of(standard))
         own = numbers.own if standard == window else own_inputs_in(by_run, to_expect(once, standard))
         expected = expected_run_rows(once, standard, rates=own_rates, own=own)
         jobs = job_accounts(once, standard)
@@ -208,8 +208,13 @@ def _write_advice(writer: Writer, source: Source, windows: Sequence[Window], rat
     """Write which nodes are lemons, of the windows that they may be judged by, and how often runs should save."""
     writer.append("node_scores", stored_node_scores(source, windows))
     window = windows[0]
-    of_all = rates.filter(pl.col("window_from") == window.since, pl.col("window_until") == window.until)
+    of_all = rates.filter(_is_of(window))
     writer.append("checkpoint_advice", stored_checkpoint_advice(source, window, rates=of_all))
+
+
+def _is_of(window: Window) -> pl.Expr:
+    since, until = frames.instant(window.since), frames.instant(window.until)
+    return (pl.col("window_from") == since) & (pl.col("window_until") == until)
 
 
 def standard_windows(window: Window) -> list[Window]:

@@ -1,9 +1,9 @@
 """What the stored results of a window depend on, as a digest: a window whose inputs are the same keeps its results.
 
-Every row that results are computed from counts in a time: an attempt while it ran, an interruption at its end. A window
-depends on the rows whose time overlaps it, so late rows, corrections and removed days change the digests of the windows
-that they concern, and a new day changes none of a window that ended before it. The time of a row reaches as far as its
-effect does; where that is not known, to the end of the data.
+Every row that results are computed from counts in a time: an attempt while it ran, an interruption just before its end.
+A window depends on the rows whose time overlaps it, so late rows, corrections and removed days change the digests of
+the windows that they concern, and a new day changes none of a window that ended before it. The time of a row reaches as
+far as its effect does; where that is not known, to the end of the data.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Rows:
 
     def __init__(self, rows: pl.DataFrame, seed: int, edges: Iterable[datetime]) -> None:
         self._places = {moment: place for place, moment in enumerate(sorted(set(edges)))}
-        moments = pl.Series(list(self._places), dtype=frames.TIME).dt.epoch("us").to_numpy()
+        moments = np.array([frames.microseconds(moment) for moment in self._places], dtype=np.int64)
         timed = rows.filter(pl.col("begin").is_not_null())
         digests = timed.drop("begin", "end").hash_rows(seed=seed).to_numpy()
-        begin = timed["begin"].dt.epoch("us").to_numpy()
-        end = np.maximum(begin, timed["end"].dt.epoch("us").fill_null(_FAR).to_numpy())
-        self._begun = _before(moments, begin, digests)
-        self._ended = _before(moments, end, digests)
+        begin, end = pl.col("begin").dt.epoch("us"), pl.col("end").dt.epoch("us").fill_null(_FAR)
+        times = timed.select(begin, pl.max_horizontal(begin, end).alias("end"))
+        self._begun = _before(moments, times["begin"].to_numpy(), digests)
+        self._ended = _before(moments, times["end"].to_numpy(), digests)
 
     def within(self, since: datetime, until: datetime) -> str:
         """Number and sum of the digests of the rows that overlap a window. Their order changes nothing."""
@@ -139,8 +139,9 @@ def _lasting(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _at(moment: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows that count at a moment."""
-    return rows.with_columns(begin=moment, end=moment)
+    """Rows that count at the end of an attempt, which is of the window that it ran in before."""
+    just_before = pl.col(moment) - pl.duration(microseconds=1)
+    return rows.with_columns(begin=just_before, end=just_before)
 
 
 def _ledger_days(source: Source, cluster: str) -> pl.DataFrame:
@@ -188,7 +189,7 @@ def _of_logs(source: Source, cluster: str) -> Iterator[pl.DataFrame]:
 def _logs_within(source: Source, window: Window) -> Iterator[pl.DataFrame]:
     """Up to where logs and their runs reach in a window: a log that grows after it changes nothing in it."""
     sessions = computed_logs(source, window.cluster)[0].sessions
-    high = pl.lit(window.until, dtype=frames.TIME)
+    high = frames.instant(window.until)
     begun = sessions.filter(pl.col("started_at") < high)
     last, read, over = (pl.when(pl.col(name).is_not_null()).then(pl.min_horizontal(name, high)).alias(name)
                         for name in ("ended_at", "read_at", "ended_at"))  # fmt: skip

@@ -8,6 +8,7 @@ import polars as pl
 
 from app.results.failures.failure_rates import failure_rate_rows
 from app.results.runs.run_logs import computed_logs
+from metrics import frames
 from metrics.checkpoints.advice import Rate, checkpoint_advice, held_time, logged_saves, restart_overheads
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def checkpoint_rows(
     )
     advice = checkpoint_advice(runs, pooled_rate(failure_rate_rows(source, window) if rates is None else rates))
     return advice.with_columns(
-        window_from=pl.lit(window.since).cast(pl.Datetime("us", "UTC")),
-        window_until=pl.lit(window.until).cast(pl.Datetime("us", "UTC")),
+        window_from=frames.instant(window.since),
+        window_until=frames.instant(window.until),
     )
 
 

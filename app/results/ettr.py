@@ -113,7 +113,7 @@ def ettr_of_runs(known: RunTimes, sums: pl.DataFrame, runs: pl.DataFrame, window
 
 def _held_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Executions that held GPUs in a window: the others add nothing to what is imputed in it."""
-    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    low, high = frames.instant(window.since), frames.instant(window.until)
     return executed.filter(pl.col("started_at") < high, pl.col("ended_at").is_null() | (pl.col("ended_at") > low))
 
 
@@ -293,7 +293,7 @@ def saves_in(source: Source, window: Window) -> pl.DataFrame:
 
 def started_in(executed: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Executions, or sessions, that started in a window."""
-    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    low, high = frames.instant(window.since), frames.instant(window.until)
     return executed.filter((pl.col("started_at") >= low) & (pl.col("started_at") < high))
 
 

@@ -60,7 +60,7 @@ def with_facts(known: tuple[Logs, pl.DataFrame], window: Window, facts: Sequence
         facts: columns of the sessions.
     """
     logs, executed = known
-    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    low, high = frames.instant(window.since), frames.instant(window.until)
     inside = executed if executed.is_empty() else executed.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
     return _with_facts(inside, logs.sessions, tuple(facts))
 
@@ -197,8 +197,8 @@ def mfu_run_rows(
     if not parts:
         return pl.DataFrame(schema=_MFU)
     rows = pl.concat(parts).with_columns(
-        window_from=pl.lit(window.since, dtype=frames.TIME),
-        window_until=pl.lit(window.until, dtype=frames.TIME),
+        window_from=frames.instant(window.since),
+        window_until=frames.instant(window.until),
         numerator="flop",
         denominator="peak_flop",
         value="mfu",

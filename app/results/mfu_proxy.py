@@ -90,8 +90,8 @@ def _rows(fitted: pl.DataFrame, window: Window, convention: str) -> pl.DataFrame
     return frames.conform(
         fitted.with_columns(
             convention=pl.lit(convention),
-            window_from=pl.lit(window.since, dtype=frames.TIME),
-            window_until=pl.lit(window.until, dtype=frames.TIME),
+            window_from=frames.instant(window.since),
+            window_until=frames.instant(window.until),
         ),
         _PROXIES,
     )
@@ -143,8 +143,8 @@ def estimate_run_rows(found: Proxy, window: Window) -> pl.DataFrame:
     return rows.with_columns(
         metric=pl.lit("mfu_estimated"),
         evidence_telemetry=pl.lit(1.0),
-        window_from=pl.lit(window.since, dtype=frames.TIME),
-        window_until=pl.lit(window.until, dtype=frames.TIME),
+        window_from=frames.instant(window.since),
+        window_until=frames.instant(window.until),
     ).sort("gpu_hours", "run_id", descending=[True, False])
 
 

@@ -80,7 +80,7 @@ class WindowedSource:
             and self._whole.since <= since < until <= self._whole.until
         ):
             if name in SLICES:
-                inside = SLICES[name](pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME))
+                inside = SLICES[name](frames.instant(since), frames.instant(until))
                 return self._kept.get((name,), lambda: self._of_whole(name)).filter(inside)
             if name == "endings":  # the same rows in the same order, which take long to read twice
                 return self.query("interruptions", **params).select(_ENDINGS)
@@ -100,8 +100,8 @@ class WindowedSource:
     def _exposures(self, since: datetime, until: datetime) -> pl.DataFrame:
         """Attempts that held nodes and may have run in a window: the query of that name says which."""
         ends = pl.col("started_at"), pl.col("ended_at")
-        ran = (pl.min_horizontal(*ends) < pl.lit(until, dtype=frames.TIME)) & (
-            ends[1].is_null() | (pl.max_horizontal(*ends) >= pl.lit(since, dtype=frames.TIME))
+        ran = (pl.min_horizontal(*ends) < frames.instant(until)) & (
+            ends[1].is_null() | (pl.max_horizontal(*ends) >= frames.instant(since))
         )
         held = ends[0].is_not_null() & (pl.col("n_nodes") > 0) & pl.col("milli_gpus").ne_missing(0)
         return self._attempts().filter(held & (pl.col("het_job_id").is_not_null() | ran)).select(_EXPOSURES)
@@ -128,11 +128,11 @@ class WindowedSource:
 
     def _first_day(self, since: datetime) -> int:
         """The first UTC day all of whose ledger lies after a moment."""
-        return _day(since) if since == self._whole.since else -(-_us(since) // DAY_US)
+        return _day(since) if since == self._whole.since else -(-frames.microseconds(since) // DAY_US)
 
     def _end_day(self, until: datetime) -> int:
         """The first UTC day of which some of the ledger lies after a moment."""
-        return -(-_us(until) // DAY_US) if until == self._whole.until else _day(until)
+        return -(-frames.microseconds(until) // DAY_US) if until == self._whole.until else _day(until)
 
     def _days(self, dimension: str, first: int) -> pl.DataFrame:
         """Sums by day, of the days from `first` on at least: of runs, or of the cluster."""
@@ -162,13 +162,8 @@ _ADDED: Final = [pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alia
 """The sum of nulls alone is null, as in SQL."""
 
 
-def _us(moment: datetime) -> int:
-    """Microseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
 def _day(moment: datetime) -> int:
-    return _us(moment) // DAY_US
+    return frames.microseconds(moment) // DAY_US
 
 
 def _begin(day: int) -> datetime:

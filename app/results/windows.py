@@ -29,8 +29,8 @@ def as_results(found: pl.DataFrame, window: Window, dimension: str) -> pl.DataFr
     """Rows of a metric as rows of the table `cluster_metrics`: `frames.RESULT`."""
     return frames.conform(
         found.with_columns(
-            window_from=pl.lit(window.since, dtype=frames.TIME),
-            window_until=pl.lit(window.until, dtype=frames.TIME),
+            window_from=frames.instant(window.since),
+            window_until=frames.instant(window.until),
             dimension=pl.lit(dimension),
         ),
         frames.RESULT,

@@ -50,7 +50,7 @@ def with_evidence(found: pl.DataFrame, held: pl.DataFrame, spans: pl.DataFrame) 
     """
     work = held.select(*_KEY, began="started_at", finished="ended_at", final="state")
     is_open = pl.col("ended_by") == "open"
-    begin, end = pl.col("started_at"), pl.when(is_open).then(pl.lit(_FAR, dtype=frames.TIME)).otherwise("ended_at")
+    begin, end = pl.col("started_at"), pl.when(is_open).then(frames.instant(_FAR)).otherwise("ended_at")
     ran = (
         found.select("_row", *_KEY, "started_at", "ended_at", "ended_by")
         .join(work, on=_KEY)

@@ -103,7 +103,7 @@ def logged_saves(
         save to the next, or from a process's first step to its first save), `n_intervals`, `write_s` (mean time that a
         save blocked training, 0 for those that did not block; null where no save logged its end).
     """
-    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    low, high = frames.instant(since), frames.instant(until)
     saves = events.filter((pl.col("kind") == "checkpoint_save") & (pl.col("ts") < high))
     blocks = pl.col("blocking").fill_null(value=True)
     took = frames.seconds(pl.col("ended_at") - pl.col("ts")).clip(0)
@@ -174,7 +174,7 @@ def held_time(attempts: pl.DataFrame, joined: pl.DataFrame, *, since: datetime, 
         since: window from.
         until: window to; attempts that still run hold up to here.
     """
-    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    low, high = frames.instant(since), frames.instant(until)
     over = pl.min_horizontal(pl.col("ended_at").fill_null(high), high)
     held = frames.seconds(over - pl.max_horizontal("started_at", low)) * pl.col("milli_gpus") / 1000
     return (

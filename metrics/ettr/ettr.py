@@ -112,7 +112,7 @@ def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
             initial=pl.col("attempt_no") == 1,
             milli_gpus="requested_milli_gpus",
             started_at=pl.when(wanted_to_run).then(begin),
-            ended_at=pl.coalesce("started_at", "ended_at", pl.lit(until, dtype=frames.TIME)),
+            ended_at=pl.coalesce("started_at", "ended_at", frames.instant(until)),
         )
         .filter(pl.col("started_at") < pl.col("ended_at"))
         .select(*_RUN, "attempt_no", "initial", "milli_gpus", "started_at", "ended_at")
@@ -121,8 +121,8 @@ def wait_intervals(executed: pl.DataFrame, until: datetime) -> pl.DataFrame:
 
 def clipped(intervals: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFrame:
     """Intervals with `started_at` and `ended_at` within the window; those outside it go."""
-    low = pl.max_horizontal("started_at", pl.lit(since, dtype=frames.TIME))
-    high = pl.min_horizontal("ended_at", pl.lit(until, dtype=frames.TIME))
+    low = pl.max_horizontal("started_at", frames.instant(since))
+    high = pl.min_horizontal("ended_at", frames.instant(until))
     return intervals.with_columns(started_at=low, ended_at=high).filter(pl.col("started_at") < pl.col("ended_at"))
 
 
@@ -167,7 +167,7 @@ def imputed_in(executed: pl.DataFrame, since: datetime, until: datetime) -> pl.D
     redone = pl.when(pl.col("state") == "RESIZING").then(0.0).otherwise(IMPUTED_CHECKPOINT_S / 2)
     first = pl.col("started_at") + pl.duration(microseconds=(starting * 1e6).round())
     last = pl.col("ended_at") - pl.duration(microseconds=(redone * 1e6).round())
-    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    low, high = frames.instant(since), frames.instant(until)
     trained = frames.seconds(pl.min_horizontal(pl.coalesce(last, high), high) - pl.max_horizontal(first, low))
     return (
         executed.filter(pl.col("started_at").is_not_null())

@@ -40,7 +40,7 @@ def ended_in(since: datetime, until: datetime) -> pl.Expr:
 
     So each failure is in the window of the exposure before it, and one that ends the data is not lost.
     """
-    return (pl.col("ended_at") > since) & (pl.col("ended_at") <= until)
+    return (pl.col("ended_at") > frames.instant(since)) & (pl.col("ended_at") <= frames.instant(until))
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def exposure(ran: pl.DataFrame, since: datetime, until: datetime) -> pl.DataFram
     Returns:
         The rows of `ran` with `from_at` and `to_at` (within the window) and `run_s` (> 0).
     """
-    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    low, high = frames.instant(since), frames.instant(until)
     suspended = pl.duration(microseconds=pl.col("suspended_s").fill_null(0) * 1_000_000)
     ended = pl.min_horizontal(pl.coalesce(pl.col("ended_at") - suspended, high), high)
     overlaps = (pl.col("started_at") < high) & (pl.col("ended_at").is_null() | (pl.col("ended_at") > low))

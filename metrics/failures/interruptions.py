@@ -96,7 +96,7 @@ def critical_states(node_states: pl.DataFrame, *, critical_reasons: str) -> pl.D
         states.with_columns(
             class_of_reason(reason).alias("class"),
             ts=pl.col("started_at"),
-            lasts_until=pl.coalesce("ended_at", pl.lit(STILL_LASTS, dtype=frames.TIME)),
+            lasts_until=pl.coalesce("ended_at", frames.instant(STILL_LASTS)),
             kind=kind_of_state(pl.col("state"), reason),
             detail=pl.format("{}: {}", "state", reason),
             severity=pl.lit("critical"),

@@ -140,8 +140,8 @@ def lemon_nodes(
     )  # fmt: skip
     return ordered.with_columns(
         rank=pl.int_range(1, pl.len() + 1, dtype=pl.Int64),
-        window_from=pl.lit(since, dtype=frames.TIME),
-        window_until=pl.lit(until, dtype=frames.TIME),
+        window_from=frames.instant(since),
+        window_until=frames.instant(until),
     ).drop("there_gpu_s", "ran_gpu_s")
 
 
@@ -290,11 +290,11 @@ def _times_out(states: pl.DataFrame, since: datetime, until: datetime) -> pl.Dat
     out = states.filter(
         pl.col("state").is_in(["down", "drained"]) & ~pl.col("planned").fill_null(value=False) & ~own
     ).sort(*_NODE, "started_at")
-    open_end = pl.lit(until, dtype=frames.TIME)
-    over = pl.max_horizontal(pl.col("ended_at").fill_null(open_end), "started_at")
+    low, high = frames.instant(since), frames.instant(until)
+    over = pl.max_horizontal(pl.col("ended_at").fill_null(high), "started_at")
     reached = over.cum_max().shift(1).over(_NODE)
     begins = reached.is_null() | (pl.col("started_at") > reached + pl.duration(microseconds=round(MERGE_S * 1e6)))
-    inside = (pl.col("started_at") >= since) & (pl.col("started_at") < until)
+    inside = (pl.col("started_at") >= low) & (pl.col("started_at") < high)
     return out.filter(begins).filter(inside).group_by(_NODE).agg(out_count=pl.len())
 
 

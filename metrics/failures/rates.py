@@ -102,9 +102,7 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
                     cells.append(row | {"class": kind, "counted": counted} | laws.get(size, {}))
                     daily.append((days, risk.days_of(size)))
     table = _with_estimates(cells, daily, risk.daily.shape[1])
-    return table.with_columns(
-        window_from=pl.lit(since, dtype=frames.TIME), window_until=pl.lit(until, dtype=frames.TIME)
-    )
+    return table.with_columns(window_from=frames.instant(since), window_until=frames.instant(until))
 
 
 def law_in(past: Histories, since: datetime, until: datetime, kind: str) -> SizeLaw:

@@ -151,7 +151,7 @@ def _during(attempt_nodes: pl.DataFrame, low: int | None, high: int | None) -> p
     """Attempts on nodes that may have held them between two moments."""
     if low is None or high is None:
         return attempt_nodes
-    since, until = pl.from_epoch(pl.Series([low, high]), "us").dt.replace_time_zone("UTC").to_list()
+    since, until = (pl.lit(each).cast(frames.TIME) for each in (low, high))
     over = pl.col("ended_at").is_null() | (pl.col("ended_at") > since)
     return attempt_nodes.filter((pl.col("started_at") < until) & over)
 

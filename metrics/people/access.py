@@ -125,7 +125,7 @@ def access(
     )
     start = pl.coalesce("added_at", "first_seen_at")
     seen_before = pl.col("last_seen_at").is_not_null() | pl.col("remade_at").is_not_null()
-    at = pl.lit(until, dtype=frames.TIME)
+    at = frames.instant(until)
     known = pl.col("added_at") >= pl.lit(accounted_from, dtype=frames.TIME)
     timely = known & (pl.col("first_job_at") >= pl.col("added_at"))
     unused = frames.seconds(at - pl.max_horizontal("last_active_at", start))

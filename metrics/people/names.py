@@ -75,7 +75,7 @@ def with_latest_names(rows: pl.DataFrame, renamed: pl.DataFrame, *, user: str, a
     """
     for cluster, _, old, new, reused_at in renamed.iter_rows():
         own = (pl.col("cluster") == cluster) & (pl.col(user) == old)
-        before = pl.lit(value=True) if reused_at is None else pl.col(at) < pl.lit(reused_at, dtype=frames.TIME)
+        before = pl.lit(value=True) if reused_at is None else pl.col(at) < frames.instant(reused_at)
         rows = rows.with_columns(pl.when(own & before).then(pl.lit(new)).otherwise(user).alias(user))
     return rows
 

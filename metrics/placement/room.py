@@ -44,7 +44,7 @@ def standing(
         null: unknown), `out` (out of service), `reserved`, `idle` (in service, not reserved and none held), `attempts`
         (who holds it).
     """
-    moment = pl.lit(at, dtype=frames.TIME)
+    moment = frames.instant(at)
     over = pl.col("ended_at").is_null() | (pl.col("ended_at") >= moment)
     now = (pl.col("started_at") < moment) & over
     held = attempt_nodes.filter(now).group_by(_NODE).agg(

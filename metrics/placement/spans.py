@@ -119,7 +119,7 @@ def spans(
     standing = cluster.standing(own)
     known = standing.group_by("query").agg(pl.col("place").is_not_null().all().alias("known"), pl.col("assumed").any())
     counted = cluster.counted(wanted.join(known, on="query").filter("known"), standing)
-    over = pl.coalesce("ended_at", pl.lit(until, dtype=frames.TIME)).clip(upper_bound=until)
+    over = pl.coalesce("ended_at", frames.instant(until)).clip(upper_bound=until)
     rows = wanted.join(counted, on="query", how="left").join(known, on="query", how="left").sort("query")
     return frames.conform(
         rows.with_columns(

@@ -126,7 +126,7 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
     held, unseen = pl.col("allocated_s"), pl.col("unseen_s")
     seen = (held > 0) & ((held - unseen) / held >= KNOWN_ENOUGH)
     idler = pl.col("worked_s") <= 0
-    low, high = pl.lit(since, dtype=frames.TIME), pl.lit(until, dtype=frames.TIME)
+    low, high = frames.instant(since), frames.instant(until)
     over = ((pl.col("ended_at") > low) & (pl.col("ended_at") <= high)).fill_null(value=False)
     whole = over & (pl.col("started_at") >= low)
     ran = frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0.0)

@@ -11,6 +11,7 @@ from app.results.registry import result
 from app.results.windows import as_results
 from metrics import unknown
 from metrics.exact import exact_sum
+from metrics.failures.exposure import ended_in
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
 
@@ -46,7 +47,7 @@ def interruption_costs(source: Source, window: Window, of_class: str = "") -> pl
     # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
     key = ("interruption_costs", window.cluster, of_class)
     every = source.memo(key, lambda: _ever(source, window.cluster, of_class))
-    return every.filter(pl.col("ended_at") > window.since, pl.col("ended_at") <= window.until)
+    return every.filter(ended_in(window.since, window.until))
 
 
 def _ever(source: Source, cluster: str, of_class: str) -> pl.DataFrame:

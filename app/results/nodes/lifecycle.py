@@ -49,7 +49,7 @@ def lifecycle(source: Source, window: Window) -> Lifecycle:
         frames.conform(time_out, TIME_OUT),
         known_until=known_until,  # type: ignore[arg-type]  # polars types max() broadly
     )
-    until = pl.lit(window.until, dtype=frames.TIME)
+    until = frames.instant(window.until)
     inside = (pl.col("failed_at") < until) & (pl.col("back_at").is_null() | (pl.col("back_at") > window.since))
     within = found.filter(inside)
     overlap = (pl.col("started_at") < until) & (pl.col("ended_at") > window.since)

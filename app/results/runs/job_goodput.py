@@ -80,7 +80,7 @@ def job_accounts(source: Source, window: Window) -> JobAccounts:
 
 
 def _accounts(source: Source, window: Window) -> Iterator[tuple[dict[str, object], list[dict[str, object]]]]:
-    low, high = pl.lit(window.since, dtype=frames.TIME), pl.lit(window.until, dtype=frames.TIME)
+    low, high = frames.instant(window.since), frames.instant(window.until)
     logs, executed = computed_logs(source, window.cluster)
     sessions = logs.sessions.filter(pl.col("usable") & (pl.col("stream") == "") & (pl.col("started_at") < high))
     if sessions.is_empty():
@@ -136,7 +136,7 @@ class _Log:
         until = (window.until - window.since).total_seconds()
 
         def since(column: str) -> pl.Expr:
-            return frames.seconds(pl.col(column) - pl.lit(window.since, dtype=frames.TIME)).alias(column)
+            return frames.seconds(pl.col(column) - frames.instant(window.since)).alias(column)
 
         moments = sessions.select(since("started_at"), since("ended_at"), since("read_at"))
         began = moments["started_at"].to_list()

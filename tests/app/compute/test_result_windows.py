@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 import pytest
@@ -193,9 +193,11 @@ def a_late_job_arrives(cluster: Cluster) -> None:
 
 def a_cause_is_corrected(cluster: Cluster) -> None:
     failed = cluster.writer.table("interruptions").filter(pl.col("state") == "FAILED").sort("ended_at")
-    if failed.is_empty() or cluster.corrections:
-        return
-    row = failed.row(failed.height // 2, named=True)
+    if not (failed.is_empty() or cluster.corrections):
+        correct_cause(cluster, failed.row(failed.height // 2, named=True))
+
+
+def correct_cause(cluster: Cluster, row: dict[str, Any]) -> None:
     which = WhichAttempts(job=row["job_id"], submitted=f"{row['submitted_at']:%Y-%m-%dT%H:%M:%S}")
     request = CauseRequest(cluster="demo", which=which, kind="infrastructure", cause="nvlink")
     signature = Signature("A. Person", "agreed")
@@ -248,7 +250,7 @@ def an_old_attempt_ends_days_later(cluster: Cluster) -> None:
         change_attempts(cluster, attempts.tail(1), later)
 
 
-def change_attempts(cluster: Cluster, some: pl.DataFrame, new: pl.Expr) -> None:
+def change_attempts(cluster: Cluster, some: pl.DataFrame, new: pl.Expr | list[pl.Expr]) -> None:
     keys = list(frames.ATTEMPT_KEY)
     with cluster.writer.transaction():
         rows = cluster.writer.frame("SELECT * FROM stored.attempts").join(some.select(keys), on=keys, how="semi")
@@ -368,6 +370,32 @@ def test_a_new_day_and_its_logs_keep_the_month_before(sources: Path, tmp_path: P
         cluster.compute()
         assert_same_as_full(cluster)
         assert writer.table("run_results").filter("job_logged").height == 0 < logged
+
+
+def failures_of_infrastructure(cluster: Cluster, until: datetime) -> int:
+    """Of the window that ends at a moment, as they are stored."""
+    rates = cluster.writer.table("failure_rates").filter(pl.col("window_until") == until)
+    of = (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts") & (pl.col("size") == "pooled")
+    return int(rates.filter(of)["n_failures"].item())
+
+
+@pytest.mark.slow
+def test_cause_of_an_end_at_midnight_is_of_the_month_before(sources: Path, tmp_path: Path) -> None:
+    midnight = datetime(2026, 10, 1, tzinfo=UTC)
+    with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
+        cluster = Cluster(writer, sources, tmp_path)
+        cluster.load()
+        over = pl.col("ended_at").is_null() | (pl.col("ended_at") > midnight)
+        running = writer.table("attempts").filter((pl.col("started_at") < midnight) & over).sort("job_id").head(1)
+        failed = [pl.lit("FAILED").alias("state"), pl.lit(midnight).dt.cast_time_unit("us").alias("ended_at")]
+        change_attempts(cluster, running, failed)
+        cluster.compute()
+        row = writer.table("interruptions").filter(pl.col("ended_at") == midnight).row(0, named=True)
+        before = failures_of_infrastructure(cluster, midnight)
+        correct_cause(cluster, row)
+        cluster.compute()
+        assert failures_of_infrastructure(cluster, midnight) == before + 1
+        assert_same_as_full(cluster)
 
 
 @given(
