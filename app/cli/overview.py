@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ingest.registry import FOLDERS
+from ingest.registry import FOLDERS, SOURCES
 from metrics.units import DAY_S
 
 if TYPE_CHECKING:
@@ -21,13 +21,17 @@ SHOWN: Final = 10
 
 START: Final = (
     ("trackside demo", "everything, on a simulated cluster"),
-    ("trackside ingest slurm", "your cluster: where sacct works, or from files"),
+    ("trackside ingest slurm", "your cluster: with sacct, or from files"),
+    ("trackside ingest kubernetes FILE", "your cluster: kubectl get -o json"),
     ("trackside ingest runlog FILE", "the log of a training run"),
 )
 """Commands where there is no warehouse yet."""
 
 _CALLED: Final = {folder.name: folder.called or folder.name for folder in FOLDERS}
 """What the rows of each folder of sources are called, in the order of the folders."""
+
+_JOBS: Final = {source.name for source in SOURCES if "attempts" in source.feeds}
+"""Sources that tell which jobs ran; the numbers need one of them."""
 
 MORE: Final = (
     "Questions: trackside show. In a browser: trackside explore.\nVerbs: trackside --help. A topic: trackside help ettr"
@@ -78,7 +82,7 @@ def describe(clusters: Sequence[Cluster], now: float) -> str:
 
 def next_commands(clusters: Sequence[Cluster]) -> list[tuple[str, str]]:
     """The three commands that make sense next, each with what it gives."""
-    accounted = [each for each in clusters if "slurm.accounting" in each.sources]
+    accounted = [each for each in clusters if not _JOBS.isdisjoint(each.sources)]
     if not accounted and any("runlog" in each.sources for each in clusters):
         first = [
             ("trackside run", "the newest run, by its log"),

@@ -47,9 +47,11 @@ FOLDER: Final = SourceFolder(
     loader="ingest.kubernetes.store",
     files="objects as JSON or YAML, .gz is fine; - is standard input",
     epilog="""\
-kubectl get nodes,pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
+  kubectl get nodes,pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
+
 Pods that end are removed after a while: load lists often, or what a watch prints:
-kubectl get pods -A --watch --output-watch-events -o json
+
+  kubectl get pods -A --watch --output-watch-events -o json
 
 Live, without files: --kubeconfig FILE, or --in-cluster in a pod; --rbac prints the role that it needs.""",
     manual="sources/kubernetes",

@@ -36,6 +36,7 @@ def test_an_empty_directory_shows_how_to_start(tmp_path: Path) -> None:
     assert [line.split("  ")[1] for line in done.stdout.splitlines() if line.startswith("  ")] == [
         "trackside demo",
         "trackside ingest slurm",
+        "trackside ingest kubernetes FILE",
         "trackside ingest runlog FILE",
     ]
     assert not (tmp_path / "none").exists()
@@ -72,6 +73,8 @@ def test_next_commands_follow_the_state_of_the_warehouse() -> None:
     assert commands(cluster("slurm.accounting", newer=2))[0] == "trackside compute"
     assert next_commands([cluster("slurm.accounting", newer=1)])[0][1].endswith("in 1 load")
     assert commands(cluster("runlog"))[:2] == ["trackside run", "trackside ingest slurm"]
+    assert commands(cluster("kubernetes.objects"))[:2] == ["trackside show goodput", "trackside run"]
+    assert commands(cluster("determined.allocations", computed=False))[0] == "trackside compute"
     assert commands(cluster("prometheus"))[0] == "trackside ingest slurm"
     assert commands(cluster("runlog"), cluster("slurm.accounting"))[0] == "trackside show goodput"
 
