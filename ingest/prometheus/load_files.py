@@ -144,5 +144,5 @@ def _blocks(source: Input, report_progress: Callable[[str], None]) -> Iterator[b
     """A file's bytes, decompressed; reports its progress."""
     for block in source:
         if source.done:
-            report_progress(f" ({100 * source.done // source.size} %)")
+            report_progress(f", {100 * source.done // source.size} % of it read")
         yield block
