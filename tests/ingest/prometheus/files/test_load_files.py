@@ -289,7 +289,7 @@ def test_progress_reports_how_far_a_large_file_is(tmp_path: Path) -> None:
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
         requested = TelemetryRequest(cluster="c")
         ingest_files(writer, Config(), [str(path)], requested, now=NOW, progress=lambda *each: reported.append(each))
-    assert reported == [(str(path), 0, 1), (f"{path} (100 %)", 0, 1)]
+    assert reported == [(str(path), 0, 1), (f"{path}, 100 % of it read", 0, 1)]
 
 
 def hours_with_flaws(chance: random.Random) -> pl.DataFrame:
