@@ -365,7 +365,7 @@ RESULT: Schema = {
 
 
 def empty(schema: Schema) -> pl.DataFrame:
-    """A frame of this schema without rows."""
+    """A frame of this schema without rows; all callers share it, so none may change it in place."""
     return _empty(tuple(schema.items()))
 
 
@@ -398,6 +398,14 @@ def microseconds(moment: datetime) -> int:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _US: Final = timedelta(microseconds=1)
+
+
+def ended_in(since: datetime, until: datetime) -> pl.Expr:
+    """Whether an attempt ended in a window: at `until`, but not at `since`, since it ran before its end.
+
+    So each failure is in the window of the exposure before it, and one that ends the data is not lost.
+    """
+    return (pl.col("ended_at") > instant(since)) & (pl.col("ended_at") <= instant(until))
 
 
 def from_us(column: str) -> pl.Expr:

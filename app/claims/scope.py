@@ -208,7 +208,7 @@ class Scoped:
         for interval in self.intervals:
             if interval.without is None:
                 continue
-            low, high = (pl.lit(each, dtype=frames.TIME) for each in (interval.since, interval.until))
+            low, high = frames.instant(interval.since), frames.instant(interval.until)
             inside = events.filter(pl.col(at).is_between(low, high, closed="right" if ends else "left"))
             if interval.without:
                 out = self.touched(interval, inside).select(frames.ATTEMPT_KEY)

@@ -35,14 +35,6 @@ META_RF = (pl.col("state") == "NODE_FAIL") | ((pl.col("state") == "FAILED") & IN
 not among them: the paper leaves that open."""
 
 
-def ended_in(since: datetime, until: datetime) -> pl.Expr:
-    """Whether an attempt ended in a window: at `until`, but not at `since`, since it ran before its end.
-
-    So each failure is in the window of the exposure before it, and one that ends the data is not lost.
-    """
-    return (pl.col("ended_at") > frames.instant(since)) & (pl.col("ended_at") <= frames.instant(until))
-
-
 @dataclass(frozen=True)
 class Size:
     """A range of job sizes in GPUs, (low, high]; `per_gpu`: its MTTF is of one GPU, not of one job."""

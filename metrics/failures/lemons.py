@@ -17,7 +17,6 @@ import polars as pl
 
 from metrics import frames
 from metrics.exact import exact_sum
-from metrics.failures.exposure import ended_in
 from metrics.failures.interruptions import MERGE_S
 from metrics.lazy_scipy import special
 from metrics.metric import Metric
@@ -114,7 +113,7 @@ def lemon_nodes(
         `rate_eb` is the charged rate drawn towards the cluster's (`shrunken`); a cluster whose nodes do not differ by
         more than chance has one rate for all.
     """
-    within = ended_in(since, until)
+    within = frames.ended_in(since, until)
     failed = interruptions.filter(within & (pl.col("class") == "infrastructure"))
     table = (
         exposure.join(_incidents(failed), on=_NODE, how="left")

@@ -31,7 +31,6 @@ from metrics.failures.exposure import (
     Risk,
     Size,
     day_of,
-    ended_in,
     histories,
     risk_in,
 )
@@ -88,7 +87,7 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
     strikes several. Exact Poisson intervals: Garwood 1936, see `metrics.statistics`.
     """
     risk = risk_in(past, since, until)
-    within = past.ended.filter(ended_in(since, until))
+    within = past.ended.filter(frames.ended_in(since, until))
     cells: list[dict[str, object]] = []
     daily: list[tuple[FloatArray, FloatArray]] = []
     for kind, events in CLASSES.items():
@@ -108,7 +107,7 @@ def rates_in(past: Histories, since: datetime, until: datetime, sizes: Sequence[
 def law_in(past: Histories, since: datetime, until: datetime, kind: str) -> SizeLaw:
     """How the rate of a class of failures grows with a job's GPUs, from the attempts that ran in a window."""
     risk = risk_in(past, since, until)
-    within = past.ended.filter(ended_in(since, until) & CLASSES[kind])
+    within = past.ended.filter(frames.ended_in(since, until) & CLASSES[kind])
     return _law(_events(within, risk), risk, _all_of(kind))
 
 
@@ -120,7 +119,7 @@ def rates_by_cause(past: Histories, since: datetime, until: datetime) -> pl.Data
         is that of the interruption. What is no failure, such as a cancellation, is not listed.
     """
     risk = risk_in(past, since, until)
-    within = past.ended.filter(ended_in(since, until) & UNPLANNED)
+    within = past.ended.filter(frames.ended_in(since, until) & UNPLANNED)
     cells: list[dict[str, object]] = []
     daily: list[tuple[FloatArray, FloatArray]] = []
     causes: list[str | None] = []

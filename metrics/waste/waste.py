@@ -126,9 +126,8 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
     held, unseen = pl.col("allocated_s"), pl.col("unseen_s")
     seen = (held > 0) & ((held - unseen) / held >= KNOWN_ENOUGH)
     idler = pl.col("worked_s") <= 0
-    low, high = frames.instant(since), frames.instant(until)
-    over = ((pl.col("ended_at") > low) & (pl.col("ended_at") <= high)).fill_null(value=False)
-    whole = over & (pl.col("started_at") >= low)
+    over = frames.ended_in(since, until).fill_null(value=False)
+    whole = over & (pl.col("started_at") >= frames.instant(since))
     ran = frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0.0)
     limit = pl.when(pl.col("time_limit_s") > 0).then("time_limit_s")
     timely = over & pl.col("state").is_in(["COMPLETED", "TIMEOUT"])

@@ -9,9 +9,8 @@ import polars as pl
 
 from app.results.registry import result
 from app.results.windows import as_results
-from metrics import unknown
+from metrics import frames, unknown
 from metrics.exact import exact_sum
-from metrics.failures.exposure import ended_in
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN, order_of_loss, second_order_loss
 from metrics.theory import lost_goodput_gpu_s_expr
 
@@ -47,7 +46,7 @@ def interruption_costs(source: Source, window: Window, of_class: str = "") -> pl
     # A cost is the whole attempt's, whatever the window: all are read at once, since each question reads the ledger.
     key = ("interruption_costs", window.cluster, of_class)
     every = source.memo(key, lambda: _ever(source, window.cluster, of_class))
-    return every.filter(ended_in(window.since, window.until))
+    return every.filter(frames.ended_in(window.since, window.until))
 
 
 def _ever(source: Source, cluster: str, of_class: str) -> pl.DataFrame:

@@ -1,4 +1,4 @@
--- One row is the number of interruptions of a class and a cause that ended on a day (UTC) within the window.
+-- One row is the number of interruptions of a class and a cause that ended within the window, by day (UTC): one at midnight is of the day before.
 SELECT
     CAST(CAST(ended_at - INTERVAL 1 MICROSECOND AS DATE) AS VARCHAR) AS day,
     class,
