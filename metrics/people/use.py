@@ -56,9 +56,7 @@ def use(
     classes = interruptions.group_by(key).agg(
         (pl.col("class") == "infrastructure").any().alias("_broken"), own.any().alias("_own")
     )
-    low, high = frames.instant(since), frames.instant(until)
-    over = pl.col("ended_at").is_between(low, high, closed="left")
-    ended = flags.with_columns(ending=pl.when(over).then(ending("state")))
+    ended = flags.with_columns(ending=pl.when(frames.ended_in(since, until)).then(ending("state")))
     rows = ended.join(classes, on=key, how="left").with_columns(
         subject=pl.col(dimension).fill_null(UNKNOWN), high=pl.col("productive_s") + pl.col("unseen_s")
     )

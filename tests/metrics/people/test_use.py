@@ -86,6 +86,16 @@ def test_use_is_that_of_the_slow_twin(rows: list[dict[str, Any]], dimension: str
     assert found["share"].sum() == (pytest.approx(1) if total else 0)
 
 
+@pytest.mark.parametrize(("since", "until", "failed"), [(SINCE, OVER, 1), (OVER, UNTIL, 0)])
+def test_an_end_counts_in_the_window_that_it_ends(since: datetime, until: datetime, failed: int) -> None:
+    """As its interruption does: what failed at the window's end would else be of the job itself and no failure."""
+    whose = {"user": "ann", "account": "a", "run_id": "r", "class": "user", "cause": "failed", "state": "FAILED"}
+    spending, _ = frame([whose | dict.fromkeys(("productive_s", "lost_s", "idle_s", "unseen_s"), 9.0)])
+    row = use(flagged(spending, since=since, until=until), frames.empty(frames.INTERRUPTIONS), "user",
+              since=since, until=until).row(0, named=True)  # fmt: skip
+    assert (row["n_ended"], row["n_failed"]) == (failed, failed)
+
+
 def test_use_gives_the_rate_with_its_exact_interval() -> None:
     whose = {"user": "ann", "account": "a", "run_id": "r", "class": "infrastructure", "cause": "node_fail"}
     spent = {"productive_s": 10 * 86_400.0, "lost_s": 0.0, "idle_s": 0.0, "unseen_s": 0.0}
