@@ -16,7 +16,7 @@ from app.reports.sla import document as sla
 from app.times import parse_period
 from app.window import Window
 from queries.warehouse import open_reader
-from tests.app.service.test_service import address_of, started
+from tests.app.service.test_serving import address_of, started
 from tests.support.warehouses import from_accounting
 from tests.support.web import Answer, web
 
