@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ALL = os.environ.get("TRACKSIDE_TEST_KILLS") == "all"
 MOMENTS = 24
 """Of each catalogue and kind of copy."""
-FEW = 4
+FEW = 3
 """The moments of `make test`: each kind is among them."""
 INTO_S = (0.0, 0.0005, 0.002, 0.01)
 """How long after a statement has begun, at random."""
