@@ -87,6 +87,17 @@ def _moment(value: object) -> datetime:
         raise ValueError(str(error)) from None
 
 
+def _number(value: object) -> object:
+    """What may be a number: `true` would be taken for 1.
+
+    Raises:
+        ValueError: it is true or false.
+    """
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not a number")  # noqa: TRY004 - pydantic collects ValueErrors
+    return value
+
+
 def _data_type(value: str) -> str:
     """The column of the table of peaks that a data type means: `bf16`, `fp8`, `fp4` or `nvfp4`."""
     columns = columns_of(value)
@@ -110,12 +121,13 @@ def _zone(value: str) -> str:
     return value
 
 
+Number = Annotated[float, BeforeValidator(_number)]
 Zone = Annotated[str, AfterValidator(_zone)]
 DataType = Annotated[str, AfterValidator(_data_type)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-Tokens = Annotated[float, Field(gt=0, lt=MOST_TOKENS)]
-Size = Annotated[float, Field(ge=SMALLEST_JOB, lt=LARGEST_JOB)]
+Tokens = Annotated[Number, Field(gt=0, lt=MOST_TOKENS)]
+Size = Annotated[Number, Field(ge=SMALLEST_JOB, lt=LARGEST_JOB)]
 
 
 _MISSING = {
@@ -221,9 +233,9 @@ class CreditEntry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    percent: float = Field(gt=0, le=100)
-    below: float | None = None
-    above: float | None = None
+    percent: Number = Field(gt=0, le=100)
+    below: Number | None = None
+    above: Number | None = None
 
     @model_validator(mode="after")
     def _is_one_step(self) -> CreditEntry:
@@ -251,7 +263,7 @@ class ContractEntry(BaseModel):
     number: Text | None = None
     monthly_fee: Decimal | None = Field(default=None, gt=0, lt=Decimal("1e15"))
     currency: str | None = Field(default=None, pattern=r"^[A-Z]{3}$")
-    credit_cap_percent: float = Field(default=100.0, gt=0, le=100)
+    credit_cap_percent: Number = Field(default=100.0, gt=0, le=100)
     cutoff_days: int = Field(default=CUTOFF_DAYS, ge=0, le=366)
     zone: Zone | None = None
     maintenance: tuple[Text, ...] = ()
@@ -273,10 +285,10 @@ class ClaimEntry(BaseModel):
     quoted: str
     read_as: str
     kind: Literal["delivered", "capability"]
-    target: float
+    target: Number
     direction: Literal["at_least", "at_most"]
     gpus: Size | None = Field(default=None, validate_default=True)
-    min_run_hours: float | None = Field(default=None, ge=0, lt=LONGEST_RUN_H)
+    min_run_hours: Number | None = Field(default=None, ge=0, lt=LONGEST_RUN_H)
     flop_convention: Convention | None = None
     dtype: DataType | None = None
     failure_class: Literal["infrastructure", "unplanned"] | None = None

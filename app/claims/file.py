@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from app.claims.calendars import CalendarError, read_calendar
 from app.claims.contract import Contract
 from app.claims.entries import ClaimEntry, ContractEntry
+from app.config import mistakes as config_mistakes
 from app.config import toml_file
 from app.errors import ClaimsError, UsageError
+from app.near_names import did_you_mean
 from app.times import zone_of
 from ingest.errors import InputError
 from metrics.catalog import CLAIMABLE
@@ -40,6 +42,18 @@ def _location(where: tuple[int | str, ...]) -> str:
     if first != "claim" or not isinstance(number, int) or not rest:
         return ".".join(map(str, where))
     return ".".join([f"claim {number + 1}", *(str(each + 1) if isinstance(each, int) else each for each in names)])
+
+
+def _problem(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
+    """What is wrong there, and what is allowed or may be meant."""
+    loc = mistake["loc"]
+    if mistake["type"] == "extra_forbidden":
+        return f"no such key; {config_mistakes.meant(loc, _File)}"
+    if loc[-1] == "metric" and isinstance(mistake["input"], str):
+        return f"there is no metric {mistake['input']!r}{did_you_mean(mistake['input'], CLAIMABLE)}; there are: " + (
+            ", ".join(CLAIMABLE)
+        )
+    return config_mistakes.problem(mistake, _File)
 
 
 def claims_text(path: Path | None) -> str:
@@ -83,7 +97,7 @@ def read_contract(path: Path | None) -> Contract:
     except ValidationError as error:
         entries = None
         errors = [m for m in error.errors() if m["loc"] != ("claim",) or error.error_count() == 1]
-        mistakes = [f"{_location(m['loc'])}: {m['msg'].removeprefix('Value error, ')}" for m in errors]
+        mistakes = [f"{_location(m['loc'])}: {_problem(m)}" for m in errors]
     calendars, unreadable = _calendars(values, path)
     mistakes += unreadable
     if mistakes or entries is None:

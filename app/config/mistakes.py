@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import annotated_types
 from pydantic import BaseModel
 
+from app.near_names import near_names
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -90,6 +92,27 @@ def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
     >>> allowed(("prometheus", "interval_s"), Config), allowed(("slurm", "transport"), Config)
     ('a whole number, at least 10, at most 3600', "'commands' or 'rest'")
     """
+    kind, limits = _at(loc, model)
+    description = _described(kind)
+    return None if description is None else ", ".join([description, *filter(None, map(_limit, limits))])
+
+
+def meant(loc: Sequence[str | int], model: type[BaseModel]) -> str:
+    """Which key may be meant by one that there is not: the one that is spelled like it, else all of its table.
+
+    >>> from app.config.settings import Config
+    >>> meant(("slurm", "windw_days"), Config)
+    'did you mean window_days?'
+    """
+    *tables, name = loc
+    kind, _ = _at(tables, model)
+    known = [field.alias or key for key, field in kind.model_fields.items()] if _is_model(kind) else []
+    close = near_names(str(name), known)
+    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+
+
+def _at(loc: Sequence[str | int], model: type[BaseModel]) -> tuple[Any, Sequence[Any]]:
+    """The annotation at a place of the file, and its limits; None where the file has no such place."""
     kind: Any = model
     limits: Sequence[Any] = ()
     for part in loc:
@@ -99,10 +122,9 @@ def allowed(loc: Sequence[str | int], model: type[BaseModel]) -> str | None:
             continue
         inside = typing.get_args(kind)
         if typing.get_origin(kind) not in {tuple, dict} or not inside:
-            return None
+            return None, ()
         kind, limits = _bare(inside[0] if typing.get_origin(kind) is tuple else inside[-1])
-    description = _described(kind)
-    return None if description is None else ", ".join([description, *filter(None, map(_limit, limits))])
+    return kind, limits
 
 
 def _described(kind: Any) -> str | None:  # noqa: ANN401 - any annotation

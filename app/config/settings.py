@@ -6,7 +6,6 @@ import contextlib
 import glob
 import ipaddress
 import re
-import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -30,7 +29,6 @@ from app.config.reports import ScheduledReport, cross_mistakes
 from app.config.scaling import Scaling
 from app.config.zone import Zone
 from app.errors import ConfigError
-from app.near_names import near_names
 from ingest.context import PLANNED_REASONS
 from ingest.errors import InputError
 from ingest.kubernetes.settings import Kubernetes
@@ -378,12 +376,7 @@ def _describe(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
 
 
 def _hint(setting: str, loc: Sequence[str | int]) -> str:
-    if setting in RENAMED:
-        return f"it is called {RENAMED[setting]}"
-    *sections, name = loc
-    names = list(_fields(tuple(sections)))
-    close = near_names(str(name), names)
-    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(names)}"
+    return f"it is called {RENAMED[setting]}" if setting in RENAMED else config_mistakes.meant(loc, Config)
 
 
 def _shown_value(setting: str, value: object) -> str:
@@ -394,14 +387,3 @@ def _shown_value(setting: str, value: object) -> str:
     if f"{setting}.".startswith(_SECRETIVE) or _CREDENTIALS.search(repr(value)):
         return " = (not shown: it may hold a password)"
     return f" = {value!r}"
-
-
-def _fields(sections: tuple[str | int, ...]) -> dict[str, Any]:
-    model: Any = Config
-    for section in sections:
-        if isinstance(section, str):
-            field = model.model_fields[section]
-            inside = typing.get_args(field.annotation)
-            model = inside[0] if isinstance(field.default, tuple) else type(field.default)
-    fields: dict[str, Any] = model.model_fields
-    return fields

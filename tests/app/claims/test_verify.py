@@ -283,7 +283,18 @@ SCALING = {"metric": "scaling_efficiency", "gpus": 8.0, "base_gpus": 4.0, "scali
             "claim 1.scope.nodes: 'n[1-3]*' has both brackets",
         ),
         ({"scope": {"gpus_min": 8, "gpus_max": 4}}, "claim 1.scope: gpus_min 8 is above gpus_max 4"),
-        ({"scope": {"rack": "r"}}, "claim 1.scope.rack: Extra inputs"),
+        ({"scope": {"rack": "r"}}, "claim 1.scope.rack: no such key; known here: partition, account, user, nodes"),
+        ({"metrics": "mfu"}, "claim 1.metrics: no such key; did you mean metric?"),
+        (
+            {"exclusions": [{"reason": "x", "form": "2026-09-01", "from": "2026-09-01", "until": "2026-10-01"}]},
+            "claim 1.exclusions.1.form: no such key; did you mean from?",
+        ),
+        ({"metric": "mtff"}, "claim 1.metric: there is no metric 'mtff'; did you mean mttf?; there are: "),
+        ({"metric": 7}, "claim 1.metric: no such choice; allowed: "),
+        ({"target": True}, "claim 1.target: true is not a number"),
+        ({"target": "96 %"}, "claim 1.target: not a number; allowed: a number"),
+        ({"metric": "mttf", "gpus": True}, "claim 1.gpus: true is not a number"),
+        ({"kind": "delivred"}, "claim 1.kind: no such choice; allowed: 'delivered' or 'capability'"),
         ({"exclusions": [{"reason": "x"}]}, "claim 1.exclusions.1: from and until are missing (or category"),
         (
             {"exclusions": [{"reason": "x", "from": "soon", "until": "2026-10-01"}]},
@@ -291,7 +302,7 @@ SCALING = {"metric": "scaling_efficiency", "gpus": 8.0, "base_gpus": 4.0, "scali
         ),
         (
             {"exclusions": [{"from": "2026-09-01", "until": "2026-10-01"}]},
-            "claim 1.exclusions.1.reason: Field required",
+            "claim 1.exclusions.1.reason: missing; allowed: text in quotes",
         ),
         (
             {"exclusions": [{"reason": "x", "category": "maintenance"}]},
