@@ -4,7 +4,7 @@
     make test SLOW=1     and those marked `slow`: many kills, many loads in any order, days of telemetry
     make test REAL=1     and those with real Slurm, Prometheus, VictoriaMetrics, Chromium: nothing is skipped
 
-Of a property's random examples `make test` takes a quarter and `make test REAL=1` half; `make test SLOW=1` takes all,
+Of a property's random examples `make test` and `make test REAL=1` take a quarter; `make test SLOW=1` takes all,
 and `make fuzz` new ones.
 
 The Makefile passes the tier in `TRACKSIDE_TEST_TIER`. Without it (`pytest PATH`) all is run that the machine has
@@ -25,7 +25,7 @@ REAL: Final = "real"
 
 FEWEST_EXAMPLES: Final = 10
 
-SHARES: Final = {FAST: 4, REAL: 2}
+SHARES: Final = {FAST: 4, REAL: 4}
 """One of so many random examples is taken: they are the same in each run, and `make fuzz` looks for new ones."""
 
 _LEFT_OUT: Final = {
