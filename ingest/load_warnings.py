@@ -146,8 +146,9 @@ MESSAGES: Final[Mapping[str, str]] = {
         "without a pause; when each of them was is unknown"
     ),
     "step_times_unknown": (
-        "{count:,} entries have a loss or a throughput of training ({detail}), but no time of a step, so they give no "
-        "steps. A step of MLPerf is a tracked_stats with both train_step_time and reduced_train_loss"
+        "{count:,} entries of training ({detail}) have no time of a step, so they give no steps. A step of MLPerf is a "
+        "tracked_stats with both train_step_time and reduced_train_loss; blocks give steps where block_start and "
+        "block_stop have a step or a samples_count"
     ),
     "tokens_unknown": (
         "the tokens of a step are not in this log of {detail}, so MFU is unknown; state what is lacking: "

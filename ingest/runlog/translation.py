@@ -101,28 +101,23 @@ class Account:
 
 @dataclass
 class Translation:
-    """Lines of a run log, each in the place of the line that it was made of, so that line numbers stay true.
-
-    A line that says nothing about training is left empty. One that cannot be read is kept as it is: the parser of run
-    logs refuses it, with its number and its text.
+    """Lines of a run log in the order of the lines that they were made of, whose numbers they name (`line`).
 
     Attributes:
-        lines: of the run log that are not empty, by their numbers; line 0 is one before the first.
+        lines: of the run log, by the numbers of those; line 0 is one before the first.
     """
 
-    lines: dict[int, bytes] = field(default_factory=dict)
+    lines: dict[int, list[bytes]] = field(default_factory=dict)
 
     def put(self, at: int, fields: Fields) -> None:
-        """Write a line of the run log in the place of line `at`; unknown values are left out."""
-        known = {name: value for name, value in fields.items() if value is not None}
-        self.lines[at] = msgspec.json.encode(known)
+        """Write a line of the run log, made of line `at`; unknown values are left out."""
+        known = {name: value for name, value in fields.items() if value is not None} | {"line": at}
+        self.lines.setdefault(at, []).append(msgspec.json.encode(known) + b"\n")
 
     def chunks(self) -> Iterator[bytes]:
-        """The run log, a line at a time."""
-        before = 0 if 0 in self.lines else 1
+        """The run log, what was made of a line at a time."""
         for at in sorted(self.lines):
-            yield b"\n" * (at - before) + self.lines[at]
-            before = at
+            yield b"".join(self.lines[at])
 
 
 @dataclass(frozen=True)

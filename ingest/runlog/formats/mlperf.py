@@ -1,9 +1,12 @@
 """Logs of MLPerf Training: lines `:::MLLOG {json}` between other output (github.com/mlcommons/logging).
 
 What is read: `tracked_stats` with a `train_step_time` and a `reduced_train_loss` are steps, stamped when they end;
-means over a block of steps carry a `train_step_time` as well and are none. `init_start` to `init_stop` is the event
-`init`, `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which lies
-the official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
+means over a block of steps carry a `train_step_time` as well and are none. The number of a step follows from the
+samples so far: `samples_count`, or, where there is none, `step`. Where only every n-th step is logged, an entry stands
+for those since the one before, and the end of a block for those that follow. Where no step is logged, those of a block
+(`block_start` to `block_stop`) share its time, if both edges say how many they are. `init_start` to `init_stop` is the
+event `init`, `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which
+lies the official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
 benchmark's name, as the rules of MLPerf fix it; what no line records (GPUs, their model, the data type) is left to the
 caller. Losses and throughputs without the time of a step (`train_loss`, as other benchmarks log them) give no steps and
 are counted for a warning.
@@ -18,7 +21,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -56,6 +59,12 @@ RUN_START: Final = "mlperf_run_start"
 RUN_STOP: Final = "mlperf_run_stop"
 """Kinds of the events at which the official time begins and ends; the detail of the latter is the run's status."""
 
+_SEVERAL: Final = range(1, 10_001)
+"""Steps that an entry may stand for."""
+
+_ROUGHLY: Final = 1.1
+"""How much longer than the time that there was steps may seem, whose time is a mean or that of one of them."""
+
 _BEGINNINGS: Final = {"cache_clear", "init_start"}
 """Keys that a program logs when it starts."""
 
@@ -64,7 +73,7 @@ _LOSSES: Final = {_TRAIN_LOSS, "reduced_train_loss"}
 _SPEEDS: Final = {"throughput", "train_step_time"}
 """What entries of training have that are no steps: those of benchmarks that log every so many steps."""
 
-_KEY: Final = re.compile(r"(init|eval|run)_(start|stop)")
+_KEY: Final = re.compile(r"(init|eval|run|block)_(start|stop)")
 
 
 class _Entry(msgspec.Struct):
@@ -74,6 +83,15 @@ class _Entry(msgspec.Struct):
     key: str
     value: Any = None
     metadata: dict[str, Any] = {}
+
+
+class _Block(NamedTuple):
+    """A stretch of training between two evaluations: the line of its end, its times and its steps."""
+
+    line: int
+    begin_ms: float
+    end_ms: float
+    steps: range
 
 
 @dataclass
@@ -86,11 +104,30 @@ class _Session:
     open: dict[str, float] = field(default_factory=dict)
     trains: bool = False
     steps: int = 0
+    last: int | None = None
+    length: float = 0.0
+    ended_ms: float | None = None
+    block: _Entry | None = None
+    blocks: list[_Block] = field(default_factory=list)
+    uncounted: int = 0
+    losses: dict[int | None, float | None] = field(default_factory=dict)
 
     @property
     def batch(self) -> float | None:
         """Samples of a step."""
         return _number(self.facts.get("global_batch_size"))
+
+    def step_at(self, entry: _Entry) -> int | None:
+        """The number of the step that an entry is of, from the samples so far."""
+        samples = _number(entry.metadata.get("samples_count", entry.metadata.get("step")))
+        return round(samples / self.batch) if samples and self.batch else None
+
+    def count(self, step: int, end_ms: float, length: float) -> int:
+        """How many steps an entry stands for: those since the one before; of the first, all where they fit."""
+        if self.last is not None:
+            return step - self.last if step - self.last in _SEVERAL else 1
+        fits = self.ended_ms is not None and step * length * 1000 <= (end_ms - self.ended_ms) * _ROUGHLY
+        return step if step in _SEVERAL and fits else 1
 
     def tokens(self) -> float | None:
         """Tokens of a step."""
@@ -112,8 +149,10 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
             if "truncated" in str(error):
                 account.refused.append(Refused(number, CUT, line.decode(errors="replace")[:RAW_LIMIT]))
             else:
-                log.out.lines[number] = line
+                account.refused.append(Refused(number, f"not JSON: {error}", line.decode(errors="replace")[:RAW_LIMIT]))
     log.close(facts)
+    if log.averaged:
+        account.warnings.append(LoadWarning("steps_averaged", log.averaged))
     untimed = log.untimed()
     if untimed:
         account.warnings.append(LoadWarning("step_times_unknown", untimed.total(), ", ".join(sorted(untimed))))
@@ -170,6 +209,7 @@ class _Log:
 
     out: Translation
     sessions: list[_Session] = field(default_factory=list)
+    averaged: int = 0
     _losses: Counter[str] = field(default_factory=Counter)
     _speeds: Counter[str] = field(default_factory=Counter)
 
@@ -186,20 +226,27 @@ class _Log:
         elif entry.key == "tracked_stats":
             self._step(at, entry, session)
         elif entry.key == _TRAIN_LOSS:
-            self._losses[_TRAIN_LOSS] += 1
+            self._untimed(session, entry, {_TRAIN_LOSS: entry.value})
         else:
             session.facts[entry.key] = entry.value
 
     def untimed(self) -> Counter[str]:
         """Entries of training of which no step is made, by what they have.
 
-        Without any step, these are also the throughputs, which are else means over the steps beside them.
+        Without any step, these are also the throughputs, which are else means over the steps beside them, and the
+        blocks whose steps are not counted.
         """
-        return self._losses + (Counter() if any(one.steps for one in self.sessions) else self._speeds)
+        if any(one.steps for one in self.sessions):
+            return self._losses
+        if any(one.blocks for one in self.sessions):
+            return Counter()
+        blocks = Counter(block_stop=sum(one.uncounted for one in self.sessions))
+        return self._losses + self._speeds + blocks
 
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the `run` lines, now that all facts are known."""
         for session in self.sessions:
+            self._put_blocks(session)
             named = session.facts.get("submission_benchmark")
             benchmark = named if isinstance(named, str) else None
             model = MODELS.get(benchmark or "", {})
@@ -220,8 +267,10 @@ class _Log:
         return entry.key in {"tracked_stats", "run_start"} or entry.key.endswith("_stop")
 
     def _interval(self, at: int, entry: _Entry, session: _Session, name: str, edge: str) -> None:
-        if name == "run":
-            session.trains = True
+        if name == "block":
+            self._block(at, entry, session, edge)
+        elif name == "run":
+            session.trains, session.ended_ms = True, entry.time_ms
             status = entry.metadata.get("status")
             detail = status if isinstance(status, str) else None
             kind = RUN_START if edge == "start" else RUN_STOP
@@ -236,21 +285,78 @@ class _Log:
         values = entry.value if isinstance(entry.value, dict) else {}
         duration = _number(values.get("train_step_time"))
         if duration is None or "reduced_train_loss" not in values:
-            self._losses.update(_LOSSES & values.keys())
-            self._speeds.update(_SPEEDS & values.keys())
+            self._untimed(session, entry, values)
             return
-        session.trains, session.steps = True, session.steps + 1
-        samples = _number(entry.metadata.get("step", entry.metadata.get("samples_count")))
-        step = round(samples / session.batch) if samples and session.batch else session.steps
-        line = {
-            "type": "step",
-            "step": step,
-            "t": entry.time_ms / 1000 - duration,
-            "duration_s": duration,
-            "tokens": session.tokens(),
-            "loss": _loss(values["reduced_train_loss"]),
-        }
-        self.out.put(at, line)
+        session.trains, session.steps, session.length = True, session.steps + 1, duration
+        step = session.step_at(entry)
+        self._steps_to(at, session, session.steps if step is None else step, entry, _loss(values["reduced_train_loss"]))
+
+    def _untimed(self, session: _Session, entry: _Entry, values: Mapping[str, Any]) -> None:
+        """An entry of training that is no step."""
+        self._losses.update(_LOSSES & values.keys())
+        self._speeds.update(_SPEEDS & values.keys())
+        if _TRAIN_LOSS in values:
+            session.losses[session.step_at(entry)] = _loss(values[_TRAIN_LOSS])
+
+    def _steps_to(self, at: int, session: _Session, step: int, entry: _Entry, loss: float | None = None) -> None:
+        """The steps since the last one up to this one, which ended with an entry."""
+        count = session.count(step, entry.time_ms, session.length)
+        room = math.inf if session.ended_ms is None else (entry.time_ms - session.ended_ms) / 1000
+        length = session.length if count == 1 else min(session.length, max(room, 0.0) / count)
+        self._put_steps(at, session, range(step - count + 1, step + 1), entry.time_ms / 1000, length, {step: loss})
+        session.last, session.ended_ms = step, entry.time_ms
+
+    def _put_steps(  # noqa: PLR0917 - what a step has
+        self,
+        at: int,
+        session: _Session,
+        steps: range,
+        end: float,
+        length: float,
+        losses: Mapping[int | None, float | None],
+    ) -> None:
+        """Steps of one length, of which the last ends at `end`."""
+        self.averaged += len(steps) if len(steps) > 1 else 0
+        for ahead, number in zip(range(len(steps), 0, -1), steps, strict=True):
+            begin, loss = end - length * ahead, losses.get(number)
+            line = {"type": "step", "step": number, "t": begin, "duration_s": length, "tokens": session.tokens()}
+            self.out.put(at, line | {"loss": loss})
+
+    def _block(self, at: int, entry: _Entry, session: _Session, edge: str) -> None:
+        """An edge of a block of training: its begin, or its end, up to which steps may be that no entry is of."""
+        began, session.block = session.block, entry if edge == "start" else None
+        if edge == "stop" and began is not None:
+            before, last = _edges(began.metadata, entry.metadata, session.batch)
+            block = _Block(at, began.time_ms, entry.time_ms, range(before + 1, last + 1))
+            if session.last is not None and block.end_ms > (session.ended_ms or 0) and last > session.last >= before:
+                self._steps_to(at, session, last, entry)
+            elif len(block.steps) in _SEVERAL and block.begin_ms < block.end_ms:
+                session.blocks.append(block)
+            else:
+                session.uncounted += 1
+        session.ended_ms = entry.time_ms
+
+    def _put_blocks(self, session: _Session) -> None:
+        """The steps of a session's blocks, where no entry is a step."""
+        for block in session.blocks if not session.steps else ():
+            length = (block.end_ms - block.begin_ms) / 1000 / len(block.steps)
+            self._put_steps(block.line, session, block.steps, block.end_ms / 1000, length, session.losses)
+
+
+def _edges(start: Mapping[str, Any], stop: Mapping[str, Any], batch: float | None) -> tuple[int, int]:
+    """The numbers of the steps before a block and at its end; (0, 0) where the log does not count them.
+
+    >>> _edges({"samples_count": 0}, {"samples_count": 320}, 32), _edges({"step": 10}, {"step": 20}, None)
+    ((0, 10), (10, 20))
+    >>> _edges({"first_epoch_num": 0}, {"first_epoch_num": 0}, 32)
+    (0, 0)
+    """
+    counted = stop.get("step") != stop.get("samples_count")  # else it is a number of samples, too
+    for name, size in (("step", 1.0 if counted else None), ("samples_count", batch)):
+        first, last = start.get(name, -1), _number(stop.get(name))
+        if size and last and (first == 0 or _number(first)):
+            return round(first / size), round(last / size)
+    return 0, 0
 
 
 def _number(value: object) -> float | None:

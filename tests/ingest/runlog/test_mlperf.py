@@ -72,7 +72,7 @@ def test_a_cut_line_is_refused_and_the_rest_is_read() -> None:
     result = read("\n".join(lines), facts=FACTS)
     assert result.rejects["line"].to_list() == [at + 1]
     assert result.rejects["raw"].to_list() == [lines[at]]
-    assert result.frames["steps"].height == 5
+    assert result.frames["steps"]["loss"].is_null().to_list() == [True, *[False] * 5]  # samples count on
 
 
 def test_a_log_written_twice_is_the_log_once() -> None:
@@ -97,8 +97,8 @@ def test_a_loss_that_is_not_a_number_leaves_the_step() -> None:
     assert steps["loss"].to_list() == [None]
 
 
-def entry(key: str, value: object, **metadata: object) -> str:
-    fields = {"time_ms": BEGIN_MS + 400_000, "key": key, "value": value, "metadata": metadata}
+def entry(key: str, value: object, at: int = BEGIN_MS + 400_000, **metadata: object) -> str:
+    fields = {"time_ms": at, "key": key, "value": value, "metadata": metadata}
     return f":::MLLOG {json.dumps(fields)}\n"
 
 
@@ -116,6 +116,75 @@ def test_means_over_steps_are_no_steps_without_a_time() -> None:
     untimed = read(MlperfRun().text() + entry("tracked_stats", {"reduced_train_loss": 6.4}, samples_count=120))
     assert [one.count for one in untimed.warnings if one.code == "step_times_unknown"] == [1]
     assert untimed.frames["steps"].height == 6
+
+
+def every(n: int, *, numbers: bool) -> str:
+    """A log of nine steps of 2 s in which every n-th is logged, with the step beside the samples."""
+    run = MlperfRun(steps=0, step_s=2.0)
+    begin = BEGIN_MS + 300_000
+    lines = [entry("block_start", None, at=begin, samples_count=108, step=0)]
+    for step in range(n, 10, n):
+        stats = {"train_step_time": 1.9, "reduced_train_loss": 6.5}
+        edge = {"step": float(step - 1)} if numbers else {}
+        lines.append(entry("tracked_stats", stats, at=begin + 2_000 * step, samples_count=12.0 * step, **edge))
+    lines.append(entry("block_stop", None, at=begin + 18_000, samples_count=108, step=9))
+    return run.text() + "".join(lines)
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+def test_the_number_of_a_step_is_that_of_its_samples(*, numbers: bool) -> None:
+    steps = parsed(every(1, numbers=numbers)).frames["steps"]
+    assert steps["step"].to_list() == list(range(1, 10))
+    assert set(steps["duration_s"]) == {1.9}
+
+
+def test_an_entry_of_every_nth_step_stands_for_them() -> None:
+    result = read(every(4, numbers=True), facts=FACTS)
+    steps = result.frames["steps"]
+    assert steps["step"].to_list() == list(range(1, 10))
+    assert steps["loss"].drop_nulls().to_list() == [6.5, 6.5]
+    ends = [(ts.timestamp() - BEGIN_MS / 1000 - 300) + s for ts, s in steps.select("ts", "duration_s").rows()]
+    assert [ends[3], ends[7], ends[8]] == pytest.approx([8, 16, 18])
+    assert steps["ts"].is_sorted()
+    assert [one.count for one in result.warnings if one.code == "steps_averaged"] == [8]
+
+
+def test_a_resumed_log_begins_with_one_step() -> None:
+    text = MlperfRun(steps=0).text() + entry(
+        "tracked_stats", {"train_step_time": 1.0, "reduced_train_loss": 6.5}, samples_count=36_000.0
+    )
+    assert parsed(text).frames["steps"]["step"].to_list() == [3000]
+
+
+def blocks(edge: str, size: int) -> str:
+    """Two blocks of ten steps of 3 s with an evaluation between them, of which no step is logged."""
+    begin, lines = BEGIN_MS + 300_000, []
+    for block in (0, 1):
+        at = begin + block * 50_000
+        lines.append(entry("block_start", None, at=at, **{edge: 10 * size * block}))
+        lines.append(entry("tracked_stats", {"throughput": 4.0, "train_loss": 5.5}, at=at + 30_000, step=120))
+        lines.append(entry("block_stop", None, at=at + 30_000, **{edge: 10 * size * (block + 1)}))
+    return MlperfRun(steps=0).text() + "".join(lines)
+
+
+@pytest.mark.parametrize(("edge", "size"), [("samples_count", 12), ("step", 1)])
+def test_steps_of_a_block_share_its_time(edge: str, size: int) -> None:
+    result = read(blocks(edge, size), facts=FACTS)
+    steps = result.frames["steps"]
+    assert steps["step"].to_list() == list(range(1, 21))
+    begins = [ts.timestamp() - BEGIN_MS / 1000 - 300 for ts in steps["ts"]]
+    assert [begins[0], begins[9], begins[10]] == pytest.approx([0, 27, 50])
+    assert (set(steps["duration_s"]), set(steps["tokens"])) == ({3.0}, {12 * 8192})
+    assert steps["loss"].to_list()[9] == 5.5
+    assert "step_times_unknown" not in {one.code for one in result.warnings}
+
+
+def test_blocks_that_do_not_count_steps_are_named() -> None:
+    result = read(blocks("first_epoch_num", 1), facts=FACTS)
+    assert result.frames["steps"].is_empty()
+    assert [one.detail for one in result.warnings if one.code == "step_times_unknown"] == [
+        "block_stop, throughput, train_loss"
+    ]
 
 
 def test_lines_with_other_output_before_the_mark_are_read() -> None:
@@ -138,7 +207,18 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
     max_leaves=4,
 )
-KEYS = ("init_start", "init_stop", "run_start", "run_stop", "eval_start", "eval_stop", "tracked_stats", "cache_clear")
+KEYS = (
+    "init_start",
+    "init_stop",
+    "run_start",
+    "run_stop",
+    "block_start",
+    "block_stop",
+    "eval_start",
+    "eval_stop",
+    "tracked_stats",
+    "cache_clear",
+)
 FACTS_OF_LOG = ("global_batch_size", "max_sequence_length", "submission_platform", "submission_benchmark")
 STATS = st.fixed_dictionaries({"train_step_time": VALUES, "reduced_train_loss": VALUES})
 
@@ -150,7 +230,7 @@ def entries(draw: st.DrawFn) -> str:
         "time_ms": draw(st.floats() | st.integers(-5, 4_000_000_000_000) | VALUES),
         "key": draw(st.sampled_from(KEYS + FACTS_OF_LOG) | st.text(max_size=5)),
         "value": draw(STATS | VALUES),
-        "metadata": draw(st.fixed_dictionaries({"step": VALUES}) | VALUES),
+        "metadata": draw(st.fixed_dictionaries({"step": VALUES, "samples_count": VALUES}) | VALUES),
     }
     line = ":::MLLOG " + json.dumps(entry)
     return line[: draw(st.integers(0, len(line)))] if draw(st.booleans()) else line

@@ -61,6 +61,7 @@ class MlperfRun:
                 at += round(self.eval_s * 1000)
                 self._entry(at, "eval_accuracy", 5.6)
                 self._entry(at, "eval_stop", samples_count=step * self.batch)
+                self._entry(at, "block_start", samples_count=step * self.batch)
         self._entry(at, "run_stop", status=self.status)
         return "\n".join(self.lines) + "\n"
 

@@ -358,6 +358,7 @@ class Timeline:
         """When each step began, and when the last ended: backwards from the line, around the events between.
 
         A coarse stamp is no earlier than the step that it ends: steps follow each other where stamps leave that open.
+        A step that does not fit behind an event lies before it, unless it would reach further into the step before.
         """
         if length is None:
             return [end], end
@@ -375,8 +376,9 @@ class Timeline:
         for _ in range(count):
             begin = cursor - size
             for begun, ended in holding:
-                if begin < ended and cursor > begun:
-                    begin = begun - size if cursor <= ended + size else begin
+                if begin < ended and begun < cursor <= ended + size:
+                    is_room = since is None or since - (begun - size) < ended - begin
+                    begin = begun - size if is_room else begin
             begins.append(begin)
             cursor = begin
         return begins[::-1], end

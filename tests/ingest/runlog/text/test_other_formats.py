@@ -67,6 +67,17 @@ def test_deepspeed_checkpoints_and_a_resumed_run() -> None:
     assert steps(parsed)[1] == (11, 28865, 2.0)
 
 
+def test_a_save_just_behind_a_line_moves_no_step_before_it() -> None:
+    torch = "[2026-10-01 {}] [INFO] [torch_checkpoint_engine.py:33:commit] [Torch] {}\n"
+    text = DEEPSPEED.format(10, "08:01:00,000")
+    text += torch.format("08:01:00,010", "Checkpoint global_step10 is about to be saved!")
+    text += torch.format("08:01:05,010", "Checkpoint global_step10 is ready now!")
+    rows = steps(read(text + DEEPSPEED.format(14, "08:01:13,010")))
+    begins = [begin for _, begin, _ in rows]
+    assert begins == sorted(begins)
+    assert rows[1] == (11, pytest.approx(28865.0), pytest.approx(2.0025, abs=1e-3))
+
+
 def test_deepspeed_pipeline_lines_need_begin() -> None:
     text = "".join(f"steps: {n} loss: 5.5508 iter time (s): 2.000 samples/sec: 16.000\n" for n in (10, 20))
     with pytest.raises(UntimedError, match="DeepSpeed"):
