@@ -152,6 +152,8 @@ def answered(  # noqa: PLR0917 - the gate has rules for functions by their posit
     some = _some_runs(source, window, filters, runs, most) if by in entry.of_some_runs else None
     asked_of = source if some is None else of_runs(source, window, some.ids or [""])
     answer = entry(asked_of, window, replace(question, by=by))
+    if some is not None and filters:  # others may have rows
+        answer = replace(answer, when_empty=NO_ROW)
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     shown = shown_of(source, window, answer, by=by, splits=splits, filters=filters)
     return replace(shown, of_some=some is not None and some.left_out)
@@ -349,14 +351,22 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     )
 
 
+NO_ROW: Final = "No row matches the filters above."
+"""Why a table is empty where a filter of the address keeps some rows only."""
+
+
 def _why_empty(asked: Asked, shown: Shown, view: View) -> str:
-    """Why there is no row: what a page is about is no filter above it."""
+    """Why there is no row."""
     if shown.instead or not shown.narrowed:
         return shown.instead or shown.answer.when_empty
+    subject = _only_about(asked, shown, view)
+    return f"No row is about {subject} in this period." if subject else NO_ROW
+
+
+def _only_about(asked: Asked, shown: Shown, view: View) -> str:
+    """What a page is about, where no filter above narrows the section besides; else empty."""
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
-    if applied == [asked.about]:
-        return f"No row is about {view.get(asked.about)} in this period."
-    return "No row matches the filters above."
+    return view.get(asked.about) if applied == [asked.about] else ""
 
 
 ACTION: Final = "action"
@@ -388,9 +398,9 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         notes += _written(text, "small pre-line", view)
         notes += [components.code(view.completed(each)) for each in about]
     if notes and shown.narrowed:
-        notes.insert(
-            0, html.P("These notes are about all rows, also those that the filters leave out:", className="small")
-        )
+        subject = _only_about(asked, shown, view)
+        others = f"not only those about {subject}" if subject else "also those that the filters leave out"
+        notes.insert(0, html.P(f"These notes are about all rows, {others}:", className="small"))
     if shown.beside:
         named = ", ".join(narrowing.label(name) for name in shown.beside)
         notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))

@@ -12,6 +12,7 @@ import pytest
 from app.claims.watched import WatchedClaims
 from app.explorer import answer_table, questions
 from app.explorer.application import Explorer, page
+from app.explorer.drawers import answer_drawer
 from app.explorer.page import pages
 from app.explorer.questions import Asked, _linked
 from app.results.runs.joins import JOINED_BY
@@ -183,7 +184,7 @@ def test_the_costliest_subject_is_the_first_row(explorer: Explorer) -> None:
 
 ROWS = pl.DataFrame({"node": ["n1", "n2"], "odd": [True, False], "what": ["too hot", None]})
 OF_NODES = Answer("Nodes", ROWS, {"node": ("node", "text"), "what": ("what", "text")}, worth_showing=pl.col("odd"),
-                  when_empty="Load telemetry first.",
+                  when_empty="Load telemetry first.", notes=("Odd is what is rare.",),
                   instead=pl.format("Nothing on {} is odd.", "node"))  # fmt: skip
 
 
@@ -204,12 +205,22 @@ def test_a_page_of_a_node_never_has_a_row_of_dashes(rows: pl.DataFrame, node: st
     contents = questions.panel(asked, shown, view)
     told = [row["c_what"] for row in table(contents, "ask-anomalies")] if shown.total else words(contents)
     assert expected in told
-    assert "filters" not in told
+    assert "filters" not in words(contents)
+    assert f"These notes are about all rows, not only those about {node}:" in words(contents)
+
+
+def test_parts_of_a_number_are_called_as_the_table_calls_them(explorer: Explorer) -> None:
+    asked = pages()["/nodes"].asked["nodes"]
+    output = words(answer_drawer.drawer(asked, explorer, explorer.view(""), 0, "interruptions")[1])
+    assert "availability" in output
+    assert not any(each in output for each in (" Value ", "Events, runs or steps", "denominator gpu h"))
 
 
 def test_a_filter_that_leaves_no_row_is_named(explorer: Explorer) -> None:
-    contents = page(explorer, "/nodes", "?node=n77")[2]
-    assert "No row matches the filters above." in words(contents)
+    for path, search in (("/nodes", "?node=n77"), ("/jobs", "?user=nobody")):
+        output = words(page(explorer, path, search)[2])
+        assert questions.NO_ROW in output
+        assert "No run in this window." not in output
 
 
 def columns(contents: object) -> list[dict[str, str]]:
