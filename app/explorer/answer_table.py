@@ -31,8 +31,8 @@ PAGES: Final = {"run_id": ("/run", "id"), "run": ("/run", "id"), "node": ("/node
 CAUSES: Final = {"cause": ("/gpu-time", "cause"), "category": ("/gpu-time", "category")}
 """The same for questions whose causes are those of lost GPU-time: elsewhere a cause is one of outages, say."""
 
-CATEGORY: Final = "category"
-"""The column whose texts are those of the Overview: words and colours of `dashboards.palette`."""
+CATEGORIES: Final = ("category", "mostly")
+"""Columns whose texts are those of the Overview: words and colours of `dashboards.palette`."""
 
 METRIC: Final = "metric"
 """The column with names of metrics: people read their titles."""
@@ -106,9 +106,9 @@ def answer_table(
             cell[f"{key}__text"] = texts[column][number]
             if links is not None and links[number]:
                 cell[f"{key}__href"] = links[number]
-            if column == CATEGORY and value:
+            if column in CATEGORIES and value:
                 cell[f"{key}__colour"] = palette.swatch(value).colour
-        shown = _shown(key, linked=links is not None, swatch=column == CATEGORY)
+        shown = _shown(key, linked=links is not None, swatch=column in CATEGORIES)
         definitions.append(_definition(key, heading, unit, texts[column], shown))
     _widen_beyond_the_edge(definitions, list(texts.values()))
     constant = [rows.height > 1 and len(set(each)) == 1 for each in texts.values()]
@@ -133,7 +133,7 @@ def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[st
         return [visible(headline_text.run_label(value)) if value else "-" for value in values.to_list()]
     if held == METRIC:
         return [BY_NAME[value].title if value in BY_NAME else visible(value or "-") for value in values.to_list()]
-    if held == CATEGORY:
+    if held in CATEGORIES:
         return [palette.swatch(value).label if value else "-" for value in values.to_list()]
     if held in wording.NAMED and values.dtype == pl.String:
         return [visible(text) for text in wording.all_in_words(values.to_list())]

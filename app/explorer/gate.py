@@ -174,10 +174,14 @@ def own_answer(
     by = question.by or (entry.default if question.run is None else entry.default_of_run)
     some = question.run is None and by in entry.of_some_runs
     answer = entry(of_runs(source, window, sorted(own) or [""]) if some else source, window, replace(question, by=by))
-    rows = rows_of(answer.rows, by, viewer, own, of_run=question.run is not None)
+    of_run = question.run is not None
+    rows = rows_of(answer.rows, by, viewer, own, of_run=of_run)
+    ranked = answer.brief if answer.brief is not None and answer.brief.on_pages else None
+    if ranked is not None:
+        ranked = replace(ranked, rows=rows_of(ranked.rows, by, viewer, own, of_run=of_run))
     others = _others(source, window, viewer, own)
     notes = tuple(each for each in answer.notes if others.isdisjoint(_WORD.findall(each)))
-    answer = replace(answer, rows=rows, headline="", notes=notes)
+    answer = replace(answer, rows=rows, headline="", notes=notes, brief=ranked)
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     offered = tuple(each for each in splits if question.run or each in {*OF_NO_PERSON, *OF_PEOPLE})
     return questions.shown_of(source, window, answer, by=by, splits=offered, filters=chosen)

@@ -15,7 +15,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "health": ("node", "kinds", "started_at", "action"),
     "interruptions": ("cause", "cost_gpu_s", "node", "n", "run_id", "ended_at"),
     "lifecycle": ("node", "subject", "failed_at", "cause", "out_s", "lost_gpu_s"),
-    "lost": ("subject", "category", "gpu_hours", "cause"),
+    "lost": ("subject", "cost", "mostly", "category", "gpu_hours", "cause"),
     "mfu": ("run_id", "value", "convention", "measure"),
     "mttf": (
         "reference", "size", "rate_ratio", "mttf_d", "mttf_low_d", "mttf_high_d", "survival_24h", "ci_low", "ci_high",

@@ -124,6 +124,7 @@ class Shown:
         narrowed: whether filters of the address kept some rows only.
         beside: filters that say nothing about these rows.
         of_some: whether it was asked about some runs only, so that others have no row.
+        instead: what is said where there are no rows, not because of the filters.
     """
 
     answer: Answer
@@ -133,6 +134,7 @@ class Shown:
     narrowed: bool
     beside: tuple[str, ...]
     of_some: bool = False
+    instead: str = ""
 
 
 def answered(  # noqa: PLR0917 - the gate has rules for functions by their positional arguments
@@ -150,6 +152,8 @@ def answered(  # noqa: PLR0917 - the gate has rules for functions by their posit
     some = _some_runs(source, window, filters, runs, most) if by in entry.of_some_runs else None
     asked_of = source if some is None else of_runs(source, window, some.ids or [""])
     answer = entry(asked_of, window, replace(question, by=by))
+    if some is not None and filters:  # others may have rows
+        answer = replace(answer, when_empty=NO_ROW)
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     shown = shown_of(source, window, answer, by=by, splits=splits, filters=filters)
     return replace(shown, of_some=some is not None and some.left_out)
@@ -161,12 +165,38 @@ def shown_of(
     """What a section shows of an answer that is split by `by` and can be split by `splits`."""
     rows, beside = narrowing.narrow(source, window, answer.rows, by, filters)
     narrowed = len(beside) < len(filters)
-    rows = rows if narrowed else answer.shown
+    if not narrowed:
+        answer = _ranked(answer)
+        rows = answer.shown
     rows = rows if answer.order is None else answer.order.sorted(rows)
+    instead = _instead(answer, rows) if narrowed else ""
+    rows = rows.clear() if instead else rows
     kept = replace(
-        answer, rows=rows.head(components.ROWS_SHOWN), details=(), brief=None, worth_showing=None, order=None
+        answer,
+        rows=rows.head(components.ROWS_SHOWN),
+        details=(),
+        brief=None,
+        worth_showing=None,
+        instead=None,
+        order=None,
     )
-    return Shown(kept, by, splits, rows.height, narrowed, beside)
+    return Shown(kept, by, splits, rows.height, narrowed, beside, instead=instead)
+
+
+def _instead(answer: Answer, rows: pl.DataFrame) -> str:
+    """What is said instead of rows of which none is worth showing, or where there is none before any filter, too."""
+    if answer.rows.is_empty():
+        return answer.when_empty
+    if answer.instead is None or answer.worth_showing is None or rows.filter(answer.worth_showing).height:
+        return ""
+    return "\n".join(rows.select(answer.instead).to_series())
+
+
+def _ranked(answer: Answer) -> Answer:
+    """The answer with a row for each subject, where it has a short form that pages show."""
+    if answer.brief is None or not answer.brief.on_pages:
+        return answer
+    return replace(answer, rows=answer.brief.rows, columns=answer.brief.columns, parts={}, order=None)
 
 
 class _SomeRuns(NamedTuple):
@@ -305,8 +335,7 @@ def _figure(asked: Asked, shown: Shown, view: View) -> Component | None:
 def _table(asked: Asked, shown: Shown, view: View) -> Component:
     answer = shown.answer
     if answer.rows.is_empty():
-        why = "No row matches the filters above." if shown.narrowed else answer.when_empty
-        return html.Div(_written(why, "nothing pre-line", view))
+        return html.Div(_written(_why_empty(asked, shown, view), "nothing pre-line", view))
     rows = answer.rows.with_columns(answer.in_words)
     applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
     about = "run" if asked.run else asked.about
@@ -320,6 +349,24 @@ def _table(asked: Asked, shown: Shown, view: View) -> Component:
     return html.Div(
         [table, html.P(more, className="small") if shown.total > rows.height else None], className="grid-box"
     )
+
+
+NO_ROW: Final = "No row matches the filters above."
+"""Why a table is empty where a filter of the address keeps some rows only."""
+
+
+def _why_empty(asked: Asked, shown: Shown, view: View) -> str:
+    """Why there is no row."""
+    if shown.instead or not shown.narrowed:
+        return shown.instead or shown.answer.when_empty
+    subject = _only_about(asked, shown, view)
+    return f"No row is about {subject} in this period." if subject else NO_ROW
+
+
+def _only_about(asked: Asked, shown: Shown, view: View) -> str:
+    """What a page is about, where no filter above narrows the section besides; else empty."""
+    applied = [name for name, _ in narrowing.narrowed_by(view, asked.filters) if name not in shown.beside]
+    return view.get(asked.about) if applied == [asked.about] else ""
 
 
 ACTION: Final = "action"
@@ -351,9 +398,9 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
         notes += _written(text, "small pre-line", view)
         notes += [components.code(view.completed(each)) for each in about]
     if notes and shown.narrowed:
-        notes.insert(
-            0, html.P("These notes are about all rows, also those that the filters leave out:", className="small")
-        )
+        subject = _only_about(asked, shown, view)
+        others = f"not only those about {subject}" if subject else "also those that the filters leave out"
+        notes.insert(0, html.P(f"These notes are about all rows, {others}:", className="small"))
     if shown.beside:
         named = ", ".join(narrowing.label(name) for name in shown.beside)
         notes.append(html.P(f"Not narrowed by: {named} (these rows do not tell it).", className="stale"))

@@ -131,12 +131,14 @@ class Brief:
         columns: column -> heading and display unit.
         below: what was put together, and how to see it; empty if nothing was.
         notes: what a reader must know of these; None: what is to be known of all rows.
+        on_pages: whether pages show it, too: it ranks the subjects of which the sentence that answers names the first.
     """
 
     rows: pl.DataFrame
     columns: dict[str, tuple[str, str]]
     below: str = ""
     notes: tuple[str, ...] | None = None
+    on_pages: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ class Answer:
         when_empty: what it means, and what to do, if there are no rows.
         parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
+        instead: what a page says instead of a row that is not worth showing, where a filter leaves no other; None: it
+            shows the row.
         worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
         headline: the answer in a sentence: a table begins with it.
         ranked: columns that a terminal shows first where not all fit, next to the first one.
@@ -173,6 +177,7 @@ class Answer:
     when_empty: str = "Nothing in this window."
     parameters: dict[str, Any] = field(default_factory=dict)
     worth_showing: pl.Expr | None = None
+    instead: pl.Expr | None = None
     worth_explaining: pl.Expr | None = None
     parts: dict[str, str] = field(default_factory=lambda: {name: name for name in PARTS})
     details: tuple[Details, ...] = ()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from app.explorer.filters import View
     from app.explorer.page import Data
     from app.explorer.questions import Asked, Shown
+    from app.show.answer import Answer
     from metrics.catalog import Metric
 
 PARTS = {
@@ -89,9 +90,12 @@ def _number(shown: Shown, row: dict[str, Any], column: str) -> list[Component | 
     heading, unit = answer.columns.get(column, ("", "text"))
     first = next(iter(answer.columns))
     named = display(row.get(first), answer.columns[first][1])
-    parts = {name: row[source] for name, source in answer.parts.items() if source in row and row[source] is not None}
-    pairs = [(PARTS.get(name, name.replace("_", " ")), _exact(value)) for name, value in parts.items()
-             if name not in {"metric", "subject"}]  # fmt: skip
+    parts = {name: source for name, source in answer.parts.items() if name not in {"metric", "subject"}}
+    pairs = [
+        (_label(answer, name, source), _exact(row[source]))
+        for name, source in parts.items()
+        if row.get(source) is not None
+    ]
     cells = [
         (other, display(row[name], kind))
         for name, (other, kind) in answer.columns.items()
@@ -104,6 +108,13 @@ def _number(shown: Shown, row: dict[str, Any], column: str) -> list[Component | 
         components.facts(pairs),
         html.Details([html.Summary("The whole row"), components.facts(cells)], open=not pairs),
     ]  # fmt: skip
+
+
+def _label(answer: Answer, part: str, column: str) -> str:
+    """What a part of a number is called: as the table calls a column that is named otherwise, for it says of what."""
+    if part != column and column in answer.columns:
+        return answer.columns[column][0]
+    return PARTS.get(part, part.replace("_", " "))
 
 
 def _local(row: dict[str, Any], view: View) -> dict[str, Any]:

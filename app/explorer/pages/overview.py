@@ -285,7 +285,7 @@ def every_day(window: Window) -> list[str]:
 
 
 def interruptions_table(
-    found: tuple[pl.DataFrame, int], view: View, *, title: str = "Recent interruptions", chosen: str = ""
+    found: tuple[pl.DataFrame, int], view: View, *, title: str = "Interruptions that cost most", chosen: str = ""
 ) -> Component:
     """A panel with interruptions as `recent` has them.
 
@@ -307,11 +307,11 @@ def interruptions_table(
     )
     narrowed = " and ".join(filter(None, (f"on node {node}" if node else "", f"caused by {cause}" if cause else "")))
     what = " by infrastructure" if chosen == "infrastructure" else ""
+    order = "the costliest first" if what else "infrastructure first, then by cost"
     listed = f"the first {events.height:,} of {count:,}" if events.height < count else f"{count:,}"
     note = (
-        f"{listed}{what} {narrowed or 'in this period'}, infrastructure first, then by cost, then the newest. Cost: "
-        "lost and stalled time, and startup of the attempt that followed; unknown (-) where more than a tenth of the "
-        "attempt was unobserved."
+        f"{listed}{what} {narrowed or 'in this period'}, {order}, then the newest. Cost: lost and stalled time, and "
+        "startup of the attempt that followed; unknown (-) where more than a tenth of the attempt was unobserved."
     )
     chooser = components.chooser("class", CLASSES, chosen, "Which interruptions")
     return components.panel(
@@ -332,7 +332,7 @@ def interruptions_table(
             zone=view.zone,
             empty="Infrastructure interrupted nothing." if what else "None.",
         ),
-        note=note,
+        note=note if count else None,
         right=components.export_button("recent"),
     )
 

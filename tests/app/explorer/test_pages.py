@@ -246,6 +246,15 @@ def test_interruptions_by_infrastructure_come_first_by_cost(explorer: Explorer) 
     assert [row["run_id"] for row in alone] == [row["run_id"] for row in infrastructure]
 
 
+def test_the_order_of_interruptions_is_said_once(explorer: Explorer) -> None:
+    alone, every = (words(page(explorer, "/", search)[2]) for search in ("", "?class=all"))
+    assert "by infrastructure in this period, the costliest first, then the newest." in alone
+    assert "in this period, infrastructure first, then by cost, then the newest." in every
+    none = words(page(explorer, "/", "?node=n77")[2])
+    assert "Infrastructure interrupted nothing." in none
+    assert "then the newest" not in none
+
+
 def test_no_definition_refers_to_what_readers_do_not_have(explorer: Explorer) -> None:
     output = words(page(explorer, "/definitions", "")[2])
     assert "our definitions" not in output

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import polars as pl
 import pytest
@@ -11,11 +12,14 @@ import pytest
 from app.claims.watched import WatchedClaims
 from app.explorer import answer_table, questions
 from app.explorer.application import Explorer, page
+from app.explorer.drawers import answer_drawer
 from app.explorer.page import pages
 from app.explorer.questions import Asked, _linked
 from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
 from app.show.answer import Answer
+from dashboards import palette
+from metrics.categories import COSTLY
 from queries.directory import copies
 from queries.warehouse import Reader
 from tests.app.explorer.test_pages import components, table, words
@@ -165,6 +169,58 @@ def test_links_lead_from_a_cost_to_the_nodes_that_lost_it(explorer: Explorer) ->
     assert sum(row["c_gpu_hours"] for row in lost) == pytest.approx(cost["gpu_hours"])
     path, _, search = lost[0]["c_subject__href"].partition("?")
     assert lost[0]["c_subject"] in words(page(explorer, path, f"?{search}")[2])
+
+
+def test_the_costliest_subject_is_the_first_row(explorer: Explorer) -> None:
+    contents = page(explorer, "/gpu-time", "")[2]
+    rows = table(contents, "ask-where")
+    assert f"node {rows[0]['c_subject']} cost most" in " ".join(words(contents).split())
+    assert len({row["c_subject"] for row in rows}) == len(rows) > 1
+    assert {row["c_mostly__text"] for row in rows} <= {"-", *(palette.swatch(name).label for name in COSTLY)}
+    of_one = table(page(explorer, "/gpu-time", f"?node={rows[0]['c_subject']}")[2], "ask-where")
+    assert sum(row["c_gpu_hours"] for row in of_one) == pytest.approx(rows[0]["c_gpu_hours"])
+    assert len(of_one) > 1
+
+
+ROWS = pl.DataFrame({"node": ["n1", "n2"], "odd": [True, False], "what": ["too hot", None]})
+OF_NODES = Answer("Nodes", ROWS, {"node": ("node", "text"), "what": ("what", "text")}, worth_showing=pl.col("odd"),
+                  when_empty="Load telemetry first.", notes=("Odd is what is rare.",),
+                  instead=pl.format("Nothing on {} is odd.", "node"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "node", "expected"),
+    [
+        (ROWS, "n1", "too hot"),
+        (ROWS, "n2", "Nothing on n2 is odd."),
+        (ROWS, "n3", "No row is about n3 in this period."),
+        (ROWS.clear(), "n1", "Load telemetry first."),
+    ],
+)
+def test_a_page_of_a_node_never_has_a_row_of_dashes(rows: pl.DataFrame, node: str, expected: str) -> None:
+    asked, view = Asked("anomalies", by="node", about="node"), replace(VIEW, params={"node": node})
+    answer, filters = replace(OF_NODES, rows=rows), (("node", node),)
+    source = cast("Reader", None)  # nothing is read: rows name their node
+    shown = questions.shown_of(source, VIEW.window, answer, by="node", splits=("node",), filters=filters)
+    contents = questions.panel(asked, shown, view)
+    told = [row["c_what"] for row in table(contents, "ask-anomalies")] if shown.total else words(contents)
+    assert expected in told
+    assert "filters" not in words(contents)
+    assert f"These notes are about all rows, not only those about {node}:" in words(contents)
+
+
+def test_parts_of_a_number_are_called_as_the_table_calls_them(explorer: Explorer) -> None:
+    asked = pages()["/nodes"].asked["nodes"]
+    output = words(answer_drawer.drawer(asked, explorer, explorer.view(""), 0, "interruptions")[1])
+    assert "availability" in output
+    assert not any(each in output for each in (" Value ", "Events, runs or steps", "denominator gpu h"))
+
+
+def test_a_filter_that_leaves_no_row_is_named(explorer: Explorer) -> None:
+    for path, search in (("/nodes", "?node=n77"), ("/jobs", "?user=nobody")):
+        output = words(page(explorer, path, search)[2])
+        assert questions.NO_ROW in output
+        assert "No run in this window." not in output
 
 
 def columns(contents: object) -> list[dict[str, str]]:

@@ -177,6 +177,19 @@ def test_the_node_is_named_with_gpu_incident_and_since_when(reader: Reader) -> N
     assert "2 nodes of 4 deviate" in answer.headline
 
 
+def test_a_node_without_a_deviation_has_a_sentence(reader: Reader) -> None:
+    answer = answer_of(reader)
+    assert answer.instead is not None
+    rows = answer.rows.filter(~pl.col("anomalous"))
+    said = dict(zip(rows["node"], rows.select(answer.instead).to_series(), strict=True))
+    tests = dict(rows.select("node", "n_tested").iter_rows())
+    assert said == {
+        node: f"Nothing on {node} deviates from its peers or its past (tests: {tests[node]})." for node in ("n3", "n4")
+    }
+    untested = rows.with_columns(n_tested=pl.lit(0)).select(answer.instead).to_series()
+    assert all("Nothing was tested on n" in each for each in untested)
+
+
 def test_what_has_no_peers_is_counted_and_not_compared(reader: Reader) -> None:
     answer = answer_of(reader, "gpu")
     assert "n5" not in set(answer.rows["node"])

@@ -167,6 +167,15 @@ def test_onboarding_has_who_came_and_who_never_did(warehouse: Path, reader: Read
     assert found["ann"]["to_first_job_s"] is None  # added before accounting is loaded
 
 
+def test_onboarding_counts_jobs_before_the_window_and_says_so(reader: Reader) -> None:
+    late = Window("c", datetime.fromtimestamp(END - HOUR, UTC), datetime.fromtimestamp(END, UTC))
+    answers = {name: QUESTIONS[name](reader, late, Question(by="user")) for name in ("people", "onboarding")}
+    assert "bob" not in answers["people"].rows["subject"]
+    count = answers["onboarding"].rows.filter(user="bob")["n_attempts"].item()
+    headings = {name: answer.columns["n_attempts"][0] for name, answer in answers.items()}
+    assert (count, headings) == (1, {"people": "attempts", "onboarding": "submitted so far"})
+
+
 def test_onboarding_of_the_other_cluster_is_its_own(warehouse: Path) -> None:
     shown = trackside("show", "onboarding", "--cluster", "d", "--warehouse", str(warehouse / "w"), "--format", "csv")
     assert shown.returncode == 0, shown.stderr

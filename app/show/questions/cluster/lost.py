@@ -170,6 +170,7 @@ def _by_subject(rows: pl.DataFrame, shown: dict[str, tuple[str, str]]) -> Brief:
         shown | _OF_SUBJECT,
         "cost: time that could have trained: " + ", ".join(name.replace("_", " ") for name in COSTLY) + ".\n"
         "also: a row for each category, cause and evidence (--wide, --all, or --columns NAME,...)",
+        on_pages=True,
     )
 
 

@@ -80,8 +80,17 @@ def _by_node(source: Reader, window: Window, found: Anomalies) -> Answer:
         notes=_notes(found),
         when_empty=_empty(source, window, found),
         worth_showing=pl.col("anomalous"),
+        instead=_NOTHING,
         parts={"subject": "node", "value": "q_value", "n": "n_tested", "started_at": "since"},
     )
+
+
+_NOTHING: Final = (
+    pl.when(pl.col("n_tested") > 0)
+    .then(pl.format("Nothing on {} deviates from its peers or its past (tests: {}).", "node", "n_tested"))
+    .otherwise(pl.format(f"Nothing was tested on {{}}: it has fewer than {MIN_HOURS} hours to compare.", "node"))
+)
+"""Of a node without a deviation, instead of a row that has no more to say."""
 
 
 def _by_gpu(source: Reader, window: Window, found: Anomalies) -> Answer:

@@ -69,7 +69,7 @@ def _by_user(rows: pl.DataFrame, window: Window, notes: tuple[str, ...]) -> Answ
             "added_at": ("added", "time"),
             "added_by": ("by", "text"),
             "to_first_job_s": ("to first job", "seconds"),
-            "n_attempts": ("attempts", "count"),
+            "n_attempts": ("submitted so far", "count"),
             "unused_d": ("unused, days", "number"),
             "last_active_at": ("last active", "time"),
             "removed_at": ("removed", "time"),
