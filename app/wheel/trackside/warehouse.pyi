@@ -41,11 +41,13 @@ class Brief:
         columns: column -> heading and display unit.
         below: what was put together, and how to see it; empty if nothing was.
         notes: what a reader must know of these; None: what is to be known of all rows.
+        on_pages: whether pages show it, too: it ranks the subjects of which the sentence that answers names the first.
     """
     rows: pl.DataFrame
     columns: dict[str, tuple[str, str]]
     below: str
     notes: tuple[str, ...] | None
+    on_pages: bool
 
 class Answer:
     """Rows, how to read them, and what they rest on.
@@ -60,6 +62,8 @@ class Answer:
         when_empty: what it means, and what to do, if there are no rows.
         parameters: what the queries were given next to the window.
         worth_showing: rows that a table shows; machines get all.
+        instead: what a page says instead of a row that is not worth showing, where a filter leaves no other; None: it
+            shows the row.
         worth_explaining: rows of which `--explain` lists the parts of a number; those that are shown by default.
         headline: the answer in a sentence: a table begins with it.
         ranked: columns that a terminal shows first where not all fit, next to the first one.
@@ -79,6 +83,7 @@ class Answer:
     when_empty: str
     parameters: dict[str, Any]
     worth_showing: pl.Expr | None
+    instead: pl.Expr | None
     worth_explaining: pl.Expr | None
     parts: dict[str, str]
     details: tuple[Details, ...]

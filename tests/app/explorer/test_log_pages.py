@@ -165,7 +165,7 @@ def test_a_run_is_opened_from_the_list_by_a_click(alone: Path, chromium: Browser
         for address in ("/", "/run?id=one"):
             open_whole(chromium, site.url + address)
             assert findings(chromium) == []
-            width, height, _ = MODES["phone"]
+            width, height, *_ = MODES["phone"]
             chromium.resize(width, height)
             assert chromium.run("return document.documentElement.scrollWidth") == width
             chromium.resize(1280, 900)

@@ -23,7 +23,7 @@ GRAVE = ("serious", "critical")
 CONTRAST = "color-contrast"
 """The dearest rule by far; its findings follow from colours, and all others from what is on the page."""
 
-MODES = {
+MODES: dict[str, tuple[int, int, bool, dict[str, Any]]] = {
     "light": (1280, 900, False, {}),
     "dark": (1280, 900, True, {"runOnly": [CONTRAST]}),
     "phone": (390, 844, False, {"rules": {CONTRAST: {"enabled": False}}}),
