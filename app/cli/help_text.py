@@ -46,7 +46,7 @@ def _groups(lines: list[str], width: int) -> list[str]:
     before, column = "", 0
     for line in lines:
         continues = line.strip() and _indent(line) == column and not line.lstrip().startswith("--")
-        if len(before) > width and continues:
+        if len(before) > width and continues and not _is_example(before):
             groups[-1] = f"{groups[-1].rstrip()} {line.lstrip()}"
         else:
             groups.append(line)
@@ -57,13 +57,18 @@ def _groups(lines: list[str], width: int) -> list[str]:
 
 def _wrapped(line: str, width: int) -> list[str]:
     column = _column(line)
-    if len(line) <= width or (column == _indent(line) and 0 < column < _LEAST // 2):
+    if len(line) <= width or _is_example(line):
         return [line]
     left, right = line[:column], line[column:]
     if column and width - column < _LEAST:
         column = _indent(line) + 4
         return [*([left.rstrip()] if left.strip() else []), *_filled(right, width, " " * column, " " * column)]
     return _filled(right, width, left, " " * column)
+
+
+def _is_example(line: str) -> bool:
+    """Whether a line is indented text without a second column."""
+    return 0 < _indent(line) == _column(line) < _LEAST // 2
 
 
 def _filled(text: str, width: int, first: str, later: str) -> list[str]:

@@ -25,6 +25,9 @@ RUN: Final = ("cluster", "run_id")
 OF_OTHERS: Final = ("made_room_for", "made_room_for_attempt", "preemptor", "preemptor_uid")
 """Columns that name another's run or pod: null in the rows of a tenant."""
 
+_NUMBER: Final = "#"
+"""Number of a row: no table has such a column."""
+
 
 def rows_of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl.DataFrame:
     """The rows of a table or view that are of these accounts, in its order.
@@ -40,9 +43,11 @@ def rows_of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl
     attempts = reader.table("attempts").select(*ATTEMPT_KEY, "account")
     _check(accounts, attempts["account"].drop_nulls().unique().sort().to_list())
     attempts = attempts.with_columns(theirs=pl.col("account").is_in(list(accounts)).fill_null(value=False))
-    rows = reader.table(name).with_row_index("place")
+    rows = reader.table(name).with_row_index(_NUMBER)
     columns = set(rows.columns)
-    if set(JOB) <= columns:  # a log's own run id may be that of another tenant's run: its job decides
+    if {"run_id", "job_id"} <= columns or set(
+        JOB
+    ) <= columns:  # a log's own run id may be that of another tenant's run: its job decides
         owned = _by_job(rows, attempts)
     elif set(RUN) <= columns and "job_id" not in columns:
         runs = reader.table("run_attempts").join(attempts, on=ATTEMPT_KEY)
@@ -52,13 +57,14 @@ def rows_of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl
     else:
         raise UsageError(f"--account: rows of {name} name no account, attempt or run, so whose they are is not known")
     blank = [pl.lit(None, owned.schema[each]).alias(each) for each in OF_OTHERS if each in columns]
-    return owned.sort("place").drop("place").with_columns(blank)
+    return owned.sort(_NUMBER).drop(_NUMBER).with_columns(blank)
 
 
 def _by_job(rows: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Rows whose attempt is theirs, and of those that name a job without an attempt the jobs with no other attempt."""
     if "submitted_at" not in rows.columns:
-        return rows.join(_all_theirs(attempts, JOB), on=JOB, how="semi")
+        job = [name for name in JOB if name in rows.columns]
+        return rows.join(_all_theirs(attempts, job), on=job, how="semi")
     without = pl.col("submitted_at").is_null()
     return pl.concat(
         [

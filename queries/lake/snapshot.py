@@ -176,14 +176,17 @@ def _content(lake: Catalogue, cluster: str | None) -> Content:
     snapshot = lake.snapshot()
     entries = lake.entries()
     facts = origins.facts(lake, entries)
+    clusters = sorted({entry.cluster for entry in entries if entry.cluster})
     if cluster is not None:
         mine = {entry.origin for entry in entries if entry.cluster == cluster}
         entries = [entry for entry in entries if entry.origin in mine]
         facts = {origin: of for origin, of in facts.items() if origin in mine}
+    if not facts and clusters:
+        raise NoWarehouseError(f"{lake.address}: it has no cluster {cluster!r}; there are: {', '.join(clusters)}")
     if not facts:
-        what = "nothing has been copied into it yet" if cluster is None else f"it has no cluster {cluster!r}"
         raise NoWarehouseError(
-            f"{lake.address}: {what}.\nCopy a warehouse:  trackside warehouse copy DIR '{lake.address}'"
+            f"{lake.address}: nothing has been copied into it yet.\n"
+            f"Copy a warehouse:  trackside warehouse copy DIR '{lake.address}'"
         )
     for of in facts.values():
         _refuse_other_schemas(lake.address, of)

@@ -33,6 +33,11 @@ def test_columns_are_wrapped_below_their_beginning() -> None:
     ]
 
 
+def test_examples_wider_than_the_terminal_stay_apart() -> None:
+    text = "A copy:\n  trackside warehouse copy trackside-data LAKE\n  trackside show goodput"
+    assert wrapped(text, 30) == text
+
+
 def test_help_alone_keeps_its_lines_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert trackside("--help").stdout.splitlines()[-1].startswith("Help of a verb: ")

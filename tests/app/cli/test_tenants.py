@@ -101,6 +101,18 @@ def test_a_log_that_takes_the_name_of_anothers_run_is_its_jobs(reader: Reader, m
     assert rows_of_accounts(reader, "run_sessions", sorted(others)).is_empty()
 
 
+def test_reports_of_ranks_are_their_jobs(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Reader.table
+    jobs = reader.table("attempts").unique("account", keep="first", maintain_order=True).drop_nulls("account").head(2)
+    reports = jobs.select(
+        "cluster", run_id=pl.lit("r"), session=pl.lit(""), job_id="job_id", place=pl.lit("lowest"), rank=pl.lit(0)
+    )
+    monkeypatch.setattr(Reader, "table", lambda self, table: reports if table == "rank_reports" else whole(self, table))
+    for account, job in jobs.select("account", "job_id").rows():
+        theirs = rows_of_accounts(reader, "rank_reports", [account])
+        assert theirs.equals(reports.filter(pl.col("job_id") == job))
+
+
 def test_rows_without_an_owner_are_refused(tmp_path: Path) -> None:
     root = from_accounting(tmp_path)
     with open_reader(root) as opened:

@@ -235,6 +235,11 @@ def test_lake_has_the_clusters_of_several(source: Path, filled: Path, tmp_path: 
     assert differences(source, tmp_path / "one") == []
 
 
+def test_cluster_that_a_lake_lacks_is_refused_with_its_names(filled: Path, tmp_path: Path) -> None:
+    with pytest.raises(NoWarehouseError, match=r"it has no cluster 'alpha'; there are: demo$"):
+        out_of_lake(filled, tmp_path / "one", cluster="alpha")
+
+
 def test_commit_looks_at_no_file_of_another_warehouse(
     source: Path, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,9 @@ def add_parser(subparsers: Subparsers) -> None:
         config=False,
     )
     parser.add_argument("--dir", type=path_of, required=True, metavar="D", help="folder for the files")
-    parser.add_argument("--gpus", type=int, default=1024, metavar="N", help="GPUs, a multiple of 8 (default: 1024)")
+    parser.add_argument(
+        "--gpus", type=int, default=1024, metavar="N", help="GPUs, a multiple of 8, at least 64 (default: 1024)"
+    )
     parser.add_argument("--days", type=int, default=61, metavar="N", help="days from 2026-09-01 on (default: 61)")
     parser.add_argument("--seed", type=int, default=2026, metavar="N", help="the same seed gives the same files")
 

@@ -16,6 +16,7 @@ from app.show.answer import Answer, Question
 from app.show.questions.nodes.lemons import QUERIES
 from app.show.registry import question
 from app.show.sentences import counted, gpu_hours
+from metrics.exact import exact_sum
 from metrics.goodput.goodput import UNCLEAR
 
 if TYPE_CHECKING:
@@ -33,12 +34,11 @@ if TYPE_CHECKING:
 def nodes(source: Reader, window: Window, _: Question) -> Answer:
     """Nodes: GPUs, where their time went, the interruptions they are to blame for, and why they were last out."""
     sums = ledger_sums(source, window, "node")
-    hours = pl.col("gpu_seconds").cast(pl.Float64) / 3600
     parts = sums.group_by("cluster", pl.col("subject").alias("node")).agg(
-        hours.sum().alias("gpu_hours"),
-        *(hours.filter((pl.col("state") == state) & ~UNCLEAR).sum().alias(f"{state}_gpu_hours") for state in _STATES),
-        hours.filter(UNCLEAR).sum().alias("unknown_gpu_hours"),
-        hours.filter(pl.col("category") == "stalled").sum().alias("stalled_gpu_hours"),
+        _hours(pl.lit(value=True)).alias("gpu_hours"),
+        *(_hours((pl.col("state") == state) & ~UNCLEAR).alias(f"{state}_gpu_hours") for state in _STATES),
+        _hours(UNCLEAR).alias("unknown_gpu_hours"),
+        _hours(pl.col("category") == "stalled").alias("stalled_gpu_hours"),
     )
     blamed = node_failures(source, window)
     scores = node_score_rows(source, judged(window))
@@ -146,6 +146,11 @@ def _to_do(blamed: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
         return note, lemons[0], *(f"  {command}" for command in lemons[1])
     drain = advice.drain(blamed)
     return () if drain is None else (drain[0], f"  {drain[1]}")
+
+
+def _hours(where: pl.Expr) -> pl.Expr:
+    """GPU-hours of these rows, the same to the last bit in any order of them."""
+    return exact_sum(pl.col("gpu_seconds").filter(where)) / 3600
 
 
 _STATES: Final = ("allocated", "idle", "unavailable")
