@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from app.config.settings import Config
     from app.explorer.filters import View
 
-logger = logging.getLogger("trackside.explorer")
 
 INDEX = """<!DOCTYPE html>
 <html lang="en">

@@ -268,14 +268,10 @@ def grid(
     name: str,
     height: int | None = None,
     empty: str = "Nothing in this period.",
-    file: str = "",
-    total: int | None = None,
     zone: tzinfo = UTC,
     first: Sequence[str] = (),
 ) -> Component:
     """A sortable table with an export button.
-
-    `rows` may be only the first `ROWS_SHOWN` of a `total`, so that nothing is made for rows that are not shown.
 
     Times are shown in `zone`; sorted and exported, they are UTC. A phone shows the columns named by `first` first.
 
@@ -284,20 +280,17 @@ def grid(
     """
     if rows.is_empty():
         return html.P(empty, className="nothing")
-    shown, total = zones.local_times(rows.head(ROWS_SHOWN), zone), rows.height if total is None else total
+    shown = zones.local_times(rows.head(ROWS_SHOWN), zone)
     definitions = [_definition(each) for each in columns]
     narrow.place_columns(definitions, first, [False] * len(definitions))
-    table = table_of(definitions, _cells(shown, columns), name=name, height=height, file=file)
-    more = (
-        html.P(f"The first {shown.height:,} of {total:,} rows. Narrow the filters to see others.", className="small")
-        if total > shown.height
-        else None
-    )
+    table = table_of(definitions, _cells(shown, columns), name=name, height=height)
+    cut = f"The first {shown.height:,} of {rows.height:,} rows. Narrow the filters to see others."
+    more = html.P(cut, className="small") if rows.height > shown.height else None
     return html.Div([table, more], className="grid-box")
 
 
 def table_of(
-    definitions: list[dict[str, Any]], cells: list[dict[str, Any]], *, name: str, height: int | None, file: str = ""
+    definitions: list[dict[str, Any]], cells: list[dict[str, Any]], *, name: str, height: int | None
 ) -> Component:
     """AG Grid as every page has it; `_row` of the cells, where they have it, names a row for its clicks."""
     low = len(cells) <= LOW or height is None
@@ -322,7 +315,7 @@ def table_of(
         columnSize="responsiveSizeToFit",
         eventListeners={"columnEverythingChanged": ["arranged(params)"]},
         csvExportParams={
-            "fileName": f"trackside-{file or name}.csv",
+            "fileName": f"trackside-{name}.csv",
             "processCellCallback": {"function": "plain(params)"},
         },
         className="grid",
