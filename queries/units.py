@@ -14,7 +14,7 @@ from queries import sql_files
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import date
 
     import duckdb
@@ -165,11 +165,3 @@ def current(connection: duckdb.DuckDBPyConnection) -> str:
     """The name of the database that a connection was opened with."""
     row = connection.execute("SELECT current_database()").fetchone()
     return "" if row is None else str(row[0])
-
-
-def by_table(units: Iterable[Unit]) -> Iterator[tuple[str, list[Unit]]]:
-    """Units by their table, in the order of the names."""
-    tables: dict[str, list[Unit]] = {}
-    for unit in units:
-        tables.setdefault(unit.table, []).append(unit)
-    yield from sorted(tables.items())
