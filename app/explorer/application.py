@@ -344,7 +344,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
         prevent_initial_call=True,
         on_error=lambda _: no_update,
     )
-    def narrow(_: list[Any], search: str | None) -> Any:  # noqa: ANN401 - text or no_update
+    def narrow(_: list[Any], search: str | None) -> Any:
         params = view.parameters(search)
         params.pop(shell.VERSION, None)  # it is of the copied address, and not of the next one
         changed_params = dict(params)
@@ -408,7 +408,7 @@ _DEFAULTS = {"by": "cause", "class": "infrastructure", "sort": "gpus"}
 """Parameters of single pages with what they are where the address does not say."""
 
 
-def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:  # noqa: ANN401 - whatever a control holds
+def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:
     """Parameters of an address after a filter was changed.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import dash_ag_grid as dag  # type: ignore[import-untyped]  # it ships no types
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_ag_grid as dag
+import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import tzinfo
 
-    import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+    import plotly.graph_objects as go
     import polars as pl
 
     from app.results.headlines import Headline
@@ -247,7 +247,7 @@ def figure(made: go.Figure, name: str, description: str, *, leads: bool = False)
     return html.Div(graph, role="figure", **aria({"aria-label": description}))
 
 
-def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - AG Grid's own options
+def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str, Any]:
     """A column of `grid`.
 
     Args:
@@ -372,7 +372,7 @@ def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dic
     return made
 
 
-def plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
+def plain(value: Any, unit: str) -> Any:
     """A cell as it is sorted and exported: in the unit of its heading."""
     if value is not None and unit == "gpu_h":
         return float(value) / 3600
@@ -386,7 +386,7 @@ def plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
     return float(value)
 
 
-def _text(value: Any, unit: str) -> str:  # noqa: ANN401 - any cell
+def _text(value: Any, unit: str) -> str:
     from app.formatting import display  # noqa: PLC0415 - only here
 
     made = _TEXTS.get(unit)
@@ -404,7 +404,7 @@ _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
 """Texts of the units that only pages have."""
 
 
-def readable(node: Any) -> Any:  # noqa: ANN401 - whatever a component has for children
+def readable(node: Any) -> Any:
     """The same components, in the texts of which nothing hides; addresses and ids stay as they are."""
     if isinstance(node, str):
         return visible(node)

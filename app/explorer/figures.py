@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+import plotly.graph_objects as go
 import polars as pl
 
 from app.explorer import wording
