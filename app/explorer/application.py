@@ -377,27 +377,27 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
             return True, "This cannot be shown", html.P(str(error))
         return True, title, contents
 
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "csv"),
         Output({"type": "grid", "name": MATCH}, "exportDataAsCsv"),
         Input({"type": "export", "name": MATCH}, "n_clicks"),
         prevent_initial_call=True,
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "navbar"),
         Output("shell", "navbar"),
         Input("burger", "opened"),
         State("shell", "navbar"),
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "arrived"),
         Input("page-title", "data"),
         Input("url", "hash"),
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "shut"), Output("burger", "opened"), Input("url", "pathname")
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "follow"),
         Input({"type": "leads", "name": ALL}, "clickData"),
         prevent_initial_call=True,
