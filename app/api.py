@@ -227,7 +227,7 @@ def _method(name: str) -> Callable[..., pl.DataFrame]:
         return self.ask(name, **options).rows
 
     method.__name__, method.__qualname__ = name, f"Warehouse.{name}"
-    method.__doc__, method.__signature__ = documentation_of(QUESTIONS[name]), signature_of(QUESTIONS[name])  # type: ignore[attr-defined]
+    method.__doc__, method.__signature__ = documentation_of(QUESTIONS[name]), signature_of(QUESTIONS[name])  # type: ignore[attr-defined]  # inspect reads it
     return method
 
 

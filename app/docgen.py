@@ -212,8 +212,8 @@ def _manual_link(topic: str) -> list[str]:
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
-    actions = [each for each in parser._actions if each.help and each.help != argparse.SUPPRESS]  # noqa: SLF001 - as above
-    shown = [(_written(each), each.help or "") for each in actions if not isinstance(each, argparse._HelpAction)]  # noqa: SLF001 - it has no other name
+    actions = [each for each in parser._actions if each.help and each.help != argparse.SUPPRESS]
+    shown = [(_written(each), each.help or "") for each in actions if not isinstance(each, argparse._HelpAction)]
     if not shown:
         return []
     return [

@@ -14,7 +14,7 @@ from queries import sql_files
 from queries.sql_files import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import date
 
     import duckdb
@@ -62,7 +62,7 @@ class Shape:
         """The condition on rows of changed units: see `differing`."""
         cluster, day = self.unit
         return (
-            f"EXISTS (SELECT 1 FROM temp.{_CHANGED} AS u WHERE u.table_name = {literal(self.name)} "  # noqa: S608 - our names
+            f"EXISTS (SELECT 1 FROM temp.{_CHANGED} AS u WHERE u.table_name = {literal(self.name)} "
             f"AND u.cluster IS NOT DISTINCT FROM {cluster} AND u.day IS NOT DISTINCT FROM {day})"
         )
 
@@ -102,7 +102,7 @@ def of_table(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape)
     cluster, day = shape.unit
     columns = ", ".join(f'"{column}"' for column in shape.columns)
     found = connection.execute(
-        f"SELECT {cluster} AS cluster, {day} AS day, COUNT(*), CAST(SUM(hash({columns})) AS VARCHAR) "  # noqa: S608 - our names
+        f"SELECT {cluster} AS cluster, {day} AS day, COUNT(*), CAST(SUM(hash({columns})) AS VARCHAR) "
         f'FROM "{database}".{shape.sql} WHERE {shape.rows} GROUP BY ALL HAVING COUNT(*) > 0'
     )
     return [Unit(shape.name, *row) for row in found.fetchall()]
@@ -147,16 +147,16 @@ def bring(
     if shape.name == "main.partitions" and target == current(connection):
         _retire(connection, shape)
     else:
-        connection.execute(f'DELETE FROM "{target}".{shape.sql} WHERE {condition}')  # noqa: S608 - our names
+        connection.execute(f'DELETE FROM "{target}".{shape.sql} WHERE {condition}')
     connection.execute(
-        f'INSERT INTO "{target}".{shape.sql} BY NAME SELECT {named} FROM "{source}".{shape.sql} WHERE {condition}'  # noqa: S608 - our names
+        f'INSERT INTO "{target}".{shape.sql} BY NAME SELECT {named} FROM "{source}".{shape.sql} WHERE {condition}'
     )
 
 
 def _retire(connection: duckdb.DuckDBPyConnection, shape: Shape) -> None:
     """Have files count no longer, rather than forget them: the copy that is published may be read still."""
     connection.execute(
-        f"UPDATE {shape.sql} SET removed_version = (SELECT CAST(value AS BIGINT) FROM main.meta "  # noqa: S608 - our names
+        f"UPDATE {shape.sql} SET removed_version = (SELECT CAST(value AS BIGINT) FROM main.meta "
         f"WHERE key = 'data_version') WHERE {shape.rows} AND {shape.in_changed_units}"
     )
 
@@ -165,11 +165,3 @@ def current(connection: duckdb.DuckDBPyConnection) -> str:
     """The name of the database that a connection was opened with."""
     row = connection.execute("SELECT current_database()").fetchone()
     return "" if row is None else str(row[0])
-
-
-def by_table(units: Iterable[Unit]) -> Iterator[tuple[str, list[Unit]]]:
-    """Units by their table, in the order of the names."""
-    tables: dict[str, list[Unit]] = {}
-    for unit in units:
-        tables.setdefault(unit.table, []).append(unit)
-    yield from sorted(tables.items())

@@ -106,8 +106,8 @@ class Provider:
         Raises:
             LoginError: the code, the token or its claims are not what they should be.
         """
-        import requests  # noqa: PLC0415 - only where people log in
-        from authlib.common.errors import AuthlibBaseError  # noqa: PLC0415 - only where people log in
+        import requests
+        from authlib.common.errors import AuthlibBaseError
 
         try:
             with self._session() as session:
@@ -124,7 +124,7 @@ class Provider:
 
     def end_session_address(self, id_token: str) -> str:
         """Where the provider's own session is ended; empty where it does not say."""
-        from authlib.common.urls import add_params_to_uri  # noqa: PLC0415 - only where people log in
+        from authlib.common.urls import add_params_to_uri
 
         try:
             address = str(self._read_metadata().get("end_session_endpoint") or "")
@@ -138,7 +138,7 @@ class Provider:
     # The provider's answers -----------------------------------------------------------------------------------------
 
     def _session(self) -> Any:  # noqa: ANN401 - Authlib has no types
-        from authlib.integrations.requests_client import OAuth2Session  # noqa: PLC0415 - only where people log in
+        from authlib.integrations.requests_client import OAuth2Session
 
         made = OAuth2Session(
             self.access.client_id, self._secret or None, scope=" ".join(self.access.scopes),
@@ -172,11 +172,11 @@ class Provider:
 
     def _claims(self, id_token: str, nonce: str, access_token: str) -> dict[str, Any]:
         """The claims of an ID token whose signature, issuer, audience, times and nonce are right."""
-        from authlib.oidc.core import CodeIDToken  # noqa: PLC0415 - only where people log in
-        from joserfc import jwt  # noqa: PLC0415 - as above
-        from joserfc.errors import InvalidKeyIdError, JoseError  # noqa: PLC0415 - as above
-        from joserfc.jwk import KeySet  # noqa: PLC0415 - as above
-        from joserfc.jws import JWSRegistry  # noqa: PLC0415 - as above
+        from authlib.oidc.core import CodeIDToken
+        from joserfc import jwt
+        from joserfc.errors import InvalidKeyIdError, JoseError
+        from joserfc.jwk import KeySet
+        from joserfc.jws import JWSRegistry
 
         registry = JWSRegistry(algorithms=list(ALGORITHMS), strict_check_header=False)
         options = {
@@ -222,7 +222,7 @@ class Provider:
 
 def _json(url: str) -> dict[str, Any]:
     """A document of the provider."""
-    import requests  # noqa: PLC0415 - only where people log in
+    import requests
 
     try:
         answer = requests.get(url, timeout=TIMEOUT_S, allow_redirects=False)

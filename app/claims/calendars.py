@@ -112,7 +112,7 @@ def _events(content: bytes) -> Iterator[Any]:
             yield event
 
 
-def _first_day(event: Any) -> date:  # noqa: ANN401 - a component of the library
+def _first_day(event: Any) -> date:
     """The day before an event's first, whatever its zone."""
     name = _text(event, "SUMMARY") or "without a name"
     if "DTSTART" not in event:
@@ -127,7 +127,7 @@ def _first_day(event: Any) -> date:  # noqa: ANN401 - a component of the library
     return day - timedelta(days=1)
 
 
-def _exclusion(event: Any, file: str, zone: tzinfo) -> Exclusion:  # noqa: ANN401 - a component of the library
+def _exclusion(event: Any, file: str, zone: tzinfo) -> Exclusion:
     since, until = (_moment(each, zone) for each in (event.start, event.end))
     if since >= until:
         raise CalendarError(f"it begins at {since:%Y-%m-%dT%H:%M:%SZ} and has no length")
@@ -143,7 +143,7 @@ def _moment(value: date, zone: tzinfo) -> datetime:
     return (value.replace(tzinfo=zone) if value.tzinfo is None else value).astimezone(UTC)
 
 
-def _nodes(event: Any) -> str | None:  # noqa: ANN401 - a component of the library
+def _nodes(event: Any) -> str | None:
     if named := _text(event, "X-TRACKSIDE-NODES"):
         return named
     for name in ("DESCRIPTION", "LOCATION"):
@@ -152,7 +152,7 @@ def _nodes(event: Any) -> str | None:  # noqa: ANN401 - a component of the libra
     return None
 
 
-def _text(event: Any, name: str) -> str:  # noqa: ANN401 - a component of the library
+def _text(event: Any, name: str) -> str:
     """A property as text; of several, the first."""
     value = event.get(name)
     value = value[0] if isinstance(value, list) and value else value

@@ -213,8 +213,8 @@ def build_parser(verb: str | None = None) -> Parser:
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Every verb with its parser, and every source or action of one: `ingest`, `ingest slurm`, ..."""
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list its subparsers
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - its only name
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
             for made in action.choices.values():
                 yield made.prog.partition(" ")[2], made
                 yield from commands(made)

@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
             options: what was parsed; the verb in it is the one whose options are suggested.
         """
         parser = _used(self, options)
-        names = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001 - argparse has no list
+        names = [name for action in parser._actions for name in action.option_strings]
         first = next((each for each in arguments if each.startswith("-")), "").partition("=")[0]
         hint = did_you_mean(first, names) if first else ""
         more = hint or f"; its options: {parser.prog} --help"
@@ -93,8 +93,8 @@ def _shown(argument: str) -> str:
 
 def _used(parser: Parser, options: argparse.Namespace) -> Parser:
     """The parser of the verb, and of its source or action, that parsed the options."""
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list its subparsers
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
             child = action.choices.get(getattr(options, action.dest, None) or "")
             return parser if child is None else _used(child, options)
     return parser

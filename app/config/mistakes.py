@@ -127,7 +127,7 @@ def _at(loc: Sequence[str | int], model: type[BaseModel]) -> tuple[Any, Sequence
     return kind, limits
 
 
-def _described(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
+def _described(kind: Any) -> str | None:
     if typing.get_origin(kind) is Literal:
         return " or ".join(map(repr, typing.get_args(kind)))
     if typing.get_origin(kind) is tuple and _is_table(_bare(typing.get_args(kind)[0])[0]):
@@ -141,7 +141,7 @@ def _described(kind: Any) -> str | None:  # noqa: ANN401 - any annotation
     return _KINDS.get(kind)
 
 
-def _limit(limit: Any) -> str | None:  # noqa: ANN401 - pydantic's metadata
+def _limit(limit: Any) -> str | None:
     for kind, relation, name in (
         (annotated_types.Gt, "above", "gt"),
         (annotated_types.Ge, "at least", "ge"),
@@ -153,18 +153,18 @@ def _limit(limit: Any) -> str | None:  # noqa: ANN401 - pydantic's metadata
     return None
 
 
-def _field(kind: Any, part: str | int) -> FieldInfo | None:  # noqa: ANN401 - any annotation
+def _field(kind: Any, part: str | int) -> FieldInfo | None:
     return kind.model_fields.get(part) if _is_model(kind) else None
 
 
-def _kind(annotation: Any) -> Any:  # noqa: ANN401 - any annotation
+def _kind(annotation: Any) -> Any:
     """An annotation without the None that it allows."""
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         annotation = next(each for each in typing.get_args(annotation) if each is not type(None))
     return _bare(annotation)[0]
 
 
-def _bare(annotation: Any) -> tuple[Any, Sequence[Any]]:  # noqa: ANN401 - any annotation
+def _bare(annotation: Any) -> tuple[Any, Sequence[Any]]:
     """An annotation and its metadata."""
     if typing.get_origin(annotation) is typing.Annotated:
         inside, *metadata = typing.get_args(annotation)
@@ -172,9 +172,9 @@ def _bare(annotation: Any) -> tuple[Any, Sequence[Any]]:  # noqa: ANN401 - any a
     return annotation, ()
 
 
-def _is_table(kind: Any) -> bool:  # noqa: ANN401 - any annotation
+def _is_table(kind: Any) -> bool:
     return typing.get_origin(kind) is dict or _is_model(kind)
 
 
-def _is_model(kind: Any) -> bool:  # noqa: ANN401 - any annotation
+def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -113,7 +113,7 @@ def answer_table(
     _widen_beyond_the_edge(definitions, list(texts.values()))
     constant = [rows.height > 1 and len(set(each)) == 1 for each in texts.values()]
     narrow.place_columns(definitions, [f"c_{column}" for column in first], constant)
-    return components.table_of(definitions, cells, name=name, height=520, file=name)
+    return components.table_of(definitions, cells, name=name, height=520)
 
 
 def linked(column: str, dimension: str, leads: Leads = PAGES) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from app.config.settings import Config
     from app.explorer.filters import View
 
-logger = logging.getLogger("trackside.explorer")
 
 INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -346,7 +344,7 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
         prevent_initial_call=True,
         on_error=lambda _: no_update,
     )
-    def narrow(_: list[Any], search: str | None) -> Any:  # noqa: ANN401 - text or no_update
+    def narrow(_: list[Any], search: str | None) -> Any:
         params = view.parameters(search)
         params.pop(shell.VERSION, None)  # it is of the copied address, and not of the next one
         changed_params = dict(params)
@@ -379,27 +377,27 @@ def _reactions(made: Dash, explorer: Explorer) -> None:
             return True, "This cannot be shown", html.P(str(error))
         return True, title, contents
 
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "csv"),
         Output({"type": "grid", "name": MATCH}, "exportDataAsCsv"),
         Input({"type": "export", "name": MATCH}, "n_clicks"),
         prevent_initial_call=True,
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "navbar"),
         Output("shell", "navbar"),
         Input("burger", "opened"),
         State("shell", "navbar"),
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "arrived"),
         Input("page-title", "data"),
         Input("url", "hash"),
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "shut"), Output("burger", "opened"), Input("url", "pathname")
     )
-    made.clientside_callback(  # type: ignore[no-untyped-call]  # Dash leaves this one without types
+    made.clientside_callback(
         ClientsideFunction("trackside", "follow"),
         Input({"type": "leads", "name": ALL}, "clickData"),
         prevent_initial_call=True,
@@ -410,7 +408,7 @@ _DEFAULTS = {"by": "cause", "class": "infrastructure", "sort": "gpus"}
 """Parameters of single pages with what they are where the address does not say."""
 
 
-def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:  # noqa: ANN401 - whatever a control holds
+def with_filter(shown: View, params: Mapping[str, str], name: str, value: Any) -> dict[str, str]:
     """Parameters of an address after a filter was changed.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import dash_ag_grid as dag  # type: ignore[import-untyped]  # it ships no types
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_ag_grid as dag
+import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import tzinfo
 
-    import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+    import plotly.graph_objects as go
     import polars as pl
 
     from app.results.headlines import Headline
@@ -247,7 +247,7 @@ def figure(made: go.Figure, name: str, description: str, *, leads: bool = False)
     return html.Div(graph, role="figure", **aria({"aria-label": description}))
 
 
-def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - AG Grid's own options
+def column(name: str, heading: str, unit: str = "text", **more: Any) -> dict[str, Any]:
     """A column of `grid`.
 
     Args:
@@ -268,14 +268,10 @@ def grid(
     name: str,
     height: int | None = None,
     empty: str = "Nothing in this period.",
-    file: str = "",
-    total: int | None = None,
     zone: tzinfo = UTC,
     first: Sequence[str] = (),
 ) -> Component:
     """A sortable table with an export button.
-
-    `rows` may be only the first `ROWS_SHOWN` of a `total`, so that nothing is made for rows that are not shown.
 
     Times are shown in `zone`; sorted and exported, they are UTC. A phone shows the columns named by `first` first.
 
@@ -284,20 +280,17 @@ def grid(
     """
     if rows.is_empty():
         return html.P(empty, className="nothing")
-    shown, total = zones.local_times(rows.head(ROWS_SHOWN), zone), rows.height if total is None else total
+    shown = zones.local_times(rows.head(ROWS_SHOWN), zone)
     definitions = [_definition(each) for each in columns]
     narrow.place_columns(definitions, first, [False] * len(definitions))
-    table = table_of(definitions, _cells(shown, columns), name=name, height=height, file=file)
-    more = (
-        html.P(f"The first {shown.height:,} of {total:,} rows. Narrow the filters to see others.", className="small")
-        if total > shown.height
-        else None
-    )
+    table = table_of(definitions, _cells(shown, columns), name=name, height=height)
+    cut = f"The first {shown.height:,} of {rows.height:,} rows. Narrow the filters to see others."
+    more = html.P(cut, className="small") if rows.height > shown.height else None
     return html.Div([table, more], className="grid-box")
 
 
 def table_of(
-    definitions: list[dict[str, Any]], cells: list[dict[str, Any]], *, name: str, height: int | None, file: str = ""
+    definitions: list[dict[str, Any]], cells: list[dict[str, Any]], *, name: str, height: int | None
 ) -> Component:
     """AG Grid as every page has it; `_row` of the cells, where they have it, names a row for its clicks."""
     low = len(cells) <= LOW or height is None
@@ -322,7 +315,7 @@ def table_of(
         columnSize="responsiveSizeToFit",
         eventListeners={"columnEverythingChanged": ["arranged(params)"]},
         csvExportParams={
-            "fileName": f"trackside-{file or name}.csv",
+            "fileName": f"trackside-{name}.csv",
             "processCellCallback": {"function": "plain(params)"},
         },
         className="grid",
@@ -379,7 +372,7 @@ def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dic
     return made
 
 
-def plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
+def plain(value: Any, unit: str) -> Any:
     """A cell as it is sorted and exported: in the unit of its heading."""
     if value is not None and unit == "gpu_h":
         return float(value) / 3600
@@ -393,7 +386,7 @@ def plain(value: Any, unit: str) -> Any:  # noqa: ANN401 - any cell
     return float(value)
 
 
-def _text(value: Any, unit: str) -> str:  # noqa: ANN401 - any cell
+def _text(value: Any, unit: str) -> str:
     from app.formatting import display  # noqa: PLC0415 - only here
 
     made = _TEXTS.get(unit)
@@ -411,7 +404,7 @@ _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
 """Texts of the units that only pages have."""
 
 
-def readable(node: Any) -> Any:  # noqa: ANN401 - whatever a component has for children
+def readable(node: Any) -> Any:
     """The same components, in the texts of which nothing hides; addresses and ids stay as they are."""
     if isinstance(node, str):
         return visible(node)

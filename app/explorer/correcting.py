@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_mantine_components as dmc
 from dash import ALL, MATCH, Dash, Input, Output, State, ctx, dcc, html, no_update
 
 from app import clock, panics
@@ -373,7 +373,7 @@ def register(made: Dash, explorer: Addresses) -> None:
         running=[(Output({"type": "fix-effect", "kind": MATCH}, "disabled"), True, False)],
         prevent_initial_call=True,
     )
-    def show(clicks: int | None, texts: list[Any], ids: list[dict[str, str]], search: str | None) -> Any:  # noqa: ANN401 - components or no_update
+    def show(clicks: int | None, texts: list[Any], ids: list[dict[str, str]], search: str | None) -> Any:
         if not clicks or not isinstance(ctx.triggered_id, dict):
             return no_update
         values = {each["name"]: str(text or "") for each, text in zip(ids, texts, strict=True)}
@@ -386,7 +386,7 @@ def register(made: Dash, explorer: Addresses) -> None:
         running=[(Output({"type": "fix-make", "kind": MATCH}, "disabled"), True, False)],
         prevent_initial_call=True,
     )
-    def confirm(clicks: int | None, word: str | None) -> Any:  # noqa: ANN401 - components or no_update
+    def confirm(clicks: int | None, word: str | None) -> Any:
         if not clicks or not isinstance(ctx.triggered_id, dict):
             return no_update
         return components.readable(make(explorer, str(ctx.triggered_id["kind"]), str(word or "")))
@@ -397,7 +397,7 @@ def register(made: Dash, explorer: Addresses) -> None:
         running=[(Output({"type": "fix-without", "id": MATCH}, "disabled"), True, False)],
         prevent_initial_call=True,
     )
-    def show_lacking(clicks: int | None) -> Any:  # noqa: ANN401 - components or no_update
+    def show_lacking(clicks: int | None) -> Any:
         if not clicks or not isinstance(ctx.triggered_id, dict):
             return no_update
         return components.readable(lacking(explorer, str(ctx.triggered_id["id"])))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+import plotly.graph_objects as go
 import polars as pl
 
 from app.explorer import wording
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
-INK, DIM, LINE = "#1c2733", "#5c6b7a", "#e3e8ed"
+DIM, LINE = "#5c6b7a", "#e3e8ed"
 
 POINTS = 2_000
 """Most points of a line; in a longer one, each point represents an interval."""
@@ -67,15 +67,14 @@ def _pattern(swatch: palette.Swatch) -> dict[str, object]:
     }
 
 
-def trend(by_day: pl.DataFrame, *, href: Callable[[str], str], height: int = 300) -> go.Figure:
+def trend(by_day: pl.DataFrame, *, href: Callable[[str], str]) -> go.Figure:
     """GPU-hours of each day by category, stacked.
 
     Args:
         by_day: `subject` (a day as text), `category`, `gpu_hours`.
         href: from a day to the page about it.
-        height: in pixels.
     """
-    made = blank(height, barmode="stack", yaxis={"title": {"text": "GPU-hours per day"}}, bargap=0)
+    made = blank(300, barmode="stack", yaxis={"title": {"text": "GPU-hours per day"}}, bargap=0)
     days = by_day["subject"].unique().sort()
     table = by_day.group_by("subject", "category").agg(pl.col("gpu_hours").sum())
     present = [name for name in palette.ORDER if name in set(table["category"])]

@@ -92,7 +92,7 @@ def _name(function: Callable[..., Any]) -> str:
 # Rules -----------------------------------------------------------------------------------------------------------
 
 
-def _of_everyone(whole: AnswerCache, _: Person, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - as the function
+def _of_everyone(whole: AnswerCache, _: Person, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """It names no person and no run."""
     return whole.ask(function, *args)
 
@@ -122,7 +122,7 @@ def _runs_meant(whole: AnswerCache, person: Person, function: Callable[..., Any]
     return [each for each in whole.ask(function, *args) if each in own]
 
 
-def _one_run(whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401 - as the function
+def _one_run(whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """The page of an own run."""
     window, run_id = args
     if run_id not in whole.ask(own_runs, window.cluster, person.name, person.accounts):

@@ -40,7 +40,7 @@ def register(made: Dash, explorer: Addresses) -> None:
         State({"type": "ask", "name": MATCH}, "data"),
         prevent_initial_call=True,
     )
-    def stop(clicks: int | None, asked: dict[str, str]) -> Any:  # noqa: ANN401 - True or no_update
+    def stop(clicks: int | None, asked: dict[str, str]) -> Any:
         return explorer.answers.pool.stop(str(asked["ticket"])) if clicks else no_update
 
     @made.callback(
@@ -49,11 +49,11 @@ def register(made: Dash, explorer: Addresses) -> None:
         State({"type": "ask", "name": MATCH}, "data"),
         prevent_initial_call=True,
     )
-    def again(clicks: int | None, asked: dict[str, str]) -> Any:  # noqa: ANN401 - a dict or no_update
+    def again(clicks: int | None, asked: dict[str, str]) -> Any:
         return {**asked, "ticket": sections.new_ticket()} if clicks else no_update
 
 
-def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:  # noqa: ANN401 - components
+def show(explorer: Addresses, asked: dict[str, str], name: str) -> Any:
     """The contents of a section of the page that the browser has asked for."""
     _saw(asked, name)
     page = pages().get(str(asked.get("path")))
@@ -118,7 +118,7 @@ def _version(explorer: Addresses) -> tuple[str, Configured]:
     return explorer.answers.version(), explorer.configured.now()
 
 
-def _asked(body: Any) -> tuple[dict[str, str], str] | None:  # noqa: ANN401 - what a browser sent
+def _asked(body: Any) -> tuple[dict[str, str], str] | None:
     """What the callback of a section is asked, and the section's name; None of a request of any other form.
 
     The name must be the same wherever the request has it: the callback takes it from the state, and Dash names in its

@@ -71,10 +71,6 @@ class Section:
     kept: bool = False
 
 
-def _nothing(_: Data, __: View) -> None:
-    """What a page that has only sections reads before them."""
-
-
 @dataclass(frozen=True)
 class Page:
     """A page.

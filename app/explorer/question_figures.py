@@ -13,7 +13,7 @@ from app.results import headline_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+    import plotly.graph_objects as go
 
     Figure = Callable[[pl.DataFrame, str], "go.Figure | None"]
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from textwrap import dedent
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_mantine_components as dmc
 import polars as pl
 from dash import html
 
@@ -24,7 +24,7 @@ from app.times import iso
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import plotly.graph_objects as go  # type: ignore[import-untyped]  # it ships no types
+    import plotly.graph_objects as go
     from dash.development.base_component import Component
 
     from app.explorer.answer_table import Leads

@@ -6,7 +6,7 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_mantine_components as dmc
 from dash import dcc, html
 
 from app import panics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_mantine_components as dmc
 from dash import dcc, html
 
 from app.explorer import components, narrowing, open_pages, zones

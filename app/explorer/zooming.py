@@ -34,11 +34,11 @@ def register(made: Dash, explorer: log_pages.Explorer) -> None:
         prevent_initial_call=True,
         on_error=lambda _: no_update,
     )
-    def zoomed(shown: dict[str, Any] | None, search: str | None) -> Any:  # noqa: ANN401 - a figure or no_update
+    def zoomed(shown: dict[str, Any] | None, search: str | None) -> Any:
         return steps_of(explorer, search or "", shown or {})
 
 
-def steps_of(explorer: log_pages.Explorer, search: str, shown: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a figure or no_update
+def steps_of(explorer: log_pages.Explorer, search: str, shown: Mapping[str, Any]) -> Any:
     """The chart with the points of the part that is shown: all of them, or the slowest among them where they are many.
 
     Args:

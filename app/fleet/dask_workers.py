@@ -68,9 +68,9 @@ def started(count: int) -> Iterator[DaskWorkers]:
         UsageError: Dask is not installed.
     """
     require_dask()
-    import dask  # noqa: PLC0415 - an extra
-    from distributed import Client  # noqa: PLC0415 - an extra
-    from distributed.security import Security  # noqa: PLC0415 - an extra
+    import dask
+    from distributed import Client
+    from distributed.security import Security
 
     security = Security.temporary()
     with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ def started(count: int) -> Iterator[DaskWorkers]:
 
 def _local_cluster(count: int, security: Security) -> LocalCluster:
     """A scheduler and workers of this machine alone, with one key for all of them."""
-    from distributed import LocalCluster  # noqa: PLC0415 - an extra
+    from distributed import LocalCluster
 
     return LocalCluster(
         n_workers=count,
@@ -117,7 +117,7 @@ def joined(address: str, fleet: Fleet, *, without_tls: bool = False) -> Iterator
     """
     refuse_without_tls(address, without_tls=without_tls)
     require_dask()
-    from distributed import Client  # noqa: PLC0415 - an extra
+    from distributed import Client
 
     require_answer(address)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

@@ -29,7 +29,6 @@ def step_mfu_rows(
     source: Source,
     window: Window,
     convention: Convention | None = None,
-    measure: Measure | None = None,
     dtype: str | None = None,
 ) -> pl.DataFrame:
     """MFU of every kept step that began in the window, under a convention (by default the configured one).
@@ -41,7 +40,7 @@ def step_mfu_rows(
         data loading is in it, checkpoints, evaluation and hangs are not. `n_gpus` are the GPUs allocated to it.
     """
     used = convention or flop_convention(source, window.cluster)
-    return step_mfu(kept_steps(source, window), convention=used, measure=measure, peak_dtype=dtype)
+    return step_mfu(kept_steps(source, window), convention=used, peak_dtype=dtype)
 
 
 def kept_steps(source: Source, window: Window, facts: Sequence[str] = FACTS) -> pl.DataFrame:
@@ -140,9 +139,9 @@ def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | N
 
 
 @result("mfu_wall")
-def mfu_wall_rows(source: Source, window: Window, convention: Convention | None = None) -> pl.DataFrame:
+def mfu_wall_rows(source: Source, window: Window) -> pl.DataFrame:
     """MFU of all logged runs over all time that they were allocated GPUs, as one result row; none without logs."""
-    used = convention or flop_convention(source, window.cluster)
+    used = flop_convention(source, window.cluster)
     by_run = mfu_wall_run_rows(source, window, used).filter(pl.col("value").is_not_null())
     if by_run.is_empty():
         return frames.empty(frames.RESULT)

@@ -76,5 +76,5 @@ def history(
             done += 1
     registry = CollectorRegistry()
     registry.register(Samples(samples))
-    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]  # theirs
+    text: bytes = generate_latest(registry)
     return text, missing

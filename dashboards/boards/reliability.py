@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 UID: Final = "trackside-reliability"
 
 _INFRASTRUCTURE: Final = {"class": "infrastructure"}
-_CLASS: Final = palette.CLASS_COLOURS["preemption"]
 _SECONDS: Final[dict[str, Any]] = {"unit": "s", "decimals": 1, "min": 0, "no_value": CANNOT_TELL}
 _COUNT: Final[dict[str, Any]] = {"unit": "locale", "decimals": 0, "min": 0, "no_value": "none observed"}
 

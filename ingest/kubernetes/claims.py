@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 CLAIM: Final = "ResourceClaim"
 SLICE: Final = "ResourceSlice"
-GROUP: Final = "resource.k8s.io"
 
 OF_GPUS: Final = re.compile(r"(^|[.-])gpu([.-]|$)")
 """Drivers of GPUs: gpu.nvidia.com, gpu.amd.com, gpu.intel.com; those of networks and of IMEX channels have none."""

@@ -198,12 +198,10 @@ class StepLines:
 
     Attributes:
         tokens: of each step, where no name records them.
-        n_between: steps that were not logged themselves.
         first: when the first step began, in seconds since 1970.
     """
 
     tokens: float | None = None
-    n_between: int = 0
     first: float | None = None
     _before: Point | None = None
     _intervals: deque[float] = field(default_factory=lambda: deque(maxlen=USUAL))
@@ -241,7 +239,6 @@ class StepLines:
     def _lines(
         self, point: Point, n: int, length: float | None, since: float | None, tokens: float | None
     ) -> Iterator[bytes]:
-        self.n_between += n - 1
         took = length or 0.0
         begin = point.t - took * n if since is None else max(since, point.t - took * n)
         self.first = begin if self.first is None else min(self.first, begin)

@@ -14,14 +14,13 @@ Sources: the tail: Siegmund, Sequential Analysis (1985), chapter 2; Benjamini an
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from metrics import frames
-from metrics.anomalies.day_sums import CAP, PAST_DAYS, SUBJECT, TEST, Past, day_sums
+from metrics.anomalies.day_sums import CAP, SUBJECT, TEST
 from metrics.anomalies.signals import BY_NAME
 from metrics.statistics import adjusted
 
@@ -68,33 +67,6 @@ ANOMALIES: frames.Schema = {
 """A subject: `against` its `peers` or its `past`, whichever shows more; `since`, `until`, `hours` (with data) and
 `effect` (winsorised mean) are of the stretch in which it deviated most. Effects are shares where `scale` is `ratio`
 (-0.1: a tenth less), else kelvin. `detectable` is the lasting effect that would be flagged in 8 of 10 cases."""
-
-
-class Scan:
-    """Takes deviations day by day, in the order of time, and tests them all."""
-
-    def __init__(self) -> None:
-        self._window = Joined()
-        self._past: deque[tuple[int, Past]] = deque(maxlen=PAST_DAYS)
-
-    def learn(self, deviations: pl.DataFrame) -> None:
-        """Take a day (`deviations.DEVIATIONS`) into the past only, without a test."""
-        self.sums(deviations)
-
-    def add(self, deviations: pl.DataFrame) -> None:
-        """Test a day (`deviations.DEVIATIONS`), then take it into the past."""
-        self._window.add(self.sums(deviations))
-
-    def sums(self, deviations: pl.DataFrame) -> pl.DataFrame:
-        """The sums of a day (`day_sums.SUMS`), which then belongs to the past."""
-        sums = day_sums(deviations, Past.joined(past for _, past in self._past))
-        if sums.height:
-            self._past.append((int(sums["day"][0]), Past.of(sums)))
-        return sums
-
-    def result(self) -> pl.DataFrame:
-        """All subjects with at least one hour that was tested: `ANOMALIES`, the clearest first."""
-        return self._window.result()
 
 
 class Joined:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-Level = Literal["gpu", "node"]
-"""A test of one GPU, or of a node: of the middle one of its GPUs, or of one of its ports or mounts."""
-
 
 class Signal(NamedTuple):
     """A quantity that peers have in common.

@@ -52,15 +52,11 @@ def seen(logged: pl.DataFrame) -> pl.DataFrame:
     return logged.group_by(_RUN).agg(exact_sum(pl.col("gpus")).alias("seen_gpus"))
 
 
-def inputs(
-    by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame, gpu_days_per_failure: float | None
-) -> pl.DataFrame:
+def inputs_of(table: pl.DataFrame, gpu_days_per_failure: float | None) -> pl.DataFrame:
     """What the expected ETTR of each run depends on, and where each input comes from.
 
     Args:
-        by_run: as `metrics.ettr.ettr.ettr_by_run` returns it, of one cluster.
-        started: as `starts` returns it, of the starts in the window.
-        checkpoints: as `metrics.checkpoints.advice.logged_saves` returns it.
+        table: as `own_inputs` returns it.
         gpu_days_per_failure: of the cluster; infinite if nothing failed, None where there was no exposure.
 
     Returns:
@@ -68,11 +64,6 @@ def inputs(
         `write_s`, `queue_s` (mean of the starts), `productive_s` (null where it is unknown), and `restart_from`,
         `interval_from`: measured, of the cluster, or assumed.
     """
-    return inputs_of(own_inputs(by_run, started, checkpoints), gpu_days_per_failure)
-
-
-def inputs_of(table: pl.DataFrame, gpu_days_per_failure: float | None) -> pl.DataFrame:
-    """As `inputs`, of what `own_inputs` returned."""
     shared = shared_of(table)
     gpus = pl.col("milli_gpus") / 1000
     measured, paced = pl.col("own_restart").is_not_null(), pl.col("interval_s").is_not_null()
@@ -104,7 +95,13 @@ _OWN = ("milli_gpus", "wall_gpu_s", "startup", "queued_initial", "queued_requeue
 
 
 def own_inputs(by_run: pl.DataFrame, started: pl.DataFrame, checkpoints: pl.DataFrame) -> pl.DataFrame:
-    """Runs that held a known number of GPUs, with what was measured of each: `own_restart`, `interval_s`, `write_s`."""
+    """Runs that held a known number of GPUs, with what was measured of each: `own_restart`, `interval_s`, `write_s`.
+
+    Args:
+        by_run: as `metrics.ettr.ettr.ettr_by_run` returns it, of one cluster.
+        started: as `starts` returns it, of the starts in the window.
+        checkpoints: as `metrics.checkpoints.advice.logged_saves` returns it.
+    """
     held = by_run.select(*_RUN, *_OWN).filter(pl.col("milli_gpus") > 0)  # of some forty columns: a join copies each
     return own_inputs_of(held.join(started, on=_RUN, how="left"), checkpoints)
 
@@ -150,7 +147,7 @@ def shared_of(table: pl.DataFrame) -> Shared:
 
 
 def at_failure_rate(run_inputs: pl.DataFrame, gpu_days_per_failure: float | None) -> pl.DataFrame:
-    """The inputs of runs at another failure rate of the cluster; arguments as of `inputs`."""
+    """The inputs of runs at another failure rate of the cluster; arguments as of `inputs_of`."""
     return run_inputs.with_columns(mttf_s=_mttf_s(pl.col("gpus"), gpu_days_per_failure))
 
 
@@ -179,7 +176,7 @@ def expected(run_inputs: pl.DataFrame) -> pl.DataFrame:
       name.
 
     Args:
-        run_inputs: as `inputs` returns it.
+        run_inputs: as `inputs_of` returns it.
 
     Returns:
         Those columns and `lost_share`, 0-1 all; null without a failure rate. As the oracles for one run.

@@ -65,7 +65,7 @@ def of_table(
     """
     which = "true" if WHOLE in months else " OR ".join(_within(f'"{shape.day}"', month) for month in sorted(months))
     found = connection.execute(
-        f"SELECT {shape.unit[0]}, {_span(shape)}, COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "  # noqa: S608 - our names
+        f"SELECT {shape.unit[0]}, {_span(shape)}, COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "
         f'FROM "{database}".{shape.sql} WHERE {shape.rows} AND ({which}) '
         "GROUP BY ALL HAVING COUNT(*) > 0 ORDER BY ALL"
     )
@@ -74,7 +74,7 @@ def of_table(
 
 def height(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape) -> int:
     """How many rows a table has, which takes no look at them."""
-    counted = connection.execute(f'SELECT COUNT(*) FROM "{database}".{shape.sql} WHERE {shape.rows}')  # noqa: S608 - our names
+    counted = connection.execute(f'SELECT COUNT(*) FROM "{database}".{shape.sql} WHERE {shape.rows}')
     row = counted.fetchone()
     return 0 if row is None else int(row[0])
 
@@ -87,7 +87,7 @@ def write(connection: duckdb.DuckDBPyConnection, database: str, shape: Shape, sp
     """
     columns = ", ".join(f'"{column}"' for column in shape.columns)
     connection.execute(
-        f'COPY (SELECT {columns} FROM "{database}".{shape.sql} WHERE {shape.rows} AND {_of(shape, span)}) '  # noqa: S608 - our names
+        f'COPY (SELECT {columns} FROM "{database}".{shape.sql} WHERE {shape.rows} AND {_of(shape, span)}) '
         f"TO {literal(str(file))} (FORMAT parquet, COMPRESSION zstd)"
     )
     if not is_in(connection, shape, span, file):
@@ -101,7 +101,7 @@ def is_in(connection: duckdb.DuckDBPyConnection, shape: Shape, span: Span, file:
     """Whether a file has the rows of a span, each of them, and no others."""
     try:
         row = connection.execute(
-            f"SELECT COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "  # noqa: S608 - our names
+            f"SELECT COUNT(*), CAST(SUM({_digest(shape)}) AS VARCHAR) "
             f"FROM read_parquet({literal(str(file))}, hive_partitioning = false)"
         ).fetchone()
     except duckdb.Error:  # it is no Parquet file, or has other columns

@@ -43,7 +43,7 @@ def _unprintable(relation: duckdb.DuckDBPyRelation) -> set[int]:
 
 def _printable(kind: DuckDBPyType) -> bool:
     if kind.id in _NESTED:
-        return all(_printable(child) for name, child in kind.children if name != "size" or kind.id != "array")  # type: ignore[arg-type]
+        return all(_printable(child) for name, child in kind.children if name != "size" or kind.id != "array")  # type: ignore[arg-type]  # types, but for that size
     return kind.id in _PLAIN
 
 

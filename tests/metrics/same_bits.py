@@ -16,7 +16,7 @@ import polars as pl
 from metrics import frames
 from metrics.checkpoints.advice import held_time, logged_saves, restart_overheads
 from metrics.ettr.ettr import ettr_by_run, ettr_total, imputed_in
-from metrics.ettr.expected import expected, inputs, over_runs, starts
+from metrics.ettr.expected import expected, inputs_of, over_runs, own_inputs, starts
 from metrics.exact import exact_mean, exact_sum
 from metrics.failures.exposure import histories, risk_in
 from metrics.failures.lemons import EXCLUSIONS, EXPOSURE, HELD, KINDS, Signals, lemon_nodes
@@ -190,7 +190,7 @@ def _of_runs(dice: random.Random, by_run: pl.DataFrame, started: pl.DataFrame) -
     """What is expected of runs, of which some have logs of their saves."""
     named = {"cluster": "c"}
     logged = [named | {"run_id": run, "interval_s": 3600 * dice.random(), "write_s": dice.random()} for run in RUNS[9:]]
-    reported = inputs(by_run, started, pl.DataFrame(logged), 500.0)
+    reported = inputs_of(own_inputs(by_run, started, pl.DataFrame(logged)), 500.0)
     return {"expected": reported.sort("run_id"), "over runs": over_runs(expected(reported))}
 
 

@@ -54,7 +54,6 @@ from tests.queries.test_warehouse import NOW, users
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DAYS = 3
 FIRST = date(2026, 10, 29)
 HERE = Path(__file__).parents[2]
 

@@ -86,7 +86,7 @@ def parse(words: Sequence[str], parser: argparse.ArgumentParser) -> Line:
 
 
 def _start(parser: argparse.ArgumentParser, values: dict[str, str]) -> Line:
-    positional = [action for action in parser._actions if not action.option_strings]  # noqa: SLF001 - argparse has no list
+    positional = [action for action in parser._actions if not action.option_strings]
     return Line(parser, values, None, positional[0] if positional else None)
 
 
@@ -107,23 +107,23 @@ def _next(line: Line, word: str) -> Line:
 
 def _after_positional(line: Line, word: str) -> Line:
     action = line.positional
-    if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+    if isinstance(action, argparse._SubParsersAction):
         child = action.choices.get(word)
         return line._replace(positional=None) if child is None else _start(child, line.values)
     if action is None or action.nargs in {"*", "+"}:
         return line
-    positional = [each for each in line.parser._actions if not each.option_strings]  # noqa: SLF001 - as above
+    positional = [each for each in line.parser._actions if not each.option_strings]
     following = positional[positional.index(action) + 1 :]
     return line._replace(values=line.values | {action.dest: word}, positional=following[0] if following else None)
 
 
 def _option(parser: argparse.ArgumentParser, name: str) -> argparse.Action | None:
-    return next((action for action in parser._actions if name in action.option_strings), None)  # noqa: SLF001 - as above
+    return next((action for action in parser._actions if name in action.option_strings), None)
 
 
 def _options(line: Line) -> Iterator[tuple[str, str]]:
     """The options of the parser that were not given yet, by their long names."""
-    for action in line.parser._actions:  # noqa: SLF001 - as above
+    for action in line.parser._actions:
         if action.option_strings and action.help != argparse.SUPPRESS and action.dest not in line.values:
             name = next((name for name in action.option_strings if name.startswith("--")), action.option_strings[0])
             yield name, _summary(action.help or "")
@@ -131,8 +131,8 @@ def _options(line: Line) -> Iterator[tuple[str, str]]:
 
 def _values(action: argparse.Action, line: Line, typed: str) -> Candidates:
     """The values of an argument."""
-    if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
-        helps = {each.dest: each.help or "" for each in action._get_subactions()}  # noqa: SLF001 - as above
+    if isinstance(action, argparse._SubParsersAction):
+        helps = {each.dest: each.help or "" for each in action._get_subactions()}
         return Candidates(words=[(name, _summary(helps.get(name, ""))) for name in action.choices])
     if action.dest == "what" and line.parser.prog.endswith(" show"):
         from app.show.declared import declared

@@ -51,7 +51,7 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
     Raises:
         UsageError: there are other files in the way.
     """
-    from app.demo.simulate import (  # noqa: PLC0415 - heavy
+    from app.demo.simulate import (
         health,
         kubernetes,
         node_telemetry,
@@ -62,10 +62,10 @@ def simulate(settings: Settings, folder: Path, *, report: Callable[[str], None] 
         telemetry,
         truth,
     )
-    from app.demo.simulate.kubernetes_work import with_work  # noqa: PLC0415 - as above
-    from app.demo.simulate.plan import plan  # noqa: PLC0415 - as above
-    from app.demo.simulate.scheduler import play  # noqa: PLC0415 - as above
-    from app.demo.simulate.world import World  # noqa: PLC0415 - as above
+    from app.demo.simulate.kubernetes_work import with_work
+    from app.demo.simulate.plan import plan
+    from app.demo.simulate.scheduler import play
+    from app.demo.simulate.world import World
 
     sources = folder / "sources"
     clear(folder)

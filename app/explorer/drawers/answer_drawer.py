@@ -122,7 +122,7 @@ def _local(row: dict[str, Any], view: View) -> dict[str, Any]:
     return {name: zones.local(each, view.zone) if isinstance(each, datetime) else each for name, each in row.items()}
 
 
-def _exact(value: Any) -> str:  # noqa: ANN401 - any cell
+def _exact(value: Any) -> str:
     """A part of a number, as exact as it is stored."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return visible(str(value))

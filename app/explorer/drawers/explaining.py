@@ -48,7 +48,7 @@ def opened(
     path: str | None,
     search: str | None,
     triggered: dict[str, str],
-    value: Any,  # noqa: ANN401 - a number of clicks or a cell
+    value: Any,
 ) -> tuple[Any, ...]:
     """What the drawer shows after a click: whether it is open, title and contents."""
     saw("see", path=path or "/", search=search or "", number=triggered["name"])

@@ -81,7 +81,7 @@ def layout(used: dict[str, Any]) -> Component:
     )
 
 
-def _metric(metric: Any) -> Component:  # noqa: ANN401 - metrics.catalog.Metric
+def _metric(metric: Any) -> Component:
     return html.Article(
         [
             html.H3(

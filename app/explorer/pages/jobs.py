@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_mantine_components as dmc
 from dash import html
 
 from app.explorer import components

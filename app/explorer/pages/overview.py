@@ -169,10 +169,6 @@ def _card(headline: Headline, judged: Sequence[Judged]) -> Component:
     )
 
 
-def _badge(claim: Judged, aim: str) -> Component:
-    return components.verdict_badge(claim.verdict, aim, said=verdict_word(claim))
-
-
 def _value(headline: Headline) -> Component:
     """The large number; a lower bound is labelled as such, with the upper one next to it."""
     number = headline_text.headline_value(headline)

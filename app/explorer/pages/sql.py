@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import dash_mantine_components as dmc  # type: ignore[import-untyped]  # it ships no types
+import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, html, no_update
 
 from app.access.guard import saw
@@ -105,7 +105,7 @@ def register(made: Dash, data: Data) -> None:
         State("sql-text", "value"),
         prevent_initial_call=True,
     )
-    def run(clicks: int | None, text: str | None) -> Any:  # noqa: ANN401 - components or no_update
+    def run(clicks: int | None, text: str | None) -> Any:
         return components.readable(answer(data, str(text or ""))) if clicks else no_update
 
 

@@ -13,7 +13,6 @@ from app.reports.sla import document as sla
 from app.reports.sla.words import credits_in_words, status_in_words, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from app.reports.delivery.outbox import Made
@@ -155,18 +154,17 @@ def summary_of(document: dict[str, Any]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in document["summary"].items() if count)
 
 
-def read_parcel(made: Made, folder: Path, forms: Sequence[str] | None = None) -> Parcel:
+def read_parcel(made: Made, folder: Path) -> Parcel:
     """A report from the folder in which it is kept.
 
     Args:
         made: what the outbox has of it.
         folder: its folder.
-        forms: only these.
 
     Raises:
         UsageError: the kept report is gone, or not as it was written.
         OSError: a file is gone.
     """
-    names = [name for name in made.files if forms is None or name.rpartition(".")[2] in forms]
     document = sla.read_report(folder / KEPT, FORMS)
-    return Parcel(made.key, made.report, document, tuple(File(name, (folder / name).read_bytes()) for name in names))
+    files = tuple(File(name, (folder / name).read_bytes()) for name in made.files)
+    return Parcel(made.key, made.report, document, files)

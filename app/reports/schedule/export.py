@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from app.reports.schedule.plan import Plan
 
-SCHEDULERS: Final = ("systemd", "cron", "kubernetes")
-"""What a schedule can be written for."""
-
 _DAYS: Final = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _ANY: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - its fields are read, no time is asked of it
 

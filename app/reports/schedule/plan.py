@@ -58,7 +58,7 @@ class Plan:
         if self.cron is None:
             day = end.astimezone(self.period_zone).date() + timedelta(days=self.cutoff_days)
             return datetime.combine(day, HOUR, tzinfo=self.period_zone).astimezone(UTC)
-        return next(_ticks(self.cron, self.zone, end - timedelta(minutes=1)))
+        return next(times(self.cron, self.zone, end - timedelta(minutes=1)))
 
     @property
     def shown_zone(self) -> tzinfo:
@@ -75,7 +75,7 @@ class Plan:
             while True:
                 period = self._following(period)
                 yield self.due_at(period), period
-        for tick in _ticks(self.cron, self.zone, now):
+        for tick in times(self.cron, self.zone, now):
             period = periods_before(self._at(tick), 1)[0]
             if self.due_at(period) == tick:
                 yield tick, period
@@ -137,19 +137,15 @@ def owed(plan: Plan, now: datetime, recorded: Collection[str], first: str | None
     )
 
 
-def next_times(cron: str, zone: tzinfo, after: datetime, count: int) -> list[datetime]:
-    """The next times that a cron expression names, in UTC.
+def times(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
+    """The times that a cron expression names from a moment on, in UTC.
 
     A time of day that the clocks skip comes at the moment after; one that they show twice comes once.
 
     >>> from zoneinfo import ZoneInfo
-    >>> found = next_times("30 2 * * *", ZoneInfo("Europe/Berlin"), datetime(2026, 3, 28, 12, tzinfo=UTC), 2)
-    >>> [f"{each:%d %H:%M}" for each in found]
+    >>> found = times("30 2 * * *", ZoneInfo("Europe/Berlin"), datetime(2026, 3, 28, 12, tzinfo=UTC))
+    >>> [f"{each:%d %H:%M}" for each in islice(found, 2)]
     ['29 01:00', '30 00:30']
     """
-    return list(islice(_ticks(cron, zone, after), count))
-
-
-def _ticks(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
     for tick in CronSim(cron, after.astimezone(zone)):
         yield tick.astimezone(UTC)

@@ -48,11 +48,6 @@ class Run:
     failures: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
 
-    @property
-    def is_good(self) -> bool:
-        """Whether everything that was due is made and delivered, or waits for data."""
-        return not self.failures and all(each.outcome == "delivered" for each in self.deliveries)
-
 
 @dataclass(frozen=True)
 class Runner:

@@ -70,11 +70,6 @@ def known(source: Source, cluster: str, *, observed: bool = True) -> Known:
     return Known(rules, _named(source, cluster, attempts, held), on_nodes, covered, held)
 
 
-def computed_rules(source: Source, cluster: str) -> Rules:
-    """The rules of a cluster's last computation."""
-    return rules_of(source.query("computed", cluster=cluster).row(0, named=True))
-
-
 def rules_of(computed: dict[str, Any]) -> Rules:
     """The rules of a computation: a row of the named query `computed`."""
     constants = constants_of(computed["constants"])

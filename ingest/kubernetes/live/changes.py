@@ -26,7 +26,7 @@ BOOKMARK: Final = "BOOKMARK"
 
 
 class _Meta(msgspec.Struct):
-    resourceVersion: str = ""  # noqa: N815 - Kubernetes' names
+    resourceVersion: str = ""
     next: str = msgspec.field(default="", name="continue")
 
 

@@ -67,7 +67,7 @@ class _Version(msgspec.Struct):
 
 class _Group(msgspec.Struct):
     name: str
-    preferredVersion: _Version = msgspec.field(default_factory=_Version)  # noqa: N815 - Kubernetes' name
+    preferredVersion: _Version = msgspec.field(default_factory=_Version)
 
 
 class _Groups(msgspec.Struct):

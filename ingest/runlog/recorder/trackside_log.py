@@ -165,7 +165,7 @@ def _started(path: str | os.PathLike[str], run_id: str, **told: object) -> Log:
     """What `start` does, if nothing goes wrong."""
     process = _process(told)
     log = Log(path if process["rank"] == 0 else None)
-    began = round(time.time(), 6)  # noqa: TID251 - this file runs in training jobs, where this is the clock
+    began = round(time.time(), 6)
     log.write(
         {
             "type": "run",
@@ -263,7 +263,7 @@ _IDS = (
 _CUT = "a line was cut; is the disk full?"
 
 _STEP_LINE = b'{"type":"step","step":%d,"t":%.6f,"duration_s":%.6f,"tokens":%s,"loss":%s}\n'
-_wall, _tick, _write = time.time, time.perf_counter, os.write  # noqa: TID251 - looked up once: each step needs them
+_wall, _tick, _write = time.time, time.perf_counter, os.write
 
 _WHOLE_LINE = _STEP_LINE.replace(b'"tokens":%s,"loss":%s', b'"tokens":%d,"loss":%.9g')
 
@@ -532,10 +532,10 @@ class RankTimes:
         """Add seconds that you measured yourself, when they are over."""
         number = _whole(step)
         if number is None:
-            self._log._warn(f"step {_safe(step)}: a whole number is needed")  # noqa: SLF001 - of this file
+            self._log._warn(f"step {_safe(step)}: a whole number is needed")
             return
         computed, waited = _number(compute_s) or 0.0, _number(wait_s)
-        now = time.time()  # noqa: TID251 - the training node's clock
+        now = time.time()
         if self._steps and number // self._every != self._last // self._every:
             self.flush()
         if not self._steps:
@@ -606,17 +606,17 @@ class _Step:
 
     def __enter__(self) -> _Step:
         began = self._began = _wall()
-        if self._log._took >= START_LOGGED_S:  # noqa: SLF001 - of this file
-            self._log._begin_step(self._number, began)  # noqa: SLF001 - of this file
+        if self._log._took >= START_LOGGED_S:
+            self._log._begin_step(self._number, began)
         self._clock = _tick()
         return self
 
     def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         if kind is None:
             log, step, tokens = self._log, self._number, self.tokens
-            log._took = took = _tick() - self._clock  # noqa: SLF001 - of this file
+            log._took = took = _tick() - self._clock
             if type(step) is int and (tokens is None or type(tokens) is int):
-                log._write_step(step, self._began, took, tokens, self.loss)  # noqa: SLF001 - of this file
+                log._write_step(step, self._began, took, tokens, self.loss)
             else:
                 log.record_step(step, self._began, took, tokens, self.loss)
 
@@ -629,7 +629,7 @@ class _Span:
         self._restart()
 
     def _restart(self) -> None:
-        self._began = time.time()  # noqa: TID251 - the training node's clock
+        self._began = time.time()
         self._clock = time.perf_counter()
 
     def _now(self) -> float:
@@ -708,11 +708,11 @@ def _safely(hook: Callable[..., None]) -> Callable[..., None]:
     """A hook that never raises: it is called within a training loop."""
 
     @functools.wraps(hook)
-    def called(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever the framework passes
+    def called(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             hook(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - of a version that names something differently, for one
-            self._log._warn(error)  # noqa: SLF001 - of this file
+            self._log._warn(error)
 
     return called
 
@@ -728,11 +728,11 @@ class _HuggingFace:
         self._last = _Span(log)  # since the last thing that was logged
 
     @_safely
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._step = self._log.step(state.global_step + 1, self._tokens).__enter__()
 
     @_safely
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         step, self._step = self._step, None
         seen = float(getattr(state, "num_input_tokens_seen", 0) or 0)
         if step is not None:
@@ -743,21 +743,21 @@ class _HuggingFace:
         self._last = _Span(self._log)
 
     @_safely
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         step, loss = getattr(self, "_ended", None), (logs or {}).get("loss")
         if step is not None and loss is not None:  # the step again, now with its loss: read, it is one
-            self._log.record_step(step._number, step._began, self._log._took, step.tokens, loss)  # noqa: SLF001 - of this file
+            self._log.record_step(step._number, step._began, self._log._took, step.tokens, loss)
             self._ended = None
 
     @_safely
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
-        self._log.record_event("eval", self._last._began, self._last._now(), state.global_step)  # noqa: SLF001 - of this file
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._log.record_event("eval", self._last._began, self._last._now(), state.global_step)
         self._last = _Span(self._log)
 
     @_safely
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401, ARG002 - the Trainer's
-        end = self._last._now()  # noqa: SLF001 - of this file
-        self._log.record_checkpoint(state.global_step, self._last._began, end, end)  # noqa: SLF001 - of this file
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        end = self._last._now()
+        self._log.record_checkpoint(state.global_step, self._last._began, end, end)
         self._last = _Span(self._log)
 
 
@@ -771,25 +771,25 @@ class _Lightning:
         self._eval: _Event | None = None
 
     @_safely
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         save = trainer.save_checkpoint
 
         @functools.wraps(save)
-        def timed(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as Lightning's
+        def timed(*args: Any, **kwargs: Any) -> Any:
             with self._log.checkpoint(trainer.global_step):
                 return save(*args, **kwargs)
 
         trainer.save_checkpoint = timed
 
     @_safely
-    def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:  # noqa: ANN401 - Lightning's
+    def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:
         if self._step is None:  # else batches are accumulated
             self._step = self._log.step(trainer.global_step + 1, self._tokens).__enter__()
 
     @_safely
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any = None, *_: Any, **__: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any = None, *_: Any, **__: Any) -> None:
         step = self._step
-        if step is None or trainer.global_step < step._number:  # noqa: SLF001 - of this file
+        if step is None or trainer.global_step < step._number:
             return
         self._step = None
         if self._loss_every and trainer.global_step % self._loss_every == 0:
@@ -797,11 +797,11 @@ class _Lightning:
         step.__exit__(None)
 
     @_safely
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         self._eval = self._log.event("eval", trainer.global_step)
 
     @_safely
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002 - Lightning's
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if self._eval is not None:
             self._eval.__exit__()
             self._eval = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from dash import Dash
 from flask import g
-from plotly.utils import PlotlyJSONEncoder  # type: ignore[import-untyped]  # it ships no types
+from plotly.utils import PlotlyJSONEncoder
 
 from app.access.people import LOCAL, Person, Role
 from app.adjudicate import trial

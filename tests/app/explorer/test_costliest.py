@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import polars as pl
 from dash import Dash
 from flask import g
-from plotly.utils import PlotlyJSONEncoder  # type: ignore[import-untyped]  # it ships no types
+from plotly.utils import PlotlyJSONEncoder
 
 from app.access.people import LOCAL, Person, Role
 from app.explorer import costliest, filters

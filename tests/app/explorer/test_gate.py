@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from dash import Dash
 from flask import g
-from plotly.utils import PlotlyJSONEncoder  # type: ignore[import-untyped]  # it ships no types
+from plotly.utils import PlotlyJSONEncoder
 
 from app.access.people import Person, Role
 from app.claims.watched import WatchedClaims

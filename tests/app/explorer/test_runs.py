@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from plotly.utils import PlotlyJSONEncoder  # type: ignore[import-untyped]  # it ships no types
+from plotly.utils import PlotlyJSONEncoder
 from polars.testing import assert_frame_equal
 
 from app.errors import UsageError

@@ -70,11 +70,10 @@ SACCT = (
     + job(6, "carol", "n4", 0, begin=MIDNIGHT)  # no GPUs, but it reads files
     + job(7, "bob", "n5", 2)  # nobody reads its GPUs
 )
-READ, WRITTEN = "fs_read_bytes_per_s", "fs_written_bytes_per_s"
 RATES = {
     ("fs_operations_per_s", "/data"): 100.0,
     ("fs_response_s_per_s", "/data"): 0.25,
-    (READ, "/data"): 1e6,
+    ("fs_read_bytes_per_s", "/data"): 1e6,
     ("fs_operations_per_s", "/home"): 1.0,
     ("ib_received_bytes_per_s", "mlx5_0/1"): 2e9,
     ("cpu_busy", ""): 0.5,

@@ -13,7 +13,6 @@ from ingest.tables import GPU_SAMPLES
 from metrics import frames
 from metrics.anomalies.deviations import gpu_deviations
 from metrics.anomalies.hours import BUSY_HOURS, HOURS, Limits, busy_hours, hour_means, hour_sums
-from metrics.anomalies.scan import Scan
 from metrics.statistics import rate_interval
 from queries.samples import parquet_days
 from queries.samples.blocks import blocks as in_blocks
@@ -21,6 +20,7 @@ from tests.bench.table import row
 from tests.bench.telemetry.stragglers import share_interval
 from tests.bench.year import BEGIN
 from tests.metrics.anomalies.fleet import Fault, Fleet
+from tests.metrics.anomalies.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

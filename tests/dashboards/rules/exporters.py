@@ -24,13 +24,6 @@ class Exported:
     value: float = 0.0
     per_s: float | None = None
 
-    @property
-    def notation(self) -> tuple[str, str]:
-        """The series, and its samples of every minute as `promtool test rules` writes them."""
-        labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
-        grows = "" if self.per_s is None else f"+{60 * self.per_s:.10g}"
-        return f"{self.name}{{{labels}}}", f"{self.value:.10g}{grows}x{MINUTES}"
-
     def lines(self) -> Iterator[str]:
         """Its samples."""
         labels = ",".join(f'{name}="{value}"' for name, value in self.labels.items())

@@ -14,9 +14,10 @@ import pytest
 from metrics import frames
 from metrics.anomalies.deviations import DEVIATIONS, NODE_HOURS, gpu_deviations, node_deviations, resistant_slope
 from metrics.anomalies.peers import held_hours
-from metrics.anomalies.scan import ANOMALIES, Scan
+from metrics.anomalies.scan import ANOMALIES
 from tests.metrics.anomalies.fleet import Fault, Fleet
 from tests.metrics.anomalies.one_by_one import scan as one_by_one
+from tests.metrics.anomalies.scan import Scan
 
 FIRST_DAY = datetime(2024, 10, 4, tzinfo=UTC)
 """Hour 480,000 since 1970."""
@@ -144,7 +145,7 @@ def test_learning_makes_a_past_without_a_test() -> None:
     days = [gpu_deviations(hours) for hours in Fleet(nodes=8, nodes_per_attempt=8, days=5).days_of_hours()]
     scan = Scan()
     for day in days[:4]:
-        scan.learn(day)
+        scan.sums(day)
     assert scan.result().is_empty()
     scan.add(days[4])
     assert set(scan.result()["tested_hours"]) == {24}

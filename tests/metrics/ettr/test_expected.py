@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metrics import theory
 from metrics.ettr.ettr import ordered
-from metrics.ettr.expected import FORMS, LARGE_LOSS, expected, inputs, over_runs, starts
+from metrics.ettr.expected import FORMS, LARGE_LOSS, expected, inputs_of, over_runs, own_inputs, starts
 from tests.metrics.oracles import theory as oracle
 from tests.metrics.tables import attempt, attempts, joined
 
@@ -120,7 +120,7 @@ SAVES = pl.DataFrame({"cluster": ["c"], "run_id": ["a"], "interval_s": [1800.0],
 
 def test_inputs_are_the_runs_where_measured_else_the_clusters() -> None:
     by_run = pl.DataFrame([measured("a", 16, startup=3200, queued=6400), measured("b", 8, queued=80)])
-    result = inputs(by_run, STARTED, SAVES, 10.0).rows(named=True)
+    result = inputs_of(own_inputs(by_run, STARTED, SAVES), 10.0).rows(named=True)
     assert [row["mttf_s"] for row in result] == [10 * DAY_S / 16, 10 * DAY_S / 8]
     assert [(row["restart_s"], row["restart_from"]) for row in result] == [(100, "measured"), (100, "of the cluster")]
     assert [(row["interval_s"], row["write_s"]) for row in result] == [(1800, 20), (1800, 20)]
@@ -129,7 +129,9 @@ def test_inputs_are_the_runs_where_measured_else_the_clusters() -> None:
 
 
 def test_unmeasured_inputs_are_metas_assumptions() -> None:
-    result = inputs(pl.DataFrame([measured("b", 8)]), STARTED, SAVES.clear(), math.inf).row(0, named=True)
+    result = inputs_of(own_inputs(pl.DataFrame([measured("b", 8)]), STARTED, SAVES.clear()), math.inf).row(
+        0, named=True
+    )
     assert (result["restart_s"], result["interval_s"], result["write_s"]) == (300, 3600, 0)
     assert (result["restart_from"], result["interval_from"]) == ("assumed", "assumed")
 
@@ -153,7 +155,7 @@ def test_starts_without_a_log_do_not_change_the_others() -> None:
     seen = pl.DataFrame({"cluster": ["c"] * 2, "run_id": [runs["run_id"][0]] * 2, "gpus": [8.0, 8.0]})
     started = starts(ordered(ran, runs), seen)
     own = measured(runs["run_id"][0], 8) | {"cluster": "c", "startup": 8 * 400.0}
-    result = inputs(pl.DataFrame([own]), started, SAVES.clear(), math.inf).row(0, named=True)
+    result = inputs_of(own_inputs(pl.DataFrame([own]), started, SAVES.clear()), math.inf).row(0, named=True)
     assert (result["restart_s"], result["restart_from"]) == (200, "measured")
 
 

@@ -27,7 +27,6 @@ from metrics.mfu.proxy import (
 
 T0 = datetime(2026, 10, 1, tzinfo=UTC)
 HOUR0 = int(T0.timestamp()) // 3600
-HOUR_US = 3_600_000_000
 H100 = "NVIDIA H100 80GB HBM3"
 KEY: dict[str, Any] = {"cluster": "c", "scheduler": "slurm", "job_id": "1", "submitted_at": T0}
 

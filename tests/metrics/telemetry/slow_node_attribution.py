@@ -15,7 +15,6 @@ HOUR = 60
 """Seconds of an hour, so that tests are quick; a sample that knows all of it but one of sixty parts is an hour's."""
 
 Series = tuple[str, str, str]
-Sums = Counter[str]
 
 
 @dataclass(frozen=True)

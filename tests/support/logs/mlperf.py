@@ -65,11 +65,6 @@ class MlperfRun:
         self._entry(at, "run_stop", status=self.status)
         return "\n".join(self.lines) + "\n"
 
-    @property
-    def official_s(self) -> float:
-        """From run_start to run_stop."""
-        return self.steps * self.step_s + self.steps // 3 * self.eval_s
-
     def _entry(self, at: int, key: str, value: object = None, **metadata: object) -> None:
         kind = "INTERVAL_END" if key.endswith("_stop") else "INTERVAL_START"
         fields: dict[str, Any] = {"namespace": "", "time_ms": at, "event_type": kind, "key": key, "value": value}

@@ -37,10 +37,8 @@ def add_parser(subparsers: Subparsers) -> None:
     deliveries.add_actions(partial(_add_action, actions))
 
 
-def _add_action(
-    actions: Subparsers, name: str, help_: str, *, warehouse: bool = True, epilog: str = ""
-) -> argparse.ArgumentParser:
-    common = shared.common_options(warehouse=warehouse, config=warehouse)
+def _add_action(actions: Subparsers, name: str, help_: str, *, epilog: str = "") -> argparse.ArgumentParser:
+    common = shared.common_options(warehouse=True, config=True)
     description = help_[0].upper() + help_[1:] + "."
     return shared.add_parser(actions, name, help_, description=description, common=common, epilog=epilog, manual=MANUAL)
 

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 SLICE: Final = 100_000
 """Steps that are written at a time."""
 
-_SHOWN: Final = 3
-"""Facts of a log without times that a message shows."""
-
 
 def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes | pl.DataFrame] | None:
     """A log of a text format as chunks of a run log, steps as columns (`ingest.runlog.columns`); None if it is blank.

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 GOOD_FIRST = [*every(15, 0, 600, 0), *every(15, 600, 1200, 1)]
 COUNTED = [*every(15, 0, 600, 2), *every(15, 600, 1200, 3)]
-WITH_FIRST_COUNT = every(15, 600, 1200, 1)
 
 CONDITION = {"instance": "10.0.0.9:8080", "job": "kube-state-metrics", "status": "true"}
 
