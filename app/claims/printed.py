@@ -41,9 +41,17 @@ _COLUMNS: Final = {
 
 
 def verdict_word(judged: Judged) -> str:
-    """The verdict in words: of a claim of "up to" what is refuted is how it is read."""
-    as_read = judged.verdict == "refuted" and AS_READ in judged.claim.quoted.lower()
-    return "refuted as read" if as_read else judged.verdict
+    """The verdict in words."""
+    return word_of(judged.verdict, judged.claim.quoted)
+
+
+def word_of(verdict: str, quoted: str) -> str:
+    """A verdict in words: of a claim of "up to" what is refuted is how it is read.
+
+    >>> word_of("refuted", "Up to 96 % goodput"), word_of("refuted", "96 % goodput")
+    ('refuted as read', 'refuted')
+    """
+    return "refuted as read" if verdict == "refuted" and AS_READ in quoted.lower() else verdict
 
 
 def verdict_lines(judged: Sequence[Judged], where: str, terminal: Terminal, *, explain: bool = False) -> list[str]:

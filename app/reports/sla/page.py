@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from app.claims.printed import word_of
 from app.formatting import display, measured
 from app.reports.sla import charts, rates, words
 from app.reports.sla.formats import (
@@ -76,6 +77,7 @@ def _environment() -> jinja2.Environment:
         "known_trend": known_trend,
         "swatch": swatch,
         "parts_of": parts_of,
+        "word_of": word_of,
         "rules": words.RULES,
         "status_in_words": words.status_in_words,
         "credits_in_words": words.credits_in_words,

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from app.claims.printed import word_of
 from app.formatting import display, measured
 from app.reports.sla import drawings, rates
 from app.reports.sla.formats import covered_percent, days_of, exact_seconds, known_trend, moment, parts_of, period_title
@@ -184,6 +185,7 @@ def _objective(o: Document, r: Document) -> dict[str, Any]:
     return {
         "measure": _measure(o),
         "target": _target(o),
+        "verdict": word_of(o["verdict"], o["quoted"]),
         "value": measured(o["value"], unit, digits=2),
         "range": range_in_words(o, unit),
         "chart": drawings.range_of(o, _alternative(o)),
@@ -195,6 +197,7 @@ def _objective(o: Document, r: Document) -> dict[str, Any]:
                 "value": measured(each["value"], unit, digits=2, null="-"),
                 "range": range_in_words(each, unit),
                 "verdict": each["verdict"],
+                "said": each["verdict"] and word_of(each["verdict"], o["quoted"]),
             }
             for each in [*known_trend(o), {"period": r["period"]["asked"], **o}]
         ],

@@ -99,6 +99,16 @@ def objective(report: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(found)
 
 
+def test_what_is_refuted_of_up_to_is_its_reading_in_every_form(report: dict[str, Any]) -> None:
+    """As in `verify` and the explorer: of what is promised "up to" a number, none below it is a breach."""
+    one = report["objectives"][0] | {"verdict": "refuted", "quoted": "Up to 99 % available"}
+    document = report | {"objectives": [one]}
+    assert words.words_of(document)["objectives"][0]["verdict"] == "refuted as read"
+    assert '<span class="word refuted">refuted as read</span>' in page.render(document).decode()
+    assert ": refuted as read\n" in markdown.render(document).decode()
+    assert pdf.render(document).startswith(b"%PDF-")
+
+
 def test_a_budget_is_what_the_objectives_parts_leave(report: dict[str, Any]) -> None:
     availability = objective(report, "availability")
     budget, whole = availability["budget"], availability["denominator"]
