@@ -242,10 +242,21 @@ _ANY_BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 def _unnumbered(name: str, found: Scan, records: _Records) -> str:
     lines = (line for part in records.parts() for line in part.filter(pl.col("step").is_null())["line"].head(1))
     first = next(lines)
+    advice = _BAR_IS_ELSEWHERE if any(line.kind == "bar" for line in found.form.lines) else _NO_NUMBER
     return (
         f"{name}: a log of {found.form.title} in which no step has a number (the first without is in line {first}).\n"
-        "If the format is one of yours: the first group of its pattern of `step` is to be a number and nothing else"
+        + advice
     )
+
+
+_NO_NUMBER: Final = (
+    "If the format is one of yours: the first group of its pattern of `step` is to be a number and nothing else"
+)
+_BAR_IS_ELSEWHERE: Final = (
+    "The progress bar numbers its steps, and goes to stderr: keep both in one file, in the order in which they are\n"
+    "printed (python -u train.py > train.log 2>&1), or load the trainer_state.json of a checkpoint instead"
+)
+"""A process whose stdout is a file keeps its lines back: without `-u` the bar is not before the step that it numbers."""
 
 
 def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes | pl.DataFrame]:
