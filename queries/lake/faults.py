@@ -22,6 +22,8 @@ _QUOTED: Final = re.compile(r'"[^"]*=[^"]*"')
 _NOT_THERE: Final = ("explicitly disabled", "database does not exist", "does not exist - and creating")
 _UNREACHABLE: Final = ("unable to connect to postgres", "connection to server", "server closed the connection")
 _BUSY: Final = ("set lock", "conflicting lock", "database is locked")
+_FORBIDDEN: Final = ("(http 403)", "(http 401)", "http 403 ", "http 401 ", "access denied", "accessdenied")
+_SILENT: Final = ("could not establish connection", "could not connect to server", "could not resolve host")
 _VERSION: Final = ("ducklake catalog version", "catalog version mismatch")
 
 
@@ -52,8 +54,6 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
     text = str(error).lower()
     if any(words in text for words in _BUSY):
         return BusyError(f"{address} is open in another process at this moment: {why}")
-    if "requires the extension httpfs" in text:
-        return BucketError(f"{address}: {why}")
     if any(words in text for words in _UNREACHABLE):
         return WarehouseError(
             f"the catalogue of {address} cannot be reached: {without_secrets(_reason(str(error)))}\n"
@@ -63,7 +63,30 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
         return NoWarehouseError(no_lake(address))
     if any(words in text for words in _VERSION):
         return CorruptWarehouseError(f"{address} was made by another version of DuckLake: {why}")
+    return _of_files(address, text, why)
+
+
+def _of_files(address: Address, text: str, why: str) -> WarehouseError:
+    """An error about the files of a lake."""
+    if "requires the extension httpfs" in text:
+        return BucketError(f"{address}: {why}")
+    if any(words in text for words in _FORBIDDEN):
+        return forbidden(str(address), why)
+    if any(words in text for words in _SILENT):
+        return WarehouseError(
+            f"the object store with the files of {address} does not answer: {why}\n"
+            "Is it up, and can this machine reach it? AWS_ENDPOINT_URL_S3 names a server that is not Amazon's."
+        )
     return WriteError(f"{address}: {why}\nRun it again: what was committed is kept, the rest is done again.")
+
+
+def forbidden(place: str, why: str) -> WarehouseError:
+    """That an object store refuses whoever asks, and what it looks at."""
+    return WarehouseError(
+        f"the object store refuses the files of {place}: {why}\n"
+        "It goes by the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, too, if they are "
+        "temporary):\nare they set here, and may they read this bucket, and write it where it is copied into?"
+    )
 
 
 def no_lake(address: Address) -> str:

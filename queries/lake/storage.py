@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from queries import directory, integrity
 from queries.errors import WarehouseError, WriteError
 from queries.lake.engine import REGION
+from queries.lake.faults import forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -209,6 +210,11 @@ class Bucket:
             ) from None
         try:
             yield
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise forbidden(self._url, _first_line(error)) from None
         except (exceptions.BaseError, OSError, ValueError) as error:
-            why = str(error).partition("\n\nDebug source")[0].splitlines()[0]
-            raise WriteError(f"{self._url}: {why}\nRun it again: what was committed is kept.") from None
+            raise WriteError(f"{self._url}: {_first_line(error)}\nRun it again: what was committed is kept.") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n\nDebug source")[0].splitlines()[0]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_FORBIDDEN = b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Error>"
 _NOT_PASSED_ON = frozenset({"transfer-encoding", "connection", "content-length", "date", "server"})
 
 
@@ -32,6 +33,7 @@ class Fault(Enum):
     HALF_UPLOAD = "the connection ends in the middle of the request"
     LOST_ANSWER = "the request is carried out, and the connection ends before the answer"
     HALF_ANSWER = "the connection ends in the middle of the answer"
+    FORBIDDEN = "the server answers 403: it does not know the keys"
 
 
 @dataclass
@@ -112,9 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.proxy.next_fault()
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length // 2 if fault is Fault.HALF_UPLOAD else length)
-        self.close_connection = fault not in {None, Fault.SLOW_DOWN}
+        self.close_connection = fault not in {None, Fault.SLOW_DOWN, Fault.FORBIDDEN}
         if fault is Fault.SLOW_DOWN:
             self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
+        elif fault is Fault.FORBIDDEN:
+            self._answer(403, {"Content-Type": "application/xml"}, _FORBIDDEN)
         elif fault is Fault.NO_ANSWER:
             time.sleep(self.proxy.silence_s)
         elif fault is not Fault.HALF_UPLOAD:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from queries.errors import WarehouseError
 from queries.warehouse import vacuum
 from tests.lab.faulty_store import Fault, FaultyStore
 from tests.lab.object_store import BUCKET, ObjectStore
@@ -63,7 +64,8 @@ def test_faults_of_a_bucket_leave_the_lake_whole(source: Path, lake: Path, fault
     first = faulty.requests
     into_lake(source, lake)
     requests, chance, refused = faulty.requests - first, random.Random(24), 0
-    moments = [(fault, lasting) for fault in Fault for lasting in (False, True)] * (MOMENTS // 2)
+    passing = [fault for fault in Fault if fault is not Fault.FORBIDDEN]
+    moments = [(fault, lasting) for fault in passing for lasting in (False, True)] * (MOMENTS // 2)
     before = of_source(source)
     for number, (fault, lasting) in enumerate(moments, 1):
         change(source, number)
@@ -79,3 +81,20 @@ def test_faults_of_a_bucket_leave_the_lake_whole(source: Path, lake: Path, fault
     assert all(samples(lake)[name].equals(rows) for name, rows in samples(source).items())
     vacuum(lake, before=NOW.replace(year=2100))
     assert files_without_need(address(lake)) == set()
+
+
+@pytest.mark.slow
+def test_a_bucket_that_refuses_or_is_silent_names_what_to_set(
+    source: Path, lake: Path, faulty: FaultyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads and whoever copies into it: neither is helped by running it again."""
+    into_lake(source, lake, f"s3://{BUCKET}/{tmp_path.name}")
+    change(source, 0)
+    faulty.at(1, Fault.FORBIDDEN, lasting=True)
+    for use in (lambda: samples(lake), lambda: into_lake(source, lake)):
+        with pytest.raises(WarehouseError, match=r"403(?s:.*)AWS_ACCESS_KEY_ID") as refused:
+            use()
+        assert "run it again" not in str(refused.value).lower()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(WarehouseError, match=r"does not answer(?s:.*)AWS_ENDPOINT_URL_S3"):
+        samples(lake)

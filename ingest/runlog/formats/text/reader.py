@@ -256,7 +256,7 @@ _BAR_IS_ELSEWHERE: Final = (
     "The progress bar numbers its steps, and goes to stderr: keep both in one file, in the order in which they are\n"
     "printed (python -u train.py > train.log 2>&1), or load the trainer_state.json of a checkpoint instead"
 )
-"""A process whose stdout is a file keeps its lines back: without `-u` the bar is not before the step that it numbers."""
+"""A process whose stdout is a file keeps its lines back: without `-u` a bar is not beside the step that it numbers."""
 
 
 def _written(timeline: Timeline, request: LogRequest) -> Iterator[bytes | pl.DataFrame]:
