@@ -110,7 +110,7 @@ class _State:
     def line(self, seconds: int) -> str:
         """The line after so many seconds."""
         what, done, total = self._now
-        share = f", {100 * done // total} % done" if total > 1 else ""
+        share = f", {100 * done // total} % done" if total > 1 and done else ""
         return f"trackside: {described(self._title, what) or 'at work'}{share} ({seconds} s)"
 
 

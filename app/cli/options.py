@@ -32,6 +32,7 @@ def add_verb(
     *,
     warehouse: bool = True,
     config: bool = True,
+    writes: bool = False,
     epilog: str = "",
     manual: str = "",
 ) -> argparse.ArgumentParser:
@@ -43,11 +44,12 @@ def add_verb(
         help_: one line; `trackside --help` shows it, and the verb's own help begins with it.
         warehouse: whether it works on a warehouse; otherwise it has no --warehouse.
         config: whether it reads the configuration; as above.
+        writes: whether it writes into the warehouse, which a lake does not take.
         epilog: text of its own help below the options.
         manual: page of the manual that its help ends with; empty means its section of `reference/cli`.
     """
     description = help_[0].upper() + help_[1:] + "."
-    common = common_options(warehouse=warehouse, config=config)
+    common = common_options(warehouse=warehouse, config=config, writes=writes)
     return add_parser(subparsers, name, help_, description=description, common=common, epilog=epilog, manual=manual)
 
 
@@ -86,8 +88,9 @@ def add_late_epilog(parser: argparse.ArgumentParser, text: Callable[[], str]) ->
     parser.format_help = with_epilog  # type: ignore[method-assign]  # argparse has no other hook
 
 
-def common_options(*, warehouse: bool = True, config: bool = True) -> argparse.ArgumentParser:
+def common_options(*, warehouse: bool = True, config: bool = True, writes: bool = False) -> argparse.ArgumentParser:
     """Options of all verbs, except those that a verb does not use."""
+    place = "warehouse directory" if writes else "warehouse directory, or a lake"
     common = argparse.ArgumentParser(add_help=False)
     group = common.add_argument_group("common options")
     if warehouse:
@@ -95,7 +98,7 @@ def common_options(*, warehouse: bool = True, config: bool = True) -> argparse.A
             "--warehouse",
             type=path_of,
             metavar="DIR",
-            help="warehouse directory, or a lake (else $TRACKSIDE_WAREHOUSE, else the config)",
+            help=f"{place} (else $TRACKSIDE_WAREHOUSE, else the config)",
         )
     if config:
         group.add_argument(
@@ -191,8 +194,7 @@ def add_source(
     subparsers: Subparsers, name: str, help_: str, *, description: str, epilog: str, manual: str = ""
 ) -> argparse.ArgumentParser:
     """The parser of a source of `trackside ingest`, with the common options."""
-    parser = add_parser(
-        subparsers, name, help_, description=description, common=common_options(), epilog=epilog, manual=manual
-    )
+    common = common_options(writes=True)
+    parser = add_parser(subparsers, name, help_, description=description, common=common, epilog=epilog, manual=manual)
     parser.set_defaults(kept="inputs that were loaded completely are kept, and loading them again changes nothing")
     return parser

@@ -47,3 +47,17 @@ def test_help_alone_keeps_its_lines_apart(monkeypatch: pytest.MonkeyPatch) -> No
 def test_help_fits_eighty_columns(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert max(map(len, trackside(verb, "--help").stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("verb", "lake"),
+    [
+        ("ingest slurm", False),
+        ("compute", False),
+        ("adjudicate cause", False),
+        ("adjudicate list", True),
+        ("show", True),
+    ],
+)
+def test_verbs_that_write_offer_no_lake_as_their_warehouse(verb: str, lake: bool) -> None:
+    assert ("or a lake" in trackside(*verb.split(), "--help").stdout) is lake

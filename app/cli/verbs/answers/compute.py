@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the verb and its options."""
     parser = add_verb(
-        subparsers, "compute", "compute the ledger and the numbers from the loaded data", manual="concepts/ledger"
+        subparsers,
+        "compute",
+        "compute the ledger and the numbers from the loaded data",
+        writes=True,
+        manual="concepts/ledger",
     )
     add_period(parser)
     parser.set_defaults(kept="nothing was changed: the numbers of the computation before are kept")

@@ -42,6 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "adjudicate",
         "correct a cause, a node state or a run join, with author and reason, or withdraw a correction",
+        writes=True,
         epilog=EPILOG,
         manual=MANUAL,
     )
@@ -53,7 +54,12 @@ def add_parser(subparsers: Subparsers) -> None:
 def _add_action(actions: Subparsers, name: str, help_: str) -> argparse.ArgumentParser:
     description = help_[0].upper() + help_[1:] + "."
     return shared.add_parser(
-        actions, name, help_, description=description, common=shared.common_options(), manual=MANUAL
+        actions,
+        name,
+        help_,
+        description=description,
+        common=shared.common_options(writes=name != "list"),
+        manual=MANUAL,
     )
 
 

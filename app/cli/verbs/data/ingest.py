@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add the verb, and the parser of each source."""
     parser = add_verb(
-        subparsers, "ingest", "load a source into the warehouse; loading twice equals loading once", manual="tutorial"
+        subparsers,
+        "ingest",
+        "load a source into the warehouse; loading twice equals loading once",
+        writes=True,
+        manual="tutorial",
     )
     named = parser.add_subparsers(dest="source", metavar="SOURCE", title="sources", required=True)
     own = modules_of(sources)

@@ -36,6 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "retention",
         "remove samples and hourly roll-ups that are older than the configuration allows (config: retention)",
+        writes=True,
         epilog=EPILOG,
         manual="how-to/retention",
     )
