@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 2_000_000
 """About so many samples are read at a time: a day of a large cluster has many more."""
 
+EVERY_NODE: Final = (("", "\U0010ffff"),)
+"""Names before the first and after the last node."""
+
 _SECONDS: Final = {"observed": "value", "shared": "shared_value"}
 
 
@@ -120,7 +123,9 @@ def _days(reader: Reader | Writer, window: Window, metrics: tuple[str, ...]) -> 
         if span is None:
             continue
         period = {"cluster": window.cluster, "since": span[0], "until": span[1]}
-        for first, last in _parts(reader.query("nodes_sampled", **period)["node"], rows):
+        # One part is all nodes, whatever their names: what there are need not be looked for.
+        parts = _parts(reader.query("nodes_sampled", **period)["node"], rows) if rows > AT_ONCE else EVERY_NODE
+        for first, last in parts:
             some = {**period, "first": first, "last": last, "metrics": ",".join(metrics)}
             samples = reader.query("node_samples_between", **some)
             yield with_hours(samples, reader.query("node_hours_between", **some), by=SERIES)
