@@ -51,5 +51,6 @@ def test_guide_metric_is_shown_and_explained(checkout: Path, tmp_path: Path) -> 
     assert len(by_day) > 1
 
 
+@pytest.mark.slow
 def test_guide_metric_is_in_reference_and_definitions_page(checkout: Path) -> None:
     assert "lost_share" in run_python(checkout, "-c", DEFINITIONS)

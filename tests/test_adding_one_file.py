@@ -57,10 +57,12 @@ def test_guide_question_answers_and_is_listed(checkout: Path, warehouse: str) ->
     assert "Attempts of each partition." in documented
 
 
+@pytest.mark.slow
 def test_guide_page_is_shown_and_listed(checkout: Path, warehouse: str) -> None:
     run_python(checkout, "-c", PAGE, warehouse)
 
 
+@pytest.mark.slow
 def test_guide_board_is_built(checkout: Path, tmp_path: Path) -> None:
     run_python(checkout, "-m", "app.cli.main", "dashboards", "build", "--dir", str(tmp_path))
     assert json.loads((tmp_path / "boards" / "copy.json").read_text("utf-8"))["title"] == "Copy"

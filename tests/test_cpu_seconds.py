@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 TESTS = """
 import subprocess, sys
@@ -23,6 +25,7 @@ def test_of_nothing(number):
 """
 
 
+@pytest.mark.slow
 def test_child_of_a_fixture_counts_for_its_test(tmp_path: Path) -> None:
     module = tmp_path / "test_burning.py"
     module.write_text(TESTS, encoding="utf-8")

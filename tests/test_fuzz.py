@@ -84,6 +84,7 @@ def fuzz(folder: Path, law: str, seed: int, minutes: float = 0.05) -> subprocess
     )
 
 
+@pytest.mark.slow
 def test_a_law_that_holds_is_explored_until_the_time_is_over(tmp_path: Path) -> None:
     done = fuzz(tmp_path, "open(__file__ + '.count', 'a').write('x')", seed=1)
     assert done.returncode == 0, done.stdout

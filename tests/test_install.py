@@ -115,6 +115,7 @@ def test_wheel_installs_one_name(installed: Installed) -> None:
     assert installed.names == {"trackside", metadata}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("trackside",), ("python", "-m", "trackside")])
 def test_command_starts_with_name_clashes_installed(installed: Installed, command: tuple[str, ...]) -> None:
     assert "trackside" in installed.output(*command, "--version", PYTHONPATH=str(installed.elsewhere))
@@ -158,6 +159,7 @@ def test_sandbox_starts_from_the_wheel(installed: Installed, computed: str) -> N
     assert json.loads(installed.output(*select, PYTHONPATH=str(installed.elsewhere)))[0]["n"] >= 60
 
 
+@pytest.mark.slow
 def test_frames_from_the_wheel(installed: Installed, computed: str) -> None:
     program = (
         "import sys, trackside; warehouse = trackside.open(sys.argv[1])\n"
@@ -168,6 +170,7 @@ def test_frames_from_the_wheel(installed: Installed, computed: str) -> None:
     assert attempts >= 60
 
 
+@pytest.mark.slow
 def test_small_demo_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
     program = (
         "import sys, trackside; from pathlib import Path; from app.config.settings import Config\n"
@@ -197,6 +200,7 @@ def test_import_refuses_another_package_of_our_name(installed: Installed) -> Non
     assert "ImportError: trackside needs the import name 'metrics', and this process has imported" in done.stderr
 
 
+@pytest.mark.slow
 def test_doctor_reports_who_else_installs_trackside(installed: Installed, computed: str) -> None:
     metadata = installed.packages / "rival-1.0.dist-info"
     metadata.mkdir()

@@ -20,6 +20,7 @@ DIALECT: Final = re.compile(
 """Words for which the field has others: reported, requested, interval, transport, unknown, covers, observation."""
 
 
+@pytest.mark.slow
 def test_repository_follows_the_rules() -> None:
     files = sorted(TESTS.rglob("test_*.py"))
     assert len(files) > 100

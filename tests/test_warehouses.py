@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from queries.warehouse import Reader, open_reader, open_writer
 from tests.support.warehouses import NOW, from_scratch
 
 DESCRIBED = "SELECT * EXCLUDE (database_oid, schema_oid, table_oid, database_name) FROM duckdb_columns() ORDER BY ALL"
 
 
+@pytest.mark.slow
 def test_prepared_warehouse_is_as_one_made_from_scratch(tmp_path: Path) -> None:
     with open_writer(tmp_path / "prepared", verb="test", now=NOW):
         pass

@@ -166,6 +166,7 @@ def test_page_runs() -> None:
     assert 0 <= weekly.item() <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::app.api.TracksideWarning")  # this warehouse covers fewer days than the demo's
 @pytest.mark.usefixtures("demo_folder")
 def test_notebook_runs() -> None:

@@ -49,6 +49,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_whatever_is_written_can_be_read_by_the_standard(value: object) -> None:
     assert strict(as_json(value)) == strict(as_json(finite(value)))
@@ -94,6 +95,7 @@ def test_a_table_shows_a_dash_for_a_number_that_is_not_finite(unit: str) -> None
     assert {display(value, unit) for value in (math.nan, math.inf, -math.inf)} == {"-"}
 
 
+@pytest.mark.slow
 def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
     result = {
         str(path.relative_to(ROOT))

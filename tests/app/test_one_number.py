@@ -114,6 +114,7 @@ def _in_base_units(shown: Shown) -> Shown:
     return {name: value * DAY_S if name.startswith("mttf") else value for name, value in shown.items()}
 
 
+@pytest.mark.slow
 def test_metrics_declare_where_they_are_shown(warehouse: Path, shown: Shown) -> None:
     text = exporter.render(AnswerCache(warehouse), now=NOW).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -145,6 +146,7 @@ def scraped(warehouse: Path) -> Iterator[str]:
         thread.join(10)
 
 
+@pytest.mark.slow
 def test_board_equals_show(scraped: str, shown: Shown) -> None:
     """Its own queries, read from the JSON that ships, on what Prometheus scraped."""
     expressions = [

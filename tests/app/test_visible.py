@@ -75,6 +75,7 @@ def run(capsysbinary: pytest.CaptureFixture[bytes], root: Path, *arguments: str)
     return output.out.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [("show", "runs"), ("show", "lost", "--by", "user"), ("show", "goodput", "--by", "user"),
@@ -121,6 +122,7 @@ def test_no_cell_of_a_safe_file_begins_like_a_formula(cells: list[str | None]) -
     assert [(text or "").removeprefix("'") for text in texts] == [(cell or "").removeprefix("'") for cell in cells]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/runs", "/run"])
 def test_pages_show_what_hides_in_a_name(path: str, root: Path) -> None:
     explorer = Explorer(AnswerCache(root), WatchedClaims(None))

@@ -19,6 +19,7 @@ from queries import published
 from tests.support.warehouses import from_accounting
 
 
+@pytest.mark.slow
 def test_build_writes_boards_and_provisioning_that_check_accepts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,12 +36,14 @@ def test_build_writes_boards_and_provisioning_that_check_accepts(
     assert f"{len(boards) + len(by_sql)} boards, " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_build_writes_below_the_current_folder_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["dashboards", "build", "--quiet"]) == 0
     assert (tmp_path / "grafana" / "boards" / "fleet.json").is_file()
 
 
+@pytest.mark.slow
 def test_building_twice_changes_nothing(tmp_path: Path) -> None:
     first = [(path, path.read_bytes()) for path in build.build(tmp_path)]
     assert [(path, path.read_bytes()) for path in build.build(tmp_path)] == first
@@ -53,6 +56,7 @@ def test_the_boards_that_ship_have_no_mistakes(capsys: pytest.CaptureFixture[str
     assert "not checked here: the grammar of queries" in output
 
 
+@pytest.mark.slow
 def test_thresholds_are_those_of_the_claims_in_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "sla.toml").write_text(
         '[[claim]]\nid = "x"\nmetric = "ettr"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\ntarget = 0.9\n'
@@ -82,6 +86,7 @@ def test_claim_sets_a_threshold_only_where_its_number_is_shown() -> None:
     assert targets_of(claims, "palm_full") == {"mttf": (2.0, 5.0), "time_to_job_restart": (60.0,)}
 
 
+@pytest.mark.slow
 def test_mistakes_are_listed_and_set_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build.build(tmp_path)
     path = tmp_path / "boards" / "fleet.json"
@@ -137,6 +142,7 @@ def test_folder_without_boards_names_the_next_step(tmp_path: Path, capsys: pytes
         assert output in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_unwritable_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["dashboards", "build", "--dir", str(tmp_path / "file")]) == 2

@@ -155,6 +155,7 @@ BROKEN: list[tuple[str, str, Callable[[Json], object]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "output", "spoil"), BROKEN)
 def test_each_rule_finds_its_mistake(rule: str, output: str, spoil: Callable[[Json], object]) -> None:
     board = copy.deepcopy(GOOD)
@@ -231,6 +232,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size
 ), max_leaves=5)  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), value=JSON)
 def test_any_board_json_gives_findings_and_never_a_crash(data: st.DataObject, value: object) -> None:

@@ -117,6 +117,7 @@ def test_failure_rates_of_nothing_are_rows_of_zeros_and_nulls() -> None:
 OPTIONAL = [name for name in frames.ATTEMPTS if name not in frames.ATTEMPT_KEY]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [*OPTIONAL, "all of them"])
 def test_a_null_in_any_column_breaks_nothing(missing: str) -> None:
     gone = dict.fromkeys(OPTIONAL if missing == "all of them" else [missing])

@@ -49,6 +49,7 @@ def noted(writer: Writer, change: Callable[[Writer], object]) -> dict[str, froze
     return {table: months for table in known.versions if (months := known.since(before, table))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "months"),
     [

@@ -74,6 +74,7 @@ def add_reject(root: Path, raw: str) -> None:
         writer.append("rejects", row)
 
 
+@pytest.mark.slow
 def test_copy_is_the_same_in_every_table(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     taken = copied(source, target)
@@ -83,6 +84,7 @@ def test_copy_is_the_same_in_every_table(source: Path, tmp_path: Path) -> None:
     assert copied(source, target) == Copied(), "a second copy takes nothing"
 
 
+@pytest.mark.slow
 def test_dry_run_counts_and_changes_nothing(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     would = would_copy(source, target, report=silent)
@@ -91,6 +93,7 @@ def test_dry_run_counts_and_changes_nothing(source: Path, tmp_path: Path) -> Non
     assert would_copy(source, target, report=silent) == Copied()
 
 
+@pytest.mark.slow
 def test_copy_takes_what_has_changed(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     copied(source, target)
@@ -101,6 +104,7 @@ def test_copy_takes_what_has_changed(source: Path, tmp_path: Path) -> None:
     assert differences(source, target) == []
 
 
+@pytest.mark.slow
 def test_copy_may_be_stopped_anywhere(source: Path, tmp_path: Path) -> None:
     target, points = tmp_path / "copy", random.Random(24)
     compared = len(sql_files.all_tables())
@@ -113,6 +117,7 @@ def test_copy_may_be_stopped_anywhere(source: Path, tmp_path: Path) -> None:
     assert not list(target.rglob("*.unfinished"))
 
 
+@pytest.mark.slow
 def test_half_a_copy_is_refused_to_writers(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     with pytest.raises(StoppedHereError):
@@ -128,6 +133,7 @@ def test_copy_replaces_no_other_warehouse(source: Path, tmp_path: Path) -> None:
         copied(source, target)
 
 
+@pytest.mark.slow
 def test_copy_replaces_no_changed_copy(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     copied(source, target)
@@ -145,6 +151,7 @@ def test_copy_refuses_damaged_samples(source: Path, tmp_path: Path) -> None:
     assert directory.current_copy(tmp_path / "copy") is None
 
 
+@pytest.mark.slow
 def test_copy_can_be_written_to(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy"
     copied(source, target)

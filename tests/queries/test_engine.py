@@ -57,6 +57,7 @@ def test_threads_after_many_rows_are_those_before(tmp_path: Path, chosen: int | 
     assert threads == (chosen or len(os.sched_getaffinity(0)))
 
 
+@pytest.mark.slow
 def test_what_needs_more_memory_goes_to_files(tmp_path: Path) -> None:
     use_engine(Engine(memory_mb=100, threads=1, temp_directory=tmp_path / "spilled"))
     connection = connect(tmp_path / "one.duckdb", tmp_path, read_only=False)

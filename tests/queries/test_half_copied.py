@@ -313,6 +313,7 @@ def test_the_next_writer_continues_with_all_files_present(happened: Callable[[Si
     assert not list(site.root.rglob("*.unfinished"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happened", [no_database, damaged_copy, log_of_another])
 def test_what_was_done_about_it_is_reported(
     happened: Callable[[Site], None], site: Site, caplog: pytest.LogCaptureFixture
@@ -404,6 +405,7 @@ REFUSED: dict[Callable[[Site], None], list[str] | None] = {
 """Who is there after a repair; None: only a person can put it right."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("happened", REFUSED)
 def test_what_only_a_person_can_decide_is_refused_untouched(happened: Callable[[Site], None], site: Site) -> None:
     happened(site)

@@ -46,6 +46,7 @@ print("pyarrow.dataset" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_few_rows_are_read_without_pyarrow_dataset(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "w")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

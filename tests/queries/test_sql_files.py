@@ -51,6 +51,7 @@ def code() -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", sql_files.named_queries().values(), ids=lambda query: query.name)
 def test_every_named_query_is_described_and_used(query: sql_files.Named, code: str) -> None:
     assert re.match(r"(One row|Writes) ", query.description)

@@ -26,6 +26,7 @@ INVENTORY = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tables", "unknown"),
     [

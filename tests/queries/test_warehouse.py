@@ -108,6 +108,7 @@ def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     put(root, "alice")  # and it is gone with its holder
 
 
+@pytest.mark.slow
 def test_killed_writer_leaves_no_lock_and_loses_no_commit(tmp_path: Path) -> None:
     root = tmp_path / "w"
     script = (
@@ -175,6 +176,7 @@ def test_commit_reads_only_files_of_changed_sample_tables(tmp_path: Path, monkey
         assert checked == ["gpu_samples"]
 
 
+@pytest.mark.slow
 def test_view_without_a_damaged_file_has_it_once_it_is_back(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="test", now=NOW) as writer, writer.transaction():
@@ -196,6 +198,7 @@ def clusters_in_view(root: Path) -> list[str]:
         return [cluster for (cluster,) in own.execute("SELECT cluster FROM gpu_samples ORDER BY ALL").fetchall()]
 
 
+@pytest.mark.slow
 def test_only_the_last_published_copies_stay(tmp_path: Path) -> None:
     root = tmp_path / "w"
     for name in ["a", "b", "c", "d"]:
@@ -236,6 +239,7 @@ def test_every_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatc
             reader.table(view.name)
 
 
+@pytest.mark.slow
 def test_views_of_a_newer_version_exist_before_it_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
     with monkeypatch.context() as old:
@@ -258,6 +262,7 @@ def test_a_newer_warehouse_is_refused_untouched(tmp_path: Path, monkeypatch: pyt
     assert names(root) == ["alice"]
 
 
+@pytest.mark.slow
 def test_warehouse_of_a_development_version_is_refused_untouched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +320,7 @@ def test_step_after_the_baseline_adds_a_column_with_its_comment(
     assert "lost_files" not in tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["garbage", "cut"])
 def test_corrupt_warehouse_is_reported_with_the_way_back(damage: str, tmp_path: Path) -> None:
     root = tmp_path / "w"
@@ -377,6 +383,7 @@ def test_a_transaction_within_another_is_a_fault_of_ours(tmp_path: Path) -> None
         connection.execute("BEGIN; BEGIN")
 
 
+@pytest.mark.slow
 def test_a_moved_warehouse_still_reads_its_samples(tmp_path: Path) -> None:
     root = tmp_path / "w"
     with open_writer(root, verb="t", now=NOW) as writer, writer.transaction():
@@ -390,6 +397,7 @@ def test_a_moved_warehouse_still_reads_its_samples(tmp_path: Path) -> None:
     assert rows["n"].item() == 2
 
 
+@pytest.mark.slow
 def test_partition_is_replaced_whole_and_unused_files_go(tmp_path: Path) -> None:
     root = tmp_path / "w"
 
@@ -466,6 +474,7 @@ def test_a_persons_sql_cannot_leave_the_warehouse(sql: str, tmp_path: Path) -> N
         user_sql(tmp_path / "w", sql)
 
 
+@pytest.mark.slow
 def test_a_persons_sql_may_compute_durations(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     requested = "SELECT INTERVAL 26 HOUR, TIMESTAMP '2026-03-01' - TIMESTAMP '2026-02-27 23:59:58.5', NULL::INTERVAL"
@@ -473,6 +482,7 @@ def test_a_persons_sql_may_compute_durations(tmp_path: Path) -> None:
     assert rows.row(0) == ("26:00:00", "1 day 00:00:01.5", None)
 
 
+@pytest.mark.slow
 def test_a_persons_sql_may_have_columns_of_any_name_and_type(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     requested = "SELECT 1 AS n, 2 AS n, 'infinity'::TIMESTAMPTZ AS t, union_value(k := 1) AS u, [INTERVAL 1 DAY] AS i"
@@ -480,6 +490,7 @@ def test_a_persons_sql_may_have_columns_of_any_name_and_type(tmp_path: Path) -> 
     assert rows.rows(named=True) == [{"n": 1, "n_1": 2, "t": "infinity", "u": "1", "i": "[1 day]"}]
 
 
+@pytest.mark.slow
 def test_a_persons_sql_has_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     rows, more = user_sql(tmp_path / "w", "FROM range(100)", Limits(rows=10))
@@ -505,6 +516,7 @@ def test_a_persons_sql_cannot_eat_the_machine(hungry: str, tmp_path: Path) -> No
         user_sql(tmp_path / "w", hungry, Limits(memory_mb=100, seconds=30))
 
 
+@pytest.mark.slow
 def test_a_persons_sql_that_does_not_end_is_ended(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match="longer than"):

@@ -66,6 +66,7 @@ def test_an_mttf_of_everybody_is_that_of_the_cluster(reader: Reader, window: Win
     assert scoped.numerator == pytest.approx(whole.numerator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["occupancy", "goodput_allocated"])
 def test_nodes_add_up_to_the_cluster(reader: Reader, window: Window, metric: str) -> None:
     nodes = reader.query("scope_nodes", cluster=window.cluster)["node"].to_list()

@@ -194,6 +194,7 @@ def test_printed_verify_command_reproduces_the_reported_verdict(patchy: Path, cl
     assert row["verdict"] == "undetermined"
 
 
+@pytest.mark.slow
 def test_time_left_out_by_compute_is_not_covered(tmp_path: Path) -> None:
     file = tmp_path / "sacct.txt"
     begin = int(day(2).timestamp())

@@ -170,6 +170,7 @@ def test_no_warehouse_yet(verb: list[str], tmp_path: Path) -> None:
     refused(trackside(*verb, "--warehouse", str(tmp_path / "w")), 40, "trackside ingest slurm")
 
 
+@pytest.mark.slow
 def test_a_claims_file_with_mistakes(accounting: str, tmp_path: Path) -> None:
     assert ingest(tmp_path, accounting).returncode == 0
     assert trackside("compute", "--warehouse", str(tmp_path / "w")).returncode == 0
@@ -178,6 +179,7 @@ def test_a_claims_file_with_mistakes(accounting: str, tmp_path: Path) -> None:
     refused(trackside("verify", "--warehouse", str(tmp_path / "w"), "--claims", str(claims)), 11, "metric", "quoted")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "output"),
     [

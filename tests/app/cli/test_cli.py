@@ -68,6 +68,7 @@ NOT_BY_ACCOUNTING = {
 """Questions that accounting alone does not answer, and what is said then."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", QUESTIONS)
 def test_every_question_answers_in_every_format(what: str, warehouse: Path, tmp_path: Path) -> None:
     def show(*options: str) -> str:
@@ -86,6 +87,7 @@ def test_every_question_answers_in_every_format(what: str, warehouse: Path, tmp_
     assert pl.read_parquet(tmp_path / "rows.parquet").height == len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "by"), [("goodput", "user"), ("goodput", "day"), ("lost", "node"), ("lost", "run"),
                                           ("ettr", "run"), ("restarts", "event"), ("lost", "partition")])  # fmt: skip
 def test_answers_can_be_split(what: str, by: str, warehouse: Path) -> None:
@@ -318,6 +320,7 @@ def test_a_delimiter_beyond_ascii_is_read(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.slow
 def test_names_cannot_write_to_the_terminal(tmp_path: Path) -> None:
     sacct = tmp_path / "sacct.txt"
     sacct.write_text(

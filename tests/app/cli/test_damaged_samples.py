@@ -139,6 +139,7 @@ def test_the_service_reports_damage_until_it_is_repaired(root: Path, monkeypatch
     assert worker.sources["files"].last_error is None
 
 
+@pytest.mark.slow
 def test_budgeted_scan_reaches_every_file_and_keeps_its_findings(root: Path) -> None:
     with open_writer(root, verb="t", now=NOW) as writer:
         repairing.scan(writer)

@@ -56,6 +56,7 @@ def test_a_slurmrestd_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
     assert "load files instead (trackside ingest slurm" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("said", "status"), [("2.0", 0), ("3.0", 10)])
 def test_doctor_tries_the_examples_of_log_formats(tmp_path: Path, said: str, status: int) -> None:
     (tmp_path / "trackside.toml").write_text(
@@ -70,6 +71,7 @@ def test_doctor_tries_the_examples_of_log_formats(tmp_path: Path, said: str, sta
     assert expected in done.stdout
 
 
+@pytest.mark.slow
 def test_doctor_lists_the_sources_of_a_warehouse(tmp_path: Path) -> None:
     files = tiny(10).write(tmp_path)
     assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0
@@ -80,6 +82,7 @@ def test_doctor_lists_the_sources_of_a_warehouse(tmp_path: Path) -> None:
         assert f"-    {adds}" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_broken_warehouse_is_a_failure(tmp_path: Path) -> None:
     files = tiny(10).write(tmp_path)
     assert trackside("ingest", "slurm", *files[:1], "--warehouse", str(tmp_path / "w")).returncode == 0

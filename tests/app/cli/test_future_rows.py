@@ -70,6 +70,7 @@ def test_planned_times_are_columns_of_their_tables() -> None:
         assert not {*columns} & {*happened(name)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

@@ -56,6 +56,7 @@ def imported(*arguments: str) -> set[str]:
     return set(HEAVY) & set(line.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
@@ -72,6 +73,7 @@ def test_heavy_modules_imported_without_a_warehouse(command: list[str], expected
     assert imported(*command) <= expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
@@ -95,6 +97,7 @@ def test_overview_of_a_warehouse_imports_no_heavy_module(warehouse: Path, monkey
     assert imported() == set()
 
 
+@pytest.mark.slow
 def test_settings_are_imported_where_a_configuration_names_some(warehouse: Path, tmp_path: Path) -> None:
     config = tmp_path / "trackside.toml"
     config.write_text("[sql]\nrows = 5\n", encoding="utf-8")

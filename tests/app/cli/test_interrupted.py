@@ -40,6 +40,7 @@ def test_interrupted_verbs_report_what_is_kept(
     assert f"interrupted; {kept}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_interrupted_computation_changes_nothing(tmp_path: Path) -> None:
     root = str(tmp_path / "w")
     assert trackside("ingest", "slurm", *tiny(40).write(tmp_path), "--warehouse", root).returncode == 0

@@ -41,6 +41,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache-of-lakes"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: " ".join(question[:2]))
 def test_lake_gives_the_same_bytes(
     question: list[str], places: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
@@ -66,6 +67,7 @@ def test_status_names_the_lake_and_says_the_same(
     assert told[0] == told[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "html"])
 def test_report_has_the_same_bytes(form: str, places: tuple[Path, Path], tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.{form}" for number in range(len(places))]
@@ -75,6 +77,7 @@ def test_report_has_the_same_bytes(form: str, places: tuple[Path, Path], tmp_pat
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_explorer_shows_the_same_page(places: tuple[Path, Path]) -> None:
     shown = [str(page(Explorer(AnswerCache(place), WatchedClaims(None)), "/reliability", "")[2]) for place in places]
     assert shown[0] == shown[1]

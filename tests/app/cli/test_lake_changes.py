@@ -45,6 +45,7 @@ def same(root: Path, lake: Path) -> None:
     assert copy_to_lake(root, lake, now=NOW, report=silent, full=True).rows == 0
 
 
+@pytest.mark.slow
 def test_late_data_and_corrections_are_in_the_lake(tmp_path: Path) -> None:
     root, lake = tmp_path / "w", tmp_path / f"ducklake:sqlite:{tmp_path}/lake.sqlite"
     DUMP.write(tmp_path)
@@ -67,6 +68,7 @@ def test_late_data_and_corrections_are_in_the_lake(tmp_path: Path) -> None:
     same(root, lake)
 
 
+@pytest.mark.slow
 def test_day_that_is_taken_back_is_not_in_the_lake(tmp_path: Path) -> None:
     root, lake = from_everything(tmp_path, gpus=16, days=3), tmp_path / f"ducklake:{tmp_path}/lake.ducklake"
     into_lake(root, lake, str(tmp_path / "files"))
@@ -81,6 +83,7 @@ def test_day_that_is_taken_back_is_not_in_the_lake(tmp_path: Path) -> None:
         assert reader.table("gpu_hours").is_empty()
 
 
+@pytest.mark.slow
 def test_directory_restored_from_a_backup_is_read_whole(tmp_path: Path) -> None:
     """What it notes as changed is not since the lake's commit, which it does not remember."""
     root, lake = from_everything(tmp_path, gpus=16, days=3), tmp_path / f"ducklake:{tmp_path}/lake.ducklake"
@@ -100,6 +103,7 @@ def test_directory_restored_from_a_backup_is_read_whole(tmp_path: Path) -> None:
         assert differences(root, lake) == []
 
 
+@pytest.mark.slow
 def test_commit_reads_only_what_is_noted_as_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, lake = from_everything(tmp_path, gpus=16, days=3), tmp_path / f"ducklake:{tmp_path}/lake.ducklake"
     into_lake(root, lake, str(tmp_path / "files"))

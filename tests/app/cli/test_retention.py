@@ -46,6 +46,7 @@ def days(warehouse: Path, table: str) -> list[str]:
         return sorted({f"{ts:%m-%d}" for ts in reader.table(table)["ts"]})
 
 
+@pytest.mark.slow
 def test_whole_days_of_samples_go_and_their_hours_stay(warehouse: Path) -> None:
     before = contents(warehouse)
     old = {name: before[name].filter(pl.col("ts").dt.day() == 21) for name in ("gpu_samples", "node_samples")}
@@ -112,6 +113,7 @@ def test_files_go_only_when_no_published_copy_names_them(warehouse: Path) -> Non
     assert n_files() == 2  # counts of the cluster are kept
 
 
+@pytest.mark.slow
 def test_what_is_computed_afterwards_goes_by_the_hours(warehouse: Path) -> None:
     """Hours that are known as a whole tell as much active time as their samples did."""
     whole = minutes(0, 240)["gpu_samples"]
@@ -132,6 +134,7 @@ def test_what_is_computed_afterwards_goes_by_the_hours(warehouse: Path) -> None:
     assert before["n1"] > 3600
 
 
+@pytest.mark.slow
 def test_samples_loaded_again_after_removal_are_unchanged(warehouse: Path) -> None:
     before = contents(warehouse)
     retain(warehouse, keeping(samples_days=1))
@@ -140,6 +143,7 @@ def test_samples_loaded_again_after_removal_are_unchanged(warehouse: Path) -> No
     assert all(after[name].equals(rows) for name, rows in before.items() if name != "removals")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [Config(), keeping(samples_days=9)], ids=["all kept", "nothing is old"])
 def test_where_nothing_goes_nothing_changes(warehouse: Path, settings: Config) -> None:
     with open_reader(warehouse) as reader:
@@ -158,6 +162,7 @@ def test_days_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
 # --- as people use it
 
 
+@pytest.mark.slow
 def test_retention_dry_run_removes_nothing_and_a_run_reports(
     warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +193,7 @@ def test_retention_without_configuration_reports_keeping_all(warehouse: Path) ->
     assert trackside("retention", "--warehouse", str(warehouse / "no")).returncode != 0
 
 
+@pytest.mark.slow
 def test_the_service_does_it_once_a_day(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[datetime] = []
 

@@ -52,6 +52,7 @@ def counts(reported: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(reported["last_load"][name] for name in ("read", "new", "known", "skipped", "rejected"))
 
 
+@pytest.mark.slow
 def test_file_loaded_twice_is_stored_once_and_counted_as_not_new(tmp_path: Path) -> None:
     ingest(tmp_path / "w", SACCT)
     once = source(tmp_path / "w")
@@ -88,6 +89,7 @@ def test_last_load_has_all_files_and_warnings_of_one_ingest(tmp_path: Path) -> N
     assert any("header only" in warning for warning in reported["last_load"]["warnings"])
 
 
+@pytest.mark.slow
 def test_load_without_a_row_count_has_an_unknown_number_of_new(tmp_path: Path) -> None:
     ingest(tmp_path / "w", SACCT)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer, writer.transaction():
@@ -121,6 +123,7 @@ def test_each_kind_counts_its_own_table(tmp_path: Path) -> None:
         assert each["last_load"]["new"] == 0
 
 
+@pytest.mark.slow
 def test_attempts_count_for_what_ran_them(tmp_path: Path) -> None:
     ingest(tmp_path / "w", SACCT)
     before = source(tmp_path / "w")["rows"]

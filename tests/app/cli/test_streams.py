@@ -53,6 +53,7 @@ def people(warehouse: Path, redirected: str, encoding: str = "utf-8") -> subproc
     return in_shell(f"show people{at(warehouse, 'show')}", redirected, encoding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_closed_streams_are_no_fault(closed: str, warehouse: Path) -> None:
     done = people(warehouse, closed)
@@ -62,6 +63,7 @@ def test_closed_streams_are_no_fault(closed: str, warehouse: Path) -> None:
 WORDS = ["show people", "status", "--help", "--version"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", WORDS)
 def test_output_without_room_is_reported(words: str, warehouse: Path) -> None:
     done = in_shell(f"{words}{at(warehouse, words)}", ">/dev/full")
@@ -69,12 +71,14 @@ def test_output_without_room_is_reported(words: str, warehouse: Path) -> None:
     assert done.stderr == "trackside: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", WORDS)
 def test_reader_of_output_that_has_gone_is_no_fault(words: str, warehouse: Path) -> None:
     done = in_shell(f"{words}{at(warehouse, words)}", "| true")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_letters_that_an_encoding_lacks_are_escaped(warehouse: Path) -> None:
     done = people(warehouse, "", encoding="ascii")
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,7 @@ class Owners:
         return self.of[tuple(row[name] for name in key)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", OWNED)
 def test_rows_of_an_account_are_all_of_its_own_and_no_other(reader: Reader, table: str) -> None:
     owners, whole = Owners(reader), reader.table(table)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow
 def test_copy_says_what_it_took(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = from_accounting(tmp_path / "made", jobs=40), tmp_path / "copy"
     command = ["warehouse", "copy", str(source), str(target)]

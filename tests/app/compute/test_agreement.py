@@ -163,6 +163,7 @@ def test_details_of_a_cordon_name_reasons_and_drained_time(root: Path) -> None:
     assert (going["held_gpu_seconds"], going["gpu_seconds"]) == (290 * 60 * 8, 300 * 60 * 8)
 
 
+@pytest.mark.slow
 def test_any_order_of_loads_gives_the_same_intervals(root: Path, tmp_path: Path) -> None:
     objects = looks()
     for number, order in enumerate((objects[::-1], [*objects[3:], *objects[:3], *objects])):
@@ -177,6 +178,7 @@ def test_ledger_has_no_second_of_it(root: Path) -> None:
     assert ("unavailable", "drained") in kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["kind", "side", "lag", "node", "event"])
 def test_question_answers_by_everything_it_names(root: Path, by: str) -> None:
     where = ("--warehouse", str(root))
@@ -187,6 +189,7 @@ def test_question_answers_by_everything_it_names(root: Path, by: str) -> None:
     assert explained.returncode == 0, explained.stderr
 
 
+@pytest.mark.slow
 def test_question_without_kubernetes_says_what_to_load(tmp_path: Path) -> None:
     load(tmp_path / "w", tmp_path, [])
     printed = trackside("show", "agreement", "--warehouse", str(tmp_path / "w"))

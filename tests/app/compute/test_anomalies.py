@@ -67,6 +67,7 @@ def tables(root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
         return sums, reader.query("anomaly_days", cluster="c")
 
 
+@pytest.mark.slow
 def test_nothing_is_read_that_did_not_change(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert computed(root) == []
     monkeypatch.setattr(anomaly_days.Hours, "deviations", None)  # no hour is read
@@ -77,6 +78,7 @@ def test_nothing_is_read_that_did_not_change(root: Path, monkeypatch: pytest.Mon
     assert found.compared_hours == 16 * 24 * DAYS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_any_changes_give_a_computation_from_the_beginning(root: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -95,6 +97,7 @@ def test_any_changes_give_a_computation_from_the_beginning(root: Path, seed: int
     assert_frame_equal(days.drop("computed_at"), days_again.drop("computed_at"))
 
 
+@pytest.mark.slow
 def test_part_of_a_day_has_the_tests_of_its_hours(root: Path) -> None:
     """Days within the window are read; the first and the last one are made of their hours, each by itself."""
     window = Window("c", BEGIN + timedelta(hours=5, minutes=20), NOW - timedelta(hours=3))
@@ -106,6 +109,7 @@ def test_part_of_a_day_has_the_tests_of_its_hours(root: Path) -> None:
     assert rows.rows["tested_hours"].max() == 24 * DAYS - 9
 
 
+@pytest.mark.slow
 def test_late_samples_are_tested_before_they_are_computed(root: Path) -> None:
     with open_writer(root, verb="test", now=NOW) as writer:
         put(writer, "gpu_samples", 3, samples_of(3)[1].with_columns(pl.col("sm_clock_hz") * 0.5))
@@ -113,10 +117,12 @@ def test_late_samples_are_tested_before_they_are_computed(root: Path) -> None:
         assert_frame_equal(results.anomalies(reader, WINDOW).rows, from_samples(reader))
 
 
+@pytest.mark.slow
 def test_other_rules_test_all_days_anew(root: Path) -> None:
     assert set(computed(root, settings=Config(rules=Rules(active_tensor=0.4)))) == set(DATES)
 
 
+@pytest.mark.slow
 def test_damaged_file_of_stored_tests_is_passed_over(root: Path) -> None:
     with open_reader(root) as reader:
         before = results.anomalies(reader, WINDOW).rows

@@ -121,6 +121,7 @@ ATTEMPTS = st.builds(
 QUICKLY = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @QUICKLY
 @given(st.lists(ATTEMPTS, min_size=1, max_size=6), st.integers(0, 80), st.integers(1, 30))
 def test_what_is_read_in_part_is_what_all_rows_have(
@@ -143,6 +144,7 @@ def test_what_is_read_in_part_is_what_all_rows_have(
         ).is_empty()
 
 
+@pytest.mark.slow
 @QUICKLY
 @given(
     st.lists(ATTEMPTS, min_size=1, max_size=6),
@@ -174,6 +176,7 @@ def test_the_inventory_follows_from_what_is_seen_of_nodes(
         )
 
 
+@pytest.mark.slow
 @QUICKLY
 @given(st.lists(ATTEMPTS, min_size=1, max_size=4), ATTEMPTS, st.integers(0, 3))
 def test_held_times_change_with_what_an_attempt_held(

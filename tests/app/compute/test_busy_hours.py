@@ -76,6 +76,7 @@ def same(root: Path) -> pl.DataFrame:
     return rows
 
 
+@pytest.mark.slow
 def test_stored_hours_give_the_anomalies_of_all_samples(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = same(root)
     assert rows["anomalous"].any()
@@ -84,6 +85,7 @@ def test_stored_hours_give_the_anomalies_of_all_samples(root: Path, monkeypatch:
         assert_frame_equal(results.anomalies(reader, WINDOW).rows, rows)
 
 
+@pytest.mark.slow
 def test_days_whose_samples_are_the_same_are_not_read_again(root: Path) -> None:
     date, rows = samples_of(1)
     late = rows.filter(~((pl.col("node") == "n3") & (pl.col("gpu") == "1")))
@@ -95,6 +97,7 @@ def test_days_whose_samples_are_the_same_are_not_read_again(root: Path) -> None:
     same(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_any_changes_give_what_all_samples_give(root: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -105,6 +108,7 @@ def test_any_changes_give_what_all_samples_give(root: Path, seed: int) -> None:
         same(root)
 
 
+@pytest.mark.slow
 def test_hours_of_removed_samples_go_too(root: Path) -> None:
     change(root, 2, None)
     same(root)
@@ -113,6 +117,7 @@ def test_hours_of_removed_samples_go_too(root: Path) -> None:
     assert days == [(BEGIN + day * DAY).date() for day in (0, 1, 3)]
 
 
+@pytest.mark.slow
 def test_other_rules_make_all_days_anew(root: Path) -> None:
     date, rows = samples_of(0)
     changed = change(root, 0, rows, settings=Config(rules=Rules(active_tensor=0.4)))
@@ -120,6 +125,7 @@ def test_other_rules_make_all_days_anew(root: Path) -> None:
     assert date in changed
 
 
+@pytest.mark.slow
 def test_samples_after_the_computation_are_read(root: Path) -> None:
     _, rows = samples_of(3)
     cold = rows.with_columns(pl.col("sm_clock_hz") * 0.5)
@@ -128,6 +134,7 @@ def test_samples_after_the_computation_are_read(root: Path) -> None:
     same(root)
 
 
+@pytest.mark.slow
 def test_damaged_file_of_stored_hours_is_passed_over(root: Path) -> None:
     before = same(root)
     for file in root.glob("raw/gpu_busy_hours/*/*/*.parquet"):
@@ -136,6 +143,7 @@ def test_damaged_file_of_stored_hours_is_passed_over(root: Path) -> None:
         assert_frame_equal(results.anomalies(reader, WINDOW).rows, before)
 
 
+@pytest.mark.slow
 def test_short_hours_are_stored_and_hide_roll_ups(root: Path) -> None:
     _, rows = samples_of(0)
     change(root, 0, rows.filter(pl.col("ts") < BEGIN + timedelta(minutes=20)))

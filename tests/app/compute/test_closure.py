@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import polars as pl
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -85,6 +86,7 @@ def found(rows: list[Tried]) -> pl.DataFrame:
     return run_attempts(attempts_of(rows), max_gap_s=GAP_S, explicit=names_of(rows))
 
 
+@pytest.mark.slow
 @given(kept=states, removed=states, added=states)
 # A name that two users gave is one run's again, and one that nothing was called continues the run of a late attempt.
 @example(kept=[Tried(1, 0, called="x")], removed=[Tried(2, 0, user="b", called="x")], added=[])

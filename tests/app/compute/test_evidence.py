@@ -109,6 +109,7 @@ def test_mfu_is_the_models_flop_over_the_dense_peak(logged: Path) -> None:
     assert by_convention["palm_full"] == pytest.approx((6e9 + 12 * 10 * 10 * 100 * 1000) * 300e6 / peak)
 
 
+@pytest.mark.slow
 def test_log_with_a_wrong_clock_is_kept_with_lower_evidence(root: Path) -> None:
     """The log is loaded and its wrong clock reported; its job's time stays unattributed."""
     output = ingest(root, log(shift=2 * HOUR))
@@ -118,12 +119,14 @@ def test_log_with_a_wrong_clock_is_kept_with_lower_evidence(root: Path) -> None:
         assert reader.table("steps").height == 300
 
 
+@pytest.mark.slow
 def test_a_log_cut_by_a_kill_gives_what_it_has(root: Path) -> None:
     output = ingest(root, log()[:-20])
     assert "refused" in output
     assert spent(root, "7")["productive", "log"] == 8 * 2990
 
 
+@pytest.mark.slow
 def test_telemetry_is_evidence_without_a_log(root: Path, tmp_path: Path) -> None:
     lines = []
     for gpu in range(8):
@@ -203,6 +206,7 @@ def test_log_read_before_its_job_ended_claims_none_of_the_rest(root: Path, tmp_p
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_run_is_selected_by_job_id_and_an_unknown_id_is_refused(logged: Path) -> None:
     for what in ("ettr", "mfu", "runs"):
         rows = json.loads(trackside("show", what, "--run", "7", "--format", "json", "--warehouse", str(logged)).stdout)
@@ -236,6 +240,7 @@ def test_interruption_cost_is_lost_stalled_and_next_startup_time(root: Path, tmp
     assert nodes[0]["cost_gpu_s"] == 8 * HOUR
 
 
+@pytest.mark.slow
 def test_a_claim_on_a_ratio_takes_shares_not_per_cent(root: Path, tmp_path: Path) -> None:
     assert trackside("compute", "--warehouse", str(root)).returncode == 0
     (tmp_path / "claims.toml").write_text(

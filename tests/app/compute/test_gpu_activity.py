@@ -100,6 +100,7 @@ def test_a_gap_in_the_samples_is_no_idle_time(tmp_path: Path) -> None:
     assert (found["1"]["observed_s"], found["1"]["idle_s"]) == (3 * HOUR, HOUR / 2)
 
 
+@pytest.mark.slow
 def test_without_samples_there_are_no_rows(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(SACCT)
     for verb in (("ingest", "slurm", str(tmp_path / "sacct.txt")), ("compute",)):

@@ -41,6 +41,7 @@ def computed(writer: Writer, *, now: datetime, full: bool = False, settings: Con
     return [each for each in said if "days changed" in each]
 
 
+@pytest.mark.slow
 def test_compute_reports_a_share_that_grows_with_each_stage(tmp_path: Path) -> None:
     reported: list[tuple[str, int, int]] = []
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
@@ -177,6 +178,7 @@ def test_compute_cut_off_leaves_ledger_rows_and_days_unchanged(
     assert days(root) == known
 
 
+@pytest.mark.slow
 def test_progress_grows_by_the_parts_of_a_cluster_to_the_checks(tmp_path: Path) -> None:
     reported: list[tuple[int, int]] = []
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:

@@ -6,6 +6,8 @@ import gc
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
 from app.compute import pipeline as computing
 from app.compute.inputs import Facts
 from app.compute.stored_results import write_results
@@ -17,13 +19,12 @@ from tests.support.slurm.dumps import tiny
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
     from app.compute.outcome import Windows
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_results_are_made_after_attempts_on_nodes_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
 

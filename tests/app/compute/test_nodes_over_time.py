@@ -115,6 +115,7 @@ def tables(root: Path) -> dict[str, list[dict[str, Any]]]:
 THREE = nodes(0, n1=8, n2=8, n3=8)
 
 
+@pytest.mark.slow
 def test_idle_gpus_of_a_maintenance_reservation_are_maintenance(tmp_path: Path) -> None:
     root = warehouse(tmp_path / "w", [*BASIS, THREE, reserved(2000, ("m", 1000, 4000, "n[1-2]"))])
     assert spent(root, "maintenance") == {"n1": 8 * 3000, "n2": 8 * 3000}
@@ -144,17 +145,20 @@ def test_what_becomes_of_a_reservation_counts_in_any_order(tmp_path: Path, texts
     assert tables(backwards) == tables(root)
 
 
+@pytest.mark.slow
 def test_reservation_cancelled_before_its_start_has_no_effect(tmp_path: Path) -> None:
     inputs = [*BASIS, THREE, reserved(500, ("m", 1000, 4000, "n1")), reserved(800)]
     assert spent(warehouse(tmp_path / "w", inputs), "maintenance") == {}
 
 
+@pytest.mark.slow
 def test_a_repeated_reservation_counts_where_it_was_listed(tmp_path: Path) -> None:
     lists = [reserved(seen, ("daily", start, start + 500, "n1")) for seen, start in ((100, 1000), (3000, 5000))]
     root = warehouse(tmp_path / "w", [*BASIS, THREE, *lists])
     assert spent(root, "maintenance") == {"n1": 8 * 1000}
 
 
+@pytest.mark.slow
 def test_node_counts_until_an_inventory_lacks_it_and_again_later(tmp_path: Path) -> None:
     """A node exists until the first inventory without it, and again from the one that has it back."""
     inventories = [THREE, nodes(2000, n1=8, n2=8, n3=8), nodes(4000, n1=8, n3=8), nodes(7000, n1=8, n2=4, n3=8)]
@@ -181,6 +185,7 @@ def test_inventories_in_any_order_are_one_history(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_nodes_show_the_last_reason_and_person_of_their_outage(tmp_path: Path) -> None:
     header = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
     events = [

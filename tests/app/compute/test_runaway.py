@@ -187,6 +187,7 @@ LISTED, GIVEN, SERVICE = (
 )
 
 
+@pytest.mark.slow
 def test_without_evidence_it_held_its_gpus_until_detected(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), runaway=[listed("1", 50)])
     assert ends(made) == {"1": (50.0, LISTED)}
@@ -217,6 +218,7 @@ def test_it_had_ended_when_its_gpus_were_given_to_others(tmp_path: Path) -> None
     assert ends(made) == {node: expected for node, (_, expected) in cases.items()}
 
 
+@pytest.mark.slow
 def test_a_job_that_fits_next_to_it_does_not_end_it(tmp_path: Path) -> None:
     made = make(
         tmp_path,
@@ -255,6 +257,7 @@ def test_it_had_ended_when_its_node_went_out_of_service(tmp_path: Path) -> None:
     assert ends(made) == {node: expected for node, (_, expected) in cases.items()}
 
 
+@pytest.mark.slow
 def test_one_of_its_nodes_is_enough(tmp_path: Path) -> None:
     made = make(
         tmp_path, job("1", 0, None, gpus=16, nodes="n1,n2"), job("2", 20, 30, nodes="n2"), runaway=[listed("1", 50)]
@@ -288,12 +291,14 @@ def test_one_that_never_started_waited_until_detected(tmp_path: Path) -> None:
     assert waited["ended_at"].max() == at(50)
 
 
+@pytest.mark.slow
 def test_mending_accounting_does_not_make_its_time_vanish(tmp_path: Path) -> None:
     """`sacctmgr show runawayjobs` closes the row as COMPLETED at its own start."""
     made = make(tmp_path, job("1", 0, 0), job("2", 20, 30), runaway=[listed("1", 50)])
     assert made.hours_of("1") == 20
 
 
+@pytest.mark.slow
 def test_open_job_missing_from_a_later_list_was_listed_wrongly(tmp_path: Path) -> None:
     made = make(
         tmp_path, job("1", 0, None), job("2", 0, None), runaway=[listed("1", 50), listed("2", 70)], looks=[look(61)]
@@ -347,6 +352,7 @@ def test_lists_are_loaded_in_any_order(tmp_path: Path, order: Sequence[int]) -> 
         assert reader.table("runaway_attempts").is_empty()
 
 
+@pytest.mark.slow
 def test_a_job_that_got_an_end_after_all_is_no_runaway(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, 5), runaway=[listed("1", 3)])
     assert ends(made) == {}
@@ -360,6 +366,7 @@ def test_another_job_of_the_same_id_is_not_meant(tmp_path: Path) -> None:
     assert made.hours_of("1") == 50 + (UNTIL - 60)
 
 
+@pytest.mark.slow
 def test_a_runaway_is_shown_as_such_and_interrupts_nothing(tmp_path: Path) -> None:
     made = make(tmp_path, job("1", 0, None), job("2", 20, 30), runaway=[listed("1", 50)])
     with open_reader(made.computed()) as reader:

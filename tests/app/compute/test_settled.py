@@ -389,6 +389,7 @@ def found_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 def test_what_happens_is_found_without_the_settled(cluster: Cluster, found_again: list[int]) -> None:
     everything = cluster.attempts().height
     for step in SMALL:
@@ -398,6 +399,7 @@ def test_what_happens_is_found_without_the_settled(cluster: Cluster, found_again
         assert_same_as_full(cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [a_new_job_fails, a_victim_made_room_for_a_late_one, an_incident_begins_earlier])
 def test_nothing_new_finds_nothing_again(
     cluster: Cluster, found_again: list[int], step: Callable[[Cluster], None]
@@ -411,6 +413,7 @@ def test_nothing_new_finds_nothing_again(
         assert_frame_equal(before[name], rows, check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_settled_preemption_learns_whom_it_made_room_for(cluster: Cluster) -> None:
     a_victim_made_room_for_a_late_one(cluster)
     cluster.compute()
@@ -425,6 +428,7 @@ def test_a_settled_preemption_learns_whom_it_made_room_for(cluster: Cluster) -> 
     assert cluster.writer.table("interruptions").filter(pl.col("made_room_for").str.starts_with("90004-")).is_empty()
 
 
+@pytest.mark.slow
 def test_a_settled_failure_joins_the_incident_before_it(cluster: Cluster) -> None:
     before = cluster.writer.table("interruptions").drop_nulls("incident")
     an_incident_begins_earlier(cluster)
@@ -436,6 +440,7 @@ def test_a_settled_failure_joins_the_incident_before_it(cluster: Cluster) -> Non
     assert not before.join(joined, on=KEY, how="semi")["incident"].is_in([new]).any()
 
 
+@pytest.mark.slow
 def test_runs_of_names_and_logs_are_what_they_are_called(cluster: Cluster) -> None:
     an_old_and_a_new_attempt_get_one_name(cluster)
     cluster.compute()
@@ -449,6 +454,7 @@ def test_runs_of_names_and_logs_are_what_they_are_called(cluster: Cluster) -> No
     assert not cluster.writer.table("attempt_days").is_empty()
 
 
+@pytest.mark.slow
 def test_runs_joined_by_likeness_are_found_again(cluster: Cluster, found_again: list[int]) -> None:
     cluster.config = parse({"rules": {"join_by_name": True}}, origin="test")
     cluster.compute()
@@ -457,6 +463,7 @@ def test_runs_joined_by_likeness_are_found_again(cluster: Cluster, found_again: 
     assert_same_as_full(cluster)
 
 
+@pytest.mark.slow
 def test_runs_without_some_attempts_are_all_found_again(cluster: Cluster, found_again: list[int]) -> None:
     with cluster.writer.transaction():
         cluster.writer.delete("run_attempts", cluster.writer.table("run_attempts").head(3).select(KEY))

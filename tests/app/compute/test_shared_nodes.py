@@ -88,6 +88,7 @@ def above_inventory(warnings: list[CheckResult]) -> list[str]:
     return [result.check.name for result in warnings if "above_inventory" in result.check.name]
 
 
+@pytest.mark.slow
 def test_slices_of_gpus_add_up_to_the_nodes_gpus_at_each_instant(tmp_path: Path) -> None:
     """Seven slices are a GPU: 56 jobs fill the node, and then fewer of them share it with one of 20 slices."""
     jobs = [row(job, "n1", job % 7, 40 + job % 11, of(SLICE, 1)) for job in range(1, 57)]
@@ -100,6 +101,7 @@ def test_slices_of_gpus_add_up_to_the_nodes_gpus_at_each_instant(tmp_path: Path)
     assert all(abs(gpus - Decimal(20) / 7) < Decimal("0.002") for gpus in twenty)
 
 
+@pytest.mark.slow
 def test_more_gpus_than_the_node_has_are_scaled_down(tmp_path: Path) -> None:
     jobs = [row(job, "n1", job, 50 + job, of("h100", 3)) for job in range(1, 4)]
     ledger, warnings = computed(tmp_path, jobs, node("n1", "h100", 8))

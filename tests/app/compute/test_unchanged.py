@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from app.cli.main import main
 from app.compute import pipeline as computing
 from app.compute.outcome import Computed, Days
@@ -17,7 +19,6 @@ from tests.support.slurm.dumps import tiny
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -36,6 +37,7 @@ def test_the_digest_changes_with_rules_claims_and_period_only(tmp_path: Path) ->
     assert digest(parse({"rules": {"run_gap_hours": 3}}, origin="test")) != digest(Config())
 
 
+@pytest.mark.slow
 def test_unchanged_only_with_the_latest_version_and_same_inputs(tmp_path: Path) -> None:
     files = tiny(6).write(tmp_path)
     with open_writer(tmp_path / "w", verb="test", now=NOW) as writer:
@@ -62,6 +64,7 @@ def test_unchanged_only_with_the_latest_version_and_same_inputs(tmp_path: Path) 
         assert last_outcome(writer, "a") is None
 
 
+@pytest.mark.slow
 def test_the_verb_publishes_nothing_new_unless_full_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_pipe_without_a_writer_does_not_hold_an_ingest_up(
     assert "a named pipe that nothing writes into" in output
 
 
+@pytest.mark.slow
 def test_one_hostile_run_log_among_others_costs_only_itself(tmp_path: Path, inputs: dict[str, Path]) -> None:
     run = {"type": "run", "v": 1, "t": 1_790_812_800, "run_id": "good", "cluster": "c"}
     (tmp_path / "good.jsonl").write_text(json.dumps(run) + "\n")

@@ -97,6 +97,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e300, 10**30, -1, -1e-9])
 @pytest.mark.parametrize(("section", "name"), NUMBERS)
 def test_no_number_is_without_end_unknown_or_negative(section: str, name: str, value: float) -> None:

@@ -174,6 +174,7 @@ def test_a_cause_is_overruled_counted_and_shown(root: Path) -> None:
     assert mttf["n"] == 2
 
 
+@pytest.mark.slow
 def test_corrected_node_state_books_its_time_as_given(root: Path) -> None:
     with open_reader(root) as reader:
         before = reader.frame("SELECT SUM(gpu_seconds) FROM gpu_time").item()
@@ -280,6 +281,7 @@ def test_the_newest_counts_and_what_it_overrules_is_named(root: Path) -> None:
     assert interruption(root, "12")["cause"] == "bad_code"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "output"),
     [
@@ -320,6 +322,7 @@ def test_author_and_reason_of_a_correction_are_required(root: Path, monkeypatch:
     assert "at most 100 characters" in refused(root, *CAUSE, "--author", "A" * 101, "--reason", "x", signed=False)
 
 
+@pytest.mark.slow
 def test_names_are_data_never_sql(root: Path) -> None:
     author = "Robert'); DROP TABLE adjudications;--"
     adjudicate(root, *CAUSE, "--author", author, "--reason", "it's so", "--no-compute", signed=False)
@@ -329,6 +332,7 @@ def test_names_are_data_never_sql(root: Path) -> None:
     assert listed(root) == []
 
 
+@pytest.mark.slow
 def test_corrections_pending_a_computation_are_reported(root: Path) -> None:
     assert "Next: trackside compute" in answer(root, "adjudicate", *CAUSE, *SIGNED, "--no-compute").err
     assert interruption(root, "12")["adjudication"] is None

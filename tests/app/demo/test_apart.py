@@ -39,6 +39,7 @@ def end() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_result_comes_from_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_RJEM_MALLOC_CONF", "ours")
     result, process, allocator = apart.called(double, 21)
@@ -49,6 +50,7 @@ def test_result_comes_from_another_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert os.environ["_RJEM_MALLOC_CONF"] == "ours"
 
 
+@pytest.mark.slow
 def test_errors_are_raised_where_it_was_called() -> None:
     with pytest.raises(UsageError, match="no room"):
         apart.called(refuse, "no room")
@@ -56,6 +58,7 @@ def test_errors_are_raised_where_it_was_called() -> None:
         apart.called(fail)
 
 
+@pytest.mark.slow
 def test_process_that_is_ended_from_outside_is_reported() -> None:
     with pytest.raises(UsageError, match="exit status -9"):
         apart.called(end)
@@ -76,6 +79,7 @@ def test_large_demo_runs_its_steps_apart(tmp_path: Path, monkeypatch: pytest.Mon
     assert Settings().gpus * Settings().days > 10_000
 
 
+@pytest.mark.slow
 def test_step_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     made = demo.Folder.open(tmp_path / "demo", Settings(gpus=64, days=1))
     assert apart.called(demo.run_step, made, Config(), "boards", quiet=True) == f"{len(boards(tmp_path))} files"

@@ -50,6 +50,7 @@ def test_second_run_keeps_finished_steps_and_reports_it(folder: Path, capsys: py
     assert "the truth behind them" in output
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was_interrupted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     marker = folder / demo.MARKER
     whole = json.loads(marker.read_text())

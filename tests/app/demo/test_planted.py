@@ -66,6 +66,7 @@ def test_planted_disagreements_are_found_to_the_second(folder: Path) -> None:
     assert set(followed["wrong"]) == {"slurm"}
 
 
+@pytest.mark.slow
 def test_each_verdict_on_stragglers_is_given_as_planted(folder: Path) -> None:
     planted = truth(folder)["stragglers_of_runs"]
     times = [str(path) for path in sorted((folder / "sources/ranks").iterdir())]
@@ -98,6 +99,7 @@ def test_outages_that_are_over_last_as_long_as_the_simulators(folder: Path) -> N
     assert over["out_s"].median() == pytest.approx(expected["median_s"], rel=0.05)
 
 
+@pytest.mark.slow
 def test_objects_of_hosts_change_no_number_of_the_ledger(folder: Path, tmp_path: Path) -> None:
     slurm = [str(folder / "sources" / name) for name in SLURM_FILES]
     where = ("--warehouse", str(tmp_path / "w"))

@@ -107,6 +107,7 @@ def seconds(name: str) -> pl.Expr:
 # --- the truth ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_simulation_is_reproducible_by_seed(made: Made, tmp_path: Path) -> None:
     simulate(SMALL, tmp_path / "again")
     simulate(Settings(**{**SMALL.__dict__, "seed": 12}), tmp_path / "other")
@@ -440,6 +441,7 @@ def test_verb_writes_the_files_and_shows_how_to_read_them(tmp_path: Path) -> Non
     assert {path.name for path in (target / "sources").iterdir()} == expected
 
 
+@pytest.mark.slow
 def test_simulate_prints_commands_that_load_its_files(tmp_path: Path) -> None:
     printed = trackside("simulate", "--dir", str(tmp_path / "sim"), "--gpus", "64", "--days", "2").stdout
     commands = [line.split() for line in printed.splitlines() if line.startswith("  trackside ")]
@@ -457,6 +459,7 @@ def again(folder: Path, days: int, seed: int = 11) -> dict[str, str]:
     return digests(folder)
 
 
+@pytest.mark.slow
 def test_a_folder_used_again_holds_the_last_simulation_alone(tmp_path: Path) -> None:
     long = again(tmp_path / "used", days=14)
     (tmp_path / "used" / "notes.txt").write_text("mine")
@@ -504,6 +507,7 @@ def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "real/sources/sacct.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_simulation_that_was_killed_is_cleared_away_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as killed:
         killed.setattr(truth, "write_truth", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))

@@ -58,6 +58,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return from_everything(tmp_path_factory.mktemp("bounded"))
 
 
+@pytest.mark.slow
 def test_advice_on_checkpoints_is_that_among_all_runs(root: Path) -> None:
     """Runs that logged have the same rows, whether the others are read, too, or not."""
     section = asked("/checkpoints", "checkpoints")

@@ -76,6 +76,7 @@ def test_a_copied_command_prints_the_number_of_its_page(
     assert arguments[-4:] == ["--warehouse", str(tmp_path / "my data"), "--config", str(tmp_path / "trackside.toml")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "search"), [("/today", ""), ("/run", "?id=1")])
 def test_commands_of_pages_name_the_warehouse(explorer: Explorer, path: str, search: str) -> None:
     offered = [each for each in typed(page(explorer, path, search)[2]) if "trackside docs" not in each]

@@ -91,6 +91,7 @@ def made(root: Path) -> list[str]:
         return [each.author for each in read_corrections(reader)]
 
 
+@pytest.mark.slow
 def test_effect_is_shown_before_and_changes_nothing(explorer: Explorer, root: Path) -> None:
     row, before = interruption(root), sorted(directory.raw_files(root))
     version = directory.current_copy(root)
@@ -101,6 +102,7 @@ def test_effect_is_shown_before_and_changes_nothing(explorer: Explorer, root: Pa
     assert (directory.current_copy(root), sorted(directory.raw_files(root))) == (version, before)
 
 
+@pytest.mark.slow
 def test_confirmed_correction_is_as_it_was_shown(explorer: Explorer, root: Path) -> None:
     row = interruption(root)
     with seen_by(OPERATOR):
@@ -117,6 +119,7 @@ def test_confirmed_correction_is_as_it_was_shown(explorer: Explorer, root: Path)
     assert trial.GONE in text_of(again)
 
 
+@pytest.mark.slow
 def test_effect_says_what_the_correction_would_change(explorer: Explorer, root: Path) -> None:
     row = interruption(root)
     with seen_by(LOCAL):
@@ -131,6 +134,7 @@ def test_effect_says_what_the_correction_would_change(explorer: Explorer, root: 
     assert made(root) == []
 
 
+@pytest.mark.slow
 def test_numbers_without_a_correction_are_those_before_it(explorer: Explorer, root: Path) -> None:
     row = interruption(root)
     with seen_by(OPERATOR):
@@ -150,6 +154,7 @@ def test_numbers_without_a_correction_are_those_before_it(explorer: Explorer, ro
         assert correcting.REFUSED in text_of(correcting.lacking(explorer, known.id))
 
 
+@pytest.mark.slow
 def test_viewers_are_refused_everywhere(explorer: Explorer, root: Path) -> None:
     row = interruption(root)
     with seen_by(OPERATOR):
@@ -165,6 +170,7 @@ def test_viewers_are_refused_everywhere(explorer: Explorer, root: Path) -> None:
     assert made(root) == []
 
 
+@pytest.mark.slow
 def test_what_one_person_saw_another_cannot_confirm(explorer: Explorer, root: Path) -> None:
     with seen_by(OPERATOR):
         word = word_in(correcting.effect(explorer, "", "cause", filled(interruption(root))))
@@ -173,6 +179,7 @@ def test_what_one_person_saw_another_cannot_confirm(explorer: Explorer, root: Pa
     assert made(root) == []
 
 
+@pytest.mark.slow
 def test_warehouse_being_written_or_read_only_is_said(
     explorer: Explorer, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +200,7 @@ def test_warehouse_being_written_or_read_only_is_said(
     assert made(root) == []
 
 
+@pytest.mark.slow
 def test_newer_data_want_the_effect_seen_again(explorer: Explorer, root: Path) -> None:
     with seen_by(OPERATOR):
         word = word_in(correcting.effect(explorer, "", "cause", filled(interruption(root))))
@@ -202,6 +210,7 @@ def test_newer_data_want_the_effect_seen_again(explorer: Explorer, root: Path) -
     assert made(root) == []
 
 
+@pytest.mark.slow
 def test_withdrawn_correction_stays_in_the_list(explorer: Explorer, root: Path) -> None:
     row = interruption(root)
     with seen_by(OPERATOR):
@@ -217,6 +226,7 @@ def test_withdrawn_correction_stays_in_the_list(explorer: Explorer, root: Path) 
     assert interruption(root)["cause"] == row["cause"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "values", "why"),
     [

@@ -90,6 +90,7 @@ def searches(path: str) -> list[str]:
     return ["", "?user={own}", "?by=user", *splits]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(open_pages.PAGES))
 def test_no_page_names_other_people_or_their_runs(path: str, explorer: Explorer, known: Known) -> None:
     person = viewer(known)

@@ -73,6 +73,7 @@ def contents(warehouse: Path, path: str, search: str = "") -> Component:
     return page(explorer_of(warehouse), path, search)[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/runs"])
 def test_list_has_the_numbers_of_trackside_run(alone: Path, path: str) -> None:
     rows = table(contents(alone, path), "logged")
@@ -110,6 +111,7 @@ def test_list_names_clusters_where_there_are_several(tmp_path: Path, monkeypatch
     assert "'headerName': 'Cluster'" in str(contents(warehouse, "/runs"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [1, 2, 300])
 def test_page_of_a_log_without_model_facts_is_shown(tmp_path: Path, kept: int) -> None:
     """No model, GPUs or tokens; only its first line, or one step."""
@@ -136,6 +138,7 @@ def test_other_pages_lead_to_the_list(alone: Path) -> None:
     assert "href='/runs'" in told
 
 
+@pytest.mark.slow
 def test_runs_beside_accounting_are_linked_and_shown(beside: Path) -> None:
     runs = contents(beside, "/runs")
     assert "1 more run is known by its log alone" in words(runs)
@@ -145,6 +148,7 @@ def test_runs_beside_accounting_are_linked_and_shown(beside: Path) -> None:
     assert "LOG ONLY" not in words(contents(beside, "/run", "?id=llama"))
 
 
+@pytest.mark.slow
 def test_viewers_see_no_runs_of_logs(alone: Path, beside: Path) -> None:
     with seen_by(VIEWER):
         assert "No accounting is loaded" in words(contents(alone, "/runs"))

@@ -261,6 +261,7 @@ def test_no_definition_refers_to_what_readers_do_not_have(explorer: Explorer) ->
     assert "Trackside's own definition (manual, The ledger)" in output
 
 
+@pytest.mark.slow
 def test_every_run_of_the_list_can_be_opened(explorer: Explorer) -> None:
     rows = table(page(explorer, "/runs", "")[2], "runs")
     assert rows

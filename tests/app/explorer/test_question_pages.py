@@ -42,6 +42,7 @@ def explorer(warehouse: Path) -> Explorer:
     return Explorer(AnswerCache(warehouse), WatchedClaims(None), sql=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", OF_SECTIONS)
 def test_each_page_shows_all_its_sections(explorer: Explorer, path: str) -> None:
     contents = page(explorer, path, PARAMETERS.get(path, ""))[2]
@@ -106,6 +107,7 @@ def test_waste_of_a_user_is_that_of_the_users_runs(explorer: Explorer) -> None:
     assert len(rows) < len(every)
 
 
+@pytest.mark.slow
 def test_waste_of_attempts_is_made_once(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     query = Reader.query
@@ -171,6 +173,7 @@ def test_links_lead_from_a_cost_to_the_nodes_that_lost_it(explorer: Explorer) ->
     assert lost[0]["c_subject"] in words(page(explorer, path, f"?{search}")[2])
 
 
+@pytest.mark.slow
 def test_the_costliest_subject_is_the_first_row(explorer: Explorer) -> None:
     contents = page(explorer, "/gpu-time", "")[2]
     rows = table(contents, "ask-where")
@@ -216,6 +219,7 @@ def test_parts_of_a_number_are_called_as_the_table_calls_them(explorer: Explorer
     assert not any(each in output for each in (" Value ", "Events, runs or steps", "denominator gpu h"))
 
 
+@pytest.mark.slow
 def test_a_filter_that_leaves_no_row_is_named(explorer: Explorer) -> None:
     for path, search in (("/nodes", "?node=n77"), ("/jobs", "?user=nobody")):
         output = words(page(explorer, path, search)[2])
@@ -227,6 +231,7 @@ def columns(contents: object) -> list[dict[str, str]]:
     return [each for grid in components(contents) for each in getattr(grid, "columnDefs", None) or []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "own"), [("/node", "c_node"), ("/run", "c_run_id")])
 def test_a_page_of_one_thing_has_no_column_of_its_name(explorer: Explorer, path: str, own: str) -> None:
     fields = [each["field"] for each in columns(page(explorer, path, PARAMETERS[path])[2])]

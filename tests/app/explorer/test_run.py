@@ -52,6 +52,7 @@ def card(explorer: Explorer, period: str, title: str) -> str:
     return next(text for text in cards if text.startswith(title))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("period", "lost", "logged", "hours"),
     [("", 300, 600, "16.00"), (FIRST, 300, 300, "8.00"), (SECOND, 0, 300, "8.00")],

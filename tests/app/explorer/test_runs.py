@@ -71,6 +71,7 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return from_accounting(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [

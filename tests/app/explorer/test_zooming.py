@@ -36,6 +36,7 @@ def part(low: str, high: str) -> dict[str, str]:
     return {"xaxis.range[0]": low, "xaxis.range[1]": high}
 
 
+@pytest.mark.slow
 def test_a_part_has_more_points_than_it_had_in_the_whole(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "POINTS", 40)
     whole = zooming.steps_of(explorer, SEARCH, {"xaxis.autorange": True})

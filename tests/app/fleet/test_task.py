@@ -30,6 +30,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     return Task("tiny", str(file), digest_of(file), str(tmp_path / "w"), "", "", code_digest().hex())
 
 
+@pytest.mark.slow
 def test_run_reads_computes_and_reports(task: Task) -> None:
     outcome = run(task)
     with open_reader(Path(task.directory)) as reader:

@@ -83,6 +83,7 @@ def test_every_list_of_objects_has_what_names_them() -> None:
         assert set(KEYS[key]) <= objects[of]["properties"].keys(), (name, key)
 
 
+@pytest.mark.slow
 def test_one_changed_attempt_changes_its_sections_alone(tmp_path: Path) -> None:
     """A node failure that was none: numbers of failures, time and incidents change, and nothing of the contract."""
     rows = rows_of(tiny(300).accounting)
@@ -111,6 +112,7 @@ def test_one_changed_attempt_changes_its_sections_alone(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_diff_compares_files_and_digests(warehouse: Path, report: dict[str, Any], tmp_path: Path) -> None:
     where = ("--warehouse", str(warehouse))
     other = sealed(changed(report))

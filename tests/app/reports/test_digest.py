@@ -55,6 +55,7 @@ def made(root: Path, kind: str = "user", name: str | None = None, period: str = 
         return sealed(digest.document(reader, window, period, digest.Subject(kind, name), Cost()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["user", "run"])
 def test_gpu_time_of_a_subject_is_counted_exactly_once(root: Path, kind: str) -> None:
     found = made(root, kind)
@@ -64,6 +65,7 @@ def test_gpu_time_of_a_subject_is_counted_exactly_once(root: Path, kind: str) ->
     assert found["runs"]["count"] >= found["use"]["n_runs"] >= 1
 
 
+@pytest.mark.slow
 def test_digests_of_all_users_add_up_to_what_all_held(root: Path) -> None:
     with open_reader(root) as reader:
         window = Window(reader.query("clusters")["cluster"].item(0), *parse_period(PERIOD))
@@ -75,11 +77,13 @@ def test_digests_of_all_users_add_up_to_what_all_held(root: Path) -> None:
     assert total == pytest.approx(held["gpu_s"].item())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_the_same_data_give_the_same_bytes(root: Path, form: str) -> None:
     assert rendered(made(root), form) == rendered(made(root), form)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_who_held_nothing_gets_a_digest_that_says_so(root: Path, form: str) -> None:
     found = made(root)
@@ -90,12 +94,14 @@ def test_who_held_nothing_gets_a_digest_that_says_so(root: Path, form: str) -> N
     assert rendered(found, form)
 
 
+@pytest.mark.slow
 def test_an_unknown_user_is_refused_with_a_near_name(root: Path) -> None:
     name = made(root)["subject"]["name"]
     with pytest.raises(UsageError, match=f"there is no user '{name}x'; did you mean {name}"):
         made(root, "user", f"{name}x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["user", "run"])
 def test_names_never_become_markup(root: Path, kind: str) -> None:
     found = made(root)
@@ -127,6 +133,7 @@ def test_advice_is_by_gpu_hours_and_time_limits_are_last() -> None:
     assert found[0]["says"] == "save less often: every 10 min instead of every 1 min"
 
 
+@pytest.mark.slow
 def test_a_digest_is_made_and_delivered_once_on_the_schedule(root: Path, tmp_path: Path) -> None:
     name = made(root)["subject"]["name"]
     values = {
@@ -169,6 +176,7 @@ def everyone(folder: Path, **more: object) -> Config:
     return config.parse({"reports": [report | more], "deliver": deliver}, origin="test")
 
 
+@pytest.mark.slow
 def test_every_user_but_who_opted_out_gets_an_own_digest(root: Path, tmp_path: Path) -> None:
     with open_reader(root) as reader:
         window = Window(reader.query("clusters")["cluster"].item(0), *parse_period(PERIOD))
@@ -196,6 +204,7 @@ def test_every_user_but_who_opted_out_gets_an_own_digest(root: Path, tmp_path: P
     assert not any((tmp_path / "here").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["../x", "a@b", "a, b@c", ".hidden", "DOM\\u", "a\nBcc: b", "", "-x"])
 def test_names_that_cannot_stand_in_an_address_are_refused(root: Path, name: str) -> None:
     document = made(root) | {"subject": {"kind": "user", "name": name}}

@@ -132,6 +132,7 @@ def test_maintenance_of_the_period_alone_is_left_out(warehouse: Path, tmp_path: 
     assert elsewhere["contract"]["calendars"][0]["events"] == 0
 
 
+@pytest.mark.slow
 def test_trend_has_the_numbers_of_the_periods_own_reports(
     warehouse: Path, tmp_path: Path, report: dict[str, Any]
 ) -> None:
@@ -156,6 +157,7 @@ def test_credits_are_amounts_of_whole_months_alone(warehouse: Path, tmp_path: Pa
     assert credits["most_amount"] == f"{10 * credits['most_percent']:.2f}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cutoff", "final"), [(3, True), (366, False)]
 )  # the numbers are computed at the end of a month that ends later than the data
@@ -165,6 +167,7 @@ def test_a_report_is_final_after_its_cutoff(warehouse: Path, tmp_path: Path, cut
     assert bool(made_then["status"]["reasons"]) is not final
 
 
+@pytest.mark.slow
 def test_periods_are_of_the_contracts_zone(warehouse: Path, tmp_path: Path) -> None:
     local = made(warehouse, tmp_path, "2026-10-07", CONTRACT.replace("[contract]", '[contract]\nzone = "Asia/Tokyo"'))
     assert local["period"]["since"] == "2026-10-06T15:00:00Z"
@@ -264,6 +267,7 @@ def test_a_file_name_says_its_form(tmp_path: Path) -> None:
 BEFORE = "2026-10-02T00:00:00Z..2026-10-06T00:00:00Z"
 
 
+@pytest.mark.slow
 def test_an_earlier_report_is_corrected_where_data_differ(warehouse: Path, tmp_path: Path) -> None:
     earlier = made(warehouse, tmp_path, BEFORE)
     assert made(warehouse, tmp_path, WEEK, earlier=earlier)["corrected"]["changes"] == []
@@ -277,6 +281,7 @@ def test_an_earlier_report_is_corrected_where_data_differ(warehouse: Path, tmp_p
     assert "Correction to the report on" in markdown.render(report).decode()
 
 
+@pytest.mark.slow
 def test_an_earlier_report_must_be_whole_and_of_this_cluster(warehouse: Path, tmp_path: Path) -> None:
     earlier = made(warehouse, tmp_path, BEFORE)
     file = tmp_path / "r.json"
@@ -324,6 +329,7 @@ def test_amounts_of_credits_have_groups_of_three(report: dict[str, Any]) -> None
     assert "30,864.20 to 1,092,592.59 CHF" in str(words.credits_in_words(month))
 
 
+@pytest.mark.slow
 def test_the_pdf_shows_what_its_fonts_lack_by_number(report: dict[str, Any]) -> None:
     """Without a font for them Typst refuses PDF/UA, which ended the command with a fault."""
     foreign = json.loads(json.dumps(report))

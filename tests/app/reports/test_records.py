@@ -27,6 +27,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return from_accounting(tmp_path_factory.mktemp("records"), jobs=60)
 
 
+@pytest.mark.slow
 def test_report_is_noted_and_its_file_followed(warehouse: Path, tmp_path: Path) -> None:
     where = ("--warehouse", str(warehouse))
     for form in ("json", "md", "csv"):

@@ -52,11 +52,13 @@ def mistakes(report: dict[str, Any]) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(report)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", ["2026-10", WEEK, "2026-W41", "2026-10-06T10:00..2026-10-06T10:05"])
 def test_report_without_contract_keeps_to_the_schema(warehouse: Path, period: str) -> None:
     assert mistakes(made(warehouse, period, None)) == []
 
 
+@pytest.mark.slow
 def test_report_with_contract_and_earlier_keeps_to_it(warehouse: Path, tmp_path: Path) -> None:
     claims = contract_in(tmp_path)
     before = made(warehouse, "2026-10-08", claims)
@@ -67,6 +69,7 @@ def test_report_with_contract_and_earlier_keeps_to_it(warehouse: Path, tmp_path:
     assert mistakes(now) == []
 
 
+@pytest.mark.slow
 def test_schema_refuses_any_further_key_and_any_lack(warehouse: Path, tmp_path: Path) -> None:
     report = made(warehouse, WEEK, contract_in(tmp_path))
     report["corrected"] = None

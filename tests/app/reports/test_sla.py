@@ -80,6 +80,7 @@ def test_verb_writes_both_forms_and_reports_the_result(warehouse: Path, tmp_path
     assert f"sha256 <code>{reported['sha256']}</code>" in written.read_text()
 
 
+@pytest.mark.slow
 def test_same_data_same_bytes(warehouse: Path) -> None:
     first, second = made(warehouse, "2026-10"), made(warehouse, "2026-10")
     assert sla.encoded(first) == sla.encoded(second)
@@ -352,6 +353,7 @@ def test_incidents_are_the_interruptions_by_infrastructure(warehouse: Path) -> N
     assert sum(reported["interruptions_by_class"].values()) == result.height
 
 
+@pytest.mark.slow
 def test_the_sql_it_prints_gives_its_numbers(warehouse: Path) -> None:
     period = "2026-10-02T03:04:05..2026-10-09T10:11:12.5"
     since, until = parse_period(period)
@@ -425,6 +427,7 @@ def test_data_quality_lists_refused_rows_and_gaps(tmp_path: Path) -> None:
     assert reported["rejected"][0]["reason"].split(":")[0] in text
 
 
+@pytest.mark.slow
 def test_a_report_takes_the_place_of_an_older_one(warehouse: Path, tmp_path: Path) -> None:
     target = tmp_path / "r.html"
     target.write_text("older")

@@ -41,6 +41,7 @@ def results(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_time_to_train_and_scaling_are_as_written(results: Path, tmp_path: Path) -> None:
     rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
     time = "mean of the runs x scaling factor"
@@ -50,6 +51,7 @@ def test_time_to_train_and_scaling_are_as_written(results: Path, tmp_path: Path)
     assert scaling == pytest.approx((300 * 16) / (140 * 32))
 
 
+@pytest.mark.slow
 def test_two_systems_of_one_size_are_not_averaged(results: Path, tmp_path: Path) -> None:
     publish(results, "Acme + Co", "tuned", {0: MlperfRun(step_s=10.0)}, nodes=2, gpus=8)
     publish(results, "Bolt", "only", {0: MlperfRun(step_s=10.0)}, nodes=2, gpus=8)
@@ -63,6 +65,7 @@ def test_two_systems_of_one_size_are_not_averaged(results: Path, tmp_path: Path)
     }
 
 
+@pytest.mark.slow
 def test_kinds_of_gpus_are_not_compared(results: Path, tmp_path: Path) -> None:
     described = results / "Acme + Co" / "systems" / "large.json"
     described.write_text(described.read_text().replace("H100-SXM5-80GB", "H200-SXM-141GB"))
@@ -70,6 +73,7 @@ def test_kinds_of_gpus_are_not_compared(results: Path, tmp_path: Path) -> None:
     assert not [quantity for quantity, _ in rows if "scaling" in quantity]
 
 
+@pytest.mark.slow
 def test_mfu_is_that_of_the_written_steps(results: Path, tmp_path: Path) -> None:
     rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
     flop = 6 * 405_849_533_440 + 12 * 126 * 128 * 128 * 8192  # PaLM, appendix B
@@ -78,6 +82,7 @@ def test_mfu_is_that_of_the_written_steps(results: Path, tmp_path: Path) -> None
     assert rows["tokens/s/GPU, 16 GPUs", "kept steps"]["computed"] == pytest.approx(12 * 8192 / 20 / 16)
 
 
+@pytest.mark.slow
 def test_what_is_not_read_is_named(results: Path, tmp_path: Path) -> None:
     other = results / "Acme + Co" / "results" / "small" / "bert"
     other.mkdir()
@@ -90,6 +95,7 @@ def test_what_is_not_read_is_named(results: Path, tmp_path: Path) -> None:
     assert "lonely.json: the system's description cannot be used" in done.stderr
 
 
+@pytest.mark.slow
 def test_twice_is_once_and_other_files_need_another_folder(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     first = rows_of("mlperf-v5.0", results, folder)
@@ -100,6 +106,7 @@ def test_twice_is_once_and_other_files_need_another_folder(results: Path, tmp_pa
     assert "--dir" in done.stderr
 
 
+@pytest.mark.slow
 def test_verdicts_and_reports_are_written(tmp_path: Path) -> None:
     run = MlperfRun(steps=450, batch=76, step_s=2.0)
     publish(tmp_path / "in", "Acme", "large", {0: run}, nodes=128, gpus=8)
@@ -111,6 +118,7 @@ def test_verdicts_and_reports_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "sla-Acme.html").exists()
 
 
+@pytest.mark.slow
 def test_gpu_hours_of_traces_are_as_written(tmp_path: Path) -> None:
     texts = {
         "cluster02.csv": "job_id,submission_time,duration,num_gpu\na-1,100,3600,8\na-2,200,1800,4\n",
@@ -152,6 +160,7 @@ def test_traces_next_to_their_archive_count_once(tmp_path: Path) -> None:
     assert "cluster01.csv, row 3: " in done.stderr
 
 
+@pytest.mark.slow
 def test_damaged_published_files_are_named(tmp_path: Path, results: Path) -> None:
     damaged = tmp_path / "raw-traces.tar.gz"
     damaged.write_bytes(b"\x1f\x8b nothing")
@@ -188,6 +197,7 @@ def test_publications_are_listed_without_a_name() -> None:
     assert names == ["elasticflow", "mlperf-v5.0", "straggler-artifact"]
 
 
+@pytest.mark.slow
 def test_facts_that_a_log_does_not_record_are_stated(tmp_path: Path) -> None:
     log = tmp_path / "result_0.txt"
     log.write_text(MlperfRun().text())
@@ -213,6 +223,7 @@ def public(name: str) -> Path:
     pytest.skip(f"published files {name}; put them into $TRACKSIDE_PUBLIC_DATA (app/docs/proof.md says from where)")
 
 
+@pytest.mark.slow
 def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
     flat = public(MLPERF)
     root = tmp_path / "IBM+CoreWeave+NVIDIA"
@@ -235,6 +246,7 @@ def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
     assert verdicts == {"mfu_fp8": "refuted", "mfu_bf16": "supported", "scaling": "supported", **of_times}
 
 
+@pytest.mark.slow
 def test_other_rounds_have_the_same_layout_without_numbers(results: Path, tmp_path: Path) -> None:
     (results / "Acme + Co").rename(results / "IBM+CoreWeave+NVIDIA")
     rows = rows_of("mlperf-v5.1", results, tmp_path / "out")
@@ -244,6 +256,7 @@ def test_other_rounds_have_the_same_layout_without_numbers(results: Path, tmp_pa
     assert "published" not in figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "peak", "flops"), [((), None, 0), (("--dtype", "bf16"), "BF16", 989.5e12)])
 def test_the_data_type_of_another_round_is_stated_or_unknown(
     results: Path, tmp_path: Path, options: tuple[str, ...], peak: str | None, flops: float
@@ -267,6 +280,7 @@ def test_a_data_type_that_is_none_is_refused(results: Path) -> None:
     assert "elasticflow has no data type" in trackside("reproduce", "elasticflow", ".", "--dtype", "fp8").stderr
 
 
+@pytest.mark.slow
 def test_odd_results_are_counted_named_or_unknown(tmp_path: Path) -> None:
     root, hour = tmp_path / "in", 3_600_000
     runs = {
@@ -299,6 +313,7 @@ def test_odd_results_are_counted_named_or_unknown(tmp_path: Path) -> None:
         assert named in done.stderr
 
 
+@pytest.mark.slow
 def test_a_log_without_steps_or_tokens_has_its_official_time(tmp_path: Path) -> None:
     """As of submitters that do not log each step: nothing is known of their speed, which is not 0."""
     root = tmp_path / "in"
@@ -318,6 +333,7 @@ def test_a_log_without_steps_or_tokens_has_its_official_time(tmp_path: Path) -> 
     assert rows["Blocks: tokens/s/GPU, 16 GPUs"] == pytest.approx(12 * 8192 / 20 / 16)
 
 
+@pytest.mark.slow
 def test_traces_are_numbered_by_their_names(tmp_path: Path) -> None:
     for number, hours in ((3, 2), (10, 1)):
         text = f"job_id,submission_time,duration,num_gpu\na,0,{hours * 3600},4\n"
@@ -394,6 +410,7 @@ gpus = 64
 """
 
 
+@pytest.mark.slow
 def test_scaling_and_time_to_train_are_judged_as_any_claim(results: Path, tmp_path: Path) -> None:
     rows_of("mlperf-v5.0", results, tmp_path / "out")
     path = tmp_path / "claims.toml"

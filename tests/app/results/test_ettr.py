@@ -118,6 +118,7 @@ def test_notebooks_do_not_refute_a_claim(both: tuple[Path, Path], scope: Scope) 
     assert "1 run that does not train left out (config: rules.other_work)" in beside.beside
 
 
+@pytest.mark.slow
 def test_ettr_of_notebooks_alone_is_unknown(tmp_path: Path) -> None:
     with open_reader(warehouse(tmp_path, *OTHERS)) as reader:
         window = whole(reader)
@@ -135,6 +136,7 @@ def test_show_ettr_lists_training_runs(both: tuple[Path, Path]) -> None:
     assert "does not train" in trackside("show", "ettr", "--run", "5", *where).stdout
 
 
+@pytest.mark.slow
 def test_a_window_is_computed_anew_once_its_run_trains(tmp_path: Path) -> None:
     """The name of an attempt after the window makes the notebook in it a part of a training run."""
     early, later = (("1", "jupyter", 0, 1, 30, "n1", "run=r"), ("2", "bash", 1000, 1001, 1040, "n1", "run=r"))

@@ -133,6 +133,7 @@ def of_good(root: Path) -> list[dict[str, Any]]:
     return [row for rows in mine for row in rows.to_dicts()]
 
 
+@pytest.mark.slow
 def test_the_numbers_of_another_run_are_what_they_are_without_it(beside: Path, alone: Path) -> None:
     theirs = of_good(alone)
     assert len(theirs) > 3

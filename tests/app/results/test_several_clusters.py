@@ -103,6 +103,7 @@ def test_a_run_is_corrected_where_it_is(root: Path, capsys: pytest.CaptureFixtur
     assert "Say which: --cluster NAME" in err
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_finds_its_cluster(root: Path) -> None:
     explorer = Explorer(AnswerCache(root), WatchedClaims(None))
 

@@ -53,6 +53,7 @@ class NothingStored:
         return self._source.memo(key, make)
 
 
+@pytest.mark.slow
 def test_stored_result_rows_are_those_of_their_functions(reader: Reader, windows: list[Window]) -> None:
     functions = {function for function in results().values() if in_standard_windows(function)}
     assert len(functions) > 5
@@ -78,6 +79,7 @@ def test_stored_failure_rates_are_those_of_their_function(reader: Reader, window
         assert_frame_equal(failure_rate_rows(reader, window), stored)
 
 
+@pytest.mark.slow
 def test_headlines_of_standard_windows_need_no_ledger(reader: Reader, windows: list[Window]) -> None:
     for window in windows:
         assert headlines(Refusing(reader), window) == headlines(NothingStored(reader), window)

@@ -57,12 +57,14 @@ def test_cpus_and_memory_are_those_of_seff(page: Callable[..., str]) -> None:
     assert "CPUs and memory used" not in two_nodes
 
 
+@pytest.mark.slow
 def test_memory_above_what_was_held_explains_a_failure(page: Callable[..., str]) -> None:
     killed = page("3")
     assert "100.0 MiB held used at most 242.1 MiB, 242.1 % of it (most on n1; samples of Slurm)" in killed
     assert "more than it held: the likely reason of its failure; request more" in killed
 
 
+@pytest.mark.slow
 def test_out_of_memory_counts_where_the_sample_missed_the_peak(page: Callable[..., str]) -> None:
     """As a cgroup ends it: the highest sample of a real one was 3 MiB of 100."""
     text = edited(REAL, "3", State="OUT_OF_MEMORY")
@@ -78,6 +80,7 @@ def test_all_attempts_of_a_run_count(page: Callable[..., str]) -> None:
     assert "used at most 161.0 MiB, 32.2 % of it" in requeued
 
 
+@pytest.mark.slow
 def test_lost_step_makes_cpu_time_a_least(page: Callable[..., str]) -> None:
     usage = dict.fromkeys(("MaxRSS", "TRESUsageInTot", "TRESUsageInMax", "TRESUsageInAve"), "")
     lost = page("4", edited(REAL, "4.0", TotalCPU="00:00:00", **usage))
@@ -93,6 +96,7 @@ def test_jobstats_answers_for_gpus_without_telemetry(page: Callable[..., str]) -
     assert "no telemetry of its GPUs" not in busy
 
 
+@pytest.mark.slow
 def test_samples_of_slurm_give_a_bound_and_no_mean(page: Callable[..., str]) -> None:
     text = edited(REAL, "2.batch", TRESUsageInMax="mem=326238208,gres/gpuutil=40,gres/gpumem=2048M")
     text = edited(text, "2.batch", ConsumedEnergyRaw="7200000")
@@ -105,6 +109,7 @@ def test_samples_of_slurm_give_a_bound_and_no_mean(page: Callable[..., str]) -> 
     assert "at most" not in zero.partition("Utilisation")[2].partition("CPUs")[0]
 
 
+@pytest.mark.slow
 def test_dump_without_steps_gets_the_options_that_bring_them(page: Callable[..., str]) -> None:
     lines = REAL.splitlines()
     at = lines[0].split("|").index("JobIDRaw")

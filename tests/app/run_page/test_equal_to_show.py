@@ -76,6 +76,7 @@ def shown(root: Path, *arguments: str) -> list[Row]:
     return rows
 
 
+@pytest.mark.slow
 def test_ettr_and_its_parts_are_those_of_show_ettr(pair: tuple[Path, str, Row]) -> None:
     root, run, page = pair
     (row,) = shown(root, "ettr", "--run", run)
@@ -92,6 +93,7 @@ def test_ettr_and_its_parts_are_those_of_show_ettr(pair: tuple[Path, str, Row]) 
     assert {name: page["ettr"][name] for name in parts} == {name: row[name] for name in parts}
 
 
+@pytest.mark.slow
 def test_categories_are_those_of_show_lost(pair: tuple[Path, str, Row]) -> None:
     root, run, page = pair
     lost: dict[str, float] = {}
@@ -121,6 +123,7 @@ def test_restarts_are_those_of_show_restarts(pair: tuple[Path, str, Row]) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_mfu_is_that_of_show_mfu(pair: tuple[Path, str, Row]) -> None:
     root, run, page = pair
     names = ("measure", "convention", "value", "ci_low", "ci_high", "n")
@@ -149,6 +152,7 @@ def test_utilisation_is_that_of_show_utilisation(pair: tuple[Path, str, Row]) ->
     assert {name: page["utilisation"][name] for name in names} == pytest.approx({name: row[name] for name in names})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_narrowed_query_returns_the_rows_of_the_run(root: Path, runs: dict[str, str], name: str) -> None:
     run = runs["logged"]

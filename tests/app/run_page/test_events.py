@@ -33,6 +33,7 @@ def events(root: Path, text: str) -> list[dict[str, Any]]:
         return events_of(reader, contents, Config().rules)
 
 
+@pytest.mark.slow
 def test_a_node_failure_lies_at_the_step_it_interrupted(root: Path) -> None:
     result = events(root, "llama-8b")
     shown = [
@@ -53,6 +54,7 @@ def test_of_a_log_alone_the_lost_steps_are_known(root: Path) -> None:
     assert [(row["kind"], row["first"], row["last"]) for row in events(root, "laptop")] == [("lost_steps", 100, 150)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", KINDS.values())
 def test_every_kind_of_run_has_events_in_order(root: Path, text: str) -> None:
     moments = [row["begin"] for row in events(root, text)]

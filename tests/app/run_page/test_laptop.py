@@ -34,6 +34,7 @@ def snippet(page: Path) -> str:
     return next(block for block in blocks if "trackside_log.start(" in block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [README, MANUAL], ids=["README", "manual"])
 def test_two_commands_after_the_recorder_as_printed_show_the_run(tmp_path: Path, page: Path) -> None:
     assert trackside("recorder", "--output", str(tmp_path / "trackside_log.py")).returncode == 0
@@ -63,6 +64,7 @@ def test_two_commands_after_the_recorder_as_printed_show_the_run(tmp_path: Path,
     assert "trackside run llama-8b\n" in as_rows.stderr
 
 
+@pytest.mark.slow
 def test_log_grows_and_accounting_comes_later(tmp_path: Path) -> None:
     """The run is found by its log until its job's accounting is computed, and by that from then on."""
     from tests.app.run_page.jobs import accounting, logs

@@ -84,6 +84,7 @@ def test_terminal_without_unicode_gets_ascii_bars(known: dict[str, Contents], ki
     assert all(each.isascii() for each in drawn)
 
 
+@pytest.mark.slow
 def test_commands_of_the_pages_work(root: Path, known: dict[str, Contents]) -> None:
     commands: set[str] = set()
     for contents in known.values():
@@ -116,6 +117,7 @@ def document_of(root: Path, text: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_json_holds_what_the_page_shows(root: Path) -> None:
     document = document_of(root, "llama-8b")
     assert document["described_by"] == "accounting"
@@ -141,6 +143,7 @@ def test_small_categories_are_one_row_whose_hours_count(root: Path) -> None:
     assert sum(row.hours for row in rows) == pytest.approx(1000.75, abs=0.5)
 
 
+@pytest.mark.slow
 def test_job_is_another_name_of_run(root: Path) -> None:
     one, other = (trackside(verb, "101", "--warehouse", str(root)).stdout for verb in ("run", "job"))
     assert one == other

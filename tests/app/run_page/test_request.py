@@ -35,6 +35,7 @@ def chosen(
         return choose(reader, text, cluster, environment=environment or {}, user=user)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "job"),
     [
@@ -115,6 +116,7 @@ def test_warehouse_without_a_run_names_what_is_missing(tmp_path: Path) -> None:
     assert "trackside compute" in uncomputed.stderr
 
 
+@pytest.mark.slow
 def test_other_name_in_the_logs_of_a_run_finds_it(tmp_path: Path) -> None:
     """A process that asks its tracker for a new id at each requeue: its attempts are one run, of the first name."""
     (tmp_path / "sacct.txt").write_text(accounting())

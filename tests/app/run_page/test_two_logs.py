@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.command import trackside
 from tests.support.logs.binary_logs import truth, wandb_folder
 from tests.support.logs.framework_loops import PRINTERS, run_of
@@ -31,6 +33,7 @@ def test_a_step_that_two_logs_have_counts_once(tmp_path: Path) -> None:
     assert (page["steps"]["executed"], page["steps"]["lost"]) == (len(knew), 0)
 
 
+@pytest.mark.slow
 def test_logs_of_several_ranks_are_one_process(tmp_path: Path) -> None:
     lines = run_of(PRINTERS["torchtitan"]).lines
     for rank in range(3):

@@ -243,6 +243,7 @@ def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
         assert float(after.split()[-1]) - float(before.split()[-1]) == 3600
 
 
+@pytest.mark.slow
 def test_a_second_scrape_reads_nothing_of_the_warehouse(everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = AnswerCache(everything)
     first = exporter.render(answers, now=NOW)
@@ -291,6 +292,7 @@ def _of_tiny(result: list[Sample]) -> list[Sample]:
     return [each for each in result if each.labels.get("cluster") == "tiny" and each.name != counted]
 
 
+@pytest.mark.slow
 def test_quiet_week_of_one_cluster_omits_only_its_own_numbers(
     quiet: Path, of_quiet: list[Sample], tmp_path: Path
 ) -> None:
@@ -309,6 +311,7 @@ def test_quiet_week_of_one_cluster_omits_only_its_own_numbers(
     assert of(result, "trackside_export_failures") == {("tiny",): 0.0, (HOSTILE,): 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["", "application/openmetrics-text;version=1.0.0"])
 def test_a_hostile_name_comes_back_as_it_was(quiet: Path, form: str) -> None:
     text = exporter.negotiated(AnswerCache(quiet), form, now=NOW)[0].decode()
@@ -375,6 +378,7 @@ def test_a_number_that_is_none_is_never_exported(value: object, quiet: Path, mon
     assert not of(samples(quiet), "trackside_gpus")
 
 
+@pytest.mark.slow
 def test_a_scrape_that_reads_nothing_is_reported(tmp_path: Path) -> None:
     root, last = from_accounting(tmp_path, jobs=5), exporter.LastScrape()
     (root / "published" / (root / "published" / "current").readlink()).write_bytes(b"no database")
@@ -393,6 +397,7 @@ def test_without_a_warehouse_only_the_build_is_exported(tmp_path: Path) -> None:
     assert only.name == "trackside_build_info"
 
 
+@pytest.mark.slow
 def test_last_published_numbers_stay_during_a_write(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=20)
     before = samples(root)

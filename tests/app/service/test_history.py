@@ -64,6 +64,7 @@ def _whole(warehouse: Path) -> Window:
     return Window(cluster, row["since"], row["until"])
 
 
+@pytest.mark.slow
 def test_last_moment_of_the_history_is_what_is_scraped(warehouse: Path, text: str) -> None:
     end = _whole(warehouse).until
     told: dict[tuple[object, ...], float] = {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow
 def test_a_cycle_commits_to_a_lake_once_for_each_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root, lake = tmp_path / "w", tmp_path / f"ducklake:sqlite:{tmp_path}/lake.sqlite"

@@ -85,6 +85,7 @@ def runlog(folder: Path, name: str = "r.jsonl") -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     worker.cycle(now=NOW)
@@ -98,6 +99,7 @@ def test_a_cycle_reads_computes_and_is_well(tmp_path: Path) -> None:
     assert told["data_end"] is not None
 
 
+@pytest.mark.slow
 def test_a_cycle_computes_anew_when_rules_are_others(tmp_path: Path) -> None:
     first = Worker(tmp_path / "w", configured(), every=EVERY, runner=slurm)
     first.cycle(now=NOW)
@@ -109,6 +111,7 @@ def test_a_cycle_computes_anew_when_rules_are_others(tmp_path: Path) -> None:
         assert restarted.tally["computed"] == computed
 
 
+@pytest.mark.slow
 def test_a_cycle_publishes_tables_once_for_each_copy(tmp_path: Path) -> None:
     target = tmp_path / "parquet"
     worker = Worker(tmp_path / "w", configured(grafana=Grafana(parquet=target)), every=EVERY, runner=slurm)
@@ -274,6 +277,7 @@ def test_lasting_warning_is_logged_once_and_errors_every_time(
     assert ("message=first" in output, "message=second" in output) == (True, True)
 
 
+@pytest.mark.slow
 def test_a_pattern_that_names_no_run_log_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runlog(tmp_path)
     patterns = (str(tmp_path / "*.jsonl"), str(tmp_path / "log" / "*.jsonl"))
@@ -331,6 +335,7 @@ example = [{ text = "it 1 took 2.0 s", gives = { step = 1, duration_s = 3.0 } }]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_slurm")
 def test_a_wrong_example_keeps_out_logs_of_its_format_only(tmp_path: Path) -> None:
     (tmp_path / "mine.log").write_text("2026-10-01T08:00:02Z it 1 took 2.0 s\n")
@@ -353,6 +358,7 @@ def test_a_wrong_example_keeps_out_logs_of_its_format_only(tmp_path: Path) -> No
         assert set(reader.table("run_sessions")["run_id"]) == {"r", "mine"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_slurm")
 def test_run_logs_match_a_pattern_and_are_read_on_change(tmp_path: Path) -> None:
     (tmp_path / "logs" / "deep").mkdir(parents=True)

@@ -285,6 +285,7 @@ def until(true: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_other_addresses_need_a_login_or_the_flag(tmp_path: Path) -> None:
     where = ("--warehouse", str(tmp_path / "none"), "--host", "0.0.0.0")
     refused = trackside("explore", *where)

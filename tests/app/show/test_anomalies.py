@@ -224,6 +224,7 @@ def test_of_one_run(reader: Reader) -> None:
     assert alone.when_empty.startswith("96 GPU-hours were busy in this window, but none had 3 peers")
 
 
+@pytest.mark.slow
 def test_roll_ups_give_the_same_gpus(tmp_path: Path, reader: Reader) -> None:
     with open_reader(filled(tmp_path, rolled=True)) as rolled:
         of_hours = results.anomalies(rolled, WINDOW).rows
@@ -245,6 +246,7 @@ def test_hours_of_blocks_are_those_of_the_query(reader: Reader) -> None:
         assert_frame_equal(mine, by_query, rel_tol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_format_and_without_telemetry(warehouse: Path) -> None:
     where = ("--warehouse", str(warehouse))
     rows = json.loads(trackside("show", "anomalies", *where, "--by", "gpu", "--format", "json").stdout)
@@ -258,6 +260,7 @@ def test_every_format_and_without_telemetry(warehouse: Path) -> None:
     assert any("gpu_busy_hours" in query for query in explained["sql"])
 
 
+@pytest.mark.slow
 def test_lost_has_the_waiting_for_slow_ranks_as_an_overlay(reader: Reader) -> None:
     answer = QUESTIONS["lost"](reader, WINDOW, Question())
     (note,) = [note for note in answer.notes if "times of ranks" in note]

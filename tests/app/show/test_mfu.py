@@ -213,6 +213,7 @@ def test_logs_that_do_not_fit_the_pipes_are_reported(root: Path, ask: Ask, shown
     assert failed.count == 2
 
 
+@pytest.mark.slow
 def test_run_without_a_log_gets_a_separate_mfu_estimate(root: Path, shown: Shown) -> None:
     """No other figure contains the estimate."""
     (row,) = shown("--by", "estimate")

@@ -79,6 +79,7 @@ def test_every_split_works_for_several_clusters(by: str, reader: Reader, window:
     assert both.shown.height == 2 * answers[0].shown.height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_hazard_curves_are_for_machines_and_the_table_a_summary(form: str, warehouse: Path) -> None:
     """JSON and CSV have the curves."""

@@ -62,6 +62,7 @@ def shown(warehouse: Path, by: str, *more: str) -> dict[str, dict[str, Any]]:
     return {row[subject]: row for row in json.loads(done.stdout)}
 
 
+@pytest.mark.slow
 def test_attempts_are_placed_by_the_network_at_their_start(warehouse: Path) -> None:
     found = {run.split("-")[0]: (row["n_known"], row["spanned"]) for run, row in shown(warehouse, "run").items()}
     assert found == {"1": (1, 1), "2": (1, 2), "3": (0, None), "4": (1, 1)}

@@ -85,6 +85,7 @@ def shown(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["user"], row["account"]): row for row in rows.iter_rows(named=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("changes", "list", "coordinators"), ("coordinators", "list", "changes")])
 def test_moved_renamed_and_new_people_are_each_one_row(root: Path, order: tuple[str, ...]) -> None:
     for name in order:
@@ -138,6 +139,7 @@ def managed(root: Path) -> list[tuple[str, str]]:
     return rows.select("user", "account").rows()
 
 
+@pytest.mark.slow
 def test_coordinators_are_those_of_the_latest_observation(root: Path) -> None:
     early = datetime.fromtimestamp(FIRST + 10, UTC)
     ingested(root, "changes", until=early)

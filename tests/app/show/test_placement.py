@@ -159,6 +159,7 @@ def test_interruptions_by_delay_has_who_waited_for_a_node(reader: Reader) -> Non
     assert answer.details[0].rows["job_id"].to_list() == ["5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("since", "until"), [(0, 10), (1, 2), (2, 3), (3, 8), (5, 9), (8, 10), (9, 10)])
 def test_placement_of_a_period_needs_no_earlier_attempts(reader: Reader, since: int, until: int) -> None:
     part = Window("c", moment(START + since * HOUR), moment(START + until * HOUR))

@@ -87,6 +87,7 @@ def rows(given: Answer) -> Rows:
     return {(row["subject"], row["evidence"]): row for row in given.rows.iter_rows(named=True)}
 
 
+@pytest.mark.slow
 def test_each_row_rests_on_one_kind_of_evidence(case: tuple[Path, bool]) -> None:
     root, observed = case
     by_attempt = rows(answer(root, "utilisation", "attempt"))
@@ -110,6 +111,7 @@ def test_rows_of_a_subject_add_up_to_what_it_was_allocated(case: tuple[Path, boo
     assert jobstats["idle_share"] == pytest.approx(jobstats["idle_s"] / jobstats["judged_s"])
 
 
+@pytest.mark.slow
 def test_headline_and_notes_name_the_evidence(case: tuple[Path, bool]) -> None:
     root, observed = case
     given = answer(root, "utilisation", "cluster")

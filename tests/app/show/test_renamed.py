@@ -86,6 +86,7 @@ def test_cost_lists_a_renamed_user_once(root: Path) -> None:
     assert {user: found[user] for user in ("daniel", "dan")} == {"daniel": 32, "dan": 16}
 
 
+@pytest.mark.slow
 def test_people_says_which_uids_had_several_names(root: Path) -> None:
     said = " ".join(answered(root, "people").notes)
     assert "no account change tells of a new name: eva and fay (1002)." in said

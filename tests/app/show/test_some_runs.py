@@ -36,6 +36,7 @@ def _rows(source: Reader, window: Window, name: str, by: str, user: str) -> pl.D
     return rows.drop(OF_OTHERS, strict=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "by"), SPLITS)
 def test_own_rows_are_those_among_all(root: Path, name: str, by: str) -> None:
     with open_reader(root) as reader:

@@ -70,6 +70,7 @@ def test_the_headline_counts_and_prices_them(warehouse: Path) -> None:
     assert "4.44 GPU-h" in first
 
 
+@pytest.mark.slow
 def test_the_page_of_the_run_has_them(warehouse: Path) -> None:
     done = trackside("run", "r", "--warehouse", str(warehouse))
     assert done.returncode == 0, done.stderr
@@ -90,6 +91,7 @@ def test_page_names_a_suspected_node_its_cost_and_what_to_do() -> None:
     assert lines(session_stragglers([Fleet(nodes=16).rows()]).to_dicts(), []) == []
 
 
+@pytest.mark.slow
 def test_stalls_without_any_log_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "sacct").write_text(
         "JobID|Cluster|State|Submit|Start|End|NNodes|NodeList|AllocTRES\n"

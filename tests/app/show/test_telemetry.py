@@ -209,6 +209,7 @@ def test_node_checks_are_reported_as_no_utilisation(reader: Reader) -> None:
     assert any(note.startswith("Node checks held 4 GPU-h more") for note in answer.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["user", "account", "partition", "run", "attempt"])
 def test_every_split_adds_up_to_the_cluster(by: str, reader: Reader) -> None:
     whole = rows(answer_of(reader, "utilisation", "cluster"))["c"]
@@ -368,6 +369,7 @@ def test_hour_of_a_node_that_changed_hands_is_unattributed(tmp_path: Path) -> No
             )
 
 
+@pytest.mark.slow
 def test_telemetry_removed_by_retention_differs_from_none(tmp_path: Path) -> None:
     root = filled(tmp_path, gpus=readings(), nodes=node_samples())
     keep = Config.model_validate({"retention": {"samples_days": 1, "hours_days": 2}})

@@ -68,6 +68,7 @@ def answer_of(root: Path, what: str, by: str, memo: Memo | None = None) -> tuple
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "by"), splits())
 def test_lines_fit_the_terminal_and_no_column_is_lost(what: str, by: str, root: Path, memo: Memo) -> None:
     answer, shown = answer_of(root, what, by, memo)
@@ -90,6 +91,7 @@ def _lost(lines: list[str], headings: dict[str, tuple[str, str]]) -> list[str]:
     return [name for name in headings if name not in words | headed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["goodput_allocated", "mpg", "lost_imputed", "ettr_mean_of_runs", "mfu_wall"])
 def test_a_metric_begins_with_its_value_and_fits(name: str, root: Path) -> None:
     answer, shown = answer_of(root, name, "cluster")

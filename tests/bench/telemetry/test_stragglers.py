@@ -8,6 +8,7 @@ from tests.bench.telemetry.straggler_fleet import GPUS, KINDS, StragglerFleet
 from tests.bench.telemetry.stragglers import Score, share_interval
 
 
+@pytest.mark.slow
 def test_slow_nodes_of_every_kind_are_found_and_no_other() -> None:
     fleet = StragglerFleet(11, nodes=128, days=10, slow=2, factor=1.3)
     score = Score()

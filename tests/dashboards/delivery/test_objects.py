@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import yaml
 
 from dashboards.build import OBJECTS, RULES, boards, build
@@ -15,6 +16,7 @@ MAX_BYTES = 1 << 20
 """Of an object, in etcd."""
 
 
+@pytest.mark.slow
 def test_config_maps_hold_the_boards_for_the_sidecar(tmp_path: Path) -> None:
     build(tmp_path)
     found = list(yaml.safe_load_all((tmp_path / OBJECTS[0]).read_text()))
@@ -25,6 +27,7 @@ def test_config_maps_hold_the_boards_for_the_sidecar(tmp_path: Path) -> None:
         assert len(yaml.safe_dump(each)) < MAX_BYTES
 
 
+@pytest.mark.slow
 def test_rule_objects_hold_the_rules_of_the_files(tmp_path: Path) -> None:
     build(tmp_path)
     found = list(yaml.safe_load_all((tmp_path / OBJECTS[1]).read_text()))

@@ -53,6 +53,7 @@ def test_push_knows_its_boards_where_grafana_migrated_them(grafana: StandIn) -> 
     assert len(grafana.boards[FLEET].versions) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [True, False], ids=["grafana_10", "grafana_11"])
 def test_push_leaves_a_board_that_a_person_edited(
     plain: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -71,6 +72,7 @@ def test_push_leaves_a_board_that_a_person_edited(
         assert server.boards[FLEET].versions[-1][0]["title"] == "Trackside: fleet"
 
 
+@pytest.mark.slow
 def test_push_replaces_what_it_brought_and_keeps_its_folder(grafana: StandIn, tmp_path: Path) -> None:
     build(tmp_path)
     _push(grafana)
@@ -107,6 +109,7 @@ def test_push_takes_the_address_from_the_environment(monkeypatch: pytest.MonkeyP
         assert len(server.boards) == len(boards())
 
 
+@pytest.mark.slow
 def test_push_of_a_damaged_board_sends_nothing(grafana: StandIn, tmp_path: Path) -> None:
     build(tmp_path)
     path = tmp_path / "boards" / "fleet.json"

@@ -154,6 +154,7 @@ def test_every_alert_has_a_case() -> None:
     assert set(CASES) == set(ALERTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_alert_fires_on_what_is_wrong_and_on_nothing_else(name: str, tmp_path: Path) -> None:
     need_prometheus()

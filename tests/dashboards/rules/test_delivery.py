@@ -8,6 +8,8 @@ import subprocess
 from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
+import pytest
+
 from dashboards.build import RULES, build
 from tests.lab.alertmanager import AlertmanagerLab, Webhooks, need_alertmanager
 from tests.lab.dcgm_exporter import DcgmExporter
@@ -33,6 +35,7 @@ def _config(folder: Path, webhooks: Webhooks) -> str:
     return _faster(text).replace(RECEIVERS, webhooks.url)
 
 
+@pytest.mark.slow
 def test_alertmanager_accepts_the_example_and_routes_by_severity(tmp_path: Path) -> None:
     need_alertmanager()
     build(tmp_path)
@@ -46,6 +49,7 @@ def test_alertmanager_accepts_the_example_and_routes_by_severity(tmp_path: Path)
         assert told.strip() == receiver
 
 
+@pytest.mark.slow
 def test_alert_on_an_xid_reaches_a_webhook_and_is_resolved(tmp_path: Path) -> None:
     need_prometheus()
     need_alertmanager()
@@ -80,6 +84,7 @@ def test_alert_on_an_xid_reaches_a_webhook_and_is_resolved(tmp_path: Path) -> No
         wait_until(lambda: resolved in webhooks.received("/at-once"), 60, "the end of the alert at the webhook")
 
 
+@pytest.mark.slow
 def test_alerts_on_results_are_held_back_while_trackside_is_down(tmp_path: Path) -> None:
     need_alertmanager()
     build(tmp_path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dashboards.promql_names import names
 from dashboards.rules.derived import DERIVED
 from dashboards.rules.recording import recorded, rules_text
@@ -39,6 +41,7 @@ def _held(name: str, **values: float) -> dict[str, object]:
     return {"expr": name, "eval_time": "15m", "exp_samples": samples}
 
 
+@pytest.mark.slow
 def test_jobs_parts_of_a_node_add_up_to_the_node(tmp_path: Path) -> None:
     need_prometheus()
     expected = [
@@ -52,6 +55,7 @@ def test_jobs_parts_of_a_node_add_up_to_the_node(tmp_path: Path) -> None:
     promtool.run(tmp_path, {"rules.yaml": rules_text()}, tests)
 
 
+@pytest.mark.slow
 def test_a_job_is_no_busier_than_the_gpus_that_it_holds(tmp_path: Path) -> None:
     """A job that began since the last load is busy already, and nobody knows yet that it holds GPUs."""
     need_prometheus()

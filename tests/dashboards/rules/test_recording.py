@@ -55,6 +55,7 @@ def test_kept_names_are_those_of_filters_and_unions() -> None:
     assert kept_names(promql_parser.parse("(a <= b) or (b < a) or sum by (x) (c) or d * 1")) == {"a", "b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [*recorded(), *DERIVED, *KUBERNETES], ids=lambda each: each.name)
 def test_recorded_series_stays_one_over_time(each: Recorded) -> None:
     """promtool, which makes history of rules, refuses one of two names: its samples are not in order of time."""

@@ -75,6 +75,7 @@ def test_resource_pool_of_later_versions_is_the_partition() -> None:
     assert frame["resource_pool"].to_list() == ["h100"]
 
 
+@pytest.mark.slow
 def test_exports_may_come_in_any_order_and_twice(tmp_path: Path) -> None:
     stored = []
     for number, order in enumerate(permutations([FIRST, SECOND, THIRD])):
@@ -86,6 +87,7 @@ def test_exports_may_come_in_any_order_and_twice(tmp_path: Path) -> None:
     assert len(stored[0]) == 3
 
 
+@pytest.mark.slow
 def test_pods_of_an_allocation_are_its_attempt(tmp_path: Path) -> None:
     objects = tmp_path / "o.json"
     objects.write_bytes(as_list(pod("exp-7", ended=20, labels={"determined": "7.ab-cd.1"})))
@@ -147,6 +149,7 @@ def test_other_export_is_refused_with_the_command() -> None:
         parse_allocations(b"allocation_id,slots,start_time\n", origin="x", cluster="c")
 
 
+@pytest.mark.slow
 def test_numbers_of_allocations_alone_are_unknown(tmp_path: Path) -> None:
     reports = load(tmp_path / "w", SECOND, THIRD)
     assert [warning.code for warning in reports[0].parsed.warnings] == ["nodes_unknown"]

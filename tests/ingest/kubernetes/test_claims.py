@@ -74,6 +74,7 @@ def held(folder: Path, *objects: Object) -> list[float | None]:
     return [gpus for (gpus,) in read(folder, "SELECT n_gpus::DOUBLE FROM attempts WHERE n_nodes > 0 ORDER BY name")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("devices", "gpus"),
     [
@@ -94,6 +95,7 @@ def test_allocated_devices_are_gpus_of_the_pod(
     assert held(tmp_path, claiming("a", template=template), claim(*devices)) == gpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_", "gpus"),
     [
@@ -119,6 +121,7 @@ def test_pods_that_share_a_claim_share_its_gpus(tmp_path: Path) -> None:
     assert held(tmp_path, one, *together, claiming("later", created=40, ended=50)) == [1, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_order_of_claims_and_pods_does_not_matter(tmp_path: Path, order: tuple[int, ...]) -> None:
     objects = [claiming("a", ended=30), claim(device("gpu-0")), node({"cpu": "8"})]
@@ -148,6 +151,7 @@ def test_slices_of_divided_gpus_are_counted_by_gpu(tmp_path: Path) -> None:
     assert read(tmp_path, "SELECT n_gpus::INT FROM nodes") == [(2,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "capacity", "of_node", "of_pod"),
     [
@@ -163,6 +167,7 @@ def test_resource_that_is_a_part_is_counted_as_one(
     assert read(tmp_path, "SELECT n_gpus::DOUBLE FROM nodes") == [(of_node,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("resource", "gpus"),
     [
@@ -177,6 +182,7 @@ def test_resource_that_divides_gpus_is_no_number(tmp_path: Path, resource: str, 
     assert held(tmp_path, pod("a", resource=resource, gpus=2)) == [gpus]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("annotations", "gpus"),
     [

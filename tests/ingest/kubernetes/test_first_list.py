@@ -77,6 +77,7 @@ def test_old_nodes_and_servers_do_not_date_the_work_back() -> None:
     assert covered(ancient, pod("a", created=-29 * 24 * 60)) == (moment(-29 * 24 * 60), moment(100))
 
 
+@pytest.mark.slow
 def test_time_between_two_lists_is_observed(tmp_path: Path) -> None:
     for number, seen in enumerate((0, 50, 100)):
         (tmp_path / f"{number}.json").write_bytes(as_list(node("a", seen=seen, since=-5000)))

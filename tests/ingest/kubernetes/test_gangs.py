@@ -162,6 +162,7 @@ def test_restart_outside_of_the_life_of_its_pod_is_none() -> None:
     assert len(executed(restarted("solo", 0.2, ended=50))) == 1
 
 
+@pytest.mark.slow
 def test_each_restart_that_a_watch_shows_is_kept(tmp_path: Path) -> None:
     shown_first, shown_last = restarted("solo", 20), restarted("solo", 40, code=0, reason="Completed")
     for order in ((shown_first, shown_last), (shown_last, shown_first)):

@@ -46,6 +46,7 @@ def attempts(folder: Path, *objects: Object) -> list[tuple[Any, ...]]:
     return rows(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [
@@ -91,6 +92,7 @@ def test_init_container_that_failed_ends_the_pod(tmp_path: Path) -> None:
     assert attempts(tmp_path, one) == [("a", "FAILED", "Error", 17, 8, moment(9), None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_evicted_pod_without_a_time_ends_when_last_alive(tmp_path: Path, order: tuple[int, int]) -> None:
     evicted = given(pod("a"), {"phase": "Failed", "reason": "Evicted", "startTime": at(1)}, "status")

@@ -43,6 +43,7 @@ def states(folder: Path, *looks: bytes) -> list[tuple[Any, ...]]:
         ).rows()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
 def test_cordon_under_a_fault_is_planned_from_its_maintenance_on(tmp_path: Path, order: int) -> None:
     fault, work = {"GpuXidError": 24}, {"MaintenanceInProgress": 40}
@@ -58,6 +59,7 @@ def test_cordon_under_a_fault_is_planned_from_its_maintenance_on(tmp_path: Path,
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
 def test_node_with_a_new_object_was_being_replaced(tmp_path: Path, order: int) -> None:
     looks = [
@@ -72,6 +74,7 @@ def test_node_with_a_new_object_was_being_replaced(tmp_path: Path, order: int) -
     ]
 
 
+@pytest.mark.slow
 def test_lifecycle_calls_it_replaced(tmp_path: Path) -> None:
     looks = [
         as_list(node("a", seen=20)),

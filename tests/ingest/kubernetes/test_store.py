@@ -60,6 +60,7 @@ LATER = as_list(
 LAST = as_list(workload("Job", "j", status=completed(60)), pod("new", created=70))
 
 
+@pytest.mark.slow
 def test_objects_may_come_in_any_order_and_twice(tmp_path: Path) -> None:
     stored = []
     for number, order in enumerate(permutations([EARLY, LATER, LAST])):
@@ -76,6 +77,7 @@ def test_same_file_again_is_known(tmp_path: Path) -> None:
     assert [report.parsed.rows_new for report in reports] == [None, 0]
 
 
+@pytest.mark.slow
 def test_pod_that_a_later_list_lacks_has_ended(tmp_path: Path) -> None:
     load(tmp_path / "w", EARLY, LATER, LAST)
     with open_reader(tmp_path / "w") as reader:
@@ -111,6 +113,7 @@ def test_object_of_the_future_is_refused_and_dates_no_other(tmp_path: Path) -> N
         assert reader.frame("SELECT raw FROM rejects").height == 1
 
 
+@pytest.mark.slow
 def test_command_line_from_objects_to_the_run(tmp_path: Path) -> None:
     lost = pod(
         "llama-worker-0",

@@ -70,6 +70,7 @@ def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd], ids=["plain", "gzip", "zstd"])
 def test_an_archive_is_the_logs_in_it(tmp_path: Path, pack: type[bytes]) -> None:
     (tmp_path / "logs.bin").write_bytes(pack(tar(FILES)))

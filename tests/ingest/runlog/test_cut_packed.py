@@ -57,6 +57,7 @@ def cut_warnings(report: Report) -> list[tuple[int | None, str]]:
     return [(each.count, each.detail) for each in report.parsed.warnings if each.code == "packed_log_cut"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", PACK)
 def test_cut_log_gives_the_steps_before_its_cut(tmp_path: Path, packing: str) -> None:
     text = run_log(6_000)
@@ -74,6 +75,7 @@ def test_cut_log_gives_the_steps_before_its_cut(tmp_path: Path, packing: str) ->
     assert report.parsed.rows_rejected == (not before.endswith(b"\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["torchtitan", "transformers"])
 def test_whole_log_takes_the_place_of_a_cut_one(tmp_path: Path, name: str) -> None:
     """The cut one is loaded twice, then the whole one."""
@@ -102,6 +104,7 @@ def mlperf() -> list[str]:
     return [entry % (1790812800000 + 2250 * at, 9 - at / 10, at) for at in range(1, 40)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [lightning, mlperf])
 @pytest.mark.parametrize("left_out", range(1, 12, 2))
 def test_last_line_that_is_cut_is_whole_later(tmp_path: Path, lines: Callable[[], list[str]], left_out: int) -> None:
@@ -117,6 +120,7 @@ def test_last_line_that_is_cut_is_whole_later(tmp_path: Path, lines: Callable[[]
     assert_same(tmp_path / "w", tmp_path / "reference")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "share"), [("deepspeed", 0.3), ("torchtitan", 0.5)])
 def test_growing_log_keeps_no_line_cut_in_its_middle(tmp_path: Path, name: str, share: float) -> None:
     text = "".join(f"{line}\n" for line in run_of(PRINTERS[name]).lines).encode()

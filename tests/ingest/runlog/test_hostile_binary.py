@@ -87,6 +87,7 @@ def test_a_huge_length_with_its_checksum_is_one_damage(length: int) -> None:
     assert outcome(good + event_record(b"x" * 50, length), EVENT_FILES[0].name) == whole
 
 
+@pytest.mark.slow
 def test_files_cut_at_any_byte_have_the_steps_before(tmp_path: Path) -> None:
     logs = [wandb_folder("0.31.0", "second", tmp_path), EVENT_FILES[0]]
     for log in logs:
@@ -116,6 +117,7 @@ def behind(head: bytes, filler: Callable[[int], Iterable[bytes]]) -> Callable[[i
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "filler",
     [behind(HEADER, zeros), endless_wandb_record, behind(EVENT + event_record(b"", 1 << 40)[:12], zeros)],
@@ -141,6 +143,7 @@ def _drained(chunks: Iterable[bytes]) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_bomb_of_gzip_is_read_in_pieces(tmp_path: Path) -> None:
     size = 1 << 28
     path = tmp_path / "run.wandb.gz"

@@ -99,6 +99,7 @@ def test_a_log_of_the_same_size_and_time_is_another(cycles: Cycles) -> None:
     assert cycles.names() == ["a.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("logs", "version"),
     [(LOGS, b"2"), (replace(LOGS, timezone="Europe/Berlin"), b"1"), (replace(LOGS, formats=(OWN,)), b"1")],

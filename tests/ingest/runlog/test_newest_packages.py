@@ -69,6 +69,7 @@ def test_wandb_of_today(tmp_path: Path) -> None:
     assert_loaded(out, "tiny1", truth)
 
 
+@pytest.mark.slow
 def test_tensorboard_of_today(tmp_path: Path) -> None:
     truth, out = written_by(DATA / "tensorboard" / "make.py", tmp_path / "out", "tensorboard")
     assert_loaded(out, "tiny", truth, every=2)

@@ -466,6 +466,7 @@ def test_a_full_device_is_reported_once(recorder: ModuleType, capsys: pytest.Cap
     assert capsys.readouterr().err.count("Training goes on") == 1
 
 
+@pytest.mark.slow
 def test_a_kill_loses_nothing_but_the_unwritten_step(tmp_path: Path) -> None:
     """50 kills at random moments: every step of which the loop was told that it is logged is in the log."""
     code = (

@@ -75,6 +75,7 @@ def test_the_reference_is_worth_comparing_with(reference: Path) -> None:
     assert found["rejects"]["raw"].to_list() == ["not a line"]
 
 
+@pytest.mark.slow
 def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
     files = write(tmp_path, whole=WHOLE, other=OTHER)
     assert_same(load(tmp_path / "w", files, files[::-1]), reference)
@@ -105,6 +106,7 @@ def test_a_growing_log_read_at_any_moment_equals_the_whole(reference: Path, tmp_
         assert_same(load(warehouse, files), reference)
 
 
+@pytest.mark.slow
 def test_an_older_copy_read_later_takes_nothing_back(reference: Path, tmp_path: Path) -> None:
     files = write(tmp_path, whole=WHOLE[: len(WHOLE) // 2 + 7])
     assert_same(load(reference, files), load(tmp_path / "w", write(tmp_path, whole=WHOLE, other=OTHER)))
@@ -118,6 +120,7 @@ def test_one_log_per_session_equals_one_log_of_all(tmp_path: Path) -> None:
     assert one["run_sessions"].drop("origin").equals(other["run_sessions"].drop("origin"))
 
 
+@pytest.mark.slow
 def test_a_session_that_has_grown_ends_later(tmp_path: Path) -> None:
     name = write(tmp_path, log=session(0, steps=10))
     load(tmp_path / "w", name)
@@ -210,6 +213,7 @@ def test_log_without_a_cluster_is_of_the_named_one_else_local(tmp_path: Path) ->
     assert set(contents(tmp_path / "n")["steps"]["cluster"]) == {"gamma"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("clusters", "of_job"), [((), "local"), (("c",), "c"), (("c", "d"), None)])
 def test_log_of_a_job_is_of_the_only_accounted_cluster(
     tmp_path: Path, clusters: tuple[str, ...], of_job: str | None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from polars.testing import assert_frame_equal
 
 from ingest.runlog import store, storing
@@ -16,8 +17,6 @@ from tests.support.command import assert_same, contents
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import pytest
 
     from ingest.runlog.storing import ReadLog
     from ingest.store.report import Report
@@ -69,6 +68,7 @@ def new_rows(reports: Sequence[Report]) -> list[int | None]:
     return [report.parsed.rows_new if report.parsed else -1 for report in reports]
 
 
+@pytest.mark.slow
 def test_batches_of_any_size_store_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = write(tmp_path / "logs")
     together = load(tmp_path / "together", files)
@@ -95,6 +95,7 @@ def test_many_logs_are_one_transaction(tmp_path: Path) -> None:
     assert one == versions(tmp_path / "one")
 
 
+@pytest.mark.slow
 def test_what_was_loaded_before_is_known(tmp_path: Path) -> None:
     files = write(tmp_path / "logs")
     load(tmp_path / "w", files[:6])
@@ -107,6 +108,7 @@ def test_a_copy_in_the_same_batch_is_known(tmp_path: Path) -> None:
     assert new_rows(load(tmp_path / "w", [*files, str(tmp_path / "logs" / "copy.jsonl")])) == [None, None, 0]
 
 
+@pytest.mark.slow
 def test_of_logs_loaded_before_those_in_part_gone_bring_rows(tmp_path: Path) -> None:
     files = write(tmp_path / "logs", 3)
     load(tmp_path / "w", files)
@@ -115,6 +117,7 @@ def test_of_logs_loaded_before_those_in_part_gone_bring_rows(tmp_path: Path) -> 
     assert new_rows(load(tmp_path / "w", files)) == [0, None, 0]
 
 
+@pytest.mark.slow
 def test_lines_cut_in_many_logs_are_whole_once_they_are(tmp_path: Path) -> None:
     files = write(tmp_path / "logs")
     load(tmp_path / "w", files)
@@ -148,6 +151,7 @@ def test_a_copy_of_one_that_cannot_be_stored_is_new(tmp_path: Path, monkeypatch:
     assert new_rows(load(tmp_path / "w", [files[1], str(copy), files[0]])) == [-1, None, 0]
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_stored_keeps_no_other_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = write(tmp_path / "logs", 4)
     refuse(monkeypatch, files[2])

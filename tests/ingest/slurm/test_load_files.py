@@ -151,6 +151,7 @@ def test_undated_input_has_the_time_of_files_loaded_with_it(file: Path, shell: S
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", TIMELESS, ids=lambda file: file.name)
 def test_undated_input_is_refused_alone_and_taken_with_a_time(file: Path, shell: Shell) -> None:
     assert shell("ingest", "slurm", file, "--cluster", "bench") == 35
@@ -231,6 +232,7 @@ def test_an_old_sdiag_gets_no_hint_for_other_times(shell: Shell, tmp_path: Path)
 # --- nothing in it -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("header", "requests_seen"),
     [
@@ -278,6 +280,7 @@ def test_standard_input_cannot_be_named_twice(source: str, shell: Shell) -> None
     assert not shell.root.exists() or list(shell.root.glob("published/*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "close"), [("attempt", "attempts"), ("Attempts", "attempts"), ("gputime", "gpu_time"), ("zzzz", None)]
 )

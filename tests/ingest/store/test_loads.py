@@ -41,6 +41,7 @@ def test_the_reference_is_worth_comparing_with(reference: Path) -> None:
     assert result["restarts"].height > 10
 
 
+@pytest.mark.slow
 def test_twice_equals_once(dump: Dump, reference: Path, tmp_path: Path) -> None:
     files = dump.write(tmp_path)
     assert_same(load(tmp_path / "w", files, files), reference)
@@ -57,6 +58,7 @@ def test_overlapping_halves_equal_the_whole(dump: Dump, reference: Path, tmp_pat
     assert_same(load(tmp_path / "w", halves[:1], rest, halves[1:]), reference)
 
 
+@pytest.mark.slow
 def test_reverse_order_equals_order(dump: Dump, reference: Path, tmp_path: Path) -> None:
     backwards = Dump(
         with_rows(rows_of(dump.accounting)[::-1]),

@@ -42,6 +42,7 @@ def telemetry(writer: Writer, file: Path, *, cluster: str = "c") -> list[int | N
     return [report.parsed.rows_new for report in reports if report.parsed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [WHOLE, OTHER, session(0)], ids=("three", "two", "one"))
 def test_run_log_loaded_again_has_no_new_rows(text: str, tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"

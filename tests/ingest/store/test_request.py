@@ -87,6 +87,7 @@ def earlier_loads() -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("origin", ORIGINS, ids=lambda origin: origin[:40])
 def test_upgrade_fills_the_columns_of_each_load_from_its_origin(upgraded: Path, origin: str) -> None:
     load = table(upgraded, "loads").filter(origin=origin)

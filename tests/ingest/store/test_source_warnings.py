@@ -82,6 +82,7 @@ def test_a_busy_cluster_without_jobs_for_a_day_is_reported(tmp_path: Path) -> No
     assert silences(tmp_path, FakeSlurm(jobs, MONDAY), until=MONDAY + days(2)) == ["Wed 03"]
 
 
+@pytest.mark.slow
 def test_a_new_cluster_has_no_weekend_yet(tmp_path: Path) -> None:
     jobs = weekdays(250, since=MONDAY, until=MONDAY + days(5))
     assert silences(tmp_path, FakeSlurm(jobs, MONDAY + days(4.5)), until=MONDAY + days(7)) == []
@@ -131,6 +132,7 @@ def test_a_daily_load_that_stopped_is_stale(tmp_path: Path, source: SourceName, 
     assert warned(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "origin"), [("runlog", "run{}.jsonl"), ("slurm.accounting", "dumps/sacct-{}.txt")])
 def test_what_is_loaded_by_hand_is_never_stale(tmp_path: Path, source: SourceName, origin: str) -> None:
     for number in range(4):

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def stories(draw: st.DrawFn) -> Story:
     return Story(tuple(pairs), tuple(slurm), tuple(hosts), tuple(jobs), tuple(there))
 
 
+@pytest.mark.slow
 @given(stories())
 def test_disagreements_are_those_of_a_walk(story: Story) -> None:
     table = found(story)

@@ -361,6 +361,7 @@ def generated(random: np.random.Generator, n: int) -> pl.DataFrame:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [True, False])
 def test_intervals_over_runs_have_their_nominal_coverage(*, weighted: bool) -> None:
     """Fails only if the upper end of the 95 % interval of the observed coverage is below 95 %."""

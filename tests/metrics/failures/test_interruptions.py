@@ -55,6 +55,7 @@ def test_an_interruption_by_hand() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "exit_code", "alone", "with_evidence"),
     [

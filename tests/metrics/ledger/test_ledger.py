@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -265,6 +266,7 @@ def test_other_work_is_by_name_or_partition_and_idles_as_stalled() -> None:
     assert sums(seen) == {("n1", 0, "other_work", "evaluation"): 10_000, ("n1", 0, "stalled", "idle_gpus"): 10_000}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(clusters())
 def test_the_slow_ledger_agrees_exactly(cluster: Cluster) -> None:
@@ -286,6 +288,7 @@ def test_any_clipping_adds_up_to_capacity(cluster: Cluster, one: int, other: int
     assert result.item() == sum(cluster.gpus.values()) * round((high - low).total_seconds() * 1e6)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_node_rows_sum_up_at_every_instant_and_stay_in_a_day(cluster: Cluster) -> None:

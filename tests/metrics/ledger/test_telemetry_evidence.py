@@ -410,6 +410,7 @@ def of_the_holder(line: list[int | None], begin: float, end: float) -> list[int 
     return own
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(worlds(), st.sampled_from([0, 0.5, 1]), st.sampled_from([11, 11.25, 12]))
 def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]], begin: float, end: float) -> None:
@@ -443,6 +444,7 @@ def test_a_slow_reading_agrees(world: dict[tuple[str, int], list[int | None]], b
     assert got == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=75, deadline=None)
 @given(worlds(), st.lists(st.integers(0, 11), max_size=3), st.booleans())
 def test_per_gpu_activity_is_within_the_bounds(

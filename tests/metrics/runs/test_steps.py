@@ -324,6 +324,7 @@ def histories(draw: st.DrawFn) -> list[Attempt]:
     return tried
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(histories())
 def test_the_slow_reading_agrees(tried: list[Attempt]) -> None:
@@ -430,6 +431,7 @@ def messes(draw: st.DrawFn) -> dict[str, pl.DataFrame]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(messes(), st.integers(0, 1000))
 def test_every_second_of_a_logged_run_is_in_exactly_one_class(mess: dict[str, pl.DataFrame], second: int) -> None:

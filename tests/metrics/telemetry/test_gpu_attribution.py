@@ -311,6 +311,7 @@ CROWDED = [Holder(0, "a", -1, 2, 500), Holder(1, "a", -1, 2, 1000, user="bo"), H
 """More GPUs than the node of one has, for two seconds; the third was never there, and does not round them apart."""
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(clusters())
 @example(([Sample("a", "0", 0, STEP, 0.5, None)], CROWDED, []))
@@ -325,6 +326,7 @@ def test_it_agrees_with_the_slow_twin_to_the_last_digit(made: tuple[list[Sample]
         assert as_dict(result.nodes, "node") == without_zeros(expected.nodes)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_every_observed_gpu_second_counts_once_in_any_order(

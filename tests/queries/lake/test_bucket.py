@@ -41,6 +41,7 @@ def bucket(store: ObjectStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     return f"s3://{BUCKET}/{tmp_path.name}"
 
 
+@pytest.mark.slow
 def test_lake_in_a_bucket_is_the_warehouse(source: Path, lake: Path, bucket: str, tmp_path: Path) -> None:
     into_lake(source, lake, bucket)
     assert differences(source, lake) == []
@@ -50,12 +51,14 @@ def test_lake_in_a_bucket_is_the_warehouse(source: Path, lake: Path, bucket: str
     assert differences(source, tmp_path / "back") == []
 
 
+@pytest.mark.slow
 def test_sql_of_a_person_reads_samples_of_a_bucket(source: Path, lake: Path, bucket: str) -> None:
     into_lake(source, lake, bucket)
     question = "SELECT COUNT(*) AS n, SUM(gpu_util) AS used FROM gpu_samples"
     assert user_sql(lake, question)[0].equals(user_sql(source, question)[0])
 
 
+@pytest.mark.slow
 def test_samples_are_fetched_when_they_are_read(source: Path, lake: Path, bucket: str) -> None:
     into_lake(source, lake, bucket)
     with open_reader(lake) as reader:
@@ -68,6 +71,7 @@ def test_samples_are_fetched_when_they_are_read(source: Path, lake: Path, bucket
     assert all(path.startswith("raw/steps/") for path in fetched)
 
 
+@pytest.mark.slow
 def test_vacuum_empties_a_bucket_of_replaced_files(source: Path, lake: Path, bucket: str) -> None:
     into_lake(source, lake, bucket)
     add_reject(source, "late")
@@ -78,6 +82,7 @@ def test_vacuum_empties_a_bucket_of_replaced_files(source: Path, lake: Path, buc
     assert differences(source, lake) == []
 
 
+@pytest.mark.slow
 def test_database_made_anew_has_the_keys_again(
     source: Path, lake: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

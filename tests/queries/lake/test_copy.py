@@ -55,6 +55,7 @@ def warehouse_of(root: Path) -> str:
         return str(reader.meta("warehouse"))
 
 
+@pytest.mark.slow
 def test_lake_has_every_table_and_sample(
     source: Path, lake: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +72,7 @@ def test_lake_has_every_table_and_sample(
     assert all(there[name].equals(rows) for name, rows in here.items())
 
 
+@pytest.mark.slow
 def test_second_copy_takes_only_what_changed(source: Path, filled: Path) -> None:
     assert into_lake(source, filled).rows == 0
     add_reject(source, "late")
@@ -79,6 +81,7 @@ def test_second_copy_takes_only_what_changed(source: Path, filled: Path) -> None
     assert differences(source, filled) == []
 
 
+@pytest.mark.slow
 def test_changed_rows_replace_those_before(source: Path, filled: Path) -> None:
     with open_writer(source, verb="test", now=NOW) as writer, writer.transaction():
         rows = writer.table("runs").head(2)
@@ -87,12 +90,14 @@ def test_changed_rows_replace_those_before(source: Path, filled: Path) -> None:
     assert differences(source, filled) == []
 
 
+@pytest.mark.slow
 def test_lake_is_copied_back(filled: Path, source: Path, tmp_path: Path) -> None:
     out_of_lake(filled, tmp_path / "back")
     assert differences(source, tmp_path / "back") == []
     assert out_of_lake(filled, tmp_path / "back").rows == 0
 
 
+@pytest.mark.slow
 def test_directory_copied_back_goes_on(filled: Path, source: Path, tmp_path: Path) -> None:
     """The directory before it then did not make the last commit, and may not undo it."""
     back = tmp_path / "back"
@@ -105,6 +110,7 @@ def test_directory_copied_back_goes_on(filled: Path, source: Path, tmp_path: Pat
     assert differences(back, filled) == []
 
 
+@pytest.mark.slow
 def test_commit_that_was_not_noted_is_known(filled: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after the lake had it, and again before the next: the directory is still the one that made it."""
     add_reject(source, "one")
@@ -128,6 +134,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch, function: str, source: Path, lak
             into_lake(source, lake)
 
 
+@pytest.mark.slow
 def test_half_a_file_is_written_anew(source: Path, lake: Path, files: str) -> None:
     with pytest.raises(StoppedHereError):
         into_lake(source, lake, files, report=stops_after("runs"))
@@ -139,6 +146,7 @@ def test_half_a_file_is_written_anew(source: Path, lake: Path, files: str) -> No
     assert differences(source, lake) == []
 
 
+@pytest.mark.slow
 def test_earlier_state_is_refused(filled: Path, source: Path, tmp_path: Path) -> None:
     back = tmp_path / "back"
     out_of_lake(filled, back)
@@ -148,6 +156,7 @@ def test_earlier_state_is_refused(filled: Path, source: Path, tmp_path: Path) ->
         into_lake(back, filled)
 
 
+@pytest.mark.slow
 def test_copy_may_be_stopped_anywhere(source: Path, lake: Path, files: str) -> None:
     for at in sorted(random.Random(7).sample(range(1, 120), 4)):
         with pytest.raises(StoppedHereError):
@@ -160,6 +169,7 @@ def test_copy_may_be_stopped_anywhere(source: Path, lake: Path, files: str) -> N
     assert (removed.loose, removed.replaced) == (0, 0)
 
 
+@pytest.mark.slow
 def test_second_catalogue_is_not_made(source: Path, filled: Path, files: str, tmp_path: Path) -> None:
     """A lake that was named otherwise by mistake, over the same files."""
     second = tmp_path / f"ducklake:{tmp_path}/second.ducklake"
@@ -169,6 +179,7 @@ def test_second_catalogue_is_not_made(source: Path, filled: Path, files: str, tm
     assert samples(filled)["gpu_samples"].height > 0
 
 
+@pytest.mark.slow
 def test_second_catalogue_removes_no_file(
     source: Path, filled: Path, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +199,7 @@ def test_second_catalogue_removes_no_file(
     assert samples(filled)["gpu_samples"].height > 0
 
 
+@pytest.mark.slow
 def test_vacuum_goes_on_without_the_other_catalogue(source: Path, filled: Path, files: str) -> None:
     other = Path(files, markers.FOLDER, "of-a-lake-that-is-no-more")
     other.touch()
@@ -200,6 +212,7 @@ def test_vacuum_goes_on_without_the_other_catalogue(source: Path, filled: Path, 
     assert differences(source, filled) == []
 
 
+@pytest.mark.slow
 def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, files: str) -> None:
     add_reject(source, "late")
     into_lake(source, filled)
@@ -219,12 +232,14 @@ def test_second_committer_is_refused_by_name(source: Path, filled: Path) -> None
         into_lake(source, filled)
 
 
+@pytest.mark.slow
 def test_cluster_of_another_warehouse_is_refused(source: Path, filled: Path, tmp_path: Path) -> None:
     add_reject(other := from_accounting(tmp_path / "other", jobs=20, compute=False), "r", cluster="demo")
     with pytest.raises(WarehouseError, match="has cluster demo from another warehouse"):
         into_lake(other, filled)
 
 
+@pytest.mark.slow
 def test_lake_has_the_clusters_of_several(source: Path, filled: Path, tmp_path: Path) -> None:
     other = from_accounting(tmp_path / "other", jobs=20, compute=False)
     into_lake(other, filled)
@@ -240,6 +255,7 @@ def test_cluster_that_a_lake_lacks_is_refused_with_its_names(filled: Path, tmp_p
         out_of_lake(filled, tmp_path / "one", cluster="alpha")
 
 
+@pytest.mark.slow
 def test_commit_looks_at_no_file_of_another_warehouse(
     source: Path, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +292,7 @@ def test_missing_lake_says_how_to_make_one(source: Path, lake: Path) -> None:
         into_lake(source, lake)
 
 
+@pytest.mark.slow
 def test_large_tables_are_read_from_files(
     source: Path, filled: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

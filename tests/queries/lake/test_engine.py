@@ -32,6 +32,7 @@ def grown_by(work: Callable[[], object], times: int) -> float:
     return megabytes() - before
 
 
+@pytest.mark.slow
 def test_looking_at_a_lake_keeps_no_memory(filled: Path) -> None:
     """DuckLake's own question of a table keeps 1.5 MB: 60 in 40 looks."""
 
@@ -42,6 +43,7 @@ def test_looking_at_a_lake_keeps_no_memory(filled: Path) -> None:
     assert grown_by(look, 40) < 15
 
 
+@pytest.mark.slow
 def test_changes_keep_memory_for_a_while_only(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "CHANGES_KEPT", 5)
 
@@ -90,6 +92,7 @@ def test_facts_are_those_of_the_files_at_hand(source: Path, filled: Path) -> Non
     assert int(now["data_version"]) > int(before["data_version"])
 
 
+@pytest.mark.slow
 def test_renewed_copies_of_a_lake_stay_small(source: Path, filled: Path, tmp_path: Path) -> None:
     """A dozen commits, each with its copy: two of them are kept, and none grows."""
     copy = snapshot.prepared(address(filled)) / "published"

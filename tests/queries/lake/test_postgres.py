@@ -49,6 +49,7 @@ def files(tmp_path: Path) -> str:
     return str(tmp_path / "files")
 
 
+@pytest.mark.slow
 def test_lake_in_postgres_is_the_warehouse(source: Path, lake: Path, files: str, tmp_path: Path) -> None:
     into_lake(source, lake, files)
     assert differences(source, lake) == []
@@ -58,6 +59,7 @@ def test_lake_in_postgres_is_the_warehouse(source: Path, lake: Path, files: str,
     assert differences(source, tmp_path / "back") == []
 
 
+@pytest.mark.slow
 def test_second_committer_is_refused_by_process(source: Path, lake: Path, address: Address, files: str) -> None:
     into_lake(source, lake, files)
     with open_reader(source) as reader:
@@ -67,6 +69,7 @@ def test_second_committer_is_refused_by_process(source: Path, lake: Path, addres
     assert into_lake(source, lake).rows == 0
 
 
+@pytest.mark.slow
 def test_absent_postgres_is_said(lake: Path, source: Path, postgres: PostgresLab) -> None:
     into_lake(source, lake, str(lake.parent / "files"))
     postgres.stop("immediate")

@@ -46,6 +46,7 @@ def filled_tables(monkeypatch: pytest.MonkeyPatch, lake: Path) -> list[str]:
     return sorted(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("largest", [snapshot.IN_THE_COPY, 1])
 def test_next_copy_fills_only_what_changed(
     source: Path, filled: Path, monkeypatch: pytest.MonkeyPatch, largest: int
@@ -62,6 +63,7 @@ def test_next_copy_fills_only_what_changed(
         assert set(reader.table("rejects")["raw"].to_list()) >= {"one", "two"}
 
 
+@pytest.mark.slow
 def test_next_copy_has_the_facts_of_its_snapshot(source: Path, filled: Path) -> None:
     add_reject(source, "one")
     into_lake(source, filled)
@@ -70,6 +72,7 @@ def test_next_copy_has_the_facts_of_its_snapshot(source: Path, filled: Path) -> 
         assert one.meta("warehouse") == other.meta("warehouse")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "no facts", "gone"])
 def test_copy_is_made_anew_beside_a_damaged_one(source: Path, filled: Path, damage: str) -> None:
     file = copy_of(filled)
@@ -85,6 +88,7 @@ def test_copy_is_made_anew_beside_a_damaged_one(source: Path, filled: Path, dama
     assert differences(source, filled) == []
 
 
+@pytest.mark.slow
 def test_restored_catalogue_is_read_as_it_is(source: Path, filled: Path, tmp_path: Path) -> None:
     catalogue = tmp_path / "lake.ducklake"
     shutil.copy(catalogue, tmp_path / "backup")
@@ -100,6 +104,7 @@ def test_restored_catalogue_is_read_as_it_is(source: Path, filled: Path, tmp_pat
     assert copy_of(filled) == first
 
 
+@pytest.mark.slow
 def test_table_that_became_small_is_copied_again(source: Path, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(snapshot, "IN_THE_COPY", 1)
@@ -112,6 +117,7 @@ def test_table_that_became_small_is_copied_again(source: Path, filled: Path, mon
     assert differences(source, filled) == []
 
 
+@pytest.mark.slow
 def test_files_of_killed_readers_go(source: Path, filled: Path) -> None:
     published = copy_of(filled).parent
     left, new = published / "1.duckdb.7.unfinished", published / "1.duckdb.8.unfinished"
@@ -125,6 +131,7 @@ def test_files_of_killed_readers_go(source: Path, filled: Path) -> None:
     assert new.exists()
 
 
+@pytest.mark.slow
 def test_log_of_a_killed_reader_is_not_applied(source: Path, filled: Path) -> None:
     before = copy_of(filled)
     add_reject(source, "one")

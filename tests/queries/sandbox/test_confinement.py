@@ -274,6 +274,7 @@ def test_query_ends_in_time_even_if_the_requester_is_stopped(tmp_path: Path) -> 
         asks.wait()
 
 
+@pytest.mark.slow
 def test_the_process_of_a_query_has_no_secret_in_its_environment(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     asks, query = asking(tmp_path / "w")
@@ -351,6 +352,7 @@ def test_a_warehouse_may_be_in_any_folder(name: str, tmp_path: Path) -> None:
     assert rows["n"].item() == 2
 
 
+@pytest.mark.slow
 def test_limits_are_reported_as_limits(tmp_path: Path) -> None:
     put(tmp_path / "w", "alice")
     with pytest.raises(QueryError, match="longer than -3 s"):

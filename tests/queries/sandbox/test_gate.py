@@ -111,6 +111,7 @@ PLACES: Final = (
 """Where an expression can stand."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
     "function", ["json_serialize_plan('SELECT 1')", "getenv('HOME')", "current_setting('threads')"]
@@ -122,6 +123,7 @@ def test_a_function_is_refused_at_any_position(engine: duckdb.DuckDBPyConnection
     assert refusal(engine, re.sub(r"\{\}", "abs(1)", place).replace("{{", "{").replace("}}", "}")) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [

@@ -82,6 +82,7 @@ def store(server: str) -> S3Store:
     )
 
 
+@pytest.mark.slow
 def test_objects_arrive_whole_with_types(tmp_path: Path, document: dict[str, Any], server: str) -> None:  # noqa: F811 - the fixture
     post = Post(tmp_path, document, target(server, prefix="trackside/sla"))
     assert post.outcomes() == {"bucket": ("delivered", 1, None)}

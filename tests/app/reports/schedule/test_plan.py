@@ -54,6 +54,7 @@ def test_one_time_in_several_periods_is_on_the_last_of_them() -> None:
     assert [period for _, period in plan.coming(at("2026-11-24T00:00"), 2)] == ["2026-W49", "2026-W53"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["day", "week", "month", "quarter"])
 @pytest.mark.parametrize("cron", [None, "30 2 * * *", "0 6 1 * *"])
 def test_what_is_coming_is_owed_from_that_very_moment_on(kind: str, cron: str | None) -> None:

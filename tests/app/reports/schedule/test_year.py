@@ -91,6 +91,7 @@ def world(tmp_path: Path) -> World:
     return World(Outbox(tmp_path / "w-reports"))
 
 
+@pytest.mark.slow
 def test_every_period_of_a_year_is_made_and_delivered_once(world: World) -> None:
     runner = world.runner()
     while world.now < END:
@@ -107,6 +108,7 @@ def test_every_period_of_a_year_is_made_and_delivered_once(world: World) -> None
         assert timedelta(0) <= at - due <= timedelta(days=1) or period == world.outbox.first(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_outages_kills_and_twins_lose_and_double_nothing(world: World, seed: int) -> None:
     """Services that start, sleep and are killed at any point; two at once; reports that take a day."""

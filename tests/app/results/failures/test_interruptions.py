@@ -176,6 +176,7 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
     assert float(line.split()[-1]) == 1
 
 
+@pytest.mark.slow
 def test_report_states_when_a_het_job_ran_again(het: tuple[Path, str]) -> None:
     root, node = het
     with open_reader(root) as reader:
@@ -246,6 +247,7 @@ def a_failure_and_a_second_attempt(*, until: int) -> str:
     )
 
 
+@pytest.mark.slow
 def test_restart_in_place_is_not_part_of_the_interruption_cost(tmp_path: Path) -> None:
     """A worker crashes at 500 s and goes back 40 steps; the node fails at 3000 s, and the next attempt goes back 10."""
     sacct = a_failure_and_a_second_attempt(until=4000)
@@ -281,6 +283,7 @@ def test_later_restart_in_place_adds_no_cost_to_the_interruption(tmp_path: Path)
     assert cost == 8 * (100 + 10 + 30)
 
 
+@pytest.mark.slow
 def test_cost_before_a_next_attempt_without_a_log_is_null(tmp_path: Path) -> None:
     """The first attempt's log has all its steps; how many of them the second one went back, nobody tells."""
     sacct = a_failure_and_a_second_attempt(until=4000)
@@ -290,6 +293,7 @@ def test_cost_before_a_next_attempt_without_a_log_is_null(tmp_path: Path) -> Non
         assert interruption_costs(reader, whole(root))["cost_gpu_s"].to_list() == [None]
 
 
+@pytest.mark.slow
 def test_an_end_at_a_window_s_end_is_of_that_window(tmp_path: Path) -> None:
     """The attempt ran in the window before: every count has its failure there, and none has it in the window after."""
     root = load(tmp_path, {"sacct.txt": a_failure_and_a_second_attempt(until=4000)})
@@ -309,6 +313,7 @@ def test_an_end_at_a_window_s_end_is_of_that_window(tmp_path: Path) -> None:
     assert counted == [(1, 1, 1, 1, 2), (0, 0, 0, 0, 0)]
 
 
+@pytest.mark.slow
 def test_a_failure_that_ends_the_data_is_counted(tmp_path: Path) -> None:
     failed = a_failure_and_a_second_attempt(until=4000).replace("COMPLETED", "NODE_FAIL")
     assert len(shown(load(tmp_path, {"sacct.txt": failed}), "interruptions")) == 2

@@ -87,6 +87,7 @@ def test_silence_before_slurm_noticed_belongs_to_the_outage(root: Path) -> None:
     assert undetected.select(pl.col("drained_gpu_s", "maintenance_gpu_s").sum()).row(0) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["cause", "stage", "actor", "outcome", "node", "event"])
 def test_question_answers_by_everything_it_names(root: Path, by: str) -> None:
     printed = trackside("show", "lifecycle", "--by", by, "--warehouse", str(root), "--format", "csv")

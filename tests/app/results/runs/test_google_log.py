@@ -68,6 +68,7 @@ def test_each_way_of_writing_entries_is_the_same_log() -> None:
         assert logs[0][name].equals(logs[2][name])
 
 
+@pytest.mark.slow
 def test_figures_are_the_librarys(tmp_path: Path) -> None:
     theirs = told(library(), entries(), now=38, folder=tmp_path, name="r")
     (tmp_path / "sacct.txt").write_text(sacct())

@@ -74,6 +74,7 @@ def account(folder: Path, *, starts: bool) -> dict[str, Any]:
     return result.runs.row(0, named=True) | {"buckets": buckets}
 
 
+@pytest.mark.slow
 def test_run_read_within_a_step_matches_the_librarys_figures(tmp_path: Path) -> None:
     entries = [(at, job_start(at)) for at in PROCESSES]
     entries += [(at, step(number, at)) for steps in STARTS for number, at in steps]

@@ -139,6 +139,7 @@ EDGES = (0, 45, DAY - 40, DAY, DAY + 170, DAY + HOUR, 2 * DAY, 2 * DAY + 7777, 3
          DAYS * DAY)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("since", EDGES[:-1])
 def test_days_and_ends_give_what_all_samples_give(reader: Reader, since: int) -> None:
     for until in (moment for moment in (*EDGES, DAYS * DAY + HOUR) if moment > since):

@@ -163,6 +163,7 @@ def test_any_order_and_packing_give_the_same(reference: Path, tmp_path: Path) ->
         assert_same(tmp_path / f"w{number}", reference)
 
 
+@pytest.mark.slow
 def test_twice_equals_once_and_pieces_equal_the_whole(reference: Path, tmp_path: Path) -> None:
     lines = by_time().splitlines(keepends=True)
     cuts = [0, len(lines) // 3, 2 * len(lines) // 3, len(lines)]
@@ -262,6 +263,7 @@ def test_what_is_piped_in_is_read_packed_or_not(reference: Path, tmp_path: Path)
         assert_same(warehouse, reference)
 
 
+@pytest.mark.slow
 def test_only_the_requested_time_is_loaded(tmp_path: Path) -> None:
     since, until = (datetime.fromtimestamp(T, UTC) + timedelta(minutes=each) for each in (30, 60))
     ways: list[str | bytes] = [by_series(), as_parquet(by_series())]
@@ -311,6 +313,7 @@ def hours_with_flaws(chance: random.Random) -> pl.DataFrame:
     return pl.DataFrame([*rows, far], schema_overrides={"ts": pl.Datetime("us", "UTC")})
 
 
+@pytest.mark.slow
 def test_table_in_blocks_of_time_loads_as_the_whole_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(5)
     table = hours_with_flaws(chance).unique(["cluster", "node", "ts", "metric", "covered_s"], keep="any")

@@ -164,6 +164,7 @@ def test_edge_between_two_longer_keeps_the_middle_of_the_cell(order: tuple[int, 
     assert intervals(merge(merged, sample(0, 60, tensor_active=0.3), interval_s=60)) == [(0, 60, 0.3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_segments_cut_anywhere_cover_the_same_time(seed: int) -> None:
     chance = random.Random(seed)
@@ -190,6 +191,7 @@ def test_a_coarser_reading_of_the_same_time_replaces_finer_ones() -> None:
     assert intervals(merged) == [(0, 3600, 0.1), (3600, 3660, 0.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_overlapping_pieces_in_any_order_equal_the_whole(seed: int) -> None:
     chance = random.Random(seed)

@@ -124,6 +124,7 @@ def a_rule_and_readings(draw: st.DrawFn) -> tuple[Rule, Points]:
     return rule, points
 
 
+@pytest.mark.slow
 @given(a_rule_and_readings())
 @settings(max_examples=120, deadline=None)
 def test_events_of_a_series_are_those_that_a_plain_loop_finds(told_of: tuple[Rule, Points]) -> None:

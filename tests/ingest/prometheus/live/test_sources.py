@@ -49,6 +49,7 @@ def errors(reports: list[Report]) -> list[str]:
     return [str(report.error) for report in reports if report.error]
 
 
+@pytest.mark.slow
 def test_failing_source_blocks_no_other_and_is_read_next_time(tmp_path: Path) -> None:
     with web(broken) as there:
         config = settings(there.url, remote_read=False, chunk_hours=1, lookback_hours=2)
@@ -75,6 +76,7 @@ def test_time_no_later_ingest_covers_comes_with_its_command(tmp_path: Path) -> N
     assert output.endswith("trackside ingest prometheus --since 2026-11-21T08:00:00Z --until 2026-11-21T10:00:00Z")
 
 
+@pytest.mark.slow
 def test_each_source_has_a_mark_of_its_own(tmp_path: Path) -> None:
     def later(path: str, params: dict[str, str]) -> Answer:
         return told(["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"]) if path.endswith("/values") else minutes(path, params)
@@ -100,6 +102,7 @@ def test_time_missed_without_answers_is_read_by_the_next_ingest(tmp_path: Path) 
     )
 
 
+@pytest.mark.slow
 def test_readings_the_server_shows_late_are_read(tmp_path: Path) -> None:
     """Those of one node: the other's are there at once, so that the time is taken for read."""
     late_s = 30
@@ -156,6 +159,7 @@ def many(series: int) -> Answer:
     return told({"resultType": "vector", "result": [{"metric": name, "value": [T, str(series)]}]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("series", "n_chunks"), [(2, 1), (8, 2), (4_000, 8)])
 def test_chunks_hold_so_many_samples_but_no_less_than_a_quarter(tmp_path: Path, series: int, n_chunks: int) -> None:
     """Of two hours at one sample a minute, and 480 samples at once."""
@@ -167,6 +171,7 @@ def test_chunks_hold_so_many_samples_but_no_less_than_a_quarter(tmp_path: Path, 
         assert reader.table("gpu_samples").height == 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("interval_s", "chunk_s"), [(360, 1080), (600, 1200), (800, 1600), (1800, 1800), (3600, 3600)])
 def test_chunk_is_no_shorter_than_an_interval_or_a_quarter(tmp_path: Path, interval_s: int, chunk_s: int) -> None:
     with web(counting(many(1_000_000))) as there:
@@ -179,6 +184,7 @@ def test_chunk_is_no_shorter_than_an_interval_or_a_quarter(tmp_path: Path, inter
     assert all(int(later["start"]) == int(earlier["end"]) + interval_s for earlier, later in pairwise(asked))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [

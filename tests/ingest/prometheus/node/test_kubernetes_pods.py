@@ -6,6 +6,8 @@ from decimal import Decimal
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ingest.kubernetes.store import ingest_files
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
@@ -81,11 +83,13 @@ def attempts(root: Path) -> list[tuple[Any, ...]]:
 EXPECTED = ("train", "COMPLETED", Decimal(16), 2, "host-0,host-1", moment(0.5), moment(ENDED), 0)
 
 
+@pytest.mark.slow
 def test_pods_by_metrics_are_the_attempt_of_their_job(tmp_path: Path) -> None:
     load(tmp_path / "w", metrics(1, 45))
     assert attempts(tmp_path / "w") == [(*EXPECTED[:-1], None)]
 
 
+@pytest.mark.slow
 def test_windows_of_metrics_may_come_in_any_order(tmp_path: Path) -> None:
     parts = [metrics(1, 15), metrics(16, 30), metrics(31, 45)]
     for number, order in enumerate(permutations(parts)):
@@ -93,6 +97,7 @@ def test_windows_of_metrics_may_come_in_any_order(tmp_path: Path) -> None:
         assert attempts(tmp_path / f"w{number}") == [(*EXPECTED[:-1], None)]
 
 
+@pytest.mark.slow
 def test_pods_of_objects_and_metrics_count_once(tmp_path: Path) -> None:
     early = as_list(workload("Job", "train"), member(0, None), member(1, None))
     inputs: list[str | bytes] = [early, metrics(1, 45)]
@@ -101,16 +106,19 @@ def test_pods_of_objects_and_metrics_count_once(tmp_path: Path) -> None:
         assert [row[:-1] for row in attempts(tmp_path / f"w{number}")] == [EXPECTED[:-1]]
 
 
+@pytest.mark.slow
 def test_pod_of_metrics_joins_the_job_of_the_object(tmp_path: Path) -> None:
     load(tmp_path / "w", as_list(workload("Job", "train"), member(0, ENDED)), metrics(1, 45))
     assert [row[:-1] for row in attempts(tmp_path / "w")] == [EXPECTED[:-1]]
 
 
+@pytest.mark.slow
 def test_failed_pod_ends_with_its_exit_status(tmp_path: Path) -> None:
     load(tmp_path / "w", metrics(1, 45, code=137))
     assert [(row[1], row[6], row[7]) for row in attempts(tmp_path / "w")] == [("FAILED", moment(ENDED), 137)]
 
 
+@pytest.mark.slow
 def test_pod_that_is_read_no_longer_has_ended_unobserved(tmp_path: Path) -> None:
     later = "\n".join(line for line in metrics(31, 60, ended=None).splitlines() if "train-1" not in line)
     load(tmp_path / "w", metrics(1, 30, ended=None), f"{later}\n")
@@ -119,6 +127,7 @@ def test_pod_that_is_read_no_longer_has_ended_unobserved(tmp_path: Path) -> None
     assert rows == [("host-0", None), ("host-1", moment(30))]
 
 
+@pytest.mark.slow
 def test_slurm_nodes_by_metrics_are_no_attempts(tmp_path: Path) -> None:
     """A pod that has the name of a node of the cluster is that node, whatever controls it."""
     text = metrics(1, 45).replace("train-0-abcde", "gpu-0").replace('"Job"', '"StatefulSet"')

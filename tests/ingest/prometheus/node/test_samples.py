@@ -465,6 +465,7 @@ def alike(one: dict[Any, tuple[float, int, int]], other: dict[Any, tuple[float, 
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(some_series())
 def test_samples_equal_those_of_plain_python(reported: list[Series]) -> None:

@@ -73,6 +73,7 @@ EDGES = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(EDGES, max_size=8))
 def test_no_second_is_stored_twice_and_none_is_lost(edges: list[tuple[str, int, int, int, int]]) -> None:

@@ -110,6 +110,7 @@ def test_overlapping_pieces_in_any_order_equal_the_whole(reference: Path, tmp_pa
     assert_same(load(tmp_path / "w", files[:2], files[1:]), reference)
 
 
+@pytest.mark.slow
 def test_metrics_in_files_of_their_own_equal_one_file(reference: Path, tmp_path: Path) -> None:
     files = [written(tmp_path, name, [row for row in lines() if row.startswith(name)]) for name in NAMES]
     assert_same(load(tmp_path / "w", files), reference)
@@ -380,6 +381,7 @@ def requested_from(there: Web) -> list[int]:
     return [int(params["start"]) - T - 60 for path, params, _ in there.questions if path.endswith("query_range")]
 
 
+@pytest.mark.slow
 def test_the_next_ingest_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     with web(minutes) as there:
         config = settings(there.url, lookback_hours=6, chunk_hours=2)
@@ -396,6 +398,7 @@ def test_the_next_ingest_goes_on_where_the_last_one_ended(tmp_path: Path) -> Non
     assert [moment for row in loads for moment in row] == ends
 
 
+@pytest.mark.slow
 def test_each_server_and_selector_has_a_mark_and_files_have_none(tmp_path: Path) -> None:
     """What was read elsewhere, or loaded from a file, says nothing of what this server still has."""
     late = written(tmp_path, "late.om", steady(7, range(10_785, 10_801, 15), 0.5))
@@ -473,6 +476,7 @@ def test_a_cluster_that_no_folder_can_be_named_after_is_refused(tmp_path: Path) 
     assert "the name is longer than 200 characters" in done.stderr
 
 
+@pytest.mark.slow
 def test_failing_interval_stops_the_source_and_is_resumed(tmp_path: Path) -> None:
     failing = True
 
@@ -541,6 +545,7 @@ def xids_only(*edges: tuple[int, int]) -> Callable[[str, dict[str, str]], Answer
     return answer
 
 
+@pytest.mark.slow
 def test_xids_without_samples_are_kept_and_cover_no_time(tmp_path: Path) -> None:
     with web(xids_only((1800, 79))) as there:
         reports = ingest(tmp_path / "w", settings(there.url), now=START + timedelta(hours=1))
@@ -571,6 +576,7 @@ def test_time_with_xids_only_is_read_again_without_duplicates(tmp_path: Path) ->
     assert kept[2][1] == [first, (30_000, "48", "critical"), (60_000, "31", "info")]
 
 
+@pytest.mark.slow
 def test_mark_stays_where_samples_ended_while_xids_go_on(tmp_path: Path) -> None:
     xids = xids_only((5400, 79))
 

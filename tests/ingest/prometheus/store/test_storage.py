@@ -120,6 +120,7 @@ def test_the_reference_has_two_days_and_hours_of_everything(reference: Path) -> 
     ]
 
 
+@pytest.mark.slow
 def test_twice_equals_once(reference: Path, tmp_path: Path) -> None:
     whole = minutes(0, LAST)
     assert_same(put(tmp_path / "w", whole, whole), reference)
@@ -135,6 +136,7 @@ def test_overlapping_pieces_in_any_order_equal_the_whole(reference: Path, tmp_pa
     assert_same(put(tmp_path / "w", *pieces[:5], *pieces[3:]), reference)
 
 
+@pytest.mark.slow
 def test_nodes_merged_one_by_one_equal_the_whole(
     reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +156,7 @@ def test_samples_without_a_node_are_never_dropped(at_once: int) -> None:
         list(samples.by_nodes(rows, at_once))
 
 
+@pytest.mark.slow
 def test_metrics_in_pieces_of_their_own_equal_the_whole(reference: Path, tmp_path: Path) -> None:
     whole = minutes(0, LAST)
     pieces = [
@@ -221,6 +224,7 @@ def files(warehouse: Path, table: str = "node_samples") -> dict[str, int]:
     return dict(result.sort("path").select("path", "rows").iter_rows())
 
 
+@pytest.mark.slow
 def test_following_part_is_a_new_file_and_leaves_the_others(tmp_path: Path) -> None:
     warehouse = put(tmp_path / "w", minutes(0, 60))
     first = files(warehouse)
@@ -230,6 +234,7 @@ def test_following_part_is_a_new_file_and_leaves_the_others(tmp_path: Path) -> N
     assert files(put(warehouse, minutes(50, 80))) == both  # nothing new
 
 
+@pytest.mark.slow
 def test_only_the_file_that_holds_what_changed_is_written_again(tmp_path: Path) -> None:
     warehouse = put(tmp_path / "w", minutes(0, 60), minutes(60, 80))
     long, short = files(warehouse)
@@ -257,6 +262,7 @@ def test_day_of_many_parts_has_few_files_and_then_one(tmp_path: Path) -> None:
     assert len(files(warehouse)) == 2
 
 
+@pytest.mark.slow
 def test_the_manifest_does_not_grow_with_files_that_are_gone(tmp_path: Path) -> None:
     for low in range(0, 60, 5):
         warehouse = put(tmp_path / "w", minutes(low, low + 5))
@@ -319,6 +325,7 @@ def test_configured_threshold_applies_from_the_next_load(tmp_path: Path) -> None
     assert hours["above_s"].sum() == 60 * samples.height
 
 
+@pytest.mark.slow
 def test_an_hour_with_a_threshold_does_not_go_for_one_without(tmp_path: Path) -> None:
     whole = minutes(0, 60)["gpu_samples"]
     warehouse = put(tmp_path / "w", {"gpu_samples": whole})
@@ -381,6 +388,7 @@ def test_names_and_samples_of_one_input_find_each_other(tmp_path: Path) -> None:
         assert set(reader.table("gpu_samples")["node"]) == {"slurm-0", "n2"}
 
 
+@pytest.mark.slow
 def test_events_of_all_kinds_are_kept_once(tmp_path: Path) -> None:
     event = {
         "cluster": "c",

@@ -60,6 +60,7 @@ def rows_of(parsed: Parsed) -> list[Any]:
     return [*frames, parsed.rejects.rows(), codes(parsed), parsed.rows_read, parsed.rows_duplicate]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_bars_taken_together_give_what_each_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = trainer(seed)

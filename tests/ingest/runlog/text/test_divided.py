@@ -111,6 +111,7 @@ def rows_of(text: str, chunk: int) -> tuple[Parsed | None, str | list[Any]]:
     return parsed, [*told, parsed.rows_read, parsed.rows_loaded, parsed.rows_duplicate]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.__name__)
 @settings(max_examples=10, deadline=None)
 @given(

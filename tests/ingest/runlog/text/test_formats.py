@@ -14,6 +14,7 @@ from ingest.runlog.text_format import Example, FormatError, TextFormat, builtin,
 EXAMPLES = [(form, example) for form in builtin() for example in form.examples]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "example"), EXAMPLES, ids=lambda each: each.name if hasattr(each, "name") else "")
 def test_examples_give_what_they_say(form: TextFormat, example: Example) -> None:
     came = given(form, example.text)
@@ -21,11 +22,13 @@ def test_examples_give_what_they_say(form: TextFormat, example: Example) -> None
     assert {name: came.get(name) for name in names} == dict(example.gives)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", builtin(), ids=lambda form: form.name)
 def test_builtin_formats_have_no_mistaken_example(form: TextFormat) -> None:
     assert list(mistakes(form)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", builtin(), ids=lambda form: form.name)
 def test_step_examples_are_read_by_their_format_only(form: TextFormat) -> None:
     texts = [one.text for one in form.examples if one.gives["kind"] == "step"]

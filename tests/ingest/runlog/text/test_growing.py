@@ -42,6 +42,7 @@ def steps(warehouse: Path) -> list[int]:
     return contents(warehouse)["steps"].sort("ts")["step"].to_list()
 
 
+@pytest.mark.slow
 def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> None:
     text, log = "".join(LINES), tmp_path / "train.log"
     for size in (*range(150, len(text), 313), len(text)):
@@ -51,6 +52,7 @@ def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> No
     assert_same(tmp_path / "grown", tmp_path / "once")
 
 
+@pytest.mark.slow
 def test_a_log_loaded_within_a_coloured_line_is_read_whole_later(tmp_path: Path) -> None:
     """After a few characters of it, and within its colours, of which none is left in the text that is read."""
     text, log = (
@@ -68,6 +70,7 @@ def test_a_log_loaded_within_a_coloured_line_is_read_whole_later(tmp_path: Path)
     assert_same(tmp_path / "grown", tmp_path / "once")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truncated", [True, False])
 def test_a_rotated_log_has_each_step_once(tmp_path: Path, *, truncated: bool) -> None:
     """Copied and truncated where it was, or renamed, between two loads and again before the next."""
@@ -84,6 +87,7 @@ def test_a_rotated_log_has_each_step_once(tmp_path: Path, *, truncated: bool) ->
     assert steps(tmp_path / "w") == list(range(1, 25))
 
 
+@pytest.mark.slow
 def test_a_line_cut_in_two_by_rotation_is_refused_alone(tmp_path: Path) -> None:
     log, before = tmp_path / "train.log", tmp_path / "train.log.1"
     before.write_text("".join(LINES[:10]) + LINES[10][:80])
@@ -101,6 +105,7 @@ def test_a_run_resumed_into_its_file_runs_steps_again(tmp_path: Path) -> None:
     assert contents(tmp_path / "w")["run_sessions"].height == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begin", [datetime(2026, 10, 25, tzinfo=UTC), datetime(2026, 3, 29, tzinfo=UTC)])
 def test_local_times_where_the_clock_is_changed_go_on(tmp_path: Path, begin: datetime) -> None:
     zone = ZoneInfo("Europe/Berlin")

@@ -70,6 +70,7 @@ def with_carriage_returns(chance: random.Random, lines: list[bytes]) -> list[byt
 DAMAGES = (cut, doubled, shuffled, between_noise, of_ranks, with_damaged_bytes, with_carriage_returns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), damages=st.lists(st.sampled_from(DAMAGES), min_size=1, max_size=3))

@@ -91,6 +91,7 @@ def labelled(form: str) -> Callable[[list[str]], list[str]]:
     return lambda lines: [form.format(0) + line for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -114,6 +115,7 @@ def of_ranks(lines: list[str], form: str, lag: int) -> list[str]:
     return [line for _, _, line in sorted(late)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lag"),
     [("megatron", 0), ("nemo", 0), *((name, lag) for name in ("torchtitan", "deepspeed") for lag in (0, 3))],
@@ -131,6 +133,7 @@ def test_steps_by_the_last_rank_and_saves_by_the_first() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_log_cut_anywhere_has_the_steps_before(name: str) -> None:
     lines = lines_of(name)

@@ -92,6 +92,7 @@ def test_every_format_is_mutated() -> None:
     assert all([step for step, _, _ in rows] == list(range(1, 1 + N)) for rows in WHOLE.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 @settings(max_examples=15, deadline=None)
 @given(at=st.integers(1, 3_000))
@@ -105,6 +106,7 @@ def test_a_cut_log_has_the_steps_before_the_cut(name: str, at: int) -> None:
     assert steps(log) == WHOLE[name][: len(steps(log))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("change", ["crlf", "nuls", "coloured", "blank", "zeroed"])
 def test_what_surrounds_lines_makes_no_difference(name: str, change: str) -> None:
@@ -121,6 +123,7 @@ def test_what_surrounds_lines_makes_no_difference(name: str, change: str) -> Non
     assert adds_up(log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 @settings(max_examples=10, deadline=None)
 @given(twice=st.sets(st.integers(0, N - 1), min_size=1))
@@ -130,6 +133,7 @@ def test_a_doubled_line_counts_once(name: str, twice: set[int]) -> None:
     assert adds_up(log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RANKS)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), late=st.integers(0, 5))
@@ -146,6 +150,7 @@ def test_ranks_that_are_lines_apart_are_one_run(name: str, seed: int, late: int)
     assert log.rows_duplicate == N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 @settings(max_examples=15, deadline=None)
 @given(n=st.integers(0, N - 1), at=st.integers(0, 200), byte=st.sampled_from([b"\0", b"\xff", b"\r", b"", b"\x1b["]))

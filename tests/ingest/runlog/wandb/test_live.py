@@ -77,6 +77,7 @@ def test_a_project_is_its_runs_joined_to_attempts(server: WandbServer, tmp_path:
     assert {key for _, key in server.keys} == {KEY}
 
 
+@pytest.mark.slow
 def test_a_run_read_again_is_the_same(server: WandbServer, tmp_path: Path) -> None:
     load(tmp_path, "wandb:team/llama/first")
     once = contents(tmp_path)["steps"]
@@ -149,6 +150,7 @@ print(run.id, run.state, run.config["seq_len"], run.lastHistoryStep, *[one.id fo
 """
 
 
+@pytest.mark.slow
 def test_wandbs_own_package_takes_it_for_its_server(server: WandbServer, tmp_path: Path) -> None:
     loggers.need_loggers()
     done = subprocess.run(

@@ -91,6 +91,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_damaged_summary_is_counted_and_its_job_is_loaded(name: str) -> None:
     comment, reason = HOSTILE[name]

@@ -175,6 +175,7 @@ def test_each_key_is_present_once(a: pl.DataFrame) -> None:
     assert once.select("cluster", "scheduler", "job_id", "submitted_at").is_unique().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_dump_read_in_pieces_is_the_dump_read_at_once(size: int) -> None:
     rows = [

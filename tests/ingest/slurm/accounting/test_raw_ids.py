@@ -101,6 +101,7 @@ def test_db_index_links_display_and_raw_ids(tmp_path: Path, order: tuple[str, ..
     assert nodes.equals(expected_nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_db_index_of_one_attempt_links_its_whole_job(tmp_path: Path, order: tuple[int, ...]) -> None:
     files = [dump_with(tmp_path, name, rows) for name, rows in (("display", [3]), ("bare display", [2]), ("raw", [3]))]
@@ -120,6 +121,7 @@ def test_equal_times_and_nodes_link_no_ids_without_db_index(tmp_path: Path) -> N
     assert attempts["job_id"].to_list() == ["29_0", "32"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
 def test_db_index_of_a_waiting_array_links_no_task(tmp_path: Path, order: tuple[int, ...]) -> None:
     head, rest = HEAD.removesuffix("|JobID"), "gres/gpu=8,node=1|amara"
@@ -149,6 +151,7 @@ def test_linked_attempts_are_not_counted_as_new(tmp_path: Path) -> None:
     assert loads.select("rows_read", "rows_loaded", "rows_new").rows() == [(8, 8, 8), (8, 8, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_every_attempt_of_a_job_has_its_first_submission(tmp_path: Path, pieces: int) -> None:
     file = dumps(tmp_path)["raw"]
@@ -166,6 +169,7 @@ def test_every_attempt_of_a_job_has_its_first_submission(tmp_path: Path, pieces:
     assert attempts["first_submitted_at"].dt.epoch("s").to_list() == [1795247000] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
 def test_one_attempt_with_a_raw_id_gives_it_to_its_whole_job(tmp_path: Path, order: tuple[int, ...]) -> None:
     rest = "gres/gpu=8,node=1|amara"

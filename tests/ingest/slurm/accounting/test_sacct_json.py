@@ -327,6 +327,7 @@ def test_half_an_answer_is_refused_or_read_as_far_as_it_is_whole() -> None:
         parse_accounting_json(whole[:60], ParseContext(origin="x", accept_truncated=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", range(0, 12_000, 397))
 def test_wherever_an_answer_is_cut_off_no_job_is_lost_unseen(stop: int) -> None:
     data = answer(jobs=[job(), job(job_id=701)])
@@ -430,6 +431,7 @@ ANY_JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.sampled_from(VERSIONS), st.data())
 def test_whatever_a_field_holds_the_job_is_loaded_or_refused(version: str, data: st.DataObject) -> None:

@@ -62,6 +62,7 @@ def test_steps_do_not_change_the_jobs_own_tres() -> None:
     assert parsed.select("n_gpus", "gpus_steps").row(0) == (Decimal(16), None)
 
 
+@pytest.mark.slow
 def test_steps_of_requeued_attempts_are_separate_in_any_order() -> None:
     later = START + 1_000
     again = {**CPUS, "Submit": str(START + 100), "Start": str(later), "End": str(later + 100), "DBIndex": "71"}

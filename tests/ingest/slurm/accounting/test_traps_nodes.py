@@ -42,6 +42,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("written", "nodes"), LISTS)
 def test_a_list_is_the_nodes_that_the_job_held(written: str, nodes: str) -> None:
     assert sorted(held(written)) == sorted(nodes.split())
@@ -52,6 +53,7 @@ BROKEN += ["a,,b", "a,", ",a", "a b", "a;b", "a/b", "n1\tn2"]
 BROKEN += ["n[1-3:2]", "bg[000x111]", "n[²]", "n[-1]", "n[1-]", "n[0-999999999]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", BROKEN)
 def test_a_damaged_list_refuses_the_row_and_is_quoted(written: str) -> None:
     assert refused({"NodeList": written}).startswith(f"node list {written!r}: ")

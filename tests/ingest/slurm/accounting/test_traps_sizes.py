@@ -58,6 +58,7 @@ COUNTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", traps(*COUNTED))
 def test_every_gpu_is_counted_once(trap: Trap) -> None:
     spring(trap)
@@ -221,6 +222,7 @@ MEMORY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", traps(*MEMORY))
 def test_requested_memory_is_the_jobs_in_bytes(trap: Trap) -> None:
     spring(trap)
@@ -233,6 +235,7 @@ def test_memory_per_core_of_unknown_cores_is_null_and_not_warned() -> None:
 # --- time limits --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["Timelimit", "TimelimitRaw"])
 @pytest.mark.parametrize(
     ("limit", "seconds"),

@@ -70,6 +70,7 @@ TORN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [MIDDLE, AT_THE_END], ids=["in the middle", "last"])
 @pytest.mark.parametrize("name", TORN)
 def test_a_name_may_hold_the_delimiter_and_line_breaks(name: str, columns: list[str]) -> None:
@@ -193,6 +194,7 @@ def test_of_several_readings_what_the_likeliest_share_is_kept(raw: dict[str, str
     )
 
 
+@pytest.mark.slow
 def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
     job_names = ["a|b" if number % 5 == 0 else "ab" for number in range(150)]
     rows = [{**SUBMITTED, "JobIDRaw": str(number), "JobName": name} for number, name in enumerate(job_names, 1)]
@@ -205,6 +207,7 @@ def test_rows_in_doubt_of_all_blocks_are_counted_in_one_warning() -> None:
     assert messages(whole.warnings)[0].startswith("30 rows: which text holds the delimiter")
 
 
+@pytest.mark.slow
 def test_a_hostile_row_costs_few_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
     # there are some 10**15 ways to give 200 delimiters to nine texts
     requested = 0
@@ -280,6 +283,7 @@ def test_how_a_file_was_written_does_not_matter(written: Callable[[bytes], bytes
     assert names(written(text(FIRST, {"JobIDRaw": "2", "JobName": "aàb"}, LAST))) == ["train", "aàb", "train"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1 << 16, 1 << 20])
 @pytest.mark.parametrize("piece", ["x", "a|", "a b\n"], ids=["a word", "delimiters", "line breaks"])
 def test_very_long_text_is_read_or_refused_without_other_losses(size: int, piece: str) -> None:

@@ -115,6 +115,7 @@ def night(zone: str, which: int) -> datetime:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1], ids=["first", "second"])
 @pytest.mark.parametrize("zone", AUTUMN)
 def test_elapsed_time_decides_between_two_equal_local_hours(zone: str, which: int) -> None:

@@ -84,6 +84,7 @@ def test_json_equals_text_but_for_fractions_of_cpu_time() -> None:
     assert (there["cpu_s"] - own["cpu_s"]).abs().max() < 0.0011  # type: ignore[operator]  # numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("identity", ["batch", "700.batch", {"step_id": "batch", "job_id": 700}])
 def test_json_steps_of_every_version_are_read(version: str, identity: object) -> None:
@@ -115,6 +116,7 @@ def test_steps_in_json_that_are_none_leave_the_job_alone() -> None:
         assert (parsed.rows_loaded, parsed.frames["step_usage"].height) == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cells", "wanted"),
     [
@@ -143,6 +145,7 @@ def test_values_of_a_step_are_read(cells: dict[str, str], wanted: dict[str, obje
     assert {name: row[name] for name in wanted} == wanted
 
 
+@pytest.mark.slow
 def test_any_subset_of_columns_gives_its_values_and_no_others() -> None:
     cells = {
         "TotalCPU": "00:01:00", "MaxRSS": "4096", "ConsumedEnergyRaw": "7", "TRESUsageInMax": "mem=4096,gres/gpuutil=9",
@@ -189,6 +192,7 @@ def test_records_of_a_step_merge_alike_in_any_order() -> None:
     assert tuple(row[name] for name in shown) == (60.0, 4096, "n1", 2, 70, 100.0)
 
 
+@pytest.mark.slow
 def test_loading_twice_in_any_form_equals_once(tmp_path: Path) -> None:
     def rows(*files: str) -> str:
         root = tmp_path / str(len(list(tmp_path.iterdir())))

@@ -94,6 +94,7 @@ def test_many_ingests_make_the_same_warehouse_as_one(tmp_path: Path, seed: int, 
     assert len(states(tmp_path / "once")) > 40
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_later_is_closed_without_any_overlap(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(9), NOW - days(9), NOW + hours(1))], NOW)
     ingest(tmp_path, slurm, overlap_hours=0)
@@ -104,6 +105,7 @@ def test_a_job_that_ends_later_is_closed_without_any_overlap(tmp_path: Path) -> 
     assert slurm.requested_ids() == []
 
 
+@pytest.mark.slow
 def test_ends_that_a_restarted_slurmctld_may_rewrite_are_reread(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW, min_job_age=7200)
     slurm.jobs.append(Job(1, NOW - hours(3), NOW - hours(3), NOW - hours(1)))
@@ -114,6 +116,7 @@ def test_ends_that_a_restarted_slurmctld_may_rewrite_are_reread(tmp_path: Path) 
     assert NOW - low >= hours(2)
 
 
+@pytest.mark.slow
 def test_reading_twice_in_one_second_requests_no_empty_window(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(1), NOW - days(1))], NOW, min_job_age=0)
     ingest(tmp_path, slurm, overlap_hours=0)
@@ -121,6 +124,7 @@ def test_reading_twice_in_one_second_requests_no_empty_window(tmp_path: Path) ->
     assert all(low < high for low, high in slurm.windows())
 
 
+@pytest.mark.slow
 def test_node_events_are_requested_from_the_end_of_their_loads(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(9), NOW - days(9))], NOW)
     ingest(tmp_path, slurm)
@@ -133,6 +137,7 @@ def test_node_events_are_requested_from_the_end_of_their_loads(tmp_path: Path) -
     assert f"Start={NOW - days(1):%Y-%m-%dT%H:%M:%S}" in events
 
 
+@pytest.mark.slow
 def test_an_end_in_the_future_hides_nothing_of_what_is_to_come(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(3), NOW - days(3), NOW - days(2))], NOW)
     ingest(tmp_path, slurm, since=NOW - days(5), until=NOW + days(20))
@@ -155,6 +160,7 @@ def test_load_that_claims_the_future_is_ignored(tmp_path: Path) -> None:
     assert [start(NOW - days(1)) in command for command in commands_with(slurm, "event")] == [True]
 
 
+@pytest.mark.slow
 def test_node_events_that_failed_at_first_start_with_accounting(tmp_path: Path) -> None:
     """They are requested as far back as accounting."""
     slurm = FakeSlurm([Job(1, NOW - days(10), NOW - days(10), NOW - days(9))], NOW)
@@ -189,6 +195,7 @@ def test_time_that_has_accounting_and_no_node_events_is_a_gap(tmp_path: Path, la
     assert table(tmp_path, "load_gaps").is_empty()
 
 
+@pytest.mark.slow
 def test_reservation_history_continues_where_it_ended(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(10), NOW - days(10), NOW - days(9))], NOW)
     slurm.failing = lambda command: AWAY if command[0] == "sacctmgr" and "reservation" in command else None
@@ -202,6 +209,7 @@ def test_reservation_history_continues_where_it_ended(tmp_path: Path) -> None:
     assert start(began) in history
 
 
+@pytest.mark.slow
 def test_only_cluster_of_the_warehouse_is_used_without_slurmctld(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3))], NOW)
     ingest(tmp_path, slurm)
@@ -216,6 +224,7 @@ def test_only_cluster_of_the_warehouse_is_used_without_slurmctld(tmp_path: Path)
 # --- gaps
 
 
+@pytest.mark.slow
 def test_oldest_window_of_the_first_ingest_is_requested_again(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(28), NOW - days(28), NOW - days(27)), Job(2, NOW - days(1))], NOW)
     slurm.failing = when(lambda low, _: low == NOW - days(30), AWAY)
@@ -227,6 +236,7 @@ def test_oldest_window_of_the_first_ingest_is_requested_again(tmp_path: Path) ->
     assert states(tmp_path) == {"1": "COMPLETED", "2": "PENDING"}
 
 
+@pytest.mark.slow
 def test_the_oldest_window_of_a_backfill_is_requested_again(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(58), NOW - days(58), NOW - days(57)), Job(2, NOW - days(1))], NOW)
     ingest(tmp_path, slurm)
@@ -267,6 +277,7 @@ def test_failed_window_is_a_gap_that_the_next_ingest_requests(tmp_path: Path) ->
     assert tables(tmp_path / "w") == tables(tmp_path / "once")
 
 
+@pytest.mark.slow
 def test_status_shows_a_gap_and_the_command_that_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm = FakeSlurm(many(20, since=NOW - days(300), until=NOW), NOW)
     ingest(tmp_path, slurm, since=NOW - days(200), until=NOW - days(190))
@@ -279,6 +290,7 @@ def test_status_shows_a_gap_and_the_command_that_reads_it(tmp_path: Path, capsys
     assert "trackside ingest slurm --since 2026-05-14T12:00:00Z --until 2026-10-21T12:00:00Z" in output
 
 
+@pytest.mark.slow
 def test_the_distant_past_is_read_on_request_only(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(20, since=NOW - days(300), until=NOW), NOW)
     ingest(tmp_path, slurm, since=NOW - days(200), until=NOW - days(190))
@@ -319,6 +331,7 @@ def test_a_backfill_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> 
     assert tables(tmp_path / "w") == tables(tmp_path / "once")
 
 
+@pytest.mark.slow
 def test_loaded_windows_are_read_again_on_request(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     ingest(tmp_path, slurm)
@@ -327,6 +340,7 @@ def test_loaded_windows_are_read_again_on_request(tmp_path: Path) -> None:
     assert len(slurm.windows()) == 4
 
 
+@pytest.mark.slow
 def test_the_newest_window_is_always_read_again(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     ingest(tmp_path, slurm)
@@ -396,6 +410,7 @@ def test_halves_end_at_an_hour_and_then_it_is_an_error(tmp_path: Path) -> None:
     )  # 7 days, halved seven times, are an hour and a bit
 
 
+@pytest.mark.slow
 def test_hanging_slurmdbd_is_queried_twice_then_left(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     slurm.failing = lambda command: hung(command) if "-S" in command else None
@@ -412,6 +427,7 @@ def test_hanging_slurmdbd_is_queried_twice_then_left(tmp_path: Path) -> None:
     assert len(slurm.windows()) == 0  # sacct -e, before it, hung too
 
 
+@pytest.mark.slow
 def test_slow_optional_source_does_not_stop_accounting(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(29), NOW - days(29))], NOW)
     slurm.failing = lambda command: hung(command) if command[0] == "sacctmgr" and "event" not in command else None
@@ -478,6 +494,7 @@ def test_what_a_site_forbids_is_a_warning(tmp_path: Path) -> None:
     assert "sdiag, squeue and sacct: runaway jobs (Access/permission denied)" in warning
 
 
+@pytest.mark.slow
 def test_each_cluster_is_requested_separately(tmp_path: Path) -> None:
     slurm = FakeSlurm([], NOW)
     assert ingest(tmp_path, slurm, clusters=["c1", "c2"]).error is None
@@ -490,6 +507,7 @@ def test_each_cluster_is_requested_separately(tmp_path: Path) -> None:
 # --- open for ever
 
 
+@pytest.mark.slow
 def test_a_job_cancelled_while_held_is_read_by_id(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3)), Job(2, NOW - hours(3))], NOW)
     ingest(tmp_path, slurm)
@@ -505,6 +523,7 @@ def test_a_job_cancelled_while_held_is_read_by_id(tmp_path: Path) -> None:
     assert slurm.requested_ids() == []
 
 
+@pytest.mark.slow
 def test_a_runaway_job_that_was_fixed_is_closed(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(20), NOW - days(20))], NOW)
     ingest(tmp_path, slurm)
@@ -514,6 +533,7 @@ def test_a_runaway_job_that_was_fixed_is_closed(tmp_path: Path) -> None:
     assert states(tmp_path) == {"1": "COMPLETED"}
 
 
+@pytest.mark.slow
 def test_a_job_that_accounting_forgot_is_warned_of(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - days(20), NOW - days(20))], NOW)
     ingest(tmp_path, slurm)
@@ -542,6 +562,7 @@ def test_jobs_are_requested_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert commands_with == [["1", "2", "3"], ["4", "5", "6"], ["1", "2", "7"]]
 
 
+@pytest.mark.slow
 def test_pause_between_requests_for_single_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recheck, "BATCH", 2)
     slurm = FakeSlurm([Job(number, NOW - days(2)) for number in range(1, 6)], NOW)
@@ -554,6 +575,7 @@ def test_pause_between_requests_for_single_jobs(tmp_path: Path, monkeypatch: pyt
     assert reported.waits == [0.5] * 3
 
 
+@pytest.mark.slow
 def test_reading_old_windows_requests_no_running_job_by_id(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3), NOW - hours(2))], NOW)
     ingest(tmp_path, slurm)
@@ -605,12 +627,14 @@ def test_a_small_cluster_may_be_idle(tmp_path: Path, number: int) -> None:
     assert warned(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_a_new_cluster_may_begin_with_a_burst(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(500, since=NOW - days(2), until=NOW - days(1)), NOW - days(1))
     daily(tmp_path, slurm, 3)
     assert warned(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_reading_an_empty_old_window_is_not_silence(tmp_path: Path) -> None:
     slurm = FakeSlurm(many(900, since=NOW - days(30), until=NOW), NOW)
     ingest(tmp_path, slurm)

@@ -63,6 +63,7 @@ CONFIGLESS = Completed(1, b"", b"sacct: fatal: Could not establish a configurati
 """What commands say where slurmctld hands out slurm.conf, while it starts again."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [AWAY, CONFIGLESS])
 def test_what_may_get_better_by_waiting_is_not_given_up_at_once(tmp_path: Path, answer: Completed) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(3), NOW - hours(2))], NOW)
@@ -112,6 +113,7 @@ def test_unusable_token_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.
         assert reader.table("loads").is_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "output"),
     [

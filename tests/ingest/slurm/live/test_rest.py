@@ -111,6 +111,7 @@ def test_failing_source_is_reported_and_blocks_no_other(tmp_path: Path) -> None:
     assert len(rows(tmp_path, "attempts")) == 1
 
 
+@pytest.mark.slow
 def test_answer_with_errors_inside_loads_nothing_and_is_a_gap(tmp_path: Path) -> None:
     broken = Answer(answer(NEWEST, errors=[{"error": "Unable to connect to database"}], jobs=[job()]))
     with web(slurmrestd(NEWEST, jobs=broken)) as server:

@@ -36,6 +36,7 @@ def lines(reported: LiveReports) -> dict[str, str]:
 # --- what was loaded
 
 
+@pytest.mark.slow
 def test_each_source_has_one_line_with_row_counts_like_files(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(each, NOW - hours(5), NOW - hours(5), NOW + hours(1)) for each in (1, 2)], NOW)
     slurm.jobs[1].end = None
@@ -54,6 +55,7 @@ def test_each_source_has_one_line_with_row_counts_like_files(tmp_path: Path) -> 
     assert last == 1
 
 
+@pytest.mark.slow
 def test_the_rows_of_all_windows_are_added(tmp_path: Path) -> None:
     slurm = FakeSlurm([Job(each, NOW - days(each), NOW - days(each), NOW - days(each)) for each in (1, 9, 20)], NOW)
     assert lines(ingest(tmp_path, slurm))["slurm.accounting"].endswith("(5 windows), 3 rows: 3 new")
@@ -70,6 +72,7 @@ def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> 
     assert [report.parsed.frames for report in reported.reports if report.parsed] == [{}] * len(reported.reports)
 
 
+@pytest.mark.slow
 def test_each_line_names_its_cluster_if_several(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
     nodes = [report.line for report in reported.reports if isinstance(report, Summary) and "show node" in report.line]
@@ -133,6 +136,7 @@ def test_failed_windows_are_named_separately(tmp_path: Path) -> None:
 # --- warnings
 
 
+@pytest.mark.slow
 def test_warning_is_reported_once_and_then_only_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(5))], NOW)
     slurm.columns.remove("Reservation")
@@ -158,6 +162,7 @@ def test_warning_is_reported_once_and_then_only_counted(tmp_path: Path, capsys: 
     assert [each for each in messages(ingest(tmp_path, slurm).warnings) if "has no column Reservation, Comment" in each]
 
 
+@pytest.mark.slow
 def test_sources_slurmrestd_lacks_are_not_reported_every_time(tmp_path: Path) -> None:
     version = "0.0.38"
 
@@ -180,6 +185,7 @@ def test_sources_slurmrestd_lacks_are_not_reported_every_time(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.slow
 def test_runaway_jobs_are_counted_with_the_command_to_list_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +210,7 @@ def test_runaway_jobs_are_counted_with_the_command_to_list_them(
     assert not [each for each in messages(ingest(tmp_path, slurm).warnings) if "runaway" in each]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "n_notes"), [({}, 1), ({"TotalCPU": "00:00:00"}, 1), ({"TotalCPU": "01:00:00"}, 0), (None, 0)]
 )

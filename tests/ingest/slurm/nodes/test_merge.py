@@ -101,6 +101,7 @@ def test_a_node_that_a_snapshot_lacks_was_gone_then() -> None:
         assert loaded(order) == [("n1", T, T, 8), ("n1", T + 2, T + 2, 8), ("n2", T, T + 2, 8)]
 
 
+@pytest.mark.slow
 def test_the_halves_of_one_moment_are_the_whole() -> None:
     snapshots = [(T, A), (T + 1, {"n1": 8}), (T + 1, {"n2": 8}), (T + 2, A)]
     for order in itertools.permutations(snapshots):
@@ -117,6 +118,7 @@ _snapshots = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(snapshots=_snapshots, data=st.data())
 def test_snapshots_in_any_order_and_repeated_give_the_same(snapshots: list[Snapshot], data: st.DataObject) -> None:

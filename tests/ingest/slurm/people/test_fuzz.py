@@ -38,6 +38,7 @@ def read(name: str, data: bytes) -> None:
         parse(KINDS[name], data, given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 @settings(max_examples=60, deadline=None)
 @given_any(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.05), pieces), min_size=1, max_size=6))
@@ -54,6 +55,7 @@ def test_a_damaged_text_is_read_or_refused_with_a_sentence(
     read(name, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 @settings(max_examples=40, deadline=None)
 @given_any(lines=st.lists(st.text(alphabet="ab17|='(),-:. \n", max_size=60), max_size=8))

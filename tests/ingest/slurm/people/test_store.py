@@ -156,6 +156,7 @@ def test_undated_files_alone_are_refused_unless_a_time_is_given(tmp_path: Path) 
     assert report.error is None
 
 
+@pytest.mark.slow
 def test_first_job_is_that_of_the_merged_account_in_any_order(tmp_path: Path) -> None:
     assoc = tmp_path / "assoc.txt"
     assoc.write_text("Cluster|Account|User|Partition|ID|Share|MaxJobs\nbench|a|alice|||1|\nbench|b|alice|||1|\n")
