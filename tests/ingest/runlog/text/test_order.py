@@ -87,7 +87,7 @@ def test_a_pattern_whose_group_is_no_number_is_named() -> None:
         read("2026-10-01T08:00:00Z it 1 | 2.5\n", formats=(form,))
 
 
-def test_steps_whose_progress_bar_is_elsewhere_name_where_it_goes() -> None:
+def test_steps_without_their_progress_bar_name_where_it_goes() -> None:
     text = "2026-10-01T08:00:02Z {'loss': 1.2, 'learning_rate': 6.3e-06, 'epoch': 0.03}\n"
     with pytest.raises(UntimedError, match=r"no step has a number .*\n.*stderr(?s:.*)trainer_state\.json"):
         read(text)
