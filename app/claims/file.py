@@ -46,13 +46,12 @@ def _location(where: tuple[int | str, ...]) -> str:
 
 def _problem(mistake: Any) -> str:  # noqa: ANN401 - pydantic's own structure
     """What is wrong there, and what is allowed or may be meant."""
-    loc = mistake["loc"]
+    loc, value = mistake["loc"], mistake["input"]
     if mistake["type"] == "extra_forbidden":
         return f"no such key; {config_mistakes.meant(loc, _File)}"
-    if loc[-1] == "metric" and isinstance(mistake["input"], str):
-        return f"there is no metric {mistake['input']!r}{did_you_mean(mistake['input'], CLAIMABLE)}; there are: " + (
-            ", ".join(CLAIMABLE)
-        )
+    if loc[-1] == "metric" and isinstance(value, str):
+        meant = did_you_mean(value, CLAIMABLE)
+        return f"there is no metric {value!r}{meant}; there are: {', '.join(CLAIMABLE)}"
     return config_mistakes.problem(mistake, _File)
 
 

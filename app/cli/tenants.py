@@ -45,9 +45,8 @@ def rows_of_accounts(reader: Reader, name: str, accounts: Collection[str]) -> pl
     attempts = attempts.with_columns(theirs=pl.col("account").is_in(list(accounts)).fill_null(value=False))
     rows = reader.table(name).with_row_index(_NUMBER)
     columns = set(rows.columns)
-    if {"run_id", "job_id"} <= columns or set(
-        JOB
-    ) <= columns:  # a log's own run id may be that of another tenant's run: its job decides
+    # A log's own run id may be that of another tenant's run: its job decides.
+    if columns >= {"run_id", "job_id"} or columns >= set(JOB):
         owned = _by_job(rows, attempts)
     elif set(RUN) <= columns and "job_id" not in columns:
         runs = reader.table("run_attempts").join(attempts, on=ATTEMPT_KEY)

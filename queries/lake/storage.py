@@ -18,6 +18,7 @@ from queries import directory, integrity
 from queries.errors import WarehouseError, WriteError
 from queries.lake.engine import REGION
 from queries.lake.faults import forbidden
+from queries.opening import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -211,10 +212,6 @@ class Bucket:
         try:
             yield
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise forbidden(self._url, _first_line(error)) from None
+            raise forbidden(self._url, first_line(error)) from None
         except (exceptions.BaseError, OSError, ValueError) as error:
-            raise WriteError(f"{self._url}: {_first_line(error)}\nRun it again: what was committed is kept.") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n\nDebug source")[0].splitlines()[0]
+            raise WriteError(f"{self._url}: {first_line(error)}\nRun it again: what was committed is kept.") from None

@@ -28,6 +28,7 @@ import msgspec
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.envelopes.escapes import without_escapes
 from ingest.runlog.lines import CUT
+from ingest.runlog.series import MOST_BETWEEN
 from ingest.runlog.translation import HEAD, Account, Fields, LogFormat, LogRequest, Refused, Translation
 from ingest.tables import RAW_LIMIT
 
@@ -59,7 +60,7 @@ RUN_START: Final = "mlperf_run_start"
 RUN_STOP: Final = "mlperf_run_stop"
 """Kinds of the events at which the official time begins and ends; the detail of the latter is the run's status."""
 
-_SEVERAL: Final = range(1, 10_001)
+_SEVERAL: Final = range(1, MOST_BETWEEN + 1)
 """Steps that an entry may stand for."""
 
 _ROUGHLY: Final = 1.1
