@@ -121,7 +121,8 @@ def _zone(value: str) -> str:
     return value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
+_NoBoolean = BeforeValidator(_number)
+Number = Annotated[float, _NoBoolean]
 Zone = Annotated[str, AfterValidator(_zone)]
 DataType = Annotated[str, AfterValidator(_data_type)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
@@ -261,10 +262,10 @@ class ContractEntry(BaseModel):
     provider: Text | None = None
     customer: Text | None = None
     number: Text | None = None
-    monthly_fee: Decimal | None = Field(default=None, gt=0, lt=Decimal("1e15"))
+    monthly_fee: Annotated[Decimal, _NoBoolean] | None = Field(default=None, gt=0, lt=Decimal("1e15"))
     currency: str | None = Field(default=None, pattern=r"^[A-Z]{3}$")
     credit_cap_percent: Number = Field(default=100.0, gt=0, le=100)
-    cutoff_days: int = Field(default=CUTOFF_DAYS, ge=0, le=366)
+    cutoff_days: Annotated[int, _NoBoolean] = Field(default=CUTOFF_DAYS, ge=0, le=366)
     zone: Zone | None = None
     maintenance: tuple[Text, ...] = ()
 

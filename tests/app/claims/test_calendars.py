@@ -124,6 +124,16 @@ def test_claims_leave_out_what_their_metric_can(tmp_path: Path) -> None:
     assert [each.nodes for each in mfu.exclusions] == [None]
 
 
+@pytest.mark.parametrize("field", ["monthly_fee", "cutoff_days", "credit_cap_percent"])
+def test_true_is_no_number_of_a_contract(field: str, tmp_path: Path) -> None:
+    """It would be taken for 1: one of a currency, one day, one percent."""
+    contract = f'[contract]\ncurrency = "EUR"\n{field} = true\n' + (
+        "" if field == "monthly_fee" else "monthly_fee = 5\n"
+    )
+    with pytest.raises(ClaimsError, match=rf"contract\.{field}: true is not a number"):
+        read_contract(contract_file(tmp_path / "c.toml", contract, ("occupancy", "")))
+
+
 def test_all_mistakes_of_a_contract_are_listed(tmp_path: Path) -> None:
     contract = (
         '[contract]\nmonthly_fee = 5\nzone = "Mars"\nmaintenance = ["none.ics"]\ncredit_cap_percent = 0\nfree = 1\n'
