@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -20,11 +21,11 @@ from tests.lab.scenario.capture import TRUTH
 from tests.lab.scenario.compare import assert_as_known, assert_first_submissions, steady, without_texts
 from tests.lab.scenario.dumps import AMBIGUOUS, OPTIONS, UNCLEAR, UNTOLD
 from tests.lab.scenario.known import Known
+from tests.support.command import ROOT
 from tests.support.slurm.parsing import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     import polars as pl
 
@@ -182,6 +183,14 @@ def test_the_samples_hold_every_kind_of_ending(truth: dict[str, list[Known]]) ->
     }
 
 
+FOLDERS = {"dev", "home", "lab", "run", "tmp"}
+"""Folders at the root of a machine that samples may name: those of every one, and the lab's own."""
+
+
 def test_no_sample_names_a_path_of_the_machine_it_was_made_on() -> None:
+    own = {f"/{place.parts[1]}/" for place in (ROOT, Path.home()) if place.parts[1] not in FOLDERS}
     for path in DATA.iterdir():
-        assert not re.search(r"trackside-lab-|/root/|/home/(?!alice|bob)|/work/", path.read_text()), path.name
+        text = path.read_text()
+        assert not re.search(r"trackside-lab-|/home/(?!alice|bob)", text), path.name
+        assert not [folder for folder in own if folder in text], path.name
+        assert set(re.findall(r"(?<![\w./-])/([a-z][\w-]*)/", text)) <= FOLDERS, path.name
