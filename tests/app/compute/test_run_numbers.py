@@ -99,7 +99,7 @@ def test_view_expects_the_ettr_that_python_expects(source: Source, whole: Window
 
 def assert_expected_by_view(source: Source, whole: Window) -> None:
     by_python = expected_run_rows(source, whole).select("run_id", "expected", "wall_gpu_s", form="regime")
-    by_view = source.table("run_metrics").filter(pl.col("metric") == "ettr_expected")  # type: ignore[attr-defined]
+    by_view = source.table("run_metrics").filter(pl.col("metric") == "ettr_expected")  # type: ignore[attr-defined]  # a Reader
     both = by_python.join(by_view, on="run_id", how="full", coalesce=True)
     assert both.height == by_view.height == by_python.height > 0
     assert both["expected"].to_list() == pytest.approx(both["value"].to_list(), rel=1e-12)

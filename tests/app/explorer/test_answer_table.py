@@ -34,7 +34,7 @@ def test_sentences_out_of_sight_make_no_row_high() -> None:
     sentence, names = "x" * 120, [f"n{number}" for number in range(12)]
     rows = pl.DataFrame({"seen": [sentence], **{name: ["a text of twenty l."] for name in names}, "unseen": [sentence]})
     columns = {name: (name, "text") for name in rows.columns}
-    first, *_, last = answer_table(rows, columns, VIEW, name="x", dimension="run").columnDefs  # type: ignore[attr-defined]
+    first, *_, last = answer_table(rows, columns, VIEW, name="x", dimension="run").columnDefs  # type: ignore[attr-defined]  # of AG Grid
     assert first["minWidth"] < LETTER * len(sentence) < last["minWidth"]
 
 

@@ -90,9 +90,9 @@ def disagreements(story: Story, until: int) -> list[tuple[str, str | None, str, 
                 open_ = None
             if what is not None:
                 open_ = open_ or [what, second, 0, 0]
-                open_[2] += sum(each.gpus for each in story.there if each.node == node and each.at(second))  # type: ignore[operator]
-                open_[3] += sum(each.gpus for each in story.jobs if each.node == node and each.at(second))  # type: ignore[operator]
-    return sorted(result, key=lambda row: (row[0], row[3], row[1] or ""))  # type: ignore[arg-type]
+                open_[2] += sum(each.gpus for each in story.there if each.node == node and each.at(second))  # type: ignore[operator]  # a count
+                open_[3] += sum(each.gpus for each in story.jobs if each.node == node and each.at(second))  # type: ignore[operator]  # a count
+    return sorted(result, key=lambda row: (row[0], row[3], row[1] or ""))  # type: ignore[arg-type]  # as above
 
 
 def _what(story: Story, node: str, host: str | None, second: int) -> str | None:

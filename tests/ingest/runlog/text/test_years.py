@@ -53,7 +53,7 @@ def test_the_year_follows_from_a_whole_date_in_the_log(before: str) -> None:
 
 def test_the_year_follows_from_begin_or_the_jobs_start() -> None:
     for stated in ({"begin": datetime(2026, 1, 1, tzinfo=UTC)}, {"around": datetime(2026, 1, 1, tzinfo=UTC)}):
-        assert ends(read(log(GLOG, SYLVESTER, NEW_YEAR), **stated)) == ["2025-12-31 23:59", "2026-01-01 00:00"]  # type: ignore[arg-type]
+        assert ends(read(log(GLOG, SYLVESTER, NEW_YEAR), **stated)) == ["2025-12-31 23:59", "2026-01-01 00:00"]  # type: ignore[arg-type]  # of several types
 
 
 def test_without_any_year_the_line_to_type_is_named() -> None:
