@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import zoneinfo
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
@@ -118,14 +120,19 @@ def periods_before(text: str, count: int) -> list[str]:
     >>> periods_before("2026-10-08..2026-10-15", 1)
     ['2026-10-01T00:00:00Z..2026-10-08T00:00:00Z']
     """
-    found: list[str] = []
-    try:
-        for _ in range(count):
+    return list(islice(earlier_periods(text), count))[::-1]
+
+
+def earlier_periods(text: str) -> Iterator[str]:
+    """The periods of the same kind before one, the last one first, as far as the year 1.
+
+    >>> list(islice(earlier_periods("2026-Q2"), 3))
+    ['2026-Q1', '2025-Q4', '2025-Q3']
+    """
+    with suppress(ValueError, OverflowError):
+        while True:
             text = _before(text.strip())
-            found.append(text)
-    except (ValueError, OverflowError):
-        pass
-    return found[::-1]
+            yield text
 
 
 def _before(text: str) -> str:

@@ -221,8 +221,8 @@ def test_crash_before_publishing_is_repaired_by_the_next_writer(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known", range(1, len(sql_files.schema_steps())))
-def test_every_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("known", [1, len(sql_files.schema_steps()) // 2, len(sql_files.schema_steps()) - 1])
+def test_an_earlier_schema_is_upgraded(known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "w"
     every, views = sql_files.schema_steps(), sql_files.views()
     with monkeypatch.context() as old:

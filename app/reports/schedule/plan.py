@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from itertools import islice, takewhile
+from functools import lru_cache
+from itertools import dropwhile, islice, takewhile
 from typing import TYPE_CHECKING
 
 from cronsim import CronSim
 
 from app.claims.contract import CUTOFF_DAYS
-from app.times import parse_period, period_of, periods_before
+from app.times import earlier_periods, parse_period, period_of, periods_before
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -54,11 +55,7 @@ class Plan:
 
     def due_at(self, period: str) -> datetime:
         """When the report on a period is due, in UTC: the first time that cron names after its end."""
-        end = parse_period(period, self.period_zone)[1]
-        if self.cron is None:
-            day = end.astimezone(self.period_zone).date() + timedelta(days=self.cutoff_days)
-            return datetime.combine(day, HOUR, tzinfo=self.period_zone).astimezone(UTC)
-        return next(times(self.cron, self.zone, end - timedelta(minutes=1)))
+        return _due_at(self, period)
 
     @property
     def shown_zone(self) -> tzinfo:
@@ -85,10 +82,9 @@ class Plan:
 
         Where cron names one time in several periods, the report is on the last of them.
         """
-        periods = periods_before(self._at(now), LOOK_BACK)
-        while periods and self.due_at(periods[-1]) > now:
-            periods.pop()
-        return (period for period in reversed(periods) if self.cron is None or self._is_last(period))
+        periods = islice(earlier_periods(self._at(now)), LOOK_BACK)
+        ended = dropwhile(lambda period: self.due_at(period) > now, periods)
+        return (period for period in ended if self.cron is None or self._is_last(period))
 
     def _is_last(self, period: str) -> bool:
         return parse_period(self._following(period), self.period_zone)[1] > self.due_at(period)
@@ -99,6 +95,16 @@ class Plan:
     def _at(self, moment: datetime) -> str:
         """The period that a moment is in."""
         return period_of(self.kind, moment.astimezone(self.period_zone).date())
+
+
+@lru_cache(maxsize=8 * LOOK_BACK)
+def _due_at(plan: Plan, period: str) -> datetime:
+    """As `Plan.due_at`: a service asks for the same periods each minute, and a calendar with zones is dear."""
+    end = parse_period(period, plan.period_zone)[1]
+    if plan.cron is None:
+        day = end.astimezone(plan.period_zone).date() + timedelta(days=plan.cutoff_days)
+        return datetime.combine(day, HOUR, tzinfo=plan.period_zone).astimezone(UTC)
+    return next(times(plan.cron, plan.zone, end - timedelta(minutes=1)))
 
 
 @dataclass(frozen=True)
