@@ -94,3 +94,14 @@ def chromium(running_chromium: Browser) -> Iterator[Browser]:
     yield running_chromium
     if str(running_chromium.run("return location.protocol")).startswith("http"):
         running_chromium.run("localStorage.clear()")
+
+
+def open_whole(chromium: Browser, url: str) -> None:
+    """Open a page and wait until all its sections are there."""
+    chromium.open(url, until="#content h1, #content h2")
+    wait_for_sections(chromium)
+
+
+def wait_for_sections(chromium: Browser) -> None:
+    """Wait until all sections of the page are there."""
+    chromium.until(lambda _: not chromium.all(".loading"), "a section never came")

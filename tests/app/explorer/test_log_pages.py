@@ -15,8 +15,8 @@ from app.results.serving.cache import AnswerCache
 from app.run_page import log_only
 from queries.warehouse import open_reader
 from tests.app.compute.test_evidence import HOUR, MODEL, SACCT, log
-from tests.app.explorer.browser.test_axe import MODES, findings, open_whole
-from tests.app.explorer.conftest import served
+from tests.app.explorer.browser.test_axe import MODES, findings
+from tests.app.explorer.conftest import open_whole, served
 from tests.app.explorer.test_correcting import OPERATOR, VIEWER, seen_by
 from tests.app.explorer.test_pages import table, words
 from tests.support.command import trackside

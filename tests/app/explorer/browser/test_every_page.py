@@ -1,4 +1,5 @@
-"""Each page in a real browser: a filter is in its address, on a chip, and comes back; its tables can be saved."""
+"""Each page in a real browser, opened once, since that is dear: a filter is in its address, on a chip, and comes back;
+its tables can be saved; nothing in it keeps anybody out; it is no wider than a phone; its console is empty."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.explorer.page import pages
-from tests.app.explorer.browser.test_axe import address, open_whole
+from tests.app.explorer.browser.test_axe import MODES, serious_findings
+from tests.app.explorer.conftest import open_whole, wait_for_sections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,37 +37,60 @@ return [...document.querySelectorAll('.panel')].find(
 """
 
 
+def address(path: str) -> str:
+    """A page with something on it."""
+    return {"/run": "/run?id=1", "/node": "/node?node=n1", "/jobs": "/jobs?user=user0",
+            "/compare": "/compare?a=1&b=2"}.get(path, path)  # fmt: skip
+
+
+def narrowed(path: str) -> str:
+    """The same page of one user."""
+    of_page = address(path)
+    return f"{of_page}{'&' if '?' in of_page else '?'}user=user1"
+
+
 def search(chromium: Browser) -> str:
     """What the address says behind the path."""
     return str(chromium.run("return location.search"))
 
 
-@pytest.mark.parametrize("path", FILTERED)
-def test_a_filter_can_be_linked_taken_off_and_brought_back(path: str, site: Site, chromium: Browser) -> None:
-    of_page = address(path)
-    joint = "&" if "?" in of_page else "?"
-    open_whole(chromium, f"{site.url}{of_page}{joint}user=user1")
+@pytest.mark.parametrize("path", sorted(pages()))
+def test_page_is_filtered_saved_and_for_everybody(path: str, site: Site, chromium: Browser, tmp_path: Path) -> None:
+    open_whole(chromium, site.url + (narrowed(path) if path in FILTERED else address(path)))
+    if path in FILTERED:
+        _take_the_filter_off(chromium)
+    if path in SAVED:
+        _save_a_table(chromium, tmp_path)
+    assert serious_findings(chromium) == {}
+    assert chromium.run("return document.documentElement.scrollWidth") == MODES["phone"][0]
+    if path in FILTERED:
+        _bring_the_filter_back(chromium)
+    assert chromium.console() == []
+
+
+def _take_the_filter_off(chromium: Browser) -> None:
     assert "User: user1" in chromium.text(".chips")
     assert not chromium.all(".error-text")
     chromium.click(".chip")
     chromium.until(lambda _: "user" not in search(chromium), "the filter stays in the address")
     chromium.until(lambda _: not chromium.all(".chips"), "the chip stays")
+    wait_for_sections(chromium)
+
+
+def _bring_the_filter_back(chromium: Browser) -> None:
     chromium.run("history.back()")
     chromium.until(lambda _: "user=user1" in search(chromium), "the back button forgot the filter")
     chromium.wait(".chips")
-    assert chromium.console() == []
 
 
-@pytest.mark.parametrize("path", SAVED)
-def test_a_table_is_saved_as_it_stands(path: str, site: Site, chromium: Browser, tmp_path: Path) -> None:
-    allowed = {"behavior": "allow", "downloadPath": str(tmp_path)}
+def _save_a_table(chromium: Browser, folder: Path) -> None:
+    allowed = {"behavior": "allow", "downloadPath": str(folder)}
     chromium.driver.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
-    open_whole(chromium, site.url + address(path))
-    panel = chromium.until(lambda _: chromium.run(FIRST_TABLE), f"{path} has no table that can be saved")
+    panel = chromium.until(lambda _: chromium.run(FIRST_TABLE), "the page has no table that can be saved")
     shown = [each.text for each in panel.find_elements("css selector", ".ag-header-cell-text")]
     rows = len(panel.find_elements("css selector", ".ag-center-cols-container .ag-row"))
     panel.find_element("css selector", BUTTON).click()
-    (file,) = chromium.until(lambda _: list(tmp_path.glob("trackside-*.csv")), "nothing was saved")
+    (file,) = chromium.until(lambda _: list(folder.glob("trackside-*.csv")), "nothing was saved")
     header, *lines = csv.reader(file.read_text("utf-8-sig").splitlines())
     assert header == shown
     assert len(lines) >= rows > 0

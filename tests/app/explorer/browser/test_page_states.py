@@ -14,7 +14,8 @@ import pytest
 
 from app.explorer import sections
 from queries.directory import copies
-from tests.app.explorer.browser.test_axe import address, findings
+from tests.app.explorer.browser.test_axe import findings
+from tests.app.explorer.browser.test_every_page import address
 from tests.app.explorer.conftest import served
 
 if TYPE_CHECKING:
