@@ -14,7 +14,7 @@ import polars as pl
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrow, narrowing, question_figures
+from app.explorer import components, narrow, narrowing, question_figures, wording
 from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table, linked
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
@@ -274,6 +274,7 @@ def panel(asked: Asked, shown: Shown, view: View) -> Component:
 
 def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component | str]:
     """The sentence that answers, in which nodes and runs that the rows name are links."""
+    sentence = wording.categories_in_words(answer.headline)
     found: dict[str, str] = {}
     for column in answer.rows.columns:
         if answer.rows.schema[column] == pl.String and linked(column, by, asked.leads):
@@ -285,9 +286,9 @@ def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component
                 if href and href.startswith(("/node", "/run"))
             }
     if not found:
-        return [answer.headline]
+        return [sentence]
     names = "|".join(map(re.escape, sorted(found, key=len, reverse=True)))
-    parts = re.split(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", answer.headline)
+    parts = re.split(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", sentence)
     return [components.link(part, found[part]) if part in found else part for part in parts]
 
 

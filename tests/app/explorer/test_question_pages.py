@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 import pytest
@@ -217,6 +218,22 @@ def test_parts_of_a_number_are_called_as_the_table_calls_them(explorer: Explorer
     output = words(answer_drawer.drawer(asked, explorer, explorer.view(""), 0, "interruptions")[1])
     assert "availability" in output
     assert not any(each in output for each in (" Value ", "Events, runs or steps", "denominator gpu h"))
+
+
+def test_a_drawer_calls_a_category_as_the_page_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pl.DataFrame({"category": ["pending_demand"], "state": ["idle"], "share": [0.5]})
+    shown = {"category": ("category", "text"), "share": ("of all", "ratio")}
+    metrics = ("lost_imputed", "second_order_share")
+    answer = Answer("Lost", rows, shown, metrics, headline="pending demand 50 %.", parts={"subject": "category"})
+    made = questions.Shown(answer, "cause", (), total=1, narrowed=False, beside=())
+    monkeypatch.setattr(answer_drawer, "ask", lambda *_: made)
+    data = cast("Any", SimpleNamespace(answers=SimpleNamespace(ask=lambda *_: {})))
+    asked = pages()["/gpu-time"].asked["lost"]
+    drawn = words(answer_drawer.drawer(asked, data, VIEW, 0, "share")[1])
+    assert drawn.count("Idle, work waiting") == 2
+    assert "Idle GPUs while eligible work waited" in drawn
+    assert not any(each in drawn for each in ("pending_demand", "Assumed cost", "Second order"))
+    assert "“Idle, work waiting” 50 %." in words(questions.panel(asked, made, VIEW))
 
 
 @pytest.mark.slow
