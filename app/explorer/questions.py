@@ -170,7 +170,8 @@ def shown_of(
         rows = answer.shown
     rows = rows if answer.order is None else answer.order.sorted(rows)
     instead = _instead(answer, rows) if narrowed else ""
-    rows = rows.clear() if instead else rows
+    if narrowed and answer.instead is not None and answer.worth_showing is not None:
+        rows = rows.filter(answer.worth_showing)
     kept = replace(
         answer,
         rows=rows.head(components.ROWS_SHOWN),
@@ -189,7 +190,7 @@ def _instead(answer: Answer, rows: pl.DataFrame) -> str:
         return answer.when_empty
     if answer.instead is None or answer.worth_showing is None or rows.filter(answer.worth_showing).height:
         return ""
-    return "\n".join(rows.select(answer.instead).to_series())
+    return "\n".join(rows.select(answer.instead).to_series().unique(maintain_order=True))
 
 
 def _ranked(answer: Answer) -> Answer:

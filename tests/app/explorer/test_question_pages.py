@@ -19,6 +19,7 @@ from app.explorer.questions import Asked, _linked
 from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
 from app.show.answer import Answer
+from app.show.questions.runs.checkpoints import NONE_SAVED, SAVED
 from dashboards import palette
 from metrics.categories import COSTLY
 from queries.directory import copies
@@ -211,6 +212,17 @@ def test_a_page_of_a_node_never_has_a_row_of_dashes(rows: pl.DataFrame, node: st
     assert expected in told
     assert "filters" not in words(contents)
     assert f"These notes are about all rows, not only those about {node}:" in words(contents)
+
+
+@pytest.mark.parametrize(("user", "ids", "said"), [("ann", ["a"], ""), ("bob", [], "None of these runs logged")])
+def test_runs_without_checkpoints_are_a_sentence(user: str, ids: list[str], said: str) -> None:
+    runs = {"run_id": ["a", "b", "c"], "user": ["ann", "ann", "bob"], "n_checkpoints": [3, 0, 0]}
+    answer = Answer("Saves", pl.DataFrame(runs), {}, worth_showing=SAVED, instead=pl.lit(NONE_SAVED))
+    source = cast("Reader", None)  # nothing is read: rows name their user
+    shown = questions.shown_of(source, VIEW.window, answer, by="run", splits=("run",), filters=(("user", user),))
+    assert shown.answer.rows["run_id"].to_list() == ids
+    assert shown.instead.startswith(said)
+    assert bool(shown.instead) == bool(said)
 
 
 def test_parts_of_a_number_are_called_as_the_table_calls_them(explorer: Explorer) -> None:
