@@ -187,6 +187,7 @@ def _definition(key: str, heading: str, unit: str, texts: list[str], shown: dict
         "minWidth": width,
         "flex": 1 if unit == "text" else None,
         "headerTooltip": heading,
+        "context": components.unit_of_file(heading, unit),
     }
     right = unit not in {"text", "time"}
     if shown:
