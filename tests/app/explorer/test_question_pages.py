@@ -256,6 +256,19 @@ def test_a_filter_that_leaves_no_row_is_named(explorer: Explorer) -> None:
         assert "No run in this window." not in output
 
 
+@pytest.mark.parametrize(
+    ("path", "search", "said"),
+    [
+        ("/node", "?node=n11", "has no node 'n11'. Did you mean: n1"),
+        ("/node", "?node=nonexistent", "has no node 'nonexistent'. The page Nodes"),
+        ("/run", "?id=nonexistent", "has no run and no job 'nonexistent'. The page Runs"),
+        ("/jobs", "?user=usr1", "has no jobs of a user 'usr1' in this period. Did you mean: user1"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_close_ones(explorer: Explorer, path: str, search: str, said: str) -> None:
+    assert said in words(page(explorer, path, search, at_once=False)[2])
+
+
 def columns(contents: object) -> list[dict[str, str]]:
     return [each for grid in components(contents) for each in getattr(grid, "columnDefs", None) or []]
 
