@@ -63,7 +63,7 @@ def _instead(user: str, names: list[str], view: View) -> list[Component]:
     links = [components.link(name, view.link("/jobs", user=name)) for name in alike]
     why = f"{view.window.cluster} has no jobs of a user {user!r} in this period."
     meant = [html.P("Did you mean:"), html.Div(links, className="names")] if links else []
-    return [components.panel("No such user", html.P(why), *meant)]
+    return [components.panel("No jobs of this user", html.P(why), *meant)]
 
 
 MOST_ALIKE = 3
