@@ -68,14 +68,17 @@ class DaskWorkers:
             events = self._client.get_events(self._topic)
         except (OSError, RuntimeError, ValueError):
             return []
-        return [(each["cluster"], each["worker"]) for _, each in events]
+        return [(each["cluster"], each["process"]) for _, each in events]
 
 
 def _noted(run: Callable[[Task], Outcome], task: Task, topic: str) -> Outcome:
-    """Run a task at a worker, after the scheduler was told who begins it: a process that is killed cannot."""
+    """Run a task at a worker, after the scheduler was told who begins it: a process that is killed cannot.
+
+    The key is not `worker`: Dask puts the worker's address there.
+    """
     from distributed import get_worker
 
-    get_worker().log_event(topic, {"cluster": task.cluster, "worker": this_process()})
+    get_worker().log_event(topic, {"cluster": task.cluster, "process": this_process()})
     return run(task)
 
 

@@ -272,7 +272,7 @@ def _interruptions_by_day(counts: pl.DataFrame, view: View) -> Component:
             leads=True,
         ),
         note=(
-            f"{counted(counts['n'].sum(), 'attempt')} ended otherwise than by completing. "
+            f"{counted(int(counts['n'].sum()), 'attempt')} ended otherwise than by completing. "
             "A click on a day shows that day."
         ),
     )

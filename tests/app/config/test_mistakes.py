@@ -100,7 +100,7 @@ def test_every_setting_declares_what_is_allowed() -> None:
 def test_true_is_no_number_in_any_setting() -> None:
     checked = 0
     for name in settings_of(config.Config):
-        allowed_here = allowed(name, config.Config)
+        allowed_here = allowed(name, config.Config) or ""
         if "number" not in allowed_here or "true" in allowed_here:
             continue
         values: Any = True

@@ -134,7 +134,7 @@ def _detectable(ran: pl.DataFrame) -> tuple[str, ...]:
     median = ran.select(pl.col("flag_at", "detectable_factor", "expected", "detectable_per_gpu_day").median()).row(
         0, named=True
     )
-    total, days = ran["failures"].sum(), ran["exposure_gpu_days"].sum()
+    total, days = int(ran["failures"].sum()), ran["exposure_gpu_days"].sum()
     if median["flag_at"] is None:
         return ("Attempts ran on one node only: there is nothing to compare it with.",)
     named = f"{counted(total, 'failure')} that name{'s' if total == 1 else ''} a node"
