@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from pathlib import Path
+from shlex import quote
 
 from app.errors import UsageError
 
@@ -22,6 +23,11 @@ def write_file(target: Path, content: bytes) -> None:
     Raises:
         UsageError: the file cannot be written.
     """
+    folder = target.parent
+    if not folder.exists():
+        raise UsageError(
+            f"{target} cannot be written: there is no folder {folder}; to make it: mkdir -p {quote(str(folder))}"
+        )
     try:
         _write(Path(os.path.realpath(target)), content)
     except OSError as error:

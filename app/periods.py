@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from app import console
 from app.clusters import requested_clusters
 from app.errors import UncoveredError, UsageError
+from app.formatting import counted
 from app.results.coverage import covered, in_words
 from app.times import iso, moment
 from app.window import Window
@@ -136,4 +137,4 @@ def _of_cluster(reader: Reader, cluster: str, period: Period, report: Report) ->
 def _warn_if_stale(reader: Reader, cluster: str, report: Report) -> None:
     newer = reader.query("loads_since_computed", cluster=cluster)["loads"].item()
     if newer:
-        report(f"{cluster}: {newer} load(s) since the last computation; run: trackside compute")
+        report(f"{cluster}: {counted(newer, 'load')} since the last computation; run: trackside compute")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +15,36 @@ _LARGEST = 1e12
 """Of other numbers."""
 
 
+def no_boolean(value: object) -> object:
+    """What may be a number: `true` would be taken for 1.
+
+    Raises:
+        ValueError: it is true or false.
+    """
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not a number")  # noqa: TRY004 - pydantic collects ValueErrors
+    return value
+
+
+def _is_number(annotation: object) -> bool:
+    """Whether a setting takes a number, and neither true nor false.
+
+    >>> _is_number(int | None), _is_number(bool), _is_number(str)
+    (True, False, False)
+    """
+    kinds = {annotation, *typing.get_args(annotation)}
+    return not kinds.isdisjoint({int, float}) and bool not in kinds
+
+
 class Section(BaseModel):
     """A section of the configuration."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_boolean(cls, value: object, info: ValidationInfo) -> object:
+        return no_boolean(value) if _is_number(cls.model_fields[str(info.field_name)].annotation) else value
 
     @field_validator("*")
     @classmethod

@@ -28,6 +28,7 @@ class Source(NamedTuple):
         dated: its text has its own time; else the caller has to give it.
         schedulers: of tables with a column `scheduler`, `trackside status` counts the rows of these; empty: of all.
         prints_times: the command that prints times in SLURM_TIME_FORMAT, where one does.
+        skips: what its rows are that are skipped by design: they are counted, and no fault of the data.
     """
 
     name: SourceName
@@ -43,6 +44,7 @@ class Source(NamedTuple):
     dated: bool = True
     schedulers: tuple[str, ...] = ()
     prints_times: str | None = None
+    skips: str = "rows of another kind; headers that are repeated"
 
 
 class SourceFolder(NamedTuple):

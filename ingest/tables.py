@@ -96,7 +96,8 @@ class Parsed:
 
     `rows_read` is always the sum of loaded, duplicate, skipped and rejected rows, and `rejects` has one row for
     each rejected one. `covers_from` and `covers_until` are aware; both are None where the input has no time.
-    `rows_new`, how many are new, is set by the function that writes them.
+    `rows_new`, how many are new, is set by the function that writes them. Of the skipped ones `rows_of_headers` repeat
+    the header.
     """
 
     source: SourceName
@@ -107,6 +108,7 @@ class Parsed:
     rows_loaded: int
     rows_duplicate: int = 0
     rows_skipped: int = 0
+    rows_of_headers: int = 0
     rows_rejected: int = 0
     rows_new: int | None = None
     columns: list[str] = field(default_factory=list)

@@ -99,6 +99,17 @@ class CheckResult(CheckOutcome):
     """Whether its samples could be read; else its one row is the error."""
 
 
+_MOST_NAMED: Final = 5
+"""Names that a finding has at most."""
+
+
+def _first(names: pl.Series) -> str:
+    """The first names of a finding, and how many more there are."""
+    shown = names.unique(maintain_order=True).to_list()
+    more = f" and {len(shown) - _MOST_NAMED:,} more" if len(shown) > _MOST_NAMED else ""
+    return ", ".join(map(str, shown[:_MOST_NAMED])) + more
+
+
 class Connection:
     """A DuckDB connection in UTC that runs the named queries and returns polars frames."""
 
@@ -334,6 +345,8 @@ class Connection:
                 unchecked = f"not checked, for samples are damaged (trackside doctor lists them): {check.description}"
                 rows, was_run = pl.DataFrame({"error": [str(error)]}), False
                 check = replace(check, description=unchecked)  # noqa: PLW2901 - the same check
+            if check.names and was_run and rows.height:
+                check = replace(check, description=f"{check.description}: {_first(rows[check.names])}")  # noqa: PLW2901 - the same check
             if rows.height:
                 failed.append(CheckResult(check, rows.height, rows.head(5), was_run))
         return failed

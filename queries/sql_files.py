@@ -89,6 +89,7 @@ class Check:
 
     Attributes:
         of: the rows that may be offending, as `FROM ...`: without any it need not be planned. Empty: it always is.
+        names: the column of its rows whose first values the finding names; empty: it says how many there are.
         sql: with `$since` it can look at a part of the ledger, and of the attempts that are in that part.
     """
 
@@ -97,6 +98,7 @@ class Check:
     description: str
     sql: str
     of: str = ""
+    names: str = ""
 
     @property
     def of_part(self) -> bool:
@@ -158,14 +160,18 @@ def named_queries() -> dict[str, Named]:
 
 @functools.cache
 def checks() -> tuple[Check, ...]:
-    """The data checks; each file opens with `-- stop: ...` or `-- warn: ...`, and may have `-- of: FROM ...` next."""
+    """The data checks.
+
+    Each file opens with `-- stop: ...` or `-- warn: ...`, and may have `-- names: COLUMN` and `-- of: FROM ...` next.
+    """
     parsed = []
     for name, sql in _files("checks"):
-        comment, _, of = _opening_comment(sql).partition(" of: ")
+        opening, _, of = _opening_comment(sql).partition(" of: ")
+        comment, _, names = opening.partition(" names: ")
         severity, _, description = comment.partition(": ")
         if severity not in {"stop", "warn"}:
             raise ValueError(f"queries/checks/{name}: the first line must begin with '-- stop: ' or '-- warn: '")
-        parsed.append(Check(name[:-4], "stop" if severity == "stop" else "warn", description, sql, of))
+        parsed.append(Check(name[:-4], "stop" if severity == "stop" else "warn", description, sql, of, names))
     return tuple(parsed)
 
 

@@ -23,6 +23,7 @@ from app.claims.contract import CUTOFF_DAYS, Terms
 from app.claims.node_patterns import valid_pattern
 from app.errors import UsageError
 from app.times import iso, parse_period, parse_time, zone_of
+from ingest.settings import no_boolean
 from metrics.catalog import BY_NAME, CLAIMABLE
 from metrics.categories import ALLOCATED, CATEGORIES
 from metrics.claims.contract import CreditStep, Rule
@@ -87,17 +88,6 @@ def _moment(value: object) -> datetime:
         raise ValueError(str(error)) from None
 
 
-def _number(value: object) -> object:
-    """What may be a number: `true` would be taken for 1.
-
-    Raises:
-        ValueError: it is true or false.
-    """
-    if isinstance(value, bool):
-        raise ValueError(f"{str(value).lower()} is not a number")  # noqa: TRY004 - pydantic collects ValueErrors
-    return value
-
-
 def _data_type(value: str) -> str:
     """The column of the table of peaks that a data type means: `bf16`, `fp8`, `fp4` or `nvfp4`."""
     columns = columns_of(value)
@@ -121,7 +111,7 @@ def _zone(value: str) -> str:
     return value
 
 
-_NoBoolean = BeforeValidator(_number)
+_NoBoolean = BeforeValidator(no_boolean)
 Number = Annotated[float, _NoBoolean]
 Zone = Annotated[str, AfterValidator(_zone)]
 DataType = Annotated[str, AfterValidator(_data_type)]

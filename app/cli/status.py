@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app import console
+from app.formatting import counted
 from app.times import iso
 from ingest.load_warnings import from_records, messages
 from ingest.registry import source
@@ -206,7 +207,7 @@ def _computed(ledgers: list[dict[str, Any]]) -> None:
             console.paragraph(f"{row['cluster']}: nothing computed yet; run: trackside compute")
             continue
         newer = row["loads_since"]
-        behind = f"; {newer} load(s) since: run trackside compute" if newer else ""
+        behind = f"; {counted(newer, 'load')} since: run trackside compute" if newer else ""
         console.paragraph(
             f"{row['cluster']}: ledger covers {row['since']:%Y-%m-%dT%H:%M:%SZ} to {row['until']:%Y-%m-%dT%H:%M:%SZ}, "
             f"computed {row['computed_at']:%Y-%m-%dT%H:%M:%SZ}{behind}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app.explorer import components, narrow, open_pages, wording, zones
+from app.formatting import display
 from app.results import headline_text
 from app.terminal.columns import neat
 from app.visible import visible
@@ -127,8 +128,19 @@ def _held(column: str, dimension: str) -> str:
     return dimension if column == "subject" else column
 
 
+def text_of(value: Any, column: str, dimension: str, unit: str) -> str:
+    """One cell as a text: in the words of the table where it holds a name of ours, else by its unit."""
+    words = _words(pl.Series([value]), _held(column, dimension)) if isinstance(value, str) else None
+    return visible(display(value, unit)) if words is None else words[0]
+
+
 def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[str]:
-    held = _held(column, dimension)
+    words = _words(values, _held(column, dimension))
+    return [visible(text) for text in neat(values.to_list(), unit)] if words is None else words
+
+
+def _words(values: pl.Series, held: str) -> list[str] | None:
+    """The words for names of ours in a column that holds such; None for any other column."""
     if held in {"run", "run_id"}:
         return [visible(headline_text.run_label(value)) if value else "-" for value in values.to_list()]
     if held == METRIC:
@@ -137,7 +149,7 @@ def _texts(values: pl.Series, column: str, dimension: str, unit: str) -> list[st
         return [palette.swatch(value).label if value else "-" for value in values.to_list()]
     if held in wording.NAMED and values.dtype == pl.String:
         return [visible(text) for text in wording.all_in_words(values.to_list())]
-    return [visible(text) for text in neat(values.to_list(), unit)]
+    return None
 
 
 def addresses(
@@ -175,6 +187,7 @@ def _definition(key: str, heading: str, unit: str, texts: list[str], shown: dict
         "minWidth": width,
         "flex": 1 if unit == "text" else None,
         "headerTooltip": heading,
+        "context": components.unit_of_file(heading, unit),
     }
     right = unit not in {"text", "time"}
     if shown:

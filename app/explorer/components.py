@@ -317,6 +317,7 @@ def table_of(
         csvExportParams={
             "fileName": f"trackside-{name}.csv",
             "processCellCallback": {"function": "plain(params)"},
+            "processHeaderCallback": {"function": "withUnit(params)"},
         },
         className="grid",
         style={"height": None if low else f"{height}px", "width": "100%"},
@@ -350,6 +351,7 @@ def _definition(column: Mapping[str, Any]) -> dict[str, Any]:
         made["valueFormatter"] = {"function": "formatted(params)"}
     if column["unit"] not in {"text", "words", "time", "run"}:
         made |= {"type": "rightAligned"}
+    made["context"] = unit_of_file(column["headerName"], column["unit"])
     if column["unit"] in {"text", "run"}:
         made.setdefault("tooltipValueGetter", {"function": "whole(params)"})
     return made
@@ -372,8 +374,30 @@ def _cells(rows: pl.DataFrame, columns: Sequence[Mapping[str, Any]]) -> list[dic
     return made
 
 
+EXPORTED: Final[Mapping[str, str]] = {
+    "seconds": "s",
+    "latency": "s",
+    "bytes": "bytes",
+    "bytes_per_s": "bytes/s",
+    "flop": "FLOP",
+    "gpu_h": "GPU-h",
+    "hours": "GPU-h",
+}
+"""Units that cells of a page have in their texts, as a saved file has them in its headings: there are numbers alone."""
+
+
+def unit_of_file(heading: str, unit: str) -> dict[str, str]:
+    """What `context` of a column tells `grid.js` of its unit in a file; nothing where the heading has it.
+
+    >>> unit_of_file("Every", "seconds"), unit_of_file("cost GPU-h", "gpu_h"), unit_of_file("Runs", "count")
+    ({'unit': 's'}, {}, {})
+    """
+    named = EXPORTED.get(unit, "")
+    return {"unit": named} if named and named not in heading.split() else {}
+
+
 def plain(value: Any, unit: str) -> Any:
-    """A cell as it is sorted and exported: in the unit of its heading."""
+    """A cell as it is sorted and exported: in the unit of its heading, or that which `unit_of_file` adds to it."""
     if value is not None and unit == "gpu_h":
         return float(value) / 3600
     if value is None or isinstance(value, str | int | float | bool):

@@ -18,7 +18,7 @@ from app.errors import UsageError
 from app.explorer import costliest, filters, narrowing, questions
 from app.explorer.pages import overview, run, runs
 from app.results.constants import computed_constants
-from app.results.runs.runs import resolve_run
+from app.results.runs.runs import resolve_run, similar_runs
 from app.results.serving.cache import AnswerCache
 from app.show.registry import of_runs, question_of
 
@@ -120,6 +120,11 @@ def _runs_meant(whole: AnswerCache, person: Person, function: Callable[..., Any]
     """Own runs of those that an id may mean: another's run is as one that is not there."""
     own = whole.ask(own_runs, args[0], person.name, person.accounts)
     return [each for each in whole.ask(function, *args) if each in own]
+
+
+def _no_names(_: AnswerCache, __: Person, ___: Callable[..., Any], ____: tuple[Any, ...]) -> list[str]:
+    """Names of others' runs are suggested to nobody."""
+    return []
 
 
 def _one_run(whole: AnswerCache, person: Person, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -245,6 +250,7 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     _name(costliest.costs): _costs,
     _name(narrowing.choices): _choices,
     _name(resolve_run): _runs_meant,
+    _name(similar_runs): _no_names,
     _name(run.head): _one_run,
     _name(run.gather): _one_run,
     _name(runs.gather): _run_list,

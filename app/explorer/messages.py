@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dash import html
 
@@ -32,9 +32,13 @@ def cannot(error: Exception, path: str) -> Component:
     return components.message(
         "This cannot be shown",
         html.P(str(error), className="error-text"),
-        html.P(components.link("Start over without filters", "/" if path == "/run" else path, class_name="button")),
+        html.P(components.link("Start over without filters", LISTS.get(path, path), class_name="button")),
         kind="error",
     )
+
+
+LISTS: Final = {"/run": "/", "/node": "/nodes"}
+"""Where one starts over from a page that is of one thing, which its address must name."""
 
 
 def nothing_yet(error: Exception, options: str) -> Component:

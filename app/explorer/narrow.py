@@ -48,4 +48,4 @@ def place_columns(definitions: Sequence[dict[str, Any]], first: Sequence[str], c
         return constant[place], rank.get(definitions[place]["field"], len(rank)), place
 
     for number, place in enumerate(sorted(range(len(definitions)), key=key)):
-        definitions[place]["context"] = {"narrow": number}
+        definitions[place]["context"] = {**definitions[place].get("context", {}), "narrow": number}

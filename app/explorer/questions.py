@@ -14,7 +14,7 @@ import polars as pl
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrow, narrowing, question_figures
+from app.explorer import components, narrow, narrowing, question_figures, wording
 from app.explorer.answer_table import CAUSES, PAGES, addresses, answer_table, linked
 from app.explorer.page import Page, Section
 from app.show.answer import Answer, Question
@@ -170,7 +170,8 @@ def shown_of(
         rows = answer.shown
     rows = rows if answer.order is None else answer.order.sorted(rows)
     instead = _instead(answer, rows) if narrowed else ""
-    rows = rows.clear() if instead else rows
+    if narrowed and answer.instead is not None and answer.worth_showing is not None:
+        rows = rows.filter(answer.worth_showing)
     kept = replace(
         answer,
         rows=rows.head(components.ROWS_SHOWN),
@@ -189,7 +190,7 @@ def _instead(answer: Answer, rows: pl.DataFrame) -> str:
         return answer.when_empty
     if answer.instead is None or answer.worth_showing is None or rows.filter(answer.worth_showing).height:
         return ""
-    return "\n".join(rows.select(answer.instead).to_series())
+    return "\n".join(rows.select(answer.instead).to_series().unique(maintain_order=True))
 
 
 def _ranked(answer: Answer) -> Answer:
@@ -274,6 +275,7 @@ def panel(asked: Asked, shown: Shown, view: View) -> Component:
 
 def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component | str]:
     """The sentence that answers, in which nodes and runs that the rows name are links."""
+    sentence = wording.categories_in_words(answer.headline)
     found: dict[str, str] = {}
     for column in answer.rows.columns:
         if answer.rows.schema[column] == pl.String and linked(column, by, asked.leads):
@@ -285,9 +287,9 @@ def _linked(answer: Answer, by: str, asked: Asked, view: View) -> list[Component
                 if href and href.startswith(("/node", "/run"))
             }
     if not found:
-        return [answer.headline]
+        return [sentence]
     names = "|".join(map(re.escape, sorted(found, key=len, reverse=True)))
-    parts = re.split(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", answer.headline)
+    parts = re.split(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", sentence)
     return [components.link(part, found[part]) if part in found else part for part in parts]
 
 

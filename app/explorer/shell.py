@@ -13,6 +13,7 @@ from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual
 from app.explorer.whoami import whoami
+from app.formatting import counted
 from app.results import headline_text
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def _chips(shown: View, page: Page) -> Component | None:
 def _freshness(shown: View) -> Component:
     state = shown.state
     behind = (
-        html.P(f"{state.newer_loads} load(s) since: run trackside compute", className="stale")
+        html.P(f"{counted(state.newer_loads, 'load')} since: run trackside compute", className="stale")
         if state.newer_loads
         else None
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
+
+from dashboards import palette
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +30,19 @@ def in_words(name: str) -> str:
     ('node fail', 'InfiniBand', 'row remap pending, xid 63')
     """
     return WORDS.get(name, name.replace("_", " "))
+
+
+def categories_in_words(sentence: str) -> str:
+    """A sentence in which categories are called as figures and tables of pages call them.
+
+    >>> categories_in_words("the largest other parts: pending demand 3.1 %, lost 2.0 %.")
+    'the largest other parts: “Idle, work waiting” 3.1 %, lost 2.0 %.'
+    """
+    return _CATEGORIES.sub(lambda found: f"“{palette.swatch(found[0].replace(' ', '_')).label}”", sentence)
+
+
+_CATEGORIES: Final = re.compile(r"\b(?:pending|no) demand\b")
+"""Names of categories that pages call otherwise, as sentences have them."""
 
 
 def all_in_words(names: Sequence[str | None]) -> list[str]:

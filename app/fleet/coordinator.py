@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from app.faults import FAULTS
@@ -32,6 +33,9 @@ class Workers(Protocol):
 
     def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
         """Have a task run."""
+
+    def begun(self) -> list[tuple[str, str]]:
+        """Which cluster was begun by which process, in that order: more than one where the first was lost at it."""
 
 
 def run_tasks(
@@ -100,7 +104,13 @@ class _Round:
             return
         done, _ = wait(self._running, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
         for future in done:
-            self._end(_outcome(future, self._running.pop(future)))
+            outcome = _outcome(future, self._running.pop(future))
+            self._end(replace(outcome, died=self._died(outcome, killed=_killed(future))))
+
+    def _died(self, outcome: Outcome, *, killed: bool) -> tuple[str, ...]:
+        """The processes that were lost at a cluster: all that began it but the last, which ended it."""
+        begun = [worker for cluster, worker in self._workers.begun() if cluster == outcome.cluster]
+        return tuple(begun if killed else begun[:-1])
 
     def _give_up(self) -> None:
         for task in (*self._running.values(), *self._waiting):
@@ -123,6 +133,11 @@ def _outcome(future: Future[Outcome], task: Task) -> Outcome:
         return failed(task.cluster, task.directory, _no_worker())
     except FAULTS as error:  # whatever a worker raised: the others go on
         return failed(task.cluster, task.directory, _explained(error))
+
+
+def _killed(future: Future[Outcome]) -> bool:
+    """Whether one worker after another died at it, so that nobody ended it."""
+    return not future.cancelled() and type(future.exception()).__name__ == "KilledWorker"
 
 
 def _explained(error: BaseException) -> BaseException:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from app.fleet.scheduler import (
     NO_HTTP,
@@ -16,6 +17,7 @@ from app.fleet.scheduler import (
     share_of_cores,
     unreachable,
 )
+from app.fleet.task import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +48,7 @@ class DaskWorkers:
         self._client = client
         self._logged = logged
         self._executor = client.get_executor(pure=False)
+        self._topic = f"trackside-{uuid4().hex}"
 
     def slots(self) -> int:
         """Threads of the workers that are there now; 0 where the scheduler does not answer."""
@@ -56,8 +59,27 @@ class DaskWorkers:
 
     def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
         """Have a worker run it; one that dies at it is replaced by another, up to four of them."""
-        future: Future[Outcome] = self._executor.submit(run, replace(task, logged=self._logged))
+        future: Future[Outcome] = self._executor.submit(_noted, run, replace(task, logged=self._logged), self._topic)
         return future
+
+    def begun(self) -> list[tuple[str, str]]:
+        """Which cluster was begun by which process, in that order; empty where the scheduler does not answer."""
+        try:
+            events = self._client.get_events(self._topic)
+        except (OSError, RuntimeError, ValueError):
+            return []
+        return [(each["cluster"], each["process"]) for _, each in events]
+
+
+def _noted(run: Callable[[Task], Outcome], task: Task, topic: str) -> Outcome:
+    """Run a task at a worker, after the scheduler was told who begins it: a process that is killed cannot.
+
+    The key is not `worker`: Dask puts the worker's address there.
+    """
+    from distributed import get_worker
+
+    get_worker().log_event(topic, {"cluster": task.cluster, "process": this_process()})
+    return run(task)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,10 @@ class Here:
         """One task at a time."""
         return 1
 
+    def begun(self) -> list[tuple[str, str]]:
+        """Nothing: where this process dies, nobody is left to ask."""
+        return []
+
     def submit(self, run: Callable[[Task], Outcome], task: Task) -> Future[Outcome]:
         """Run it before this returns."""
         future: Future[Outcome] = Future()

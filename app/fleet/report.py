@@ -26,9 +26,11 @@ SCHEMA = {
     "peak_mb": pl.Float64,
     "worker": pl.String,
     "directory": pl.String,
+    "died": pl.String,
 }
 """Columns of the table: `status` is the exit status of the first failure, 0 if there is none; `rows_committed` counts
-rows of files that were written to the lake; `peak_mb` is the most memory of that process so far (10^6 bytes)."""
+rows of files that were written to the lake; `peak_mb` is the most memory of that process so far (10^6 bytes); `died`
+names the processes that were lost at it before `worker` did it."""
 
 
 def as_rows(outcomes: Sequence[Outcome]) -> pl.DataFrame:
@@ -53,6 +55,7 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
         round(outcome.peak_mb, 1) if ran else None,
         outcome.worker or None,
         outcome.directory,
+        ", ".join(outcome.died) or None,
     )
 
 
@@ -64,6 +67,9 @@ def line_of(outcome: Outcome) -> Iterator[str]:
             f"{outcome.cluster}: {outcome.rows_loaded:,} new rows, {computed}, {outcome.rows_committed:,} rows "
             f"committed ({outcome.seconds:.1f} s)"
         )
+    for lost in outcome.died:
+        again = f"{outcome.worker} did its work again" if outcome.worker else "nobody could do its work again"
+        yield f"{outcome.cluster}: {lost} died at it; {again}"
     for failure in outcome.failures:
         yield f"{outcome.cluster}: failed: {failure.step}: {failure.message.splitlines()[0]}"
 

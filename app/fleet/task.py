@@ -95,6 +95,7 @@ class Outcome:
         peak_mb: most memory that this process ever had, in MB (10^6 bytes).
         worker: which process, on which machine.
         failures: empty if all was done.
+        died: the processes that had begun it before and were lost at it, so that `worker` did it again.
     """
 
     cluster: str
@@ -108,6 +109,12 @@ class Outcome:
     peak_mb: float = 0.0
     worker: str = ""
     failures: tuple[Failure, ...] = ()
+    died: tuple[str, ...] = ()
+
+
+def this_process() -> str:
+    """Which process this is, on which machine."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def run(task: Task) -> Outcome:
@@ -133,7 +140,7 @@ def run(task: Task) -> Outcome:
         seconds=time.monotonic() - began,
         cpu_s=time.process_time() - cpu_began,
         peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
-        worker=f"process {os.getpid()} on {socket.gethostname()}",
+        worker=this_process(),
         failures=tuple(_failures(worker, settings)),
     )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from app.formatting import counted
+
 REPEATED = 3
 """From so many interruptions within 28 days on, a node is worth a look."""
 
@@ -71,7 +73,8 @@ def for_flagged(row: dict[str, Any]) -> str:
 
 
 def _why(row: dict[str, Any]) -> str:
-    return f"trackside: {row['failures']} failures where chance gives {row['expected']:.2g} (q {row['q_value']:.2g})"
+    failures = counted(row["failures"], "failure")
+    return f"trackside: {failures} where chance gives {row['expected']:.2g} (q {row['q_value']:.2g})"
 
 
 def _drained(node: str, reason: str) -> str:

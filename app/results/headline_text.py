@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.formatting import display, measured
+from app.formatting import counted, display, measured
 from app.results.headlines import headline_is_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def fraction_text(headline: Headline) -> str | None:
     """Numerator over denominator in words, or how many events are behind it."""
     pooled = pooled_text(headline) if headline.metric == "mttf" else None
     if pooled is not None and headline.denominator is not None:
-        return f"{pooled}, pooled over all job sizes (assumes 1/N) / {headline.denominator:,.0f} interruptions"
+        interruptions = counted(round(headline.denominator), "interruption")
+        return f"{pooled}, pooled over all job sizes (assumes 1/N) / {interruptions}"
     parts = headline.definition.parts
     if parts is not None and headline.numerator is not None and headline.denominator is not None:
         if parts.unit == "flop":  # the amounts have their unit: "model 1.58 YFLOP / peak 3.9 YFLOP"
@@ -107,7 +108,7 @@ def fraction_text(headline: Headline) -> str | None:
             return f"{top} / {parts.denominator.replace('FLOP', amount(headline.denominator, 'flop'))}"
         top = f"{amount(headline.numerator, parts.unit)} {parts.numerator}"
         return f"{top} / {amount(headline.denominator, parts.unit, whole=True)} {parts.denominator}"
-    return None if headline.n is None else f"{headline.n:,} restarts"
+    return None if headline.n is None else counted(headline.n, "restart")
 
 
 def pooled_text(headline: Headline) -> str | None:

@@ -177,10 +177,17 @@ def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
         ci_low=_over(pooled["mttf_low_d"], gpus) if exposed else None,
         ci_high=_over(pooled["mttf_high_d"], gpus),
         evidence=(("accounting", 1.0),) if exposed else (),
-        note=f"pooled over all job sizes, scaled to {gpus:,.10g} GPUs (assumes 1/N)",
+        note=note_of_mttf(gpus, pooled["n_failures"], exposed=exposed),
         show=f"trackside show mttf --at {gpus:g}",
         gpus=gpus,
     )
+
+
+def note_of_mttf(gpus: float, interruptions: int, *, exposed: bool) -> str:
+    """What it rests on, or why there is none."""
+    if interruptions:
+        return f"pooled over all job sizes, scaled to {gpus:,.10g} GPUs (assumes 1/N)"
+    return "infrastructure interrupted no attempt" if exposed else "no attempt is known to have held GPUs"
 
 
 def restart_median(source: Source, window: Window) -> Headline:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from app.formatting import counted
 from app.results.constants import computed_constants
 from app.results.registry import result
 from app.results.runs.run_logs import computed_logs
@@ -103,7 +104,7 @@ def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measu
     pooled = fleet(steps, seed=seed("mfu", convention, *named(window)))
     gpu_s = exact_sum(pl.col("n_gpus") * pl.col("wall_s"))
     hours = steps.filter(pl.col("mfu").is_not_null()).select(gpu_s).item() / 3600
-    basis = f"{convention} over the dense peak; {pooled.runs} runs, {hours:,.0f} GPU-h of logged steps"
+    basis = f"{convention} over the dense peak; {counted(pooled.runs, 'run')}, {hours:,.0f} GPU-h of logged steps"
     row = pl.DataFrame(
         {
             "cluster": [window.cluster],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.formatting import counted
 from app.results.mfu import flop_convention, with_facts
 from app.results.runs.run_logs import computed_logs
 from app.results.telemetry.gpu_activity import DAY, VERIFICATION, day_begin
@@ -115,7 +116,9 @@ def mfu_estimated_rows(found: Proxy, window: Window) -> pl.DataFrame:
             "denominator": [bottom],
             "n": [rows["run_id"].n_unique()],
             "evidence_telemetry": [1.0],
-            "note": [f"an estimate of {rows['run_id'].n_unique()} runs without logs, by tensor activity; {left}"],
+            "note": [
+                f"an estimate of {counted(rows['run_id'].n_unique(), 'run')} without logs, by tensor activity; {left}"
+            ],
         }
     )
     return as_results(row, window, "cluster")

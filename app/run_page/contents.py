@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from app.formatting import counted
 from app.results.checkpoints import checkpoint_rows
 from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
@@ -225,7 +226,7 @@ def _row(rows: pl.DataFrame) -> Row | None:
 
 def _warnings(source: Source, cluster: str) -> tuple[str, ...]:
     newer = source.query("loads_since_computed", cluster=cluster)["loads"].item()
-    return (f"{newer} load(s) since the last computation; run: trackside compute",) if newer else ()
+    return (f"{counted(newer, 'load')} since the last computation; run: trackside compute",) if newer else ()
 
 
 def _parts(source: Source, window: Window, run_id: str, ettr: Row | None) -> tuple[Part, ...]:

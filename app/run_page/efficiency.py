@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.formatting import duration
+from app.formatting import counted, duration
 from app.run_page import texts
 from app.run_page.header import last_held
 from metrics.units import HOUR_S
@@ -60,7 +60,7 @@ def _lost(rows: list[Row]) -> list[Line]:
 
 def _partly(contents: Contents, rows: list[Row]) -> list[Line]:
     held = sum(row["started_at"] is not None for row in contents.attempts)
-    return [("", f"recorded of {len(rows):,} of {held:,} attempts")] if len(rows) < held else []
+    return [("", f"recorded of {len(rows):,} of {counted(held, 'attempt')}")] if len(rows) < held else []
 
 
 def memory_lines(contents: Contents) -> list[Line]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from app.corrections.describe import shortened
 from app.results.constants import computed_constants
 from app.results.references import readable
 from app.results.windows import CLAIMED_GPUS
@@ -210,11 +211,43 @@ def together(answers: list[Answer], windows: list[Window]) -> Answer:
         first,
         rows=_side_by_side([(cluster, each.rows) for cluster, each in pairs]),
         columns=_with_cluster(first.columns),
-        notes=tuple(dict.fromkeys(f"{cluster}: {note}" for cluster, each in pairs for note in each.notes)),
+        notes=_notes_together(pairs),
         details=tuple(details for each in answers for details in each.details),
-        headline="\n".join(f"{cluster}: {each.headline}" for cluster, each in pairs if each.headline),
+        headline="\n".join(_said_together([(cluster, (each.headline,)) for cluster, each in pairs if each.headline])),
+        when_empty=_when_empty_together(pairs),
         brief=_briefs_together(pairs),
     )
+
+
+def _notes_together(pairs: list[tuple[str, Answer]]) -> tuple[str, ...]:
+    """What a reader must know of several clusters; lines that are to be typed stay below their note."""
+    blocks: list[tuple[str, tuple[str, ...]]] = []
+    for cluster, answer in pairs:
+        for note in answer.notes:
+            if note.startswith("  ") and blocks and blocks[-1][0] == cluster:
+                blocks[-1] = (cluster, (*blocks[-1][1], note))
+            else:
+                blocks.append((cluster, (note,)))
+    return tuple(_said_together(blocks))
+
+
+def _when_empty_together(pairs: list[tuple[str, Answer]]) -> str:
+    """Why there are no rows: of each cluster where the reasons differ."""
+    if len({each.when_empty for _, each in pairs}) == 1:
+        return pairs[0][1].when_empty
+    return "\n".join(_said_together([(cluster, (each.when_empty,)) for cluster, each in pairs]))
+
+
+def _said_together(said: list[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """What is said of clusters, the same once, with the names of those that it is said of.
+
+    >>> _said_together([("a", ("Too few.",)), ("a", ("Run:", "  it")), ("b", ("Too few.",))])
+    ['a, b: Too few.', 'a: Run:', '  it']
+    """
+    of: dict[tuple[str, ...], dict[str, None]] = {}
+    for cluster, lines in said:
+        of.setdefault(lines, {})[cluster] = None
+    return [line for (first, *more), names in of.items() for line in (f"{shortened(list(names))}: {first}", *more)]
 
 
 def _side_by_side(rows: list[tuple[str, pl.DataFrame]]) -> pl.DataFrame:

@@ -110,5 +110,5 @@ def of_labels(rows: pl.DataFrame, label: str) -> str:
     first = failed.row(0, named=True)
     return (
         f"Most often interrupted by infrastructure: {label} {first[label] or 'unknown'}, {first['n_failures']:,} of "
-        f"{int(failed['n_failures'].sum()):,} attempts, MTTF of one of its GPUs {days(first['mttf_d'])}."
+        f"{counted(int(failed['n_failures'].sum()), 'attempt')}, MTTF of one of its GPUs {days(first['mttf_d'])}."
     )

@@ -9,7 +9,7 @@ import polars as pl
 from app.results.mfu import fleet_row, flop_convention, kept_steps
 from app.show.answer import Answer
 from app.show.selection import conventions_meant, only, runs_meant, several
-from app.show.sentences import percent
+from app.show.sentences import counted, percent
 from metrics import frames
 from metrics.mfu.flops import MEASURES
 from metrics.mfu.mfu import step_mfu
@@ -140,6 +140,6 @@ def _of_restarts(known: pl.DataFrame) -> str:
     row = changed.sort(pl.col("change").abs(), descending=True, maintain_order=True).row(0, named=True)
     word = "lower" if row["change"] < 0 else "higher"
     return (
-        f"{changed.height} restart(s) with steps on both sides; the largest change: {row['run_id']}, start "
+        f"{counted(changed.height, 'restart')} with steps on both sides; the largest change: {row['run_id']}, start "
         f"{row['start']}, MFU {percent(abs(row['change']))} {word} than before."
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.usage import recorded_use
-from app.show.sentences import gpu_hours, percent
+from app.show.sentences import counted, gpu_hours, percent
 from metrics import frames
 from metrics.telemetry.utilisation import utilisation
 from metrics.usage.activity import NOTHING, TELEMETRY, bounds, gpu_use, never_busy
@@ -137,6 +137,6 @@ def use_note(source: Reader, window: Window, flags: pl.DataFrame) -> str:
         return ""
     memory = "" if row["memory_share"] is None else f"; of memory {percent(row['memory_share'])} at the peak (median)"
     return (
-        f"CPUs and memory, by accounting of {row['n_attempts']:,} of {flags.height:,} attempts: "
+        f"CPUs and memory, by accounting of {row['n_attempts']:,} of {counted(flags.height, 'attempt')}: "
         f"{percent(row['cpu_share'])} of the CPU time held was used{memory} (trackside run ID)."
     )

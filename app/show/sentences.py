@@ -13,6 +13,8 @@ from app.terminal.columns import decimals, neat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+counted = formatting.counted
+
 READ_THE_SAME: Final = 0.0005
 """Ends of a ratio that lie less apart than this are printed as one number."""
 
@@ -71,15 +73,6 @@ def days(number: float) -> str:
     ('0.615 d', '3.66 d', '630.1 d', '2,078 d', '0.0153 d')
     """
     return f"{neat([number], 'number')[0]} d"
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "run"), counted(1215, "run"), counted(0, "run")
-    ('1 run', '1,215 runs', '0 runs')
-    """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def lasted(seconds: float | None) -> str:

@@ -35,6 +35,7 @@ SOURCES: Final = (
         gives="Training jobs that Kubernetes runs: nodes, GPUs, restarts, how they ended; one owner tree is one run.",
         when_empty="does the list hold pods? Nothing else says which GPUs were held.",
         names_cluster=False,
+        skips="objects that hold no GPUs and give none",
     ),
 )
 

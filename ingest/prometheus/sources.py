@@ -6,6 +6,8 @@ from typing import Final
 
 from ingest.source import Source, SourceFolder
 
+_SKIPS: Final = "readings that no sample is made from: of other metrics, without a value, or of another time"
+
 SOURCES: Final = (
     Source(
         name="prometheus.gpu",
@@ -15,6 +17,7 @@ SOURCES: Final = (
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="What allocated GPUs did, and which XIDs they had. Without it the use of allocated time is unknown.",
         counted=("gpu_samples", "health_events"),
+        skips=_SKIPS,
     ),
     Source(
         name="prometheus.gpu_hours",
@@ -23,6 +26,7 @@ SOURCES: Final = (
         files="Parquet with the columns of gpu_hours",
         command="trackside ingest prometheus hours.parquet",
         gives="How long GPUs were active in each hour, where raw telemetry is gone.",
+        skips=_SKIPS,
     ),
     Source(
         name="prometheus.node",
@@ -31,6 +35,7 @@ SOURCES: Final = (
         files="OpenMetrics text with timestamps, node_exporter's names; Parquet with the columns of node_samples",
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="What CPUs, networks and filesystems did, by node, port and mount, and for whom.",
+        skips=_SKIPS,
     ),
     Source(
         name="prometheus.health",
@@ -39,6 +44,7 @@ SOURCES: Final = (
         files="OpenMetrics text with timestamps; Parquet with the columns of health_events",
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="Memory errors, flapping links, throttling, lost mounts, failing node conditions: who was hit, and when.",
+        skips=_SKIPS,
     ),
     Source(
         name="prometheus.slurm",
@@ -47,6 +53,7 @@ SOURCES: Final = (
         files="OpenMetrics text with timestamps; Parquet with the columns of cluster_samples",
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="What the scheduler itself counted: a cross-check of accounting.",
+        skips=_SKIPS,
     ),
     Source(
         name="prometheus.kubernetes",
@@ -55,6 +62,7 @@ SOURCES: Final = (
         files="OpenMetrics text with timestamps, kube-state-metrics' names",
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="Which Slurm node is which pod on which host, so that telemetry finds its node.",
+        skips=_SKIPS,
     ),
     Source(
         name="prometheus.pods",
@@ -63,6 +71,7 @@ SOURCES: Final = (
         files="OpenMetrics text with timestamps, kube-state-metrics' names",
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="Who held GPUs of Kubernetes where and when, and how its nodes were, where the objects are not at hand.",
+        skips="readings of other pods",
     ),
 )
 

@@ -17,6 +17,7 @@ SOURCES: Final = (
         ),
         command="",
         gives="Which rank, and so which node, computes longer than its peers, or whether it is the shape of the job.",
+        skips="lines of other types",
     ),
     Source(
         name="ranks.reports",

@@ -23,6 +23,7 @@ SOURCES: Final = (
         counted=("attempts",),
         schedulers=("slurm",),
         prints_times="sacct ...",
+        skips="steps of jobs, for the job itself holds the GPUs; headers that are repeated",
     ),
     Source(
         name="slurm.events",
@@ -34,6 +35,7 @@ SOURCES: Final = (
         when_empty="did the window hold any node events?",
         names_cluster=False,
         prints_times="sacctmgr -P show event ...",
+        skips="events of the whole cluster, and states that leave a node in service; headers that are repeated",
     ),
     Source(
         name="slurm.nodes",
@@ -54,6 +56,7 @@ SOURCES: Final = (
         files="scontrol show config text",
         command="scontrol show config",
         gives="The timeouts behind restart times, and whether GPUs are recorded at all.",
+        skips="settings without a value",
     ),
     Source(
         name="slurm.topology",
@@ -90,6 +93,7 @@ SOURCES: Final = (
         when_empty="was whoever made it allowed to see them?",
         snapshot=True,
         dated=False,
+        skips="associations of accounts, without a user; headers that are repeated",
     ),
     Source(
         name="slurm.qos",
@@ -114,6 +118,7 @@ SOURCES: Final = (
         counted=("transactions",),
         names_cluster=False,
         prints_times="sacctmgr -P show transactions ...",
+        skips="changes of other clusters of the same slurmdbd; headers that are repeated",
     ),
     Source(
         name="slurm.diag",
@@ -124,6 +129,7 @@ SOURCES: Final = (
         gives="Whether the controller keeps up: queues, cycles, backfill.",
         names_cluster=False,
         snapshot=True,
+        skips="calls of single users, pending calls, and times that are not given yet",
     ),
     Source(
         name="slurm.runaway",
@@ -145,6 +151,7 @@ SOURCES: Final = (
         gives="GPUs of jobs of which accounting records none (no gres/gpu in AccountingStorageTRES).",
         names_cluster=False,
         prints_times="scontrol show job -d",
+        skips="jobs of which nothing is said about GPUs",
     ),
 )
 

@@ -117,7 +117,12 @@ def counts(parsed: Parsed) -> str:
     taken = {"loaded": parsed.rows_loaded, "duplicate": parsed.rows_duplicate} if new is None else {"new": new}
     more = {} if new is None else {"known already": n_known}
     why = " (steps of jobs)" if parsed.source == "slurm.accounting" else ""
-    rest = {f"skipped{why}": parsed.rows_skipped, "rejected": parsed.rows_rejected}
+    headers = parsed.rows_of_headers
+    rest = {
+        f"skipped{why}": parsed.rows_skipped - headers,
+        "repeated header" if headers == 1 else "repeated headers": headers,
+        "rejected": parsed.rows_rejected,
+    }
     first, *others = {**taken, **more, **rest}.items()
     shown = [first, *((name, count) for name, count in others if count)]
     return f"{parsed.rows_read:,} rows: " + ", ".join(f"{count:,} {name}" for name, count in shown)

@@ -96,6 +96,7 @@ def added(answers: Sequence[Parsed]) -> Parsed:
         rows_loaded=sum(each.rows_loaded for each in answers),
         rows_duplicate=sum(each.rows_duplicate for each in answers),
         rows_skipped=sum(each.rows_skipped for each in answers),
+        rows_of_headers=sum(each.rows_of_headers for each in answers),
         rows_rejected=sum(each.rows_rejected for each in answers),
         rows_new=sum(each.rows_new or 0 for each in answers),
         columns=list(dict.fromkeys(name for each in answers for name in each.columns)),

@@ -198,6 +198,7 @@ METRICS = (
     ),
     Metric(
         name="lost_imputed",
+        title="Assumed cost of interruptions",
         unit="gpu_s",
         summary="GPU-seconds that infrastructure interruptions cost, as Meta imputes them: an assumption.",
         formula="sum of min(runtime, 30 min) x GPUs over infrastructure interruptions",
@@ -208,6 +209,7 @@ METRICS = (
     ),
     Metric(
         name="lost_imputed_first_order",
+        title="First order, assumed cost",
         unit="gpu_s",
         summary="GPU-seconds that infrastructure interruptions cost their own attempts, as Meta imputes them.",
         formula="sum of min(runtime, 30 min) x GPUs over infrastructure interruptions",
@@ -218,6 +220,7 @@ METRICS = (
     ),
     Metric(
         name="lost_imputed_second_order",
+        title="Second order, assumed cost",
         unit="gpu_s",
         summary=(
             "GPU-seconds that attempts lost that were preempted for one that infrastructure had interrupted before."
@@ -232,6 +235,7 @@ METRICS = (
     ),
     Metric(
         name="second_order_share",
+        title="Second order, share of what failures cost",
         unit="ratio",
         parts=Parts("gpu_h", "second order", "GPU-h that failures cost"),
         summary="Share of what failures cost that is second order, imputed.",
@@ -243,6 +247,7 @@ METRICS = (
     ),
     Metric(
         name="lost_first_order",
+        title="First order, known cost",
         unit="gpu_s",
         summary="GPU-seconds that infrastructure interruptions are known to have cost their own runs.",
         formula="sum of interruption_cost over infrastructure interruptions whose cost is known",
@@ -253,6 +258,7 @@ METRICS = (
     ),
     Metric(
         name="lost_second_order",
+        title="Second order, known cost",
         unit="gpu_s",
         summary="GPU-seconds that preemptions for runs coming back from a failure are known to have cost.",
         formula="sum of interruption_cost over second-order preemptions whose cost is known",

@@ -1,4 +1,5 @@
 -- warn: telemetry of nodes that neither the inventory nor any attempt has; their activity counts for nothing (names differ?)
+-- names: node
 -- of: FROM gpu_hours
 WITH strange AS (
     SELECT DISTINCT cluster, node

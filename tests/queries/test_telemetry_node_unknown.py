@@ -53,7 +53,8 @@ def test_telemetry_of_hosts_that_are_no_node(
         for table, row in tables.items():
             writer.append(table, conform(pl.DataFrame([row]), schemas[table]))
     with open_reader(tmp_path / "w") as reader:
-        [found] = [each.sample for each in reader.checks() if each.check.name == "source_telemetry_node_unknown"] or [
-            pl.DataFrame({"node": []})
-        ]
-    assert found["node"].to_list() == unknown
+        found = [each for each in reader.checks() if each.check.name == "source_telemetry_node_unknown"]
+    assert [each.sample["node"].to_list() for each in found] == [unknown] * bool(unknown)
+    assert [each.check.description.partition("(names differ?): ")[2] for each in found] == [", ".join(unknown)] * bool(
+        unknown
+    )

@@ -67,6 +67,11 @@ window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
     const text = params.data && params.data[params.colDef.field + "__whole"];
     return text === undefined ? params.value : text;
   },
+  // A file has numbers alone, so its headings have the units that a page writes beside each number.
+  withUnit: ({ column }) => {
+    const { headerName, context } = column.getColDef();
+    return context && context.unit ? `${headerName} (${context.unit})` : headerName;
+  },
   // A spreadsheet must not run what a user wrote into a job's name.
   plain: (params) => {
     const value = params.value;

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 
 from app.explorer import components, correcting, zones
+from app.explorer.answer_table import text_of
 from app.explorer.pages import manual
 from app.explorer.questions import ask, command
-from app.formatting import display
 from app.json_text import as_json
 from app.results.constants import computed_constants
 from app.results.references import readable
 from app.times import iso
 from app.visible import visible
+from dashboards import palette
 from metrics.catalog import BY_NAME
 from queries import sql_files
 
@@ -66,7 +67,7 @@ def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column:
     content = [
         *(() if clicked is None else _number(shown, _local(clicked, view), column)),
         None if clicked is None else correcting.of_row(view, clicked),
-        *[_metric(BY_NAME[name]) for name in _metrics(shown, clicked)],
+        *_definitions(shown, clicked),
         html.H3("The same on the command line"),
         components.code(view.completed(f"{command(asked, shown.by, view)} --explain")),
         *_sql(shown),
@@ -89,21 +90,22 @@ def _number(shown: Shown, row: dict[str, Any], column: str) -> list[Component | 
     answer = shown.answer
     heading, unit = answer.columns.get(column, ("", "text"))
     first = next(iter(answer.columns))
-    named = display(row.get(first), answer.columns[first][1])
+    named = text_of(row.get(first), first, shown.by, answer.columns[first][1])
     parts = {name: source for name, source in answer.parts.items() if name not in {"metric", "subject"}}
     pairs = [
-        (_label(answer, name, source), _exact(row[source]))
+        (_label(answer, name, source), _part(row[source], source, shown.by))
         for name, source in parts.items()
         if row.get(source) is not None
     ]
     cells = [
-        (other, display(row[name], kind))
+        (other, text_of(row[name], name, shown.by, kind))
         for name, (other, kind) in answer.columns.items()
         if name in row and name not in {first, column} and row[name] is not None
     ]
+    value = text_of(row.get(column), column, shown.by, unit)
     return [
-        html.P(f"{answer.columns[first][0]}: {visible(named)}", className="lead"),
-        html.Div([html.Span(display(row.get(column), unit)), html.Span(f" {heading}", className="card-bound")],
+        html.P(f"{answer.columns[first][0]}: {named}", className="lead"),
+        html.Div([html.Span(value), html.Span(f" {heading}", className="card-bound")],
                  className="card-value bounded") if heading and column != first else None,
         components.facts(pairs),
         html.Details([html.Summary("The whole row"), components.facts(cells)], open=not pairs),
@@ -122,6 +124,11 @@ def _local(row: dict[str, Any], view: View) -> dict[str, Any]:
     return {name: zones.local(each, view.zone) if isinstance(each, datetime) else each for name, each in row.items()}
 
 
+def _part(value: Any, column: str, dimension: str) -> str:
+    """A part of a number; names of ours are in words."""
+    return text_of(value, column, dimension, "text") if isinstance(value, str) else _exact(value)
+
+
 def _exact(value: Any) -> str:
     """A part of a number, as exact as it is stored."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -129,9 +136,21 @@ def _exact(value: Any) -> str:
     return f"{value:,.6g}" if isinstance(value, float) and math.isfinite(value) else f"{value:,}"
 
 
+def _definitions(shown: Shown, row: dict[str, Any] | None) -> list[Component]:
+    """What the number is, or all numbers of the answer: of a category's time its meaning."""
+    category = palette.BY_CATEGORY.get(str((row or {}).get("category")))
+    if category is not None:
+        meaning = html.P(category.meaning)
+        more = components.link("All categories", f"/definitions#{category.name}")
+        return [html.Div([html.H3(category.label), meaning, html.P(more)])]
+    return [_metric(BY_NAME[name]) for name in _metrics(shown, row)]
+
+
 def _metrics(shown: Shown, row: dict[str, Any] | None) -> tuple[str, ...]:
-    """Metrics to define: that of the row where it names one."""
+    """Metrics to define: that of the row where it names one; none of a row that is a sum beside the parts."""
     named = None if row is None else row.get("metric")
+    if row is not None and not shown.answer.parts:
+        return ()
     return (str(named),) if named in BY_NAME else shown.answer.metrics
 
 

@@ -9,6 +9,7 @@ from dash import html
 
 from app import formatting
 from app.explorer import components
+from app.formatting import counted
 from app.results import headline_text
 from app.results.mfu import headline_mfu
 from metrics import frames
@@ -124,5 +125,5 @@ def mfu_card(mfu: pl.DataFrame, convention: str) -> Component:
             row["ci_low"], row["ci_high"], value=row["value"], target=None, top=1.0, what=interval or "MFU"
         ),
         html.Span(interval, className="card-line") if interval else None,
-        *small(f"{row['convention']}, {row['dtype']}, {row['n']:,} steps"),
+        *small(f"{row['convention']}, {row['dtype']}, {counted(row['n'], 'step')}"),
     )

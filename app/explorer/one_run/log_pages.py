@@ -13,7 +13,7 @@ from app.explorer import commands, components, wording
 from app.explorer.filters import address, parameters
 from app.explorer.one_run import cards, logged, parts
 from app.explorer.page import Addresses, Data
-from app.formatting import duration, measured
+from app.formatting import counted, duration, measured
 from app.results import headline_text
 from app.run_page.next_steps import next_steps
 from app.run_page.training import advice_text
@@ -308,7 +308,7 @@ def _saving(contents: Contents) -> Component:
     return components.panel(
         "How often it should save",
         html.P(f"{advice[:1].upper()}{advice[1:]}.", className="answer"),
-        note=f"{row['n_checkpoints']:,} checkpoints saved, {every}{blocks}.",
+        note=f"{counted(row['n_checkpoints'], 'checkpoint')} saved, {every}{blocks}.",
     )
 
 

@@ -10,6 +10,7 @@ from dash import html
 from app import formatting
 from app.explorer import components, figures
 from app.explorer.one_run.cards import NO_MFU
+from app.formatting import counted
 from app.results import headline_text
 from dashboards import palette
 
@@ -93,7 +94,7 @@ def steps(data: RunPage, completed: Callable[[str], str]) -> Component:
         "Steps",
         components.figure(figures.steps(data.steps), STEPS, "Duration of each step over time"),
         html.P(slow_words(data.steps), className="answer"),
-        note=f"{data.steps.height:,} steps over all its attempts"
+        note=f"{counted(data.steps.height, 'step')} over all its attempts"
         + ("" if median is None else f", median {formatting.measured(float(median), 's')}")  # type: ignore[arg-type]  # polars types median() broadly
         + (
             f"; the chart shows {figures.POINTS:,} points, the slowest among them, and more where you zoom in."

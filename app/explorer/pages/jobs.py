@@ -11,6 +11,7 @@ from app.explorer import components
 from app.explorer.narrowing import choices
 from app.explorer.page import Page
 from app.explorer.questions import FILTERS, Asked, heading, section
+from app.near_names import MISTYPED, near_names
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -45,13 +46,28 @@ def _top(names: list[str], view: View) -> Component:
         size="sm",
     )
     lead = "What each run cost, why it restarted, how often it should save, and what it wastes."
-    return html.Div(
-        [heading("My jobs", lead), html.Div(chooser, className="pick-user"), None if user else _whose(names, view)]
-    )
+    return html.Div([heading("My jobs", lead), html.Div(chooser, className="pick-user"), *_instead(user, names, view)])
 
 
 MOST_NAMED = 30
 """Users up to whom each has a link; among more one searches."""
+
+
+def _instead(user: str, names: list[str], view: View) -> list[Component]:
+    """What is said where no user is chosen, or one without jobs."""
+    if not user:
+        return [_whose(names, view)]
+    if user in names:
+        return []
+    alike = near_names(user, names, most=MOST_ALIKE, similarity=MISTYPED)
+    links = [components.link(name, view.link("/jobs", user=name)) for name in alike]
+    why = f"{view.window.cluster} has no jobs of a user {user!r} in this period."
+    meant = [html.P("Did you mean:"), html.Div(links, className="names")] if links else []
+    return [components.panel("No jobs of this user", html.P(why), *meant)]
+
+
+MOST_ALIKE = 3
+"""Users that are suggested at most."""
 
 
 def _whose(names: list[str], view: View) -> Component:

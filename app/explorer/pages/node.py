@@ -11,6 +11,7 @@ from app.errors import UsageError
 from app.explorer import components, narrowing
 from app.explorer.page import Page
 from app.explorer.questions import FILTERS, MONTH, Asked, section
+from app.results.nodes.similar import similar_nodes
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -39,12 +40,21 @@ ASKED = tuple(
 )
 
 
-def _named(_: Data, view: View) -> None:
-    """Refuse an address without a node."""
-    if not view.get("node"):
+def _named(data: Data, view: View) -> None:
+    """Refuse an address without a node, or with one that no source names.
+
+    Raises:
+        UsageError: it names none, or none that there is.
+    """
+    node, cluster = view.get("node"), view.window.cluster
+    if not node:
         raise UsageError(
             "node: the node is missing. The address of a node is like /node?node=n1; the page Nodes lists them"
         )
+    alike = data.answers.ask(similar_nodes, cluster, node)
+    if alike is not None:
+        meant = f" Did you mean: {', '.join(alike)}?" if alike else ""
+        raise UsageError(f"{cluster} has no node {node!r}.{meant} The page Nodes lists all nodes.")
 
 
 def _came(view: View) -> dict[str, str]:

@@ -15,6 +15,7 @@ from app.claims.printed import target_text, verdict_word
 from app.errors import UsageError
 from app.explorer import components, costliest, figures, filters, wording
 from app.explorer.page import Data, Page, Section
+from app.formatting import counted
 from app.results import headline_text
 from app.results.failures.interruptions import interruption_costs
 from app.results.headlines import headlines
@@ -270,7 +271,10 @@ def _interruptions_by_day(counts: pl.DataFrame, view: View) -> Component:
             "Interruptions of each day by class",
             leads=True,
         ),
-        note=f"{counts['n'].sum():,} attempts ended otherwise than by completing. A click on a day shows that day.",
+        note=(
+            f"{counted(int(counts['n'].sum()), 'attempt')} ended otherwise than by completing. "
+            "A click on a day shows that day."
+        ),
     )
 
 

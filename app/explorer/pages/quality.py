@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+from dash import html
 
 from app.explorer import components
 from app.explorer.answer_table import width_of
 from app.explorer.page import Page, Section
 from app.explorer.questions import heading
+from ingest import registry
+from ingest.source import Source
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component
@@ -58,7 +61,21 @@ def _table(rows: pl.DataFrame, view: View, name: str, title: str, empty: str) ->
     table = components.grid(
         rows, columns, name=name, height=min(TALLEST, 70 + 34 * rows.height), empty=empty, zone=view.zone
     )
-    return components.panel(title, table, right=components.export_button(name) if rows.height else None)
+    return components.panel(title, table, _skipped(rows), right=components.export_button(name) if rows.height else None)
+
+
+def _skipped(rows: pl.DataFrame) -> Component | None:
+    """What sources skip by design, of those that did; nothing where the rows are not about that."""
+    if "rows_skipped" not in rows.columns:
+        return None
+    known = {each.name: each.skips for each in registry.SOURCES}
+    did = rows.filter(pl.col("rows_skipped") > 0)
+    lines = [
+        html.Li(f"{source}, {count:,}: {known.get(source, Source.skips)}")
+        for source, count in did.select("source", "rows_skipped").iter_rows()
+    ]
+    why = html.P("Skipped by design, and in no number (refused rows are below):", className="small")
+    return html.Div([why, html.Ul(lines, className="small")], className="notes") if lines else None
 
 
 def _column(values: pl.Series, view: View) -> dict[str, object]:

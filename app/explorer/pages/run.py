@@ -22,7 +22,7 @@ from app.results.ettr import ettr_run_rows
 from app.results.failures.interruptions import restart_rows
 from app.results.mfu import mfu_run_rows
 from app.results.runs.joins import JOINED_BY
-from app.results.runs.runs import resolve_run, run_steps, run_timeline
+from app.results.runs.runs import resolve_run, run_steps, run_timeline, similar_runs
 from app.run_page.one_run import OneRun
 
 if TYPE_CHECKING:
@@ -207,7 +207,9 @@ def meant(data: Data, view: View) -> list[str]:
         )
     run_ids = data.answers.ask(resolve_run, view.window.cluster, text)
     if not run_ids:
-        raise UsageError(f"id: {view.window.cluster} has no run and no job {text!r}; the page Runs lists all runs")
+        alike = data.answers.ask(similar_runs, view.window.cluster, text)
+        suggested = f" Did you mean: {', '.join(alike)}?" if alike else ""
+        raise UsageError(f"{view.window.cluster} has no run and no job {text!r}.{suggested} The page Runs lists all.")
     return run_ids
 
 

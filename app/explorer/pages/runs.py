@@ -15,6 +15,7 @@ from app.explorer import components, narrow
 from app.explorer.filters import address
 from app.explorer.one_run import log_pages
 from app.explorer.page import Data, Page
+from app.formatting import counted
 from app.results.stored import stored_rows
 from app.show.answer import Question
 from app.show.questions.runs.runs import runs as runs_answer
@@ -180,9 +181,9 @@ def layout(result: Listed, view: View) -> Component:
             html.H1("Runs"),
             html.Div([search, *choices, sort], className="filters"),
             components.panel(
-                f"{result.matching:,} of {result.total:,} runs"
+                f"{result.matching:,} of {counted(result.total, 'run')}"
                 if result.matching != result.total
-                else f"{result.total:,} runs",
+                else counted(result.total, "run"),
                 components.grid(
                     linked,
                     [

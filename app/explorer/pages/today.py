@@ -14,6 +14,7 @@ from app.explorer import components, wording
 from app.explorer.page import Page, Section
 from app.explorer.pages import overview
 from app.explorer.questions import FILTERS, Asked, heading, section
+from app.formatting import counted
 from app.results import advice, headline_text
 from app.results.failures.interruptions import node_failures
 from app.results.failures.lemons import judged as judged_window
@@ -98,7 +99,7 @@ def _of_data(view: View) -> list[Task]:
     """What the data lack to say anything about today."""
     state, tasks, more = view.state, [], (view.link("/quality"), "Data quality")
     if state.newer_loads:
-        loads = "1 load" if state.newer_loads == 1 else f"{state.newer_loads:,} loads"
+        loads = counted(state.newer_loads, "load")
         why = f"{loads} came after the numbers were computed."
         tasks.append(Task("Loaded data are not computed yet", why, "trackside compute", *more))
     age = clock.now() - state.until
@@ -113,7 +114,7 @@ def _of_data(view: View) -> list[Task]:
 def _of_node(row: dict[str, Any], view: View) -> Task:
     node = row["node"]
     what = f"{node} is a {row['verdict']}" if row["verdict"] == "lemon" else f"{node} is suspect"
-    why = f"It failed {row['failures']:,} times where chance gives {row['expected']:.2g}{_mostly(row)}."
+    why = f"It failed {counted(row['failures'], 'time')} where chance gives {row['expected']:.2g}{_mostly(row)}."
     return Task(what, why, advice.for_flagged(row), view.link("/node", node=node), node)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from app.formatting import counted
 from metrics.goodput.goodput import SWITCH_ON
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ def unknown_gpus_notes(source: Source, window: Window) -> tuple[str, ...]:
     notes = []
     if unknown:
         notes.append(
-            f"{unknown:,} of {ran:,} attempts held an unknown number of GPUs: what they held, lost and waited for is "
-            f"in no GPU-hours, rates and sizes here. Reason: {SWITCH_ON}."
+            f"{unknown:,} of {counted(ran, 'attempt')} held an unknown number of GPUs: what they held, "
+            f"lost and waited for is in no GPU-hours, rates and sizes here. Reason: {SWITCH_ON}."
         )
     if counts:
         sources = ", ".join(f"{name} ({n:,})" for name, n in counts.items())
         notes.append(
-            f"Accounting does not record the GPUs of {sum(counts.values()):,} attempts; known from: {sources}."
+            f"Accounting does not record the GPUs of {counted(sum(counts.values()), 'attempt')}; known from: {sources}."
         )
     return tuple(notes)

@@ -20,6 +20,11 @@ def resolve_run(source: Source, cluster: str, text: str) -> list[str]:
     return [str(each) for each in source.query("runs_of_job", cluster=cluster, job_id=text)["run_id"]]
 
 
+def similar_runs(source: Source, cluster: str, text: str) -> list[str]:
+    """Ids, names and job ids of runs that read much like a text, the most alike first."""
+    return [str(each) for each in source.query("similar_runs", cluster=cluster, text=text)["called"]]
+
+
 def run_timeline(source: Source, cluster: str, run_id: str) -> pl.DataFrame:
     """What the GPUs of a run did when, and when it waited for them (category `queued`): one row per interval.
 

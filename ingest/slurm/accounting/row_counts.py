@@ -99,6 +99,7 @@ class RowCounts:
             rows_loaded=rows_loaded,
             rows_duplicate=self.rows_believed - rows_loaded,
             rows_skipped=self.rows_skipped,
+            rows_of_headers=self.rows_skipped - self.steps,
             rows_rejected=rejects.height,
             columns=self.columns,
             warnings=[

@@ -104,6 +104,7 @@ def account(
         rows_loaded=loaded,
         rows_duplicate=parsed["problem"].null_count() - loaded,
         rows_skipped=rows.n_skipped + skipped,
+        rows_of_headers=rows.n_skipped,
         rows_rejected=rejects.height,
         columns=list(rows.header.shown),
         warnings=rows.warnings,

@@ -116,6 +116,7 @@ def parse_events(data: bytes, context: ParseContext) -> Parsed:
         rows_read=rows.n_read,
         rows_loaded=states.height,
         rows_duplicate=good.height - states.height,
+        rows_of_headers=rows.n_skipped,
         rows_skipped=rows.n_skipped + table.height - about_nodes.height,
         rows_rejected=rejects.height,
         columns=list(rows.header.shown),

@@ -290,7 +290,9 @@ def test_an_option_that_a_verb_would_not_obey_is_not_offered(
 def test_unwritable_recorder_is_reported(tmp_path: Path) -> None:
     done = trackside("recorder", "-o", str(tmp_path / "no" / "x.py"))
     assert done.returncode == 2
-    assert done.stderr.strip() == f"trackside: {tmp_path / 'no' / 'x.py'} cannot be written: No such file or directory"
+    folder = tmp_path / "no"
+    why = f"{folder / 'x.py'} cannot be written: there is no folder {folder}; to make it: mkdir -p {folder}"
+    assert done.stderr.strip() == f"trackside: {why}"
 
 
 @pytest.mark.parametrize(

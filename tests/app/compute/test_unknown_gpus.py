@@ -136,7 +136,7 @@ def test_unknown_gpus_give_bounds_no_value_and_a_remedy(tmp_path: Path) -> None:
     assert result.metrics["availability"]["value"] == 1.0
     assert "AccountingStorageTRES" in result.metrics["occupancy"]["note"]
     assert "source_without_gpus" in result.warnings
-    assert result.notes[0].startswith("1 of 1 attempts held an unknown number of GPUs")
+    assert result.notes[0].startswith("1 of 1 attempt held an unknown number of GPUs")
 
 
 @pytest.mark.slow

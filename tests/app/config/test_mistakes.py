@@ -97,6 +97,23 @@ def test_every_setting_declares_what_is_allowed() -> None:
     assert [name for name in every if not allowed(name, config.Config)] == []
 
 
+def test_true_is_no_number_in_any_setting() -> None:
+    checked = 0
+    for name in settings_of(config.Config):
+        allowed_here = allowed(name, config.Config) or ""
+        if "number" not in allowed_here or "true" in allowed_here:
+            continue
+        values: Any = True
+        for part in reversed(name):
+            values = {part: values}
+        with pytest.raises(ConfigError, match="true is not a number"):
+            config.parse(typing.cast("dict[str, Any]", values), origin="x")
+        checked += 1
+    assert checked > 10
+    with pytest.raises(ConfigError, match="true is not a number"):
+        config.parse({"cost": {"prices": [{"per_gpu_hour": True}]}}, origin="x")
+
+
 def test_no_wrong_value_is_answered_in_pydantics_words() -> None:
     for name in settings_of(config.Config):
         values: Any = [{}]  # a list with a table in it fits no setting

@@ -73,6 +73,15 @@ def test_a_cause_leads_to_its_lost_time_of_that_category() -> None:
     assert "c_cause__href" not in plain.rowData[0]
 
 
+def test_a_saved_file_has_the_units_in_its_headings() -> None:
+    rows = pl.DataFrame({"interval_s": [90.0], "cost": [3600.0], "n": [1]})
+    columns = {"interval_s": ("every", "seconds"), "cost": ("cost GPU-h", "gpu_h"), "n": ("runs", "count")}
+    made: Any = answer_table(rows, columns, VIEW, name="x", dimension="run")
+    assert [each["context"].get("unit") for each in made.columnDefs] == ["s", None, None]
+    grid: Any = components.grid(rows, [components.column("interval_s", "Every", "seconds")], name="y")
+    assert grid.children[0].columnDefs[0]["context"]["unit"] == "s"
+
+
 def test_a_category_has_the_word_and_colour_of_the_overview() -> None:
     rows = pl.DataFrame({"category": ["pending_demand"]})
     made: Any = answer_table(rows, {"category": ("category", "text")}, VIEW, name="x", dimension="cause")

@@ -8,8 +8,9 @@ import pytest
 
 from app.explorer import components as parts
 from app.explorer import figures
+from app.explorer.pages import overview
 from app.results import headline_text
-from app.results.headlines import Headline
+from app.results.headlines import Headline, note_of_mttf
 from dashboards import palette
 from metrics.categories import CATEGORIES
 from tests.app.explorer.test_pages import components
@@ -52,6 +53,13 @@ def test_verdict_is_shown_in_words_and_not_by_colour_alone() -> None:
     for verdict in ("supported", "refuted", "undetermined"):
         output = [each for each in components(parts.verdict_badge(verdict)) if isinstance(each, str)]
         assert verdict in " ".join(output)
+
+
+def test_an_mttf_without_interruptions_says_once_what_it_pools() -> None:
+    none = Headline("mttf", "MTTF", "d", None, 3.0, 0.0, ci_low=0.5, gpus=8.0, note=note_of_mttf(8.0, 0, exposed=True))
+    card = " ".join(each for each in components(overview._card(none, [])) if isinstance(each, str))  # noqa: SLF001 - one card
+    assert card.count("pooled over all job sizes") == 1
+    assert "infrastructure interrupted no attempt" in card
 
 
 def test_a_number_with_its_uncertainty_reads_as_a_sentence() -> None:

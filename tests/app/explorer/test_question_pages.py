@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 import pytest
@@ -18,6 +19,7 @@ from app.explorer.questions import Asked, _linked
 from app.results.runs.joins import JOINED_BY
 from app.results.serving.cache import AnswerCache
 from app.show.answer import Answer
+from app.show.questions.runs.checkpoints import NONE_SAVED, SAVED
 from dashboards import palette
 from metrics.categories import COSTLY
 from queries.directory import copies
@@ -212,11 +214,38 @@ def test_a_page_of_a_node_never_has_a_row_of_dashes(rows: pl.DataFrame, node: st
     assert f"These notes are about all rows, not only those about {node}:" in words(contents)
 
 
+@pytest.mark.parametrize(("user", "ids", "said"), [("ann", ["a"], ""), ("bob", [], "None of these runs logged")])
+def test_runs_without_checkpoints_are_a_sentence(user: str, ids: list[str], said: str) -> None:
+    runs = {"run_id": ["a", "b", "c"], "user": ["ann", "ann", "bob"], "n_checkpoints": [3, 0, 0]}
+    answer = Answer("Saves", pl.DataFrame(runs), {}, worth_showing=SAVED, instead=pl.lit(NONE_SAVED))
+    source = cast("Reader", None)  # nothing is read: rows name their user
+    shown = questions.shown_of(source, VIEW.window, answer, by="run", splits=("run",), filters=(("user", user),))
+    assert shown.answer.rows["run_id"].to_list() == ids
+    assert shown.instead.startswith(said)
+    assert bool(shown.instead) == bool(said)
+
+
 def test_parts_of_a_number_are_called_as_the_table_calls_them(explorer: Explorer) -> None:
     asked = pages()["/nodes"].asked["nodes"]
     output = words(answer_drawer.drawer(asked, explorer, explorer.view(""), 0, "interruptions")[1])
     assert "availability" in output
     assert not any(each in output for each in (" Value ", "Events, runs or steps", "denominator gpu h"))
+
+
+def test_a_drawer_calls_a_category_as_the_page_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pl.DataFrame({"category": ["pending_demand"], "state": ["idle"], "share": [0.5]})
+    shown = {"category": ("category", "text"), "share": ("of all", "ratio")}
+    metrics = ("lost_imputed", "second_order_share")
+    answer = Answer("Lost", rows, shown, metrics, headline="pending demand 50 %.", parts={"subject": "category"})
+    made = questions.Shown(answer, "cause", (), total=1, narrowed=False, beside=())
+    monkeypatch.setattr(answer_drawer, "ask", lambda *_: made)
+    data = cast("Any", SimpleNamespace(answers=SimpleNamespace(ask=lambda *_: {})))
+    asked = pages()["/gpu-time"].asked["lost"]
+    drawn = words(answer_drawer.drawer(asked, data, VIEW, 0, "share")[1])
+    assert drawn.count("Idle, work waiting") == 2
+    assert "Idle GPUs while eligible work waited" in drawn
+    assert not any(each in drawn for each in ("pending_demand", "Assumed cost", "Second order"))
+    assert "“Idle, work waiting” 50 %." in words(questions.panel(asked, made, VIEW))
 
 
 @pytest.mark.slow
@@ -225,6 +254,19 @@ def test_a_filter_that_leaves_no_row_is_named(explorer: Explorer) -> None:
         output = words(page(explorer, path, search)[2])
         assert questions.NO_ROW in output
         assert "No run in this window." not in output
+
+
+@pytest.mark.parametrize(
+    ("path", "search", "said"),
+    [
+        ("/node", "?node=n11", "has no node 'n11'. Did you mean: n1"),
+        ("/node", "?node=nonexistent", "has no node 'nonexistent'. The page Nodes"),
+        ("/run", "?id=nonexistent", "has no run and no job 'nonexistent'. The page Runs"),
+        ("/jobs", "?user=usr1", "has no jobs of a user 'usr1' in this period. Did you mean: user1"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_close_ones(explorer: Explorer, path: str, search: str, said: str) -> None:
+    assert said in words(page(explorer, path, search, at_once=False)[2])
 
 
 def columns(contents: object) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ import pytest
 from app.fleet import coordinator, task
 from app.fleet.coordinator import run_tasks
 from app.fleet.here import Here
+from app.fleet.report import as_rows, line_of
 from app.fleet.task import Outcome, Task
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Threads:
 
     def submit(self, run: Callable[[Task], Outcome], each: Task) -> Future[Outcome]:
         return self._pool.submit(run, each)
+
+    def begun(self) -> list[tuple[str, str]]:
+        return [("alpha", "process 1 on a"), ("beta", "process 2 on b"), ("alpha", "process 2 on b")]
 
 
 class Vanishing(Threads):
@@ -165,6 +169,15 @@ def test_worker_that_dies_again_and_again_is_explained(monkeypatch: pytest.Monke
     use(monkeypatch, run)
     expected = {("the worker died at it, and so did those that tried again", 22)}
     assert messages([*ran(Threads(2)).values()]) == expected
+
+
+def test_a_worker_that_died_is_named_with_who_did_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, lambda each: Outcome(each.cluster, each.directory, worker="process 2 on b"))
+    outcomes = ran(Threads(2))
+    assert {name: each.died for name, each in outcomes.items() if each.died} == {"alpha": ("process 1 on a",)}
+    assert [*line_of(outcomes["alpha"])][1:] == ["alpha: process 1 on a died at it; process 2 on b did its work again"]
+    died = as_rows([*outcomes.values()])["died"].to_list()
+    assert died == ["process 1 on a", None, None, None]
 
 
 @pytest.mark.parametrize("workers", [Threads(0), Vanishing(2, 2, 0)], ids=["none", "none left"])

@@ -156,6 +156,7 @@ def test_workers_leave_what_one_process_leaves(tmp_path: Path, monkeypatch: pyte
     assert "(trackside fleet, since" in visit.second["alpha"].failures[0].message
     assert failures(done) == {"alpha": [], "beta": [], "gamma": [("warehouse", 40)]}
     assert f"process {visit.killed} " not in done["alpha"].worker
+    assert [each.split()[1] for each in done["alpha"].died] == [str(visit.killed)]
 
     alone = SmallFleet(tmp_path / "one", ["alpha"], jobs=6, lake=False)
     alone.install(monkeypatch)

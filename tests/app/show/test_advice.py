@@ -18,6 +18,7 @@ from app.config.settings import Config
 from app.results import advice
 from app.results.checkpoints import stored_checkpoint_advice
 from app.results.failures.lemons import excluded_nodes, judged, stored_node_scores
+from app.show.questions.nodes import lemons
 from app.window import Window
 from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
@@ -387,3 +388,11 @@ def test_window_in_which_nothing_ran_is_reported(
     reported = shown(root, capfd, *requests_seen, "--cluster", "c1", "--since", night[0], "--until", night[1])
     assert "held GPUs" in reported
     assert "is it within what `trackside status` covers?" in reported
+
+
+def test_one_failure_is_no_failures() -> None:
+    medians = {"flag_at": 1.0, "expected": 0.1, "detectable_per_gpu_day": 0.1}
+    ran = pl.DataFrame({**medians, "detectable_factor": 9.0, "failures": 1, "exposure_gpu_days": 8.0})
+    (note,) = lemons._detectable(ran)  # noqa: SLF001 - the whole answer needs a warehouse
+    assert note.startswith("1 failure that names a node in 8 GPU-days on 1 node,")
+    assert "at 1 failure (median node)" in note

@@ -119,8 +119,12 @@ def metric_row(**known: float | str | None) -> dict[str, float | str | None]:
             [metric_row(subject="c", value=0.928, ci_low=0.924, ci_high=None)],
             "ETTR expected: 92.8 %, 95 % interval 92.4 % to no limit.",
         ),
-        ("lost_imputed", [metric_row(subject="c", value=54_302_400.0)], "Lost imputed: 15,084 GPU-h."),
-        ("lost_imputed", [metric_row(subject="c", bound_low=36_000.0)], "Lost imputed: 10 GPU-h to no limit."),
+        ("lost_imputed", [metric_row(subject="c", value=54_302_400.0)], "Assumed cost of interruptions: 15,084 GPU-h."),
+        (
+            "lost_imputed",
+            [metric_row(subject="c", bound_low=36_000.0)],
+            "Assumed cost of interruptions: 10 GPU-h to no limit.",
+        ),
         ("mpg", [metric_row(subject="c", note="no logs")], "MPG: cannot tell (no logs)."),
         (
             "occupancy",

@@ -108,7 +108,10 @@ def _outcome(flagged: pl.DataFrame) -> tuple[str, ...]:
 def _worst(flagged: pl.DataFrame) -> str:
     """The nodes that failed most often, with what chance would give."""
     shown = flagged.head(_MOST_NAMED).to_dicts()
-    named = (f"{row['node']} failed {row['failures']} times where chance gives {row['expected']:.2g}" for row in shown)
+    named = (
+        f"{row['node']} failed {counted(row['failures'], 'time')} where chance gives {row['expected']:.2g}"
+        for row in shown
+    )
     more = flagged.height - len(shown)
     return ", ".join((*named, *((f"and {more:,} more",) if more else ())))
 
@@ -131,16 +134,18 @@ def _detectable(ran: pl.DataFrame) -> tuple[str, ...]:
     median = ran.select(pl.col("flag_at", "detectable_factor", "expected", "detectable_per_gpu_day").median()).row(
         0, named=True
     )
-    total, days = ran["failures"].sum(), ran["exposure_gpu_days"].sum()
+    total, days = int(ran["failures"].sum()), ran["exposure_gpu_days"].sum()
     if median["flag_at"] is None:
         return ("Attempts ran on one node only: there is nothing to compare it with.",)
-    rate = f"{total:,} failures that name a node in {days:,.0f} GPU-days on {ran.height:,} nodes"
+    named = f"{counted(total, 'failure')} that name{'s' if total == 1 else ''} a node"
+    rate = f"{named} in {days:,.0f} GPU-days on {counted(ran.height, 'node')}"
+    flagged = counted(round(median["flag_at"]), "failure")
     if median["detectable_factor"] is None:
-        return (f"{rate}: a node would have been flagged from {median['flag_at']:.0f} failures on.",)
+        return (f"{rate}: a node would have been flagged from {flagged} on.",)
     return (
         f"{rate}, {median['expected']:.3g} expected on a node by chance. Detectable: a node that fails "
         f"{median['detectable_factor']:,.0f} times as often as the others ({median['detectable_per_gpu_day']:.3g} per "
-        f"GPU-day) is flagged in 8 of 10 cases, at {median['flag_at']:.0f} failures (median node); lesser lemons "
+        f"GPU-day) is flagged in 8 of 10 cases, at {flagged} (median node); lesser lemons "
         "mostly go undetected.",
     )
 

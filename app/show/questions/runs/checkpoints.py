@@ -86,17 +86,38 @@ def checkpoints(source: Reader, window: Window, question: Question) -> Answer:
             "gain_high_gpu_s": "gain_high_gpu_s",
             "assumed_loss_share": "assumed_loss_share",
         },
-        when_empty="No run is known to have held GPUs in this window: is it within what `trackside status` covers?",
+        worth_showing=SAVED,
+        instead=pl.lit(NONE_SAVED),
+        when_empty=_when_empty(rows),
     )
 
 
+SAVED: Final = pl.col("n_checkpoints") > 0
+"""Runs that logged a checkpoint: of others there is nothing to tell but that, which is a sentence."""
+
+_TO_LOG: Final = "To log them: trackside recorder, then trackside ingest runlog."
+NONE_SAVED: Final = f"None of these runs logged a checkpoint, so how often they save cannot be told. {_TO_LOG}"
+
+
+def _when_empty(rows: pl.DataFrame) -> str:
+    if rows.height:
+        return _without(rows)
+    return "No run is known to have held GPUs in this window: is it within what `trackside status` covers?"
+
+
+def _without(rows: pl.DataFrame) -> str:
+    """How many runs logged no checkpoint, and what they held."""
+    held = gpu_hours(float(rows["held_gpu_s"].sum()))
+    return f"{counted(rows.height, 'run')} with {held} logged no checkpoint: cannot tell. {_TO_LOG}"
+
+
 def _headline(rows: pl.DataFrame) -> str:
-    saved = rows.filter(pl.col("n_checkpoints") > 0)
-    return " ".join(_to_win(saved)) if saved.height else "No run logged a checkpoint." if rows.height else ""
+    saved = rows.filter(SAVED)
+    return " ".join(_to_win(saved)) if saved.height else ""
 
 
 def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
-    saved, without = rows.filter(pl.col("n_checkpoints") > 0), rows.filter(pl.col("n_checkpoints") == 0)
+    saved, without = rows.filter(SAVED), rows.filter(~SAVED)
     notes = []
     if saved.height:
         notes.append(
@@ -108,12 +129,8 @@ def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
             "Preemptions and failures of a job's own lose work, too, unless it saves before it goes: they are not "
             "in this rate, so where they are many, save more often than that."
         )
-    if without.height:
-        hours = without["held_gpu_s"].sum() / 3600
-        notes.append(
-            f"{without.height:,} run(s) with {hours:,.0f} GPU-h logged no checkpoint: cannot tell. To log them: "
-            "trackside recorder, then trackside ingest runlog."
-        )
+    if saved.height and without.height:
+        notes.append(_without(without))
     return tuple(notes)
 
 

@@ -231,7 +231,8 @@ def _still_waiting(rows: pl.DataFrame) -> tuple[str, ...]:
     waiting = rows["time_to_job_restart_s"].null_count()
     if not waiting:
         return ()
-    return (f"{waiting} restart(s) still wait and are in no statistic, so the true times are longer.",)
+    still = "still waits and is" if waiting == 1 else "still wait and are"
+    return (f"{counted(waiting, 'restart')} {still} in no statistic, so the true times are longer.",)
 
 
 def _within(rows: pl.DataFrame) -> tuple[str, ...]:
@@ -240,7 +241,8 @@ def _within(rows: pl.DataFrame) -> tuple[str, ...]:
     if not count:
         return ()
     return (
-        f"{count} restart(s) within an allocation: from the last thing that a process logged to the first of the next.",
+        f"{counted(count, 'restart')} within an allocation: from the last thing that a process logged to the "
+        "first of the next.",
     )
 
 

@@ -12,6 +12,7 @@ from ingest.errors import InputError, TruncatedInputError, UnrecognisedInputErro
 from ingest.load_warnings import messages
 from ingest.slurm.accounting.row_counts import RowCounts
 from ingest.slurm.accounting.sacct import REQUESTED_COLUMNS, SENTINEL, accounting_blocks
+from ingest.store.report import counts
 from tests.support.slurm.parsing import ROW, parse, refusals, text
 from tests.support.slurm.traps import Trap, agree, spring, traps
 
@@ -330,6 +331,7 @@ def test_a_repeated_header_is_skipped_in_any_case() -> None:
     one, other = text(FIRST), text(LAST)
     parsed = parse(one + other.replace(b"JobID|", b"JOBID|") + other)
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.rows_duplicate, refusals(parsed)) == (2, 2, 1, [])
+    assert counts(parsed) == "5 rows: 2 loaded, 1 duplicate, 2 repeated headers"
 
 
 @pytest.mark.parametrize("first", [MIDDLE, AT_THE_END], ids=["name in the middle", "name last"])
