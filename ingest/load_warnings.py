@@ -122,6 +122,11 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count:,} steps are logged in lines that stand for several of them: their number and their time together are "
         "as logged, the time of each is a mean, and so their spread is unknown"
     ),
+    "durations_of_micro_batches": (
+        "{count:,} lines of steps have the duration of their last micro-batch alone: a step is taken to last as long "
+        "as that times the number of its micro-batches. The last one also updates the weights, so steps may be "
+        "shorter. With a line for each micro-batch (or a time before each line: | ts '%FT%T%z') it is known"
+    ),
     "times_reckoned": (
         "{count:,} steps have no time in the log: they are placed one behind the other by their durations, and what "
         "lay between them (checkpoints, evaluation, waiting) is unknown"

@@ -24,6 +24,10 @@ in Rust's syntax. Kinds of lines:
   `durable = false`; a second end, later, says when it is. With `follows = true` an end without a begin began where
   the step or event before it ended.
 - `facts`: facts about the run, by the names of a `run` line.
+- `values`: values of the step whose line came before (of the same writer), on a line of their own.
+- `micro_batch`: a part of a step that goes on. Where lines have the field `micro_batch`, its number, their duration is
+  that of one, and a step's follows from those of all its own.
+- `unread`: a line that cannot be used although it records training; it is refused for the reason in `why`.
 - `time`: a line that only has a time, for step lines without one.
 - `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss, or seconds, since it began), for step lines
   without them.
@@ -50,10 +54,11 @@ from ingest.runlog.facts import NAMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-Kind = Literal["step", "start", "train", "begin", "end", "facts", "time", "bar"]
+Kind = Literal["step", "start", "train", "begin", "end", "facts", "time", "bar", "values", "micro_batch", "unread"]
 
 NUMBERS: Final = (
     "step",
+    "micro_batch",
     "duration_s",
     "duration_ms",
     "tokens",
@@ -113,6 +118,7 @@ class LineKind:
     repeats: bool = False
     durable: bool = True
     follows: bool = False
+    why: str = ""
 
     @property
     def pattern(self) -> str:
@@ -211,6 +217,8 @@ def _line(entry: object, where: str) -> LineKind:
             raise FormatError(f"{where}: {shorten(str(name), 40)}: no such field; the fields are {', '.join(allowed)}")
     if kind in {"begin", "end"} and not values.get("event"):
         raise FormatError(f'{where}: event is missing; write what begins or ends: event = "checkpoint_save"')
+    if kind == "unread" and not values.get("why"):
+        raise FormatError(f"{where}: why is missing; write why such a line is not read, and what to do")
     needs = values.pop("needs", NEEDED.get(kind, ()))
     for name in needs:
         if name not in fields:
@@ -307,6 +315,7 @@ _LINE_KEYS: Final[_Keys] = {
     "repeats": (_is_flag, "write true or false"),
     "durable": (_is_flag, "write true or false"),
     "follows": (_is_flag, "write true or false"),
+    "why": (_is_text, "write why such a line is not read, and what to do"),
 }
 
 _EXAMPLE_KEYS: Final[_Keys] = {

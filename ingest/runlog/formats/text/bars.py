@@ -157,12 +157,16 @@ def _add_steps(timeline: Timeline, session: Session, steps: pl.DataFrame) -> Non
 
 
 def _tokens(steps: pl.DataFrame, counts: pl.Series, session: Session) -> pl.Series:
-    """Tokens of one step, where the lines count them: as `Session.rise_of_tokens` has them."""
-    total = pl.col("total_tokens")
+    """Tokens of one step, where the lines count them: as `Session.tokens_of_step` has them."""
+    total, number = pl.col("total_tokens"), pl.col("_number").cast(pl.Int64)
+    at = pl.when(total.is_not_null()).then(number)
+    since = at.forward_fill().shift(1).fill_null(pl.lit(session.total_at, dtype=pl.Int64))
+    own = pl.max_horizontal(number - since, pl.lit(counts))
     before = total.forward_fill().shift(1).fill_null(pl.lit(session.total_tokens, dtype=pl.Float64))
-    rise = pl.when(total >= before).then(total - before) / counts
+    rise = pl.when(total >= before).then(total - before) / own
     tokens = steps.select(pl.coalesce("tokens", rise).alias("tokens")).to_series()
-    session.total_tokens = next(iter(steps["total_tokens"].drop_nulls().tail(1)), session.total_tokens)
+    for last, whole in steps.filter(total.is_not_null()).select("_number", "total_tokens").tail(1).iter_rows():
+        session.total_at, session.total_tokens = int(last), whole
     return tokens
 
 

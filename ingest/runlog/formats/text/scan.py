@@ -18,6 +18,7 @@ from polars.exceptions import PolarsError
 
 from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
 from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
+from ingest.runlog.formats.text.step_lines import StepLines
 from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
 from ingest.runlog.lines import CUT
 from ingest.runlog.spool import Spool, joined
@@ -69,6 +70,8 @@ class Scan:
         first_stamp: the first line with a time, whatever it is about, as a record.
         driver: version of the GPUs' driver, where nvidia-smi was run before training.
         stamps: which stamps its records have.
+        has_steps: there is a whole line of a step.
+        step_lines: puts the lines of a step together; None: each line is a record.
     """
 
     form: TextFormat
@@ -80,7 +83,9 @@ class Scan:
     _cut: list[Refused] = field(default_factory=list)
     _damaged: list[_Damaged] = field(default_factory=list)
     _steps: dict[int, str] = field(default_factory=dict)
+    _unread: list[Refused] = field(default_factory=list)
     has_steps: bool = False
+    step_lines: StepLines | None = None
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
         """Read lines (`line`, `part`, `text`); the last one of the last block may be cut off."""
@@ -100,9 +105,15 @@ class Scan:
         if records:
             every = pl.concat(records).sort("line", "part", maintain_order=True)
             self.stamps.take(every)
-            self._records.add(every)
+            self._records.add(every if self.step_lines is None else self.step_lines.take(every))
         if last is not None and kinds[-1] < 0 and self._begins_a_step(lines["text"][-1]):
             self._cut.append(Refused(last[0], CUT, lines["text"][-1][:RAW_LIMIT]))
+
+    def finish(self) -> None:
+        """The log has ended."""
+        rest = None if self.step_lines is None else self.step_lines.finish()
+        if rest is not None:
+            self._records.add(rest)
 
     def _begins_a_step(self, text: str) -> bool:
         """Whether a line that is of no kind begins like a line of a step; all but its numbers has to be the same."""
@@ -122,6 +133,10 @@ class Scan:
         if bad.height:
             self._damaged.append(_Damaged(kind, bad.with_columns(pl.col("text").str.head(RAW_LIMIT)), last))
             records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
+        if kind.kind == "unread":
+            rows = records.select("line", pl.col("text").str.head(RAW_LIMIT)).iter_rows()
+            self._unread += [Refused(line, kind.why, text) for line, text in rows]
+            records = records.clear()
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
         self._counts[kind.event or kind.kind] += records.height
@@ -130,7 +145,9 @@ class Scan:
     @property
     def refused(self) -> list[Refused]:
         """Damaged lines. They are told apart when they are asked for: most lines of another format look damaged."""
-        return [*self._cut, *(one for some in self._damaged for one in some.refused(self.form.title))]
+        apart = [] if self.step_lines is None else self.step_lines.refused
+        damaged = (one for some in self._damaged for one in some.refused(self.form.title))
+        return [*self._cut, *self._unread, *apart, *damaged]
 
     def counts(self) -> dict[str, int]:
         """How many lines of each kind there are, by its name, damaged ones too."""
@@ -269,7 +286,7 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
         forms: the formats, in the order in which they are tried.
         sample: gets lines for a message as long as no format has steps.
     """
-    scans = [Scan(form) for form in forms]
+    scans = [Scan(form, step_lines=StepLines(form)) for form in forms]
     stamp: pl.DataFrame | None = None
     driver: str | None = None
     words: list[str] = []
@@ -282,6 +299,7 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
             sample.take(lines)
         words[:] = [word for one in scans for word in one.form.words] if _have_words(scans) else []
     for one in scans:
+        one.finish()
         one.first_stamp, one.driver = stamp, driver
     return scans
 
