@@ -143,6 +143,12 @@ class Scan:
         yield records.with_columns(text)
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether its steps have numbers: of their own, or of a progress bar."""
+        own = any("step" in dict(self.form.lines[number].fields) for number in self._steps)
+        return own or self._counts["bar"] > 0
+
+    @property
     def refused(self) -> list[Refused]:
         """Damaged lines. They are told apart when they are asked for: most lines of another format look damaged."""
         apart = [] if self.step_lines is None else self.step_lines.refused
@@ -310,14 +316,17 @@ def _have_words(scans: Sequence[Scan]) -> bool:
 
 
 def _taken(scans: list[Scan], lines: pl.DataFrame, *, is_last: bool) -> list[Scan]:
-    """Have formats read lines, until one has a step: that one alone; all of them where none has."""
+    """Have formats read lines, until one has a step: that one alone; all of them where none has.
+
+    One whose steps have no numbers comes behind those whose have: two frameworks may print into one log.
+    """
     for one in scans:
         mine = _with_word(lines, one.form) if len(scans) > 1 else lines
         if mine.height:
             one.take(mine, is_last=is_last)
-        if one.has_steps:
+        if one.has_steps and one.is_numbered:
             return [one]
-    return scans
+    return next(([one] for one in scans if one.has_steps), scans)
 
 
 def _with_word(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
