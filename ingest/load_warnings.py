@@ -146,6 +146,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count:,} writers began with steps that another had printed, and the lines have no times: a late rank, "
         "or a hand-over behind which steps were run again. Such steps count once; which it was cannot be told"
     ),
+    "steps_far_apart": (
+        "{count:,} rows are so many steps behind the row before them that their numbers are hardly those of steps: "
+        "each counts as one step, and what lies between is unknown"
+    ),
     "time_shared": (
         "{count:,} steps share the {detail} s that the log records for training, as if one process had run them all "
         "without a pause; when each of them was is unknown"
