@@ -84,6 +84,9 @@ FIELDS: Final = (*NUMBERS, "elapsed")
 NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elapsed"), "train": ()}
 """Fields without which a line of a kind is damaged; a `step` needs the fields of `needs`."""
 
+DURATIONS: Final = ("duration_s", "duration_ms")
+"""Fields of which a line that needs a `duration` has one."""
+
 _LONGEST_PATTERN: Final = 2_000
 
 _BEFORE: Final = (
@@ -105,7 +108,8 @@ class LineKind:
     """One kind of lines of a format; the keys are described above.
 
     Attributes:
-        needs: fields without which the line is damaged: those of its kind, and of a step those that the entry lists.
+        needs: fields without which the line is damaged: those of its kind, and of a step those that the entry lists;
+            `duration` is either of its units.
     """
 
     kind: Kind
@@ -221,7 +225,7 @@ def _line(entry: object, where: str) -> LineKind:
         raise FormatError(f"{where}: why is missing; write why such a line is not read, and what to do")
     needs = values.pop("needs", NEEDED.get(kind, ()))
     for name in needs:
-        if name not in fields:
+        if not fields.keys() & set(DURATIONS if name == "duration" else (name,)):
             raise FormatError(f"{where}: needs the field {name}, which is not in fields; add its pattern")
     return LineKind(fields=tuple(fields.items()), needs=tuple(needs), **values)
 

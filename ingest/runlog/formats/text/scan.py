@@ -22,7 +22,7 @@ from ingest.runlog.formats.text.step_lines import StepLines
 from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
 from ingest.runlog.lines import CUT
 from ingest.runlog.spool import Spool, joined
-from ingest.runlog.text_format import NUMBERS
+from ingest.runlog.text_format import DURATIONS, NUMBERS
 from ingest.runlog.translation import Refused
 from ingest.tables import RAW_LIMIT
 
@@ -128,7 +128,7 @@ class Scan:
             return
         records = _records(number, kind, lines, us_dates=self.form.us_dates)
         whole = pl.lit(value=True) if not kind.ends else pl.col("text").str.contains(kind.ends)
-        absent = [pl.col(_column(name)).is_null() for name in kind.needs]
+        absent = [pl.all_horizontal(pl.col(each).is_null() for each in _columns(name)) for name in kind.needs]
         bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
         if bad.height:
             self._damaged.append(_Damaged(kind, bad.with_columns(pl.col("text").str.head(RAW_LIMIT)), last))
@@ -234,7 +234,7 @@ class _Damaged:
     def refused(self, title: str) -> Iterator[Refused]:
         """Each with the reason; the last one of a log is cut, and may be whole another time."""
         for row in self.lines.iter_rows(named=True):
-            absent = [name for name in self.kind.needs if row[_column(name)] is None]
+            absent = [name for name in self.kind.needs if all(row[each] is None for each in _columns(name))]
             why = f"no {' and no '.join(absent)} in it" if absent else "it does not end as one"
             reason = f"damaged line of {title} ({self.kind.event or self.kind.kind}): {why}"
             is_cut = (row["line"], row["part"]) == self.last
@@ -257,9 +257,9 @@ def _may_go_on(kind: LineKind, text: str) -> bool:
     return any(value and text.endswith(value) for value in values)
 
 
-def _column(name: str) -> str:
-    """The column of a field."""
-    return "elapsed_s" if name == "elapsed" else name
+def _columns(name: str) -> tuple[str, ...]:
+    """The columns of a field that a line needs; of `duration` either unit will do."""
+    return {"elapsed": ("elapsed_s",), "duration": DURATIONS}.get(name, (name,))
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ingest.runlog.text_format import NUMBERS
+from ingest.runlog.text_format import DURATIONS, NUMBERS
 from ingest.runlog.translation import Refused
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 10_000
 """Records that wait for the lines that belong to them: of writers in turn, the last step of each."""
 
-_DURATIONS: Final = ("duration_s", "duration_ms")
 _STAMPS: Final = ("naive", "of_day")
 
 
@@ -100,7 +99,7 @@ class StepLines:
         before = is_step.shift(1).over("writer").fill_null(value=True)
         follows = ~before & (number == number.shift(1).over("writer") + 1)
         runs = counted.with_columns(_run=(~follows).cum_sum().over("writer"))
-        sums = [pl.col(name).cum_sum().over("writer", "_run").alias(f"{name}_sum") for name in _DURATIONS]
+        sums = [pl.col(name).cum_sum().over("writer", "_run").alias(f"{name}_sum") for name in DURATIONS]
         steps = runs.with_columns(*sums, _lines=pl.int_range(1, pl.len() + 1).over("writer", "_run")).filter(is_step)
         ahead = pl.col("step").diff().over("writer"), number.diff().over("writer")
         goes_on = (ahead[0] > 0) & (ahead[1] > 0)
@@ -111,7 +110,7 @@ class StepLines:
             _timed=pl.any_horizontal(pl.col(name).is_not_null() for name in _STAMPS),
         )
         estimated = ~pl.col("_summed") & pl.col("_whole") & ~pl.col("_timed") & (pl.col("_each") > 1)
-        known = pl.any_horizontal(pl.col(name).is_not_null() for name in _DURATIONS)
+        known = pl.any_horizontal(pl.col(name).is_not_null() for name in DURATIONS)
         fresh = sized.filter(~pl.col("_done"))
         self.n_estimated += int(fresh.select((estimated & known).sum()).item())
         made = fresh.select(
@@ -121,13 +120,13 @@ class StepLines:
                 .when(pl.col("_each") == 1).then(name)
                 .when(estimated).then(pl.col(name) * pl.col("_each"))
                 .alias(f"{name}_made")
-                for name in _DURATIONS
+                for name in DURATIONS
             ),
             _made=pl.lit(value=True),
         )  # fmt: skip
         joined = records.join(made, on=["line", "part", "kind"], how="left", maintain_order="left")
         return joined.with_columns(
-            pl.when("_made").then(f"{name}_made").otherwise(name).alias(name) for name in _DURATIONS
+            pl.when("_made").then(f"{name}_made").otherwise(name).alias(name) for name in DURATIONS
         ).select(records.columns)
 
 

@@ -210,3 +210,11 @@ def test_deepspeed_without_the_bar_counts_losses_as_rejects(head: str) -> None:
     assert [step for step, _, _ in steps(parsed)] == [1, 2, 3]
     assert parsed.rows_rejected == 3 + bool(head)
     assert "load trainer_state.json" in parsed.rejects["reason"][0]
+
+
+def test_deepspeed_step_0_is_the_start_of_a_process() -> None:
+    text = DEEPSPEED.format(0, "00:00:00,000") + DEEPSPEED.format(1, "00:00:04,000")
+    text += DEEPSPEED.format(0, "00:05:00,000") + DEEPSPEED.format(2, "00:05:09,000")
+    parsed = read(text)
+    assert [step for step, _, _ in steps(parsed)] == [1, 2]
+    assert starts(parsed) == [0.0, 300.0]
