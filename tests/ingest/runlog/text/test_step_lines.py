@@ -73,3 +73,15 @@ def test_olmo_core_totals_of_every_fifth_step() -> None:
     text = "".join(line.format(n) + (values.format(4096 * n) if n % 5 == 0 else "") for n in range(1, 11))
     parsed = read(text)
     assert [tokens for tokens in parsed.frames["steps"]["tokens"] if tokens is not None] == [4096]
+
+
+def test_totals_of_many_steps_are_taken_as_those_of_few() -> None:
+    """Lines that are taken together have the tokens that they have one by one: of all steps since the last total."""
+    values = "    throughput/total_tokens={:,}\n"
+    text = "".join(
+        f"2026-10-01 00:{n // 30:02d}:{2 * n % 60:02d}.000\tINFO\t[step={n}/900,epoch=1]\n"
+        + (values.format(4096 * n) if n % 5 == 0 else "")
+        for n in range(1, 101)
+    )
+    tokens = read(text).frames["steps"]["tokens"].to_list()
+    assert tokens == [4096 if n % 5 == 0 and n > 5 else None for n in range(1, 101)]
