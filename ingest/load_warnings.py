@@ -122,6 +122,11 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count:,} steps are logged in lines that stand for several of them: their number and their time together are "
         "as logged, the time of each is a mean, and so their spread is unknown"
     ),
+    "durations_of_micro_batches": (
+        "{count:,} lines of steps have the duration of their last micro-batch alone: a step is taken to last as long "
+        "as that times the number of its micro-batches. The last one also updates the weights, so steps may be "
+        "shorter. With a line for each micro-batch (or a time before each line: | ts '%FT%T%z') it is known"
+    ),
     "times_reckoned": (
         "{count:,} steps have no time in the log: they are placed one behind the other by their durations, and what "
         "lay between them (checkpoints, evaluation, waiting) is unknown"
@@ -140,6 +145,10 @@ MESSAGES: Final[Mapping[str, str]] = {
     "writers_overlap": (
         "{count:,} writers began with steps that another had printed, and the lines have no times: a late rank, "
         "or a hand-over behind which steps were run again. Such steps count once; which it was cannot be told"
+    ),
+    "steps_far_apart": (
+        "{count:,} rows are so many steps behind the row before them that their numbers are hardly those of steps: "
+        "each counts as one step, and what lies between is unknown"
     ),
     "time_shared": (
         "{count:,} steps share the {detail} s that the log records for training, as if one process had run them all "

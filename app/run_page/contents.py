@@ -12,7 +12,7 @@ from app.results.checkpoints import checkpoint_rows
 from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
 from app.results.failures.interruptions import every_restart, priced_interruptions
-from app.results.mfu import mfu_run_rows, mfu_wall_run_rows
+from app.results.mfu import headline_mfu, mfu_run_rows, mfu_wall_run_rows
 from app.results.runs.job_goodput import job_accounts
 from app.results.runs.run_logs import computed_logs
 from app.results.telemetry.gpu_activity import VERIFICATION
@@ -267,8 +267,10 @@ def _of_steps(source: Source, window: Window, run_id: str) -> Row:
         own.select("run_id", "scheduler", "job_id").unique(), on=["run_id", "scheduler", "job_id"], how="semi"
     )
     accounts = job_accounts(source, window).runs.filter(pl.col("run_id") == run_id)
-    wall = mfu_wall_run_rows(source, window).filter(pl.col("run_id") == run_id)
     measured = mfu_run_rows(source, window, run_id, MEASURES).filter(pl.col("run_id") == run_id)
+    headline = headline_mfu(measured.to_dicts(), convention)
+    used = None if headline is None else headline["convention"]
+    wall = mfu_wall_run_rows(source, window, used).filter(pl.col("run_id") == run_id)
     return {
         "convention": convention,
         "steps": _steps(mine, saves.height),

@@ -79,6 +79,11 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """Names by meaning, small letters, the first one that is logged counts. A step time is in seconds; tokens are of a
 step, total tokens of all steps so far."""
 
+MICRO_BATCH_TIME: Final = "iter_time"
+"""LitGPT logs this of each micro-batch, with `step`, the steps that are done; its `iter` counts micro-batches."""
+
+_COUNTS_MICRO_BATCHES: Final = {"iter", "trainer/global_step"}
+
 KEYS: Final = tuple(NAMES)
 """Names of series can be stated by these: `--set loss_key=nll`."""
 
@@ -105,6 +110,8 @@ class Point:
     total_tokens: float | None = None
     between: bool = True
     """Whether the steps since the point before were executed; else the numbers have gaps by themselves."""
+    is_micro_batch: bool = False
+    """Whether it is of a micro-batch: the first one that has the number of a step ended that."""
 
 
 class Names:
@@ -144,14 +151,18 @@ class Names:
     def chosen(self, values: Mapping[str, Any]) -> dict[str, float]:
         """The finite number of each meaning among values by name; of several names the first one known."""
         best: dict[str, tuple[int, float]] = {}
+        in_parts = {MICRO_BATCH_TIME, "step"} <= values.keys()
         for name, value in values.items():
             place, number = self._of(name), as_number(value)
+            if in_parts and name in _COUNTS_MICRO_BATCHES and place is not None and place[1] >= 0:
+                continue
             if place is None or (number is None and place[0] != "loss_key"):
                 continue
             key, rank = place
             if key not in best or rank < best[key][0]:
                 best[key] = rank, math.nan if number is None else number
-        return {key: number for key, (_, number) in best.items()}
+        chosen = {key: number for key, (_, number) in best.items()}
+        return chosen | {MICRO_BATCH_TIME: 1.0} if in_parts and chosen else chosen
 
 
 def as_number(value: object) -> float | None:
@@ -174,7 +185,8 @@ def point(chosen: Mapping[str, float], step: int | None, t: float) -> Point | No
     """
     counted = chosen.get("step_key")
     number = step if counted is None else round(counted)
-    if number is None or number < 0 or not chosen.keys() - {"step_key"}:
+    is_micro_batch = MICRO_BATCH_TIME in chosen
+    if number is None or number < is_micro_batch or not chosen.keys() - {"step_key", MICRO_BATCH_TIME}:
         return None
     step_time = chosen.get("step_time_key", chosen.get("step_time_ms_key", math.nan) / 1000)
     return Point(
@@ -185,6 +197,7 @@ def point(chosen: Mapping[str, float], step: int | None, t: float) -> Point | No
         tokens=chosen.get("tokens_key"),
         total_tokens=chosen.get("total_tokens_key"),
         between=counted is not None,
+        is_micro_batch=is_micro_batch,
     )
 
 
@@ -207,7 +220,9 @@ class StepLines:
     _intervals: deque[float] = field(default_factory=lambda: deque(maxlen=USUAL))
 
     def of(self, point: Point) -> Iterator[bytes]:
-        """The steps since the point before, this one's last."""
+        """The steps since the point before, this one's last; none where it is of a micro-batch of the next step."""
+        if point.is_micro_batch and self._before is not None and self._before.step == point.step:
+            return
         before, self._before = self._before, point
         follows = before is not None and before.step < point.step and before.t <= point.t
         if before is None or not follows:

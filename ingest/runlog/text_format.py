@@ -24,6 +24,10 @@ in Rust's syntax. Kinds of lines:
   `durable = false`; a second end, later, says when it is. With `follows = true` an end without a begin began where
   the step or event before it ended.
 - `facts`: facts about the run, by the names of a `run` line.
+- `values`: values of the step whose line came before (of the same writer), on a line of their own.
+- `micro_batch`: a part of a step that goes on. Where lines have the field `micro_batch`, its number, their duration is
+  that of one, and a step's follows from those of all its own.
+- `unread`: a line that cannot be used although it records training; it is refused for the reason in `why`.
 - `time`: a line that only has a time, for step lines without one.
 - `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss, or seconds, since it began), for step lines
   without them.
@@ -50,10 +54,11 @@ from ingest.runlog.facts import NAMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-Kind = Literal["step", "start", "train", "begin", "end", "facts", "time", "bar"]
+Kind = Literal["step", "start", "train", "begin", "end", "facts", "time", "bar", "values", "micro_batch", "unread"]
 
 NUMBERS: Final = (
     "step",
+    "micro_batch",
     "duration_s",
     "duration_ms",
     "tokens",
@@ -79,6 +84,9 @@ FIELDS: Final = (*NUMBERS, "elapsed")
 NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elapsed"), "train": ()}
 """Fields without which a line of a kind is damaged; a `step` needs the fields of `needs`."""
 
+DURATIONS: Final = ("duration_s", "duration_ms")
+"""Fields of which a line that needs a `duration` has one."""
+
 _LONGEST_PATTERN: Final = 2_000
 
 _BEFORE: Final = (
@@ -100,7 +108,8 @@ class LineKind:
     """One kind of lines of a format; the keys are described above.
 
     Attributes:
-        needs: fields without which the line is damaged: those of its kind, and of a step those that the entry lists.
+        needs: fields without which the line is damaged: those of its kind, and of a step those that the entry lists;
+            `duration` is either of its units.
     """
 
     kind: Kind
@@ -113,6 +122,7 @@ class LineKind:
     repeats: bool = False
     durable: bool = True
     follows: bool = False
+    why: str = ""
 
     @property
     def pattern(self) -> str:
@@ -211,9 +221,11 @@ def _line(entry: object, where: str) -> LineKind:
             raise FormatError(f"{where}: {shorten(str(name), 40)}: no such field; the fields are {', '.join(allowed)}")
     if kind in {"begin", "end"} and not values.get("event"):
         raise FormatError(f'{where}: event is missing; write what begins or ends: event = "checkpoint_save"')
+    if kind == "unread" and not values.get("why"):
+        raise FormatError(f"{where}: why is missing; write why such a line is not read, and what to do")
     needs = values.pop("needs", NEEDED.get(kind, ()))
     for name in needs:
-        if name not in fields:
+        if not fields.keys() & set(DURATIONS if name == "duration" else (name,)):
             raise FormatError(f"{where}: needs the field {name}, which is not in fields; add its pattern")
     return LineKind(fields=tuple(fields.items()), needs=tuple(needs), **values)
 
@@ -307,6 +319,7 @@ _LINE_KEYS: Final[_Keys] = {
     "repeats": (_is_flag, "write true or false"),
     "durable": (_is_flag, "write true or false"),
     "follows": (_is_flag, "write true or false"),
+    "why": (_is_text, "write why such a line is not read, and what to do"),
 }
 
 _EXAMPLE_KEYS: Final[_Keys] = {

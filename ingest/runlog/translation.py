@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -107,17 +108,38 @@ class Translation:
         lines: of the run log, by the numbers of those; line 0 is one before the first.
     """
 
-    lines: dict[int, list[bytes]] = field(default_factory=dict)
+    lines: dict[int, list[bytes | Iterable[Fields]]] = field(default_factory=dict)
 
     def put(self, at: int, fields: Fields) -> None:
         """Write a line of the run log, made of line `at`; unknown values are left out."""
-        known = {name: value for name, value in fields.items() if value is not None} | {"line": at}
-        self.lines.setdefault(at, []).append(msgspec.json.encode(known) + b"\n")
+        self.lines.setdefault(at, []).append(_encoded(_known(fields) | {"line": at}))
+
+    def put_all(self, at: int, several: Iterable[Fields]) -> None:
+        """Write the lines that were made of line `at`, once they are asked for: they may be many more than it."""
+        self.lines.setdefault(at, []).append(several)
 
     def chunks(self) -> Iterator[bytes]:
         """The run log, what was made of a line at a time."""
         for at in sorted(self.lines):
-            yield b"".join(self.lines[at])
+            for made in self.lines[at]:
+                if isinstance(made, bytes):
+                    yield made
+                    continue
+                lines = (_encoded(_known(fields) | {"line": at}) for fields in made)
+                while some := b"".join(itertools.islice(lines, _AT_ONCE)):
+                    yield some
+
+
+_AT_ONCE: Final = 1_000
+"""Lines that are made at a time."""
+
+
+def _known(fields: Fields) -> Fields:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _encoded(fields: Fields) -> bytes:
+    return msgspec.json.encode(fields) + b"\n"
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """Lightning's `metrics.csv` (CSVLogger): a column for each logged value, rows with most of them empty, and no times.
 
-The columns mean what they do in W&B and TensorBoard (`ingest.runlog.series`). Steps are counted from 0. Where the loop
-logs how long a step took (`step_time`), `--begin` places the steps.
+A step number that goes back is a step that was run again. The columns mean what they do in W&B and TensorBoard
+(`ingest.runlog.series`). Steps are counted from 0. Where the loop logs how long a step took (`step_time`), `--begin`
+places the steps.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from typing import TYPE_CHECKING, Final
@@ -26,21 +28,23 @@ _BLOCK: Final = 1 << 23
 
 def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
     """The file as a run log."""
-    by_step: dict[int, Logged] = {}
+    rows: list[Logged] = []
     names = Names(request.facts)
     for number, values in _rows(chunks, account):
         one = point(names.chosen(values), None, 0.0)
         if one is None or (one.loss is None and one.step_time is None):
             continue
-        before = by_step.get(one.step, Logged(one.step, None, None, None, number))
-        by_step[one.step] = Logged(
-            one.step,
-            before.length if one.step_time is None else one.step_time,
-            before.tokens if one.tokens is None else one.tokens,
-            before.loss if one.loss is None else one.loss,
-            before.line,
+        is_same = bool(rows) and rows[-1].step == one.step  # of its epoch, or of what a callback logs
+        before = rows.pop() if is_same else Logged(one.step, None, None, None, number)
+        rows.append(
+            Logged(
+                one.step,
+                before.length if one.step_time is None else one.step_time,
+                before.tokens if one.tokens is None else one.tokens,
+                before.loss if one.loss is None else one.loss,
+                before.line,
+            )
         )
-    rows = [by_step[step] for step in sorted(by_step)]
     if not rows:
         raise InputError("metrics.csv without a loss or the time of a step; name its column: --set loss_key=NAME")
     known = f"it records {len(rows)} rows of steps {rows[0].step} to {rows[-1].step}"
@@ -55,6 +59,8 @@ def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapp
         whole, end, cut = block.decode().rpartition("\n")  # CSVLogger ends every row
         rows = list(csv.reader(io.StringIO(whole + end)))
         header = header or (rows[0] if rows else [])
+        if {"iter", "iter_time"} <= set(header):
+            raise InputError(_OF_LITGPT)
         for number, row in enumerate(rows, first):
             if number == 1:
                 continue
@@ -75,6 +81,12 @@ def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapp
             account.refused.append(Refused(first, CUT, cut[:RAW_LIMIT]))
 
 
+_OF_LITGPT: Final = (
+    "metrics.csv of LitGPT: its `step` counts micro-batches, and it does not say which belong to a step. Load what it "
+    "prints instead (litgpt pretrain ... > train.log)"
+)
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)
@@ -84,7 +96,7 @@ def _number(text: str) -> float | None:
 
 def _is_metrics(head: bytes) -> bool:
     """Whether the first line has the columns that CSVLogger always writes."""
-    columns = head.partition(b"\n")[0].strip().split(b",")
+    columns = head.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0].strip().split(b",")
     return len(columns) > 2 and {b"epoch", b"step"} <= set(columns)
 
 

@@ -50,9 +50,23 @@ MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
         "gated": True,
         "tied": False,
     },
+    "llama31_8b": {
+        "params": 8_030_261_248,
+        "layers": 32,
+        "heads": 32,
+        "head_dim": 128,
+        "hidden": 4_096,
+        "ffn_hidden": 14_336,
+        "kv_heads": 8,
+        "vocab": 128_256,
+        "gated": True,
+        "tied": False,
+    },
     "llama2_70b_lora": {},
 }
 """Sizes of a benchmark's model, as the rules of MLPerf Training fix it (Llama 3.1: arXiv 2407.21783, table 3).
+
+The parameters are those of all its matrices and norms; the length of a sequence is what a log says.
 
 A benchmark without sizes is known, and its MFU is not: a LoRA trains few of its parameters."""
 
@@ -62,6 +76,9 @@ RUN_STOP: Final = "mlperf_run_stop"
 
 _SEVERAL: Final = range(1, MOST_BETWEEN + 1)
 """Steps that an entry may stand for."""
+
+MOST_FILLED: Final = 1_000_000
+"""Steps of a log that entries may stand for which are not logged themselves: no run of MLPerf has as many."""
 
 _ROUGHLY: Final = 1.1
 """How much longer than the time that there was steps may seem, whose time is a mean or that of one of them."""
@@ -152,6 +169,7 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
             else:
                 account.refused.append(Refused(number, f"not JSON: {error}", line.decode(errors="replace")[:RAW_LIMIT]))
     log.close(facts)
+    account.refused += log.refused
     if log.averaged:
         account.warnings.append(LoadWarning("steps_averaged", log.averaged))
     untimed = log.untimed()
@@ -211,6 +229,7 @@ class _Log:
     out: Translation
     sessions: list[_Session] = field(default_factory=list)
     averaged: int = 0
+    refused: list[Refused] = field(default_factory=list)
     _losses: Counter[str] = field(default_factory=Counter)
     _speeds: Counter[str] = field(default_factory=Counter)
 
@@ -317,11 +336,12 @@ class _Log:
         losses: Mapping[int | None, float | None],
     ) -> None:
         """Steps of one length, of which the last ends at `end`."""
-        self.averaged += len(steps) if len(steps) > 1 else 0
-        for ahead, number in zip(range(len(steps), 0, -1), steps, strict=True):
-            begin, loss = end - length * ahead, losses.get(number)
-            line = {"type": "step", "step": number, "t": begin, "duration_s": length, "tokens": session.tokens()}
-            self.out.put(at, line | {"loss": loss})
+        several = len(steps) if len(steps) > 1 else 0
+        if self.averaged + several > MOST_FILLED:
+            self.refused.append(Refused(at, f"it stands for {several:,} steps, {_TOO_MANY}", ""))
+            return
+        self.averaged += several
+        self.out.put_all(at, _lines_of(steps, end, length, session.tokens(), losses))
 
     def _block(self, at: int, entry: _Entry, session: _Session, edge: str) -> None:
         """An edge of a block of training: its begin, or its end, up to which steps may be that no entry is of."""
@@ -342,6 +362,19 @@ class _Log:
         for block in session.blocks if not session.steps else ():
             length = (block.end_ms - block.begin_ms) / 1000 / len(block.steps)
             self._put_steps(block.line, session, block.steps, block.end_ms / 1000, length, session.losses)
+
+
+_TOO_MANY: Final = f"and the log has {MOST_FILLED:,} already that entries only stand for: no run of MLPerf is so long"
+
+
+def _lines_of(
+    steps: range, end: float, length: float, tokens: float | None, losses: Mapping[int | None, float | None]
+) -> Iterator[Fields]:
+    """Lines of steps of one length, of which the last ends at `end`."""
+    for ahead, number in zip(range(len(steps), 0, -1), steps, strict=True):
+        begin = end - length * ahead
+        line = {"type": "step", "step": number, "t": begin, "duration_s": length, "tokens": tokens}
+        yield line | {"loss": losses.get(number)}
 
 
 def _edges(start: Mapping[str, Any], stop: Mapping[str, Any], batch: float | None) -> tuple[int, int]:

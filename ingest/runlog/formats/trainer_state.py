@@ -2,20 +2,24 @@
 
 `log_history` has an entry every `logging_steps`: step, epoch, loss. What it records of time is how long the whole
 training took (`train_runtime`, in the last entry of a process that ended by itself) and each evaluation
-(`eval_runtime`). With `--begin` steps share what is left, as if one process had run them all. Where tokens are counted
-(`include_num_input_tokens_seen`), every entry has the seconds since its process began to train: steps have those.
+(`eval_runtime`). With `--begin` the steps up to such an entry share what is left, as if one process had run them. Where
+tokens are counted (`include_num_input_tokens_seen`), every entry has the seconds since its process began to train:
+steps have those.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ingest.errors import InputError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.formats.untimed import Logged, placed
-from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest
+from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
+from ingest.tables import RAW_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,28 +33,66 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
     losses = [(n, entry) for n, entry in enumerate(history, 1) if "loss" in entry and _step(entry) is not None]
     if not losses:
         raise InputError("trainer_state.json without a step in its log_history")
+    account.refused += [
+        Refused(n, "entry of a loss without the number of its step", json.dumps(entry)[:RAW_LIMIT])
+        for n, entry in enumerate(history, 1)
+        if "loss" in entry and _step(entry) is None
+    ]
     last = max(step for entry in history if (step := _step(entry)) is not None)
-    own = _own_lengths(history, [number for number, _ in losses])
-    total = _total(history) if own is None else None
-    length = None if total is None or last == 0 else total / last
+    back = next(
+        (pair for pair in itertools.pairwise(_step(entry) or 0 for _, entry in losses) if pair[1] < pair[0]), None
+    )
+    own = None if back else _own_lengths(history, [number for number, _ in losses])
+    shares = [] if back or own else _shares(history)
     rows: list[Logged] = []
     before: dict[str, Any] = {}
     for place, (number, entry) in enumerate(losses):
         step = _step(entry) or 0
-        rows.append(Logged(step, own[place] if own else length, _tokens(before, entry), _number(entry["loss"]), number))
+        length = own[place] if own else _length(shares, step)
+        rows.append(Logged(step, length, _tokens(before, entry), _number(entry["loss"]), number))
         before = entry
-    if length is not None and request.begin is not None:
-        account.warnings.append(LoadWarning("time_shared", last, f"{total:.0f}"))
+    rows = _with_ends(_from_first(rows), shares)
+    if shares and request.begin is not None:
+        account.warnings.append(LoadWarning("time_shared", rows[-1].step, f"{sum(one.seconds for one in shares):.0f}"))
     known = f"it records {len(losses)} losses up to step {last}"
-    yield from placed(_from_first(rows), request, account, title="trainer_state.json", known=known)
+    if back:
+        known += f", and goes back from step {back[0]} to {back[1]}, so it has entries of several processes"
+    yield from placed(rows, request, account, title="trainer_state.json", known=known)
 
 
-def _total(history: list[dict[str, Any]]) -> float | None:
-    """Seconds that all steps took together, by the entry at the end; None: unknown."""
-    runtime = [_number(entry.get("train_runtime")) for entry in history if "train_runtime" in entry]
-    if len(runtime) != 1 or runtime[0] is None:
-        return None
-    return max(runtime[0] - sum(_number(entry.get("eval_runtime")) or 0 for entry in history), 0.0)
+class _Share(NamedTuple):
+    """Steps that share the time of a process: those behind the step `since` up to `until`; the line of its end."""
+
+    since: int
+    until: int
+    seconds: float
+    line: int
+
+
+def _shares(history: list[dict[str, Any]]) -> list[_Share]:
+    """The time of each process that ended by itself, less that of its evaluations."""
+    shares: list[_Share] = []
+    since, evaluated = 0, 0.0
+    for number, entry in enumerate(history, 1):
+        evaluated += _number(entry.get("eval_runtime")) or 0
+        runtime, step = _number(entry.get("train_runtime")), _step(entry)
+        if runtime is not None and step is not None and step > since:
+            shares.append(_Share(since, step, max(runtime - evaluated, 0.0), number))
+            since, evaluated = step, 0.0
+    return shares
+
+
+def _length(shares: list[_Share], step: int) -> float | None:
+    """Seconds of a step; None where the process that ran it did not end by itself."""
+    own = next((one for one in shares if one.since < step <= one.until), None)
+    return None if own is None else own.seconds / (own.until - own.since)
+
+
+def _with_ends(rows: list[Logged], shares: list[_Share]) -> list[Logged]:
+    """The rows, and one at each end of a process behind whose last loss it ran further steps."""
+    logged = {row.step for row in rows}
+    ends = (Logged(one.until, _length(shares, one.until), None, None, one.line) for one in shares)
+    return sorted([*rows, *(end for end in ends if end.step not in logged)], key=attrgetter("step")) if shares else rows
 
 
 def _own_lengths(history: list[dict[str, Any]], losses: list[int]) -> list[float] | None:
@@ -90,8 +132,8 @@ def _history(chunks: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 def _step(entry: dict[str, Any]) -> int | None:
-    step = entry.get("step")
-    return step if type(step) is int and step >= 0 else None
+    step = _number(entry.get("step"))
+    return int(step) if step is not None and step >= 0 and step == int(step) else None
 
 
 def _tokens(before: dict[str, Any], entry: dict[str, Any]) -> float | None:
@@ -103,8 +145,14 @@ def _tokens(before: dict[str, Any], entry: dict[str, Any]) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if plain and math.isfinite(value) else None  # type: ignore[arg-type]  # it is a number
+    """A finite number, which may be written as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 FORMAT: Final = LogFormat(

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     from ingest.runlog.translation import Account, LogRequest
 
-MOST_STEPS = 10_000
-"""Steps that a row may stand for; if there are more, its number is not one of steps."""
+MOST_STEPS: Final = 1_000_000
+"""Steps that a row may stand for (one of an epoch: all of its); if there are more, its number is not one of steps."""
+
+MOST_FILLED: Final = 10_000_000
+"""Steps that all rows of a log may stand for."""
 
 LONGEST_S: Final = 10 * 366 * 86_400.0
 """A log that took longer is not one run's: no begin is guessed."""
@@ -64,28 +67,34 @@ def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, tit
     cursor = request.begin.timestamp()
     yield _line({"type": "run", "v": 1, "t": cursor, **request.run_facts()})
     total = 0
+    n_far = 0
     for row, n in _with_steps(rows):
         length = row.length or 0.0
+        n_far += n is None
+        n = 1 if n is None else n  # noqa: PLW2901 - it counts as one
         for number in range(row.step - n + 1, row.step + 1):
             step = {"type": "step", "step": number, "t": cursor, "duration_s": length, "tokens": row.tokens}
             yield _line(step | {"loss": row.loss if number == row.step else None, "line": row.line})
             cursor += length
         total += n
     account.warnings.append(LoadWarning("times_reckoned", total))
+    if n_far:
+        account.warnings.append(LoadWarning("steps_far_apart", n_far))
 
 
-def _with_steps(rows: Iterable[Logged]) -> Iterator[tuple[Logged, int]]:
-    """Each row with how many steps it stands for."""
-    before = None
+def _with_steps(rows: Iterable[Logged]) -> Iterator[tuple[Logged, int | None]]:
+    """Each row with how many steps it stands for: one where the number goes back; None where it is too far ahead."""
+    before, total = None, 0
     for row in rows:
-        ahead = 1 if before is None else row.step - before
-        yield row, ahead if 1 <= ahead <= MOST_STEPS else 1
+        ahead = 1 if before is None else max(row.step - before, 1)
+        total += ahead if ahead <= MOST_STEPS else 1
+        yield row, ahead if ahead <= MOST_STEPS and total <= MOST_FILLED else None
         before = row.step
 
 
 def _took(rows: Sequence[Logged]) -> float | None:
     """Seconds that all steps took together; None where one's are unknown."""
-    spans = [None if row.length is None else row.length * n for row, n in _with_steps(rows)]
+    spans = [None if row.length is None else row.length * (n or 1) for row, n in _with_steps(rows)]
     return None if None in spans else sum(span for span in spans if span is not None)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ingest.errors import InputError
 from ingest.runlog.facts import recorded
 from ingest.runlog.record_log import RecordLog
-from ingest.runlog.series import point
+from ingest.runlog.series import MICRO_BATCH_TIME, point
 from ingest.runlog.tensorboard.framing import HEAD, length_of, records
 from ingest.runlog.tensorboard.messages import event
 
@@ -69,7 +69,9 @@ class _EventLog(RecordLog):
         for tag, text in parsed.texts.items():
             if tag.startswith(_MODEL):
                 self._model |= _model(text)
-        scalars = {tag: value for tag, value in parsed.scalars.items() if self._names.meaning(tag) is not None}
+        scalars = {
+            tag: value for tag, value in parsed.scalars.items() if self._names.meaning(tag) or tag == MICRO_BATCH_TIME
+        }
         if not scalars or parsed.wall_time <= 0:
             return
         if self._open is not None and self._open[0] == parsed.step:

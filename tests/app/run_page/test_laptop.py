@@ -110,3 +110,16 @@ def test_an_mfu_above_the_peak_is_remarked_upon(tmp_path: Path) -> None:
     assert trackside("ingest", "runlog", "run.jsonl", cwd=tmp_path).returncode == 0
     page = " ".join(trackside("run", cwd=tmp_path).stdout.split())
     assert "An MFU of 154 % cannot be: one of its inputs is wrong. Check parameters" in page
+
+
+@pytest.mark.slow
+def test_mfu_over_all_time_is_by_the_convention_shown(tmp_path: Path) -> None:
+    """A log that knows the parameters alone has no MFU by the usual convention, and one by 6N: over all time, too."""
+    facts = {"n_gpus": 8, "gpu_model": "H100 SXM", "dtype": "bf16", "params": 1e9}
+    run = {"type": "run", "t": 1790812800, "run_id": "r", **facts}
+    steps = [{"type": "step", "step": n, "t": 1790812800 + 2 * n, "duration_s": 2, "tokens": 10**6} for n in range(8)]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (run, *steps)))
+    assert trackside("ingest", "runlog", "run.jsonl", cwd=tmp_path).returncode == 0
+    page = trackside("run", cwd=tmp_path).stdout
+    assert "MFU          37.9 %, 6N_only" in page
+    assert "37.9 % over all the time it held its GPUs" in page

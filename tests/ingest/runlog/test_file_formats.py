@@ -179,3 +179,58 @@ def test_lightning_csv_refuses_torn_rows() -> None:
     parsed = read(METRICS + "0,3,1.0\n", begin=DAY)
     assert parsed.rejects.select("line", "reason").rows() == [(6, "row of 3 values, not 5")]
     assert len(steps(parsed)) == 3
+
+
+def loss(step: int) -> dict[str, Any]:
+    return {"epoch": step / 100, "loss": 2.5, "step": step}
+
+
+def end(step: int, seconds: float) -> dict[str, Any]:
+    return {"epoch": 1.0, "step": step, "train_loss": 2.3, "train_runtime": seconds}
+
+
+def test_trainer_state_of_two_processes_shares_the_time_of_each() -> None:
+    parsed = read(state(loss(10), loss(20), end(20, 40.0), loss(30), end(30, 30.0)), begin=DAY)
+    expected = [(step, 2.0 * (step - 1), 2.0) for step in range(1, 21)]
+    assert steps(parsed) == expected + [(step, 40.0 + 3 * (step - 21), 3.0) for step in range(21, 31)]
+
+
+def test_trainer_state_has_the_steps_behind_its_last_loss() -> None:
+    parsed = read(state(loss(10), loss(20), end(25, 50.0)), begin=DAY)
+    assert [step for step, _, _ in steps(parsed)] == list(range(1, 26))
+    assert {length for _, _, length in steps(parsed)} == {2.0}
+
+
+def test_trainer_state_that_goes_back_has_no_durations() -> None:
+    with pytest.raises(UntimedError, match="goes back from step 20 to 15, so it has entries of several processes"):
+        read(state(loss(10), loss(20), loss(15), end(20, 40.0)), begin=DAY)
+
+
+def test_trainer_state_losses_without_a_step_are_refused() -> None:
+    parsed = read(state({"loss": 2.5, "epoch": 0.1}, {"loss": "2.25", "step": 20.0}, end(20, 40.0)), begin=DAY)
+    assert parsed.rejects.select("line", "reason").rows() == [(1, "entry of a loss without the number of its step")]
+    assert parsed.frames["steps"]["loss"].drop_nulls().to_list() == [2.25]
+
+
+def test_trainer_state_with_one_loss_an_epoch_has_all_steps() -> None:
+    parsed = read(state(loss(15_000), loss(30_000), end(30_000, 3_000.0)), begin=DAY)
+    assert parsed.frames["steps"].height == 30_000
+    assert "steps_far_apart" not in codes(parsed)
+
+
+def test_rows_too_far_apart_are_named() -> None:
+    parsed = read("epoch,step,train_loss,step_time\n0,1,2.5,1.0\n0,99000000,2.4,1.0\n", begin=DAY)
+    assert [step for step, _, _ in steps(parsed)] == [1, 99_000_000]
+    assert "steps_far_apart" in codes(parsed)
+
+
+def test_lightning_csv_that_goes_back_runs_steps_again() -> None:
+    text = "\ufeffepoch,step,train_loss,step_time\n0,0,2.5,1.0\n0,1,2.4,1.0\n0,2,2.3,1.0\n0,1,2.41,1.5\n0,2,2.31,1.5\n"
+    parsed = read(text, begin=DAY)
+    assert [step for step, _, _ in steps(parsed)] == [0, 1, 2, 1, 2]
+    assert parsed.frames["steps"]["loss"].to_list() == [2.5, 2.4, 2.3, 2.41, 2.31]
+
+
+def test_litgpts_csv_is_refused_for_its_micro_batches() -> None:
+    with pytest.raises(InputError, match="counts micro-batches"):
+        read("epoch,iter,iter_time,loss,step\n0,4,0.5,2.5,3\n", begin=DAY, facts={"step_time_key": "iter_time"})

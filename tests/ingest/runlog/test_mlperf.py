@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ingest.runlog.formats import mlperf
+from ingest.runlog.formats.mlperf import MODELS
 from ingest.runlog.formats.registry import recognised
+from ingest.runlog.translation import Account, LogRequest
 from tests.support.logs.foreign_logs import read
-from tests.support.logs.mlperf import BEGIN_MS, MlperfRun
+from tests.support.logs.mlperf import BEGIN_MS, BENCHMARK, MlperfRun
 from tests.support.logs.run_logs import as_run_log, parse_runlog
 
 if TYPE_CHECKING:
@@ -245,3 +250,40 @@ def test_no_line_stops_a_log_and_none_vanishes(lines: list[str]) -> None:
     result = parsed(text)
     assert result.frames["steps"].height >= 1
     assert result.rows_read == result.rows_loaded + result.rows_duplicate + result.rows_skipped + result.rows_rejected
+
+
+def test_the_sizes_of_llama31_8b_are_those_of_its_matrices() -> None:
+    """Llama 3.1 (arXiv 2407.21783, table 3): 32 layers of 4,096, 8 heads of keys and values, 14,336 in the MLP."""
+    one = MODELS["llama31_8b"]
+    attention = 2 * one["hidden"] ** 2 + 2 * one["hidden"] * one["kv_heads"] * one["head_dim"]
+    layer = attention + 3 * one["hidden"] * one["ffn_hidden"] + 2 * one["hidden"]
+    assert one["params"] == 2 * one["vocab"] * one["hidden"] + one["layers"] * layer + one["hidden"]
+    session = parsed(MlperfRun().text().replace(BENCHMARK, "llama31_8b")).frames["run_sessions"].row(0, named=True)
+    assert (session["params"], session["heads"], session["recipe"]) == (one["params"], 32, "llama31_8b")
+
+
+def test_entries_that_stand_for_too_many_steps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlperf, "MOST_FILLED", 25)
+    entry = ':::MLLOG {{"time_ms": {}, "key": "{}", "value": {}, "metadata": {{"samples_count": {}}}}}\n'
+    text = entry.format(BEGIN_MS, "run_start", "null", 0) + entry.format(BEGIN_MS, "global_batch_size", 1, 0)
+    values = '{"train_step_time": 0.1, "reduced_train_loss": 2.5}'
+    for n in range(1, 5):
+        text += entry.format(BEGIN_MS + 2_000 * n, "tracked_stats", values, 10 * n)
+    result = read(text, facts=FACTS)
+    assert result.frames["steps"]["step"].to_list() == list(range(1, 21))
+    assert result.rejects["line"].to_list() == [5, 6]
+    assert "it stands for 10 steps" in result.rejects["reason"][0]
+
+
+def test_steps_that_an_entry_stands_for_wait_unmade() -> None:
+    """A line that stands for ten thousand steps takes the memory of one until these are read."""
+    entry = '{{"time_ms": {}, "key": "tracked_stats", "value": {}, "metadata": {{"samples_count": {}}}}}'
+    values = '{"train_step_time": 0.1, "reduced_train_loss": 2.5}'
+    lines = [f':::MLLOG {{"time_ms": {BEGIN_MS}, "key": "global_batch_size", "value": 1}}']
+    lines += [":::MLLOG " + entry.format(BEGIN_MS + n * 10**6, values, n * 10_000 + 1) for n in range(20)]
+    tracemalloc.start()
+    chunks = mlperf.read(["\n".join(lines).encode() + b"\n"], LogRequest(FACTS, file="r.txt"), Account())
+    assert len(list(itertools.islice(chunks, 4))) == 4
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000  # all 190,000 lines are 14 MB

@@ -95,3 +95,25 @@ def test_steps_end_at_logged_times_and_never_overlap(
         if before is not None and len(made) > 1:
             assert made[0]["t"] >= before - 1e-3
         before = moment
+
+
+def test_rows_of_litgpts_micro_batches_are_one_step() -> None:
+    """LitGPT logs each micro-batch with the steps that are done: the first row of a number is the end of that step."""
+    names, rows = Names({}), []
+    for n in range(1, 13):
+        row = {
+            "iter": n,
+            "step": n // 4,
+            "trainer/global_step": n - 1,
+            "iter_time": 0.5,
+            "loss": 2.5,
+            "total_tokens": 8 * n,
+        }
+        rows.append(point(names.chosen(row), n - 1, T + n))
+    points = [one for one in rows if one is not None]
+    assert len(points) == 9  # none before the first step is done
+    assert [(line["step"], line["t"] - T, line.get("tokens")) for line in lines(*points)] == [
+        (1, 4, None),
+        (2, 4, 32),
+        (3, 8, 32),
+    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ingest.runlog.formats.text.plain import add_lines, between_stamps, cut
+from ingest.runlog.formats.text.plain import add_lines, between_stamps, cut, tokens_of_steps
 from ingest.runlog.formats.text.timeline import MOST_STEPS, SAVE, US
 
 if TYPE_CHECKING:
@@ -149,21 +149,11 @@ def _add_steps(timeline: Timeline, session: Session, steps: pl.DataFrame) -> Non
     placed = between_stamps(steps["_end"], counts, session.cursor)
     assert placed is not None  # noqa: S101 - ends do not fall
     begins, lengths, session.cursor = placed
-    tokens = _tokens(steps, counts, session)
+    tokens = tokens_of_steps(steps.with_columns(numbers.alias("step")), counts, session)
     timeline.counts["reckoned"] += int(counts.sum()) if session.is_reckoned else 0
     lines = steps.with_columns(numbers.alias("step"), lengths, tokens, _count=counts, _begin=begins)
     add_lines(timeline, session, lines.drop("_number"))
     timeline.pass_on(lines.row(-1, named=True), session)
-
-
-def _tokens(steps: pl.DataFrame, counts: pl.Series, session: Session) -> pl.Series:
-    """Tokens of one step, where the lines count them: as `Session.rise_of_tokens` has them."""
-    total = pl.col("total_tokens")
-    before = total.forward_fill().shift(1).fill_null(pl.lit(session.total_tokens, dtype=pl.Float64))
-    rise = pl.when(total >= before).then(total - before) / counts
-    tokens = steps.select(pl.coalesce("tokens", rise).alias("tokens")).to_series()
-    session.total_tokens = next(iter(steps["total_tokens"].drop_nulls().tail(1)), session.total_tokens)
-    return tokens
 
 
 def _is_of(form: TextFormat, kind: str) -> pl.Expr:

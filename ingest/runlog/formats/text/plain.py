@@ -45,7 +45,7 @@ def _is_step(timeline: Timeline) -> pl.Expr:
 
 def _stretches(records: pl.DataFrame, is_step: pl.Expr) -> Iterator[tuple[pl.DataFrame, bool]]:
     """Parts of the records, and whether a part is plain."""
-    whole = is_step & pl.col("step").is_finite() & pl.col("total_tokens").is_null() & _placed_by().is_not_null()
+    whole = is_step & pl.col("step").is_finite() & _placed_by().is_not_null()
     goes_on = whole & whole.shift(1) & (pl.col("step") > pl.col("step").shift(1))
     same = pl.all_horizontal(
         each.eq_missing(each.shift(1)) for each in (pl.col("kind"), pl.col("writer"), _placed_by())
@@ -109,7 +109,8 @@ def _take_plain(timeline: Timeline, records: pl.DataFrame) -> bool:
     if placed is None:
         return False
     begins, lengths, session.cursor = placed
-    add_lines(timeline, session, records.with_columns(steps, lengths, _count=counts, _begin=begins))
+    tokens = tokens_of_steps(records, counts, session)
+    add_lines(timeline, session, records.with_columns(steps, lengths, tokens, _count=counts, _begin=begins))
     timeline.pass_on(records.row(-1, named=True), session)
     return True
 
@@ -208,6 +209,27 @@ def add_lines(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None
     timeline.counts["averaged"] += int(lines.filter(count > 1)["_count"].sum())
     session.began = min([*([] if session.began is None else [session.began]), *made["begin"].bottom_k(1)])
     timeline.steps.extend(len(timeline.sessions) - 1, made)
+
+
+def tokens_of_steps(lines: pl.DataFrame, counts: pl.Series, session: Session) -> pl.Series:
+    """Tokens of one step, where the lines count them: as `Session.tokens_of_step` has them of one that trains.
+
+    Args:
+        lines: of steps (`step`), with `tokens` and `total_tokens`.
+        counts: steps that each stands for.
+        session: gets the last total.
+    """
+    if not lines["total_tokens"].count():
+        return lines["tokens"]
+    total, number = pl.col("total_tokens"), pl.col("step").cast(pl.Int64)
+    at = pl.when(total.is_not_null()).then(number)
+    since = at.forward_fill().shift(1).fill_null(pl.lit(session.total_at, dtype=pl.Int64))
+    own = pl.max_horizontal(number - since, pl.lit(counts))
+    before = total.forward_fill().shift(1).fill_null(pl.lit(session.total_tokens, dtype=pl.Float64))
+    rise = pl.when(total >= before).then(total - before) / own
+    last = lines.filter(total.is_not_null()).select(number, total).row(-1)
+    session.total_at, session.total_tokens = last
+    return lines.select(pl.coalesce("tokens", rise).alias("tokens")).to_series()
 
 
 def _tokens(facts: Mapping[str, Any]) -> pl.Expr:

@@ -195,6 +195,8 @@ def _report(found: Scan, timeline: Timeline, account: Account) -> None:
     account.n_duplicates += counts["duplicates"]
     if counts["averaged"]:
         account.warnings.append(LoadWarning("steps_averaged", counts["averaged"]))
+    if found.step_lines is not None and found.step_lines.n_estimated:
+        account.warnings.append(LoadWarning("durations_of_micro_batches", found.step_lines.n_estimated))
     if counts["reckoned"]:
         account.warnings.append(LoadWarning("times_reckoned", counts["reckoned"]))
     if counts["overlaps"]:

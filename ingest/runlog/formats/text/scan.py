@@ -18,10 +18,11 @@ from polars.exceptions import PolarsError
 
 from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
 from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
+from ingest.runlog.formats.text.step_lines import StepLines
 from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
 from ingest.runlog.lines import CUT
 from ingest.runlog.spool import Spool, joined
-from ingest.runlog.text_format import NUMBERS
+from ingest.runlog.text_format import DURATIONS, NUMBERS
 from ingest.runlog.translation import Refused
 from ingest.tables import RAW_LIMIT
 
@@ -69,6 +70,8 @@ class Scan:
         first_stamp: the first line with a time, whatever it is about, as a record.
         driver: version of the GPUs' driver, where nvidia-smi was run before training.
         stamps: which stamps its records have.
+        has_steps: there is a whole line of a step.
+        step_lines: puts the lines of a step together; None: each line is a record.
     """
 
     form: TextFormat
@@ -80,7 +83,9 @@ class Scan:
     _cut: list[Refused] = field(default_factory=list)
     _damaged: list[_Damaged] = field(default_factory=list)
     _steps: dict[int, str] = field(default_factory=dict)
+    _unread: list[Refused] = field(default_factory=list)
     has_steps: bool = False
+    step_lines: StepLines | None = None
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
         """Read lines (`line`, `part`, `text`); the last one of the last block may be cut off."""
@@ -100,9 +105,15 @@ class Scan:
         if records:
             every = pl.concat(records).sort("line", "part", maintain_order=True)
             self.stamps.take(every)
-            self._records.add(every)
+            self._records.add(every if self.step_lines is None else self.step_lines.take(every))
         if last is not None and kinds[-1] < 0 and self._begins_a_step(lines["text"][-1]):
             self._cut.append(Refused(last[0], CUT, lines["text"][-1][:RAW_LIMIT]))
+
+    def finish(self) -> None:
+        """The log has ended."""
+        rest = None if self.step_lines is None else self.step_lines.finish()
+        if rest is not None:
+            self._records.add(rest)
 
     def _begins_a_step(self, text: str) -> bool:
         """Whether a line that is of no kind begins like a line of a step; all but its numbers has to be the same."""
@@ -117,20 +128,32 @@ class Scan:
             return
         records = _records(number, kind, lines, us_dates=self.form.us_dates)
         whole = pl.lit(value=True) if not kind.ends else pl.col("text").str.contains(kind.ends)
-        absent = [pl.col(_column(name)).is_null() for name in kind.needs]
+        absent = [pl.all_horizontal(pl.col(each).is_null() for each in _columns(name)) for name in kind.needs]
         bad = records.filter(~whole | pl.any_horizontal(pl.lit(value=False), *absent))
         if bad.height:
             self._damaged.append(_Damaged(kind, bad.with_columns(pl.col("text").str.head(RAW_LIMIT)), last))
             records = records.join(bad.select("line", "part"), on=["line", "part"], how="anti", maintain_order="left")
+        if kind.kind == "unread":
+            rows = records.select("line", pl.col("text").str.head(RAW_LIMIT)).iter_rows()
+            self._unread += [Refused(line, kind.why, text) for line, text in rows]
+            records = records.clear()
         self.has_steps = self.has_steps or (kind.kind == "step" and records.height > 0)
         text = pl.col("text") if kind.kind == "facts" else pl.lit(None, dtype=pl.String).alias("text")
         self._counts[kind.event or kind.kind] += records.height
         yield records.with_columns(text)
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether its steps have numbers: of their own, or of a progress bar."""
+        own = any("step" in dict(self.form.lines[number].fields) for number in self._steps)
+        return own or self._counts["bar"] > 0
+
+    @property
     def refused(self) -> list[Refused]:
         """Damaged lines. They are told apart when they are asked for: most lines of another format look damaged."""
-        return [*self._cut, *(one for some in self._damaged for one in some.refused(self.form.title))]
+        apart = [] if self.step_lines is None else self.step_lines.refused
+        damaged = (one for some in self._damaged for one in some.refused(self.form.title))
+        return [*self._cut, *self._unread, *apart, *damaged]
 
     def counts(self) -> dict[str, int]:
         """How many lines of each kind there are, by its name, damaged ones too."""
@@ -211,7 +234,7 @@ class _Damaged:
     def refused(self, title: str) -> Iterator[Refused]:
         """Each with the reason; the last one of a log is cut, and may be whole another time."""
         for row in self.lines.iter_rows(named=True):
-            absent = [name for name in self.kind.needs if row[_column(name)] is None]
+            absent = [name for name in self.kind.needs if all(row[each] is None for each in _columns(name))]
             why = f"no {' and no '.join(absent)} in it" if absent else "it does not end as one"
             reason = f"damaged line of {title} ({self.kind.event or self.kind.kind}): {why}"
             is_cut = (row["line"], row["part"]) == self.last
@@ -234,9 +257,9 @@ def _may_go_on(kind: LineKind, text: str) -> bool:
     return any(value and text.endswith(value) for value in values)
 
 
-def _column(name: str) -> str:
-    """The column of a field."""
-    return "elapsed_s" if name == "elapsed" else name
+def _columns(name: str) -> tuple[str, ...]:
+    """The columns of a field that a line needs; of `duration` either unit will do."""
+    return {"elapsed": ("elapsed_s",), "duration": DURATIONS}.get(name, (name,))
 
 
 @dataclass
@@ -269,7 +292,7 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
         forms: the formats, in the order in which they are tried.
         sample: gets lines for a message as long as no format has steps.
     """
-    scans = [Scan(form) for form in forms]
+    scans = [Scan(form, step_lines=StepLines(form)) for form in forms]
     stamp: pl.DataFrame | None = None
     driver: str | None = None
     words: list[str] = []
@@ -282,6 +305,7 @@ def scan(chunks: Iterable[bytes], origin: str, forms: Sequence[TextFormat], samp
             sample.take(lines)
         words[:] = [word for one in scans for word in one.form.words] if _have_words(scans) else []
     for one in scans:
+        one.finish()
         one.first_stamp, one.driver = stamp, driver
     return scans
 
@@ -292,14 +316,17 @@ def _have_words(scans: Sequence[Scan]) -> bool:
 
 
 def _taken(scans: list[Scan], lines: pl.DataFrame, *, is_last: bool) -> list[Scan]:
-    """Have formats read lines, until one has a step: that one alone; all of them where none has."""
+    """Have formats read lines, until one has a step: that one alone; all of them where none has.
+
+    One whose steps have no numbers comes behind those whose have: two frameworks may print into one log.
+    """
     for one in scans:
         mine = _with_word(lines, one.form) if len(scans) > 1 else lines
         if mine.height:
             one.take(mine, is_last=is_last)
-        if one.has_steps:
+        if one.has_steps and one.is_numbered:
             return [one]
-    return scans
+    return next(([one] for one in scans if one.has_steps), scans)
 
 
 def _with_word(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:

@@ -44,7 +44,8 @@ class Session:
         untimed: saves that ended at an unknown time.
         held_until: the latest end of an event.
         is_reckoned: its beginning is not in the log.
-        total_tokens: those of all steps up to the last.
+        total_tokens: those of all steps up to the last that says them.
+        total_at: the step that says them.
     """
 
     line: int
@@ -65,6 +66,7 @@ class Session:
     bar_began: int | None = None
     is_reckoned: bool = False
     total_tokens: float | None = None
+    total_at: int | None = None
 
     def begin_at(self, moment: int | None) -> None:
         """It had begun by this time, where it is not known to have begun earlier; and so had its events without one."""
@@ -73,13 +75,21 @@ class Session:
             for event in self.events:
                 event.begin = moment if event.begin is None else event.begin
 
-    def rise_of_tokens(self, total: float | None) -> float | None:
-        """Tokens since the last step, by those of all steps so far; None: unknown."""
+    def tokens_of_step(self, total: float | None, step: int, count: int) -> float | None:
+        """Tokens of one step, by those of all steps so far; None: unknown.
+
+        Args:
+            total: tokens of all steps up to this one; None: its line does not say.
+            step: its number.
+            count: steps that its line stands for; more may lie between two lines with a total.
+        """
         if total is None:
             return None
-        before = 0.0 if self.total_tokens is None and self.previous == 0 else self.total_tokens
-        self.total_tokens = total
-        return total - before if before is not None and total >= before else None
+        is_first = self.total_tokens is None and (self.previous == 0 or step == 1)
+        before = 0.0 if is_first else self.total_tokens
+        steps = count if self.total_at is None else max(step - self.total_at, count)
+        self.total_tokens, self.total_at = total, step
+        return (total - before) / steps if before is not None and total >= before else None
 
     @property
     def trained(self) -> bool:

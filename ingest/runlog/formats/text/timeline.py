@@ -411,8 +411,8 @@ class Timeline:
 
     def _tokens(self, record: Mapping[str, Any], session: Session, length: float | None, count: int) -> float | None:
         """Tokens of one step over all GPUs, from what is known of them."""
-        rise = session.rise_of_tokens(record["total_tokens"])
-        counted = record["tokens"] if record["tokens"] is not None else None if rise is None else rise / count
+        rise = session.tokens_of_step(record["total_tokens"], int(record["step"]), count)
+        counted = record["tokens"] if record["tokens"] is not None else rise
         if counted is not None:
             return float(counted)
         facts = self.facts_of(session)

@@ -98,22 +98,42 @@ def suggestion(line: str) -> str | None:
     needs = ["step"]
     fields = { step = 'iter\s+(\d+)', loss = 'loss\s+([-+\w.]+)', duration_ms = 'time\s+([\d.]+)' }
     """
-    step, loss, time = (pattern.search(line) for pattern in (_STEP, _LOSS, _TIME))
+    step, loss, time = _step(line), _LOSS.search(line), _TIME.search(line)
     if step is None:
         return None
+    is_in_parts = _has_other_counter(line, step)
     fields = {"step": _behind(step[1], r"(\d+)")}
     if loss is not None:
         fields["loss"] = _behind(loss[1], r"([-+\w.]+)")
     unit = None if time is None else time["before"] or time["behind"]
-    if time is not None and unit is not None:
+    if time is not None and unit is not None and not is_in_parts:
         fields["duration_ms" if unit.lower() == "ms" else "duration_s"] = _behind(time[1], r"([\d.]+)")
     table = ", ".join(f"{name} = {_quoted(pattern)}" for name, pattern in fields.items())
     starts = _quoted(_behind(step[1], r"\d+"))
     entry = (
         '[[runlog.format]]\nname = "mine"\n[[runlog.format.line]]\nkind = "step"\n'
-        f'starts = {starts}\nneeds = ["step"]\nfields = {{ {table} }}'
+        f'starts = {starts}\nneeds = ["step"]\nfields = {{ {table} }}' + ("\nrepeats = true" if is_in_parts else "")
     )
     return entry if _reads(entry, line) else None
+
+
+def _step(line: str) -> re.Match[str] | None:
+    """The number of a step in a line: of several counters that of steps, not of iterations, batches or micro-steps.
+
+    >>> [_step(line)[1] for line in ("iter 512 step 32 |", "micro_step 9, global_step: 3", "batch 7 update 2")]
+    ['step ', 'global_step: ', 'update ']
+    """
+    return min(_STEP.finditer(line), key=lambda one: _LEAST_LIKELY.search(one[1]) is not None, default=None)
+
+
+def _has_other_counter(line: str, step: re.Match[str]) -> bool:
+    """Whether a line counts parts of steps, too: it is one of several of a step, and its time may be of the part."""
+    is_step = _LEAST_LIKELY.search(step[1]) is None
+    return is_step and any(_PARTS.search(one[1]) for one in _STEP.finditer(line) if one.start() != step.start())
+
+
+_LEAST_LIKELY: Final = re.compile(r"(?i)iter|batch|micro")
+_PARTS: Final = re.compile(r"(?i)iter|micro")
 
 
 def _behind(prefix: str, value: str) -> str:

@@ -170,3 +170,32 @@ def test_first_line_of_several_iterations_has_all_of_them() -> None:
     """A start without a time, and no line about a checkpoint: the run began at iteration 1."""
     parsed = read("> initializing torch distributed ...\n" + line(10, "08:00:40") + line(20, "08:01:00"))
     assert [step for step, _, _ in steps(parsed)] == list(range(1, 21))
+
+
+def bloom(step: int) -> str:
+    """A step as BigScience's Megatron-DeepSpeed printed it: in seconds, without a time."""
+    return (
+        f"[default7]: iteration {step:8d}/  115311 | consumed samples: {2048 * step:12d} | consumed tokens: "
+        f"{2048 * 2048 * step:12d} | elapsed time per iteration (s): 100.00 | learning rate: 5.969E-05 | global batch "
+        "size:  2048 | lm loss: 2.463556E+00 | grad norm: 0.174 | num zeros: 0.0 | number of skipped iterations:   0 | "
+        "number of nan iterations:   0 | samples per second: 20.48 | TFLOPs: 149.02 |\n"
+    )
+
+
+def deepspeed(step: int, at: str) -> str:
+    where = "[default0]:[2026-10-01 {},000] [INFO] [logging.py:69:log_dist] [Rank 0]"
+    return f"{where.format(at)} step={step}, skipped=0, lr=[6e-05], mom=[(0.9, 0.95)]\n"
+
+
+def test_bigscience_steps_have_the_times_of_deepspeeds_lines() -> None:
+    text = "[default0]:  seq_length ...................................... 2048\n" + deepspeed(0, "00:10:00")
+    text += "[default0]:  successfully loaded checkpoint from /ckpt at iteration 90\n"
+    text += "".join(map(bloom, (91, 92))) + deepspeed(93, "00:15:10") + bloom(93)
+    text += "[default0]:saving checkpoint at iteration      93 to /ckpt\n"
+    text += "[default0]:  successfully saved checkpoint at iteration      93 to /ckpt\n" + bloom(94)
+    parsed = read(text)
+    assert steps(parsed) == [(91, 600.0, 100.0), (92, 700.0, 100.0), (93, 810.0, 100.0), (94, 910.0, 100.0)]
+    assert parsed.rows_rejected == 0
+    assert set(parsed.frames["steps"]["tokens"]) == {2048 * 2048}
+    assert parsed.frames["run_sessions"]["printed_tflops"].to_list() == [pytest.approx(149.02)]
+    assert [kind for kind, _, _, _ in events(parsed)] == ["checkpoint_load", "checkpoint_save"]

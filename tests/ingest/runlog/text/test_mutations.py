@@ -50,6 +50,10 @@ LINES: dict[str, list[str]] = {
         "mom=[(0.9, 0.95)]"
     ),
     "transformers": lines_of("  8%|###    | {n}/99 [{e}<20:27:23,  4.00s/it]\n{{'loss': 2.5, 'epoch': 0.1}}"),
+    "litgpt": lines_of(
+        "2026-10-01T{at}Z Epoch 1 | iter {n} step {n} | loss train: 2.500, val: n/a | iter time: 4000.00 ms (step) "
+        "remaining time: 0:10:00"
+    ),
     "maxtext": lines_of(
         "I1001 {at}.000000 1 metric_logger.py:226] completed step: {n}, seconds: 4.000, TFLOP/s/device: 350.8, "
         "Tokens/s/device: 19222.1, total_weights: 1572864, loss: 12.980"

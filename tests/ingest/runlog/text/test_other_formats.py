@@ -175,3 +175,46 @@ def test_a_resumed_trainer_without_times_follows_the_first() -> None:
     assert [step for step, _, _ in found] == [*range(1, 16), *range(11, 21)]
     assert [begin for _, begin, _ in found] == [2.0 * n for n in range(15)] + [34.0 + 2 * n for n in range(10)]
     assert "times_reckoned" in codes(parsed)  # 17 steps are drawn; how long nothing ran is unknown
+
+
+LOSS = "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.5}\n"
+
+
+def with_deepspeed(first: int, last: int, minute: int) -> str:
+    """A process of the Trainer that DeepSpeed prints into, every tenth step."""
+    text = (
+        f"[2026-10-01 00:{minute:02}:00,000] [INFO] [logging.py:96:log_dist] [Rank -1] DeepSpeed info: version=0.14.0\n"
+    )
+    text += bar(0, 0)
+    for step in range(first, last + 1):
+        at = 2 * (step - first + 1)
+        text += bar(step, at)
+        text += "" if step % 10 else "\n" + DEEPSPEED.format(step, f"00:{minute:02}:{at:02},000")
+        text += losses(step) + ("" if step % 5 else bar(step, at))
+    return text + "\n"
+
+
+def test_trainer_with_deepspeed_has_bars_losses_and_times() -> None:
+    parsed = read(with_deepspeed(1, 17, 0) + "Traceback\n" + with_deepspeed(11, 20, 5))
+    assert [step for step, _, _ in steps(parsed)] == [*range(1, 16), *range(11, 21)]
+    assert [begin for _, begin, _ in steps(parsed)] == [2.0 * n for n in range(15)] + [300.0 + 2 * n for n in range(10)]
+    assert parsed.frames["steps"]["loss"].drop_nulls().to_list() == [1.5] * 5
+    assert starts(parsed) == [0.0, 300.0]
+    assert parsed.rows_rejected == 0
+
+
+@pytest.mark.parametrize("head", ["", LOSS])
+def test_deepspeed_without_the_bar_counts_losses_as_rejects(head: str) -> None:
+    text = head + "".join(DEEPSPEED.format(n, f"00:00:{2 * n:02},000") + LOSS for n in range(1, 4))
+    parsed = read(text)
+    assert [step for step, _, _ in steps(parsed)] == [1, 2, 3]
+    assert parsed.rows_rejected == 3 + bool(head)
+    assert "load trainer_state.json" in parsed.rejects["reason"][0]
+
+
+def test_deepspeed_step_0_is_the_start_of_a_process() -> None:
+    text = DEEPSPEED.format(0, "00:00:00,000") + DEEPSPEED.format(1, "00:00:04,000")
+    text += DEEPSPEED.format(0, "00:05:00,000") + DEEPSPEED.format(2, "00:05:09,000")
+    parsed = read(text)
+    assert [step for step, _, _ in steps(parsed)] == [1, 2]
+    assert starts(parsed) == [0.0, 300.0]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LINES = {
     "it {n}: loss 2.5, batch {n}, time 2000.00ms": 2.0,
     "step {n:5d}/19560 | loss 2.500000 (+nanz)| norm 15.3 | lr 8.57e-07 | 2000.00 ms | 45.7% bf16 MFU": None,
-    "Epoch 1 | iter {n} step 1 | loss train: 2.5, val: n/a | iter time: 2000.00 ms (step)": 2.0,
+    "Epoch 1 | iter {n}7 step {n} | loss: 2.5 | iter time: 500.00 ms": None,
     '{{"global_step": {n}, "train_loss": 2.5, "step_time": 2.0}}': None,
     "2026-10-01 08:00:{n:02d} batch={n} 'loss': 2.5 elapsed (s): 2.0": 2.0,
     "Step[{n}] loss=2.5 took 2.0 sec": 2.0,
