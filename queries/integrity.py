@@ -159,6 +159,8 @@ _OF_FILES: Final = {
     "rank_steps": "trackside ingest ranks FILE ...    (the rank times of those days)",
     "gpu_busy_hours": "trackside compute    (it makes them of the samples)",
     "anomaly_sums": "trackside compute    (it makes them of the samples)",
+    "node_day_sums": "trackside compute    (it makes them of the samples)",
+    "attempt_node_day_sums": "trackside compute    (it makes them of the samples)",
 }
 """How tables that come from files, or are computed, are loaded again."""
 

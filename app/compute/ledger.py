@@ -9,6 +9,7 @@ import polars as pl
 from app.compute.inputs import covered_time, with_gpus
 from app.compute.ledger_days import write_days
 from app.compute.ledger_inputs import LedgerInputs
+from app.compute.node_days import forget_node_days, write_node_days
 from app.results.telemetry import activity_days
 from app.results.telemetry.gpu_activity import (
     VERIFICATION,
@@ -18,13 +19,14 @@ from app.results.telemetry.gpu_activity import (
     sums_of_days,
     user_rows,
 )
-from app.results.telemetry.node_activity import attempt_node_activity
+from app.results.telemetry.node_activity import attempt_rows as attempt_rows_of_nodes
 from metrics import frames
 from metrics.ledger.capacity import inventory
 from metrics.ledger.demand import waiting
 from metrics.ledger.ledger import other_work, with_silence
 from metrics.ledger.telemetry_evidence import active_time
-from metrics.telemetry.occupancy import holders
+from metrics.telemetry.occupancy import holders, occupants
+from queries.errors import CorruptWarehouseError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -81,7 +83,7 @@ def write_ledger(
         writer, cluster, inputs, now=now, full=full, progress=lambda part, share: progress(part, 0.5 + 0.2 * share)
     )
     progress("activity of attempts", 0.7)
-    _write_activity(writer, window, rules, facts, inventoried)
+    _write_activity(writer, window, rules, facts, inventoried, full=full)
     return days
 
 
@@ -99,11 +101,15 @@ def _active(  # noqa: PLR0917 - private, and every one of them is needed
     return active_time(active, facts.on_nodes.every(), inventoried, facts.covered, facts.attempts)
 
 
-def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame) -> None:
+def _write_activity(
+    writer: Writer, window: Window, rules: Rules, facts: Facts, inventoried: pl.DataFrame, *, full: bool
+) -> None:
     """Write the activity of attempts by samples of GPUs and of nodes, where any exist."""
     of_gpus, of_nodes = (
         not writer.query(name, cluster=window.cluster).is_empty() for name in ("gpu_sample_days", "node_sample_days")
     )
+    if not of_nodes:
+        forget_node_days(writer, window.cluster)
     if not of_gpus and not of_nodes:
         return
     checks = rules.other_work.get(VERIFICATION)
@@ -111,9 +117,30 @@ def _write_activity(writer: Writer, window: Window, rules: Rules, facts: Facts, 
     held = holders(on_nodes, facts.attempts, inventoried, facts.covered, verification=checks)
     if of_gpus:
         _write_gpu_activity(writer, window, rules, held)
-    by_node = attempt_node_activity(writer, window, held.attempts, on_nodes, facts.covered) if of_nodes else None
-    if by_node is not None:
-        writer.append("attempt_node_activity", by_node)
+    if of_nodes:
+        _write_node_activity(writer, window, held.attempts, on_nodes, facts.covered, full=full)
+
+
+def _write_node_activity(
+    writer: Writer,
+    window: Window,
+    attempts: pl.DataFrame,
+    on_nodes: pl.DataFrame,
+    covered: pl.DataFrame,
+    *,
+    full: bool,
+) -> None:
+    """Write what nodes did, by day, and of attempts in all of the time."""
+    owners = attempts.select(*frames.ATTEMPT_KEY, pl.col("attempt").alias("owner"), VERIFICATION)
+    who = occupants(on_nodes, owners, covered)
+    days = write_node_days(writer, window, who, owners, full=full)
+    try:
+        sums, _ = days.attempts(who, owners)
+    except CorruptWarehouseError:  # what was computed can be computed again
+        sums, _ = write_node_days(writer, window, who, owners, full=True).attempts(who, owners)
+    rows = attempt_rows_of_nodes(sums, owners)
+    if rows is not None:
+        writer.append("attempt_node_activity", rows)
 
 
 def _write_gpu_activity(writer: Writer, window: Window, rules: Rules, held: Holders) -> None:

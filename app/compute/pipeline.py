@@ -62,10 +62,10 @@ DERIVED = (
 BY_ROW = ("inventory", "runs", "run_attempts", "interruptions", "restarts", "run_results", *INCIDENTS, *AGREEMENT)
 """Tables of which it replaces the rows that changed."""
 
-BY_DAY = ("gpu_time", "ledger_days", "day_sums", "attempt_days")
-"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`. `gpu_busy_hours` and `anomaly_sums`
-are others, in files (`app.compute.busy_hours`, `app.compute.anomalies`). Those of which it replaces the windows that
-changed are in `app.compute.stored_results`."""
+BY_DAY = ("gpu_time", "ledger_days", "day_sums", "attempt_days", "node_activity_days")
+"""Tables of which it replaces the days that changed: see `app.compute.ledger_days`. Others are in files, one a day:
+those of `app.compute.busy_hours`, `app.compute.anomalies` and `app.compute.node_days`. Those of which it replaces the
+windows that changed are in `app.compute.stored_results`."""
 
 
 def compute(

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from app.formatting import display
 from app.results.telemetry.gpu_activity import VERIFICATION
-from app.results.telemetry.node_activity import NodeActivity, node_activity
-from app.results.telemetry.occupancy import NO_SUBJECT, Known, known, whole
+from app.results.telemetry.node_activity import node_activity
+from app.results.telemetry.node_days import SAMPLES, StoredDays
+from app.results.telemetry.occupancy import NO_SUBJECT, Known, computed_window, known, whole
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.sentences import percent
 from app.show.telemetry import hourly_notes, none_left
 from metrics import frames
-from metrics.telemetry.node_attribution import WHAT
+from metrics.telemetry.node_attribution import WHAT, added_up
 from metrics.telemetry.occupancy import occupants
 from metrics.telemetry.traffic import FILESYSTEMS, NETWORKS, Traffic, traffic
+from queries.errors import CorruptWarehouseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.window import Window
+    from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Reader
 
 WHOSE: Final = ("user", "account", "partition", "run", "attempt")
@@ -86,20 +92,22 @@ NETWORK_SUBJECT: Final = Subject(
 
 @dataclass(frozen=True)
 class _TrafficRequest:
-    """A question about a subject."""
+    """A question about a subject; `facts` are read when first asked for."""
 
     source: Reader
     window: Window
     subject: Subject
-    facts: Known
+    facts: Callable[[], Known]
     by: str
+    read: dict[str, None] = field(default_factory=dict)
+    """Named queries that the answer is made of."""
 
 
 def traffic_answer(source: Reader, window: Window, question: Question, subject: Subject) -> Answer:
     """What devices carried: by device, by node, or by whose nodes they were."""
     by = question.dimension
     sampled = not source.query("node_sample_days", cluster=window.cluster).is_empty()
-    facts = known(source, window.cluster, observed=sampled)
+    facts = functools.cache(lambda: known(source, window.cluster, observed=sampled))
     request = _TrafficRequest(source, window, subject, facts, by)
     rows, key, columns, notes = _by_owner(request) if by in WHOSE else _by_node(request)
     heading = {"device": (subject.device, "text"), "n_nodes": ("nodes", "count")}
@@ -113,7 +121,7 @@ def traffic_answer(source: Reader, window: Window, question: Question, subject: 
         headline=_headline(rows, subject, by),
         ranked=("device", subject.of.main, *list(columns_with_values)[1:4]),
         metrics=subject.metrics if "mean_response_s" in columns_with_values else (),
-        queries=("attempt_node_activity",) if _stored(request) else ("node_samples_between", "node_hours_between"),
+        queries=tuple(request.read),
         notes=(subject.note, *notes, *_by_the_hour(request)) if rows.height else (),
         when_empty=_nothing(source, window, subject),
         parameters={"dimension": by},
@@ -156,12 +164,11 @@ _Shown = tuple[pl.DataFrame, dict[str, tuple[str, str]], dict[str, tuple[str, st
 def _by_node(request: _TrafficRequest) -> _Shown:
     """All that was seen of a device, or a node, and what of it was whose."""
     subject = request.subject
-    owners = request.facts.attempts.select(*frames.ATTEMPT_KEY, pl.col("attempt").alias("owner"), VERIFICATION)
-    activity = _activity(request, owners)
-    nodes = pl.DataFrame(schema=_NODES) if activity is None else activity.nodes
+    found = _nodes(request)
+    nodes = pl.DataFrame(schema=_NODES) if found is None else found
     key = [] if request.by == subject.device else ["subject"]
-    sums = nodes.rename({"node": "subject"}).with_columns(n_nodes=pl.lit(1, dtype=pl.Int64))
-    together = sums.group_by(*key, *WHAT).agg(pl.col("n_nodes").sum(), pl.col(pl.Float64).sum())
+    sums = nodes.select(*([pl.col("node").alias("subject")] if key else []), *WHAT, pl.col(pl.Float64).fill_null(0.0))
+    together = added_up([sums.with_columns(n_nodes=pl.lit(1, dtype=pl.Int64))], [*key, *WHAT])
     rows = traffic(together, subject.of, key)
     main = subject.of.main
     unit = subject.columns[main][1]
@@ -187,7 +194,7 @@ def _by_owner(request: _TrafficRequest) -> _Shown:
     """What nodes did while one user, account, ... was alone on them; and while several were there."""
     subject, by = request.subject, request.by
     key = ["subject", "job_id", "submitted_at", "user", "name"] if by == "attempt" else ["subject"]
-    owners = _numbered(request.facts.attempts, by)
+    owners = _numbered(request.facts().attempts, by)
     sums = _owned(request, owners)
     legend = owners.select("owner", *key).unique("owner")
     rows = traffic(sums.join(legend, on="owner").drop("owner"), subject.of, key)
@@ -221,20 +228,43 @@ def _numbered(attempts: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
-def _stored(request: _TrafficRequest) -> bool:
-    """Whether sums are stored."""
-    return request.by == "attempt" and whole(request.source, request.window)
+def _nodes(request: _TrafficRequest) -> pl.DataFrame | None:
+    """`NodeActivity.nodes`: of whole days as stored, else from samples."""
+    who = functools.cache(lambda: _occupants(request, _attempts(request)))
+    return _of_days(request, lambda days: days.nodes(who, metrics=request.subject.of.metrics))
 
 
 def _owned(request: _TrafficRequest, owners: pl.DataFrame) -> pl.DataFrame:
-    """Sums by owner: as stored for attempts, or from the samples."""
+    """Sums by owner: of attempts as stored, in all of the time or by day; of others from the samples."""
     key = list(frames.ATTEMPT_KEY)
-    if _stored(request):
-        metrics = ",".join(request.subject.of.metrics)
-        stored = request.source.query("attempt_node_activity", cluster=request.window.cluster, metrics=metrics)
+    source, window, metrics = request.source, request.window, request.subject.of.metrics
+    if request.by != "attempt":
+        request.read.update(dict.fromkeys(SAMPLES))
+        activity = node_activity(source, window, _occupants(request, owners), metrics=metrics)
+        return pl.DataFrame(schema=_OWNERS) if activity is None else activity.owners
+    if whole(source, window):
+        request.read["attempt_node_activity"] = None
+        stored = source.query("attempt_node_activity", cluster=window.cluster, metrics=",".join(metrics))
         return stored.join(owners.select("owner", *key), on=key).drop(key)
-    activity = _activity(request, owners.select(*key, "owner", VERIFICATION))
-    return pl.DataFrame(schema=_OWNERS) if activity is None else activity.owners
+    attempts = _attempts(request)
+    who = _occupants(request, attempts)
+    sums = _of_days(request, lambda days: days.attempts(who, attempts, metrics=metrics))
+    if sums is None:
+        return pl.DataFrame(schema=_OWNERS)
+    return sums.rename({"owner": "attempt"}).join(owners.select("attempt", "owner"), on="attempt").drop("attempt")
+
+
+def _of_days(
+    request: _TrafficRequest, ask: Callable[[StoredDays], tuple[pl.DataFrame | None, tuple[str, ...]]]
+) -> pl.DataFrame | None:
+    """What is asked of the days that are stored, and of samples."""
+    source, window = request.source, request.window
+    try:
+        found, queries = ask(StoredDays.within(source, window, computed_window(source, window.cluster)))
+    except CorruptWarehouseError:  # samples tell the same
+        found, queries = ask(StoredDays(source, window, {}))
+    request.read.update(dict.fromkeys(queries))
+    return found
 
 
 _OWNERS: Final[frames.Schema] = {"owner": frames.COUNT, **dict.fromkeys(WHAT, frames.TEXT), "n_nodes": frames.COUNT} | (
@@ -242,9 +272,14 @@ _OWNERS: Final[frames.Schema] = {"owner": frames.COUNT, **dict.fromkeys(WHAT, fr
 )
 
 
-def _activity(request: _TrafficRequest, owners: pl.DataFrame) -> NodeActivity | None:
-    occupancy = occupants(request.facts.on_nodes, owners, request.facts.covered)
-    return node_activity(request.source, request.window, occupancy, metrics=request.subject.of.metrics)
+def _attempts(request: _TrafficRequest) -> pl.DataFrame:
+    """Attempts as owners."""
+    return request.facts().attempts.select(*frames.ATTEMPT_KEY, pl.col("attempt").alias("owner"), VERIFICATION)
+
+
+def _occupants(request: _TrafficRequest, owners: pl.DataFrame) -> Occupants:
+    facts = request.facts()
+    return occupants(facts.on_nodes, owners.select(*frames.ATTEMPT_KEY, "owner", VERIFICATION), facts.covered)
 
 
 def _nothing(source: Reader, window: Window, subject: Subject) -> str:

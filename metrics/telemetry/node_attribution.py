@@ -88,18 +88,34 @@ def node_activities(
         hour_s: what an hour is (see `metrics.telemetry.sample_grid.torn`).
         at_once: how many days are worked on at the same time.
     """
+    yield from map(Seen(occupants).day, day_parts(days, occupants, step_s=step_s, hour_s=hour_s, at_once=at_once))
+
+
+def day_parts(
+    days: Iterable[pl.DataFrame],
+    occupants: Occupants,
+    *,
+    step_s: float = 60.0,
+    hour_s: float = LONGEST_S,
+    at_once: int = 2,
+) -> Iterator[DayParts]:
+    """As `node_activities`, without the number of nodes, which only all days together tell (`Seen`)."""
     following: pl.DataFrame | None = None
-    seen = _Seen(occupants)
-    waiting: deque[Future[_DayParts]] = deque()
+    waiting: deque[Future[DayParts]] = deque()
     with ThreadPoolExecutor(at_once) as pool:
         for samples in days:
-            ordered = series(samples.filter(pl.col("value").is_finite()), following, by=SERIES)
+            ordered = in_order(samples, following)
             following = _next(following, ordered.firsts)
             waiting.append(pool.submit(_attribute_day, ordered, occupants, step_s, hour_s))
             if len(waiting) > at_once:
-                yield seen.day(waiting.popleft().result())
+                yield waiting.popleft().result()
         while waiting:
-            yield seen.day(waiting.popleft().result())
+            yield waiting.popleft().result()
+
+
+def in_order(samples: pl.DataFrame, following: pl.DataFrame | None = None) -> Series:
+    """Samples with a value by their series, and the first ones of each."""
+    return series(samples.filter(pl.col("value").is_finite()), following, by=SERIES)
 
 
 def _next(following: pl.DataFrame | None, firsts: pl.DataFrame) -> pl.DataFrame:
@@ -110,7 +126,7 @@ def _next(following: pl.DataFrame | None, firsts: pl.DataFrame) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class _DayParts:
+class DayParts:
     """A day before it is known which nodes are new to their owners.
 
     Attributes:
@@ -124,32 +140,42 @@ class _DayParts:
     nodes: pl.DataFrame
 
 
-class _Seen:
+class Seen:
     """The nodes of owners that the days so far had, as far as earlier days may have them again."""
 
     def __init__(self, occupants: Occupants) -> None:
         self._came = occupants.stays.group_by("owner", "place").agg(pl.col("started").min())
         self._seen: pl.DataFrame | None = None
 
-    def day(self, parts: _DayParts) -> Day:
+    def day(self, parts: DayParts) -> Day:
         """The day, each node of an owner counted on the last day that has it."""
-        key = ["owner", "place", *WHAT]
-        now = parts.pieces.select(key)
-        fresh = now if self._seen is None else now.join(self._seen, on=key, how="anti")
-        new = fresh.join(self._came, on=["owner", "place"])
-        every = new if self._seen is None else pl.concat([self._seen, new])
-        # Earlier samples of a series cover at most the time up to its first one.
-        again = every.join(parts.firsts, on=["place", *WHAT], how="left")
-        again = again.filter(pl.col("first").is_null() | (pl.col("started") < pl.col("first")))
-        self._seen = again.drop("first")
-        counts = fresh.group_by("owner", *WHAT).agg(pl.len().cast(pl.Int64).alias("n_nodes"))
+        counts = self.new(parts.pieces.select(_PIECE), parts.firsts)
         owners = added_up([parts.pieces.drop("place")], ["owner", *WHAT]).join(
             counts, on=["owner", *WHAT], how="left", maintain_order="left"
         )
         return Day(owners.with_columns(pl.col("n_nodes").fill_null(0)), parts.nodes)
 
+    def new(self, now: pl.DataFrame, firsts: pl.DataFrame) -> pl.DataFrame:
+        """How many nodes of owners no day so far had: `owner`, `metric`, `device`, `n_nodes`.
 
-def _attribute_day(ordered: Series, occupants: Occupants, step_s: float, hour_s: float) -> _DayParts:
+        Args:
+            now: `owner`, `place`, `metric`, `device` of some days, each once.
+            firsts: as `DayParts.firsts`, or later moments.
+        """
+        fresh = now if self._seen is None else now.join(self._seen, on=_PIECE, how="anti")
+        new = fresh.join(self._came, on=["owner", "place"])
+        every = new if self._seen is None else pl.concat([self._seen, new])
+        # Earlier samples of a series cover at most the time up to its first one.
+        again = every.join(firsts, on=["place", *WHAT], how="left")
+        again = again.filter(pl.col("first").is_null() | (pl.col("started") < pl.col("first")))
+        self._seen = again.drop("first")
+        return fresh.group_by("owner", *WHAT).agg(pl.len().cast(pl.Int64).alias("n_nodes"))
+
+
+_PIECE: Final = ["owner", "place", *WHAT]
+
+
+def _attribute_day(ordered: Series, occupants: Occupants, step_s: float, hour_s: float) -> DayParts:
     """Attribute some samples; see `node_activities`."""
     lanes = ordered.lanes.join(occupants.places, on="node", how="left", maintain_order="left").with_columns(
         pl.col("place").fill_null(-1), lane=pl.int_range(pl.len(), dtype=pl.Int64)
@@ -182,7 +208,7 @@ def _attribute_day(ordered: Series, occupants: Occupants, step_s: float, hour_s:
         .sort("owner", "place", *WHAT)  # floats are added in the same order each time
     )
     firsts = ordered.firsts.select(lanes["place"], *WHAT, pl.col("first") // _MS).filter(pl.col("place") >= 0)
-    return _DayParts(parts, firsts, _of_nodes(lanes, of, alone, several, occupants))
+    return DayParts(parts, firsts, _of_nodes(lanes, of, alone, several, occupants))
 
 
 @dataclass(frozen=True)

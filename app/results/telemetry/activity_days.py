@@ -76,7 +76,7 @@ def _stored_days(reader: Reader, days: pl.DataFrame, window: Window, computed: W
         for day, hourly in stored.select("day", "hourly").iter_rows()
         if unchanged(day)
         and (unchanged(day + DAY) or day_begin(day + DAY) >= computed.until)
-        and _is_whole(day, window, computed)
+        and is_whole(day, window, computed)
     }
 
 
@@ -109,7 +109,7 @@ def _stored(sums: pl.DataFrame, day: date, cluster: str) -> pl.DataFrame:
     return named.select(sorted(set(named.columns) - {f"{HOURLY}_sum"}))
 
 
-def _is_whole(day: date, window: Window, computed: Window) -> bool:
+def is_whole(day: date, window: Window, computed: Window) -> bool:
     """Whether all of a day's samples, with all the time that they are valid for, are within a window as stored."""
     since, until = day_begin(day), day_begin(day) + DAY + timedelta(seconds=LONGEST_S)
     begins = max(window.since, computed.since) <= since or (window.since == computed.since and window.since < until)

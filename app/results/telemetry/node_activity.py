@@ -1,22 +1,24 @@
-"""What the nodes of each attempt did: samples of nodes, day by day, as rows of `attempt_node_activity`."""
+"""What nodes did, and whose they were: samples of nodes, day by day, and sums of days."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.results.telemetry.gpu_activity import read_of_day
+from app.results.telemetry.gpu_activity import day_begin, read_of_day
 from metrics import frames
-from metrics.telemetry.node_attribution import SERIES, WHAT, added_up, node_activities
-from metrics.telemetry.occupancy import occupants
+from metrics.telemetry.node_attribution import SERIES, WHAT, Seen, added_up, day_parts
 from metrics.telemetry.rollup_fallback import with_hours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from datetime import date
 
     from app.window import Window
+    from metrics.telemetry.node_attribution import Day
     from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Reader, Writer
 
@@ -25,8 +27,6 @@ AT_ONCE: Final = 2_000_000
 
 EVERY_NODE: Final = (("", "\U0010ffff"),)
 """Names before the first and after the last node."""
-
-_SECONDS: Final = {"observed": "value", "shared": "shared_value"}
 
 
 @dataclass(frozen=True)
@@ -43,24 +43,17 @@ class NodeActivity:
     nodes: pl.DataFrame
 
 
-def attempt_node_activity(
-    reader: Reader | Writer, window: Window, attempts: pl.DataFrame, on_nodes: pl.DataFrame, covered: pl.DataFrame
-) -> pl.DataFrame | None:
-    """Rows of `attempt_node_activity` within the window; None where no sample tells anything.
+def attempt_rows(found: pl.DataFrame | None, owners: pl.DataFrame) -> pl.DataFrame | None:
+    """Rows of the table `attempt_node_activity`; None where no sample tells anything.
 
     Args:
-        reader: where samples are.
-        window: cluster and time.
-        attempts: numbered, as in `metrics.telemetry.occupancy.Holders`.
-        on_nodes: `frames.ATTEMPT_NODES`.
-        covered: `frames.COVERAGE` of accounting.
+        found: what attempts did: `NodeActivity.owners`.
+        owners: as `metrics.telemetry.occupancy.occupants` reads them: an attempt each.
     """
-    key = list(frames.ATTEMPT_KEY)
-    owners = attempts.select(*key, pl.col("attempt").alias("owner"), "verification")
-    found = node_activity(reader, window, occupants(on_nodes, owners, covered))
-    if found is None or found.owners.is_empty():
+    if found is None or found.is_empty():
         return None
-    return found.owners.join(owners.select("owner", *key), on="owner").select(
+    key = list(frames.ATTEMPT_KEY)
+    return found.join(owners.select("owner", *key), on="owner").select(
         *key, *WHAT, "n_nodes", "observed_s", "value_s", "shared_s", "shared_value_s"
     )
 
@@ -68,7 +61,7 @@ def attempt_node_activity(
 def node_activity(
     reader: Reader | Writer, window: Window, occupants_: Occupants, *, metrics: tuple[str, ...] = ()
 ) -> NodeActivity | None:
-    """What nodes did in the window, by owner and by node; None where there are no samples.
+    """What nodes did in the window, by owner and by node, from samples; None where there are none.
 
     Args:
         reader: where samples are.
@@ -76,36 +69,56 @@ def node_activity(
         occupants_: who was where.
         metrics: of these metrics only; all if none is named.
     """
-    owners, nodes = _Sums(["owner", *WHAT]), _Sums(list(SERIES))
-    for day in node_activities(_days(reader, window, metrics), occupants_.within(window.since, window.until)):
+    days = reader.query("node_sample_days", cluster=window.cluster)
+    samples = (part for _, part in samples_of_days(reader, window, days.rows(), metrics=metrics))
+    within = occupants_.within(window.since, window.until)
+    return summed(map(Seen(within).day, day_parts(samples, within)))
+
+
+def summed(days: Iterable[Day]) -> NodeActivity | None:
+    """Days, the last one first, as one; None where there are no samples."""
+    owners, nodes = Sums(["owner", *WHAT]), Sums(list(SERIES))
+    for day in days:
         owners.add(day.owners)
         nodes.add(day.nodes)
     if nodes.whole().is_empty():
         return None
+    return NodeActivity(in_seconds_of_owners(owners), of_nodes(nodes))
+
+
+def in_seconds_of_owners(owners: Sums) -> pl.DataFrame:
+    """`NodeActivity.owners` of the sums of all days."""
+    return _in_seconds(owners.whole(), {"observed": "value", "shared": "shared_value"})
+
+
+def of_nodes(nodes: Sums) -> pl.DataFrame:
+    """`NodeActivity.nodes` of the sums of all days."""
     parts = {name: f"{name}_value" for name in ("attributed", "checks", "shared", "outside")}
-    return NodeActivity(
-        _in_seconds(owners.whole(), _SECONDS), _in_seconds(nodes.whole(), {"observed": "value", **parts})
-    )
+    return _in_seconds(nodes.whole(), {"observed": "value", **parts})
 
 
-class _Sums:
+class Sums:
     """Frames of days, added up whenever they are as many rows again as their sums: memory is that of the sums."""
 
     def __init__(self, by: list[str]) -> None:
         self._by = by
         self._parts: list[pl.DataFrame] = []
+        self._is_whole = False
         self._enough = 0
 
     def add(self, part: pl.DataFrame) -> None:
-        """One more day."""
+        """One more day, or several, the last one first."""
+        if part.is_empty() and self._parts:
+            return
         self._parts.append(part)
+        self._is_whole = False
         if sum(each.height for each in self._parts) > self._enough:
             self._enough = 2 * self.whole().height + AT_ONCE
 
     def whole(self) -> pl.DataFrame:
         """The sums so far."""
-        if len(self._parts) > 1:
-            self._parts = [added_up(self._parts, self._by)]
+        if self._parts and not self._is_whole:
+            self._parts, self._is_whole = [added_up(self._parts, self._by)], True
         return self._parts[0] if self._parts else pl.DataFrame()
 
 
@@ -116,19 +129,36 @@ def _in_seconds(sums: pl.DataFrame, values: dict[str, str]) -> pl.DataFrame:
     ).rename({name: f"{name}_s" for pair in values.items() for name in pair})
 
 
-def _days(reader: Reader | Writer, window: Window, metrics: tuple[str, ...]) -> Iterator[pl.DataFrame]:
-    """Samples that may tell of the window, a day or a part of its nodes at a time, the last day first."""
-    for day, rows in reader.query("node_sample_days", cluster=window.cluster).rows():
+def samples_of_days(
+    reader: Reader | Writer,
+    window: Window,
+    days: Iterable[tuple[date, int]],
+    *,
+    metrics: tuple[str, ...] = (),
+    hours: int = 24,
+) -> Iterator[tuple[date, pl.DataFrame]]:
+    """Samples that may tell of the window, a day or a part of its nodes at a time.
+
+    Args:
+        reader: where samples are.
+        window: cluster and time.
+        days: UTC days with how many samples they have, the last one first.
+        metrics: of these metrics only; all if none is named.
+        hours: of the first so many hours of the days only.
+    """
+    for day, rows in days:
         span = read_of_day(day, window)
         if span is None:
             continue
-        period = {"cluster": window.cluster, "since": span[0], "until": span[1]}
+        until = min(span[1], day_begin(day) + timedelta(hours=hours))
+        period = {"cluster": window.cluster, "since": span[0], "until": until}
         # One part is all nodes, whatever their names: what there are need not be looked for.
-        parts = _parts(reader.query("nodes_sampled", **period)["node"], rows) if rows > AT_ONCE else EVERY_NODE
+        many = rows * hours // 24
+        parts = _parts(reader.query("nodes_sampled", **period)["node"], many) if many > AT_ONCE else EVERY_NODE
         for first, last in parts:
             some = {**period, "first": first, "last": last, "metrics": ",".join(metrics)}
             samples = reader.query("node_samples_between", **some)
-            yield with_hours(samples, reader.query("node_hours_between", **some), by=SERIES)
+            yield day, with_hours(samples, reader.query("node_hours_between", **some), by=SERIES)
 
 
 def _parts(nodes: pl.Series, rows: int) -> Iterator[tuple[str, str]]:
