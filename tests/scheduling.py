@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from execnet import XSpec
 from xdist.scheduler import LoadFileScheduling
 
 from tests import tiers
@@ -83,6 +84,14 @@ def pytest_xdist_auto_num_workers() -> int | None:
         return None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + (2 if tiers.tier() == tiers.REAL else 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs: list[XSpec]) -> None:
+    """With real components the first two workers, which begin with the labs and the servers, have a thread a core, the
+    others one: small tables take a twelfth less of a core so, and chance decides which tests run which way."""
+    if tiers.tier() == tiers.REAL:
+        specs[2:] = [XSpec(f"{spec}//env:POLARS_MAX_THREADS=1") for spec in specs[2:]]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from execnet import XSpec
 
-from tests.scheduling import pytest_xdist_auto_num_workers, unit_of
+from tests.scheduling import pytest_xdist_auto_num_workers, pytest_xdist_setupnodes, unit_of
 
 ROOT = Path(__file__).parents[1]
 TESTS = """\
@@ -86,3 +87,10 @@ def test_labs_get_a_worker_more(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_unit_of_a_module_is_its_group_or_itself_or_each_test(module: str, unit: str | None) -> None:
     assert unit_of(ROOT, module) == unit
+
+
+def test_with_real_components_two_workers_have_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKSIDE_TEST_TIER", "real")
+    specs = [XSpec("popen") for _ in range(4)]
+    pytest_xdist_setupnodes(specs)
+    assert [spec.env for spec in specs] == [{}, {}, *[{"POLARS_MAX_THREADS": "1"}] * 2]
