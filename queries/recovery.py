@@ -8,6 +8,7 @@ place of a database that is not. Nothing is deleted: what has to go is moved to 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import duckdb
 
 from queries import directory, integrity
 from queries.errors import CorruptWarehouseError
-from queries.opening import connect, corrupt, first_line
+from queries.opening import connect, corrupt, first_line, looked_into
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,19 +57,19 @@ def contents(path: Path, *, whole: bool = False) -> Contents:
         LockedWarehouseError: another program has it open.
     """
     root = path.parent if path.name == directory.DATABASE else path.parent.parent
-    connection = connect(path, root, read_only=True)
-    try:
-        if whole:
-            read_whole(connection)
-        return _contents(connection)
-    except duckdb.Error as error:
-        raise CorruptWarehouseError(corrupt(path, root, first_line(error))) from error
-    finally:
-        connection.close()
+    opened = contextlib.closing(connect(path, root, read_only=True)) if whole else looked_into(path, root)
+    with opened as connection:
+        try:
+            if whole:
+                read_whole(connection)
+            return _contents(connection)
+        except duckdb.Error as error:
+            raise CorruptWarehouseError(corrupt(path, root, first_line(error))) from error
 
 
 def _contents(connection: duckdb.DuckDBPyConnection) -> Contents:
-    named = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    here = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
+    named = {name for (name,) in connection.execute(here).fetchall()}
     if not {"meta", "partitions"} <= named:
         return Contents()
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())

@@ -29,6 +29,8 @@ copied while a writer wrote                             goes on from the last co
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import json
 import os
@@ -40,7 +42,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import duckdb
 import polars as pl
@@ -53,6 +55,8 @@ from tests.queries.test_warehouse import NOW, users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from queries.reader import Reader
 
 FIRST = date(2026, 10, 29)
 HERE = Path(__file__).parents[2]
@@ -74,22 +78,29 @@ def load(root: Path, name: str, *, day: int | None = None, value: float = 0.5, r
 
 def names(root: Path) -> list[str]:
     with open_reader(root) as reader:
-        return sorted(reader.table("users")["user"])
+        return _names(reader)
 
 
 def values(root: Path, day: int) -> list[float]:
+    with open_reader(root) as reader:
+        return _values(reader, day)
+
+
+def everything(root: Path, *days: int) -> tuple[list[str], list[list[float]], int]:
+    """Names, the values of some days, and the version: to open a reader takes longer than all of it."""
+    with open_reader(root) as reader:
+        return _names(reader), [_values(reader, day) for day in days], reader.data_version
+
+
+def _names(reader: Reader) -> list[str]:
+    return sorted(reader.table("users")["user"])
+
+
+def _values(reader: Reader, day: int) -> list[float]:
     since = datetime.combine(FIRST + timedelta(days=day), datetime.min.time(), UTC)
     span = {"cluster": "c", "since": since, "until": since + timedelta(days=1)}
-    with open_reader(root) as reader:
-        return [
-            round(each, 3)
-            for each in reader.query("gpu_samples_between", first="", last="z", metrics="", **span)["gpu_util"]
-        ]
-
-
-def version(root: Path) -> int:
-    with open_reader(root) as reader:
-        return reader.data_version
+    rows = reader.query("gpu_samples_between", first="", last="z", metrics="", **span)
+    return [round(each, 3) for each in rows["gpu_util"]]
 
 
 def bytes_in(root: Path) -> Counter[str]:
@@ -136,22 +147,53 @@ EVERYONE = ["alice", "bob", "carol", "dana", "dora"]
 
 def killed_writer(root: Path, *, commits: int = 1) -> None:
     """A writer that committed (into the write-ahead log) and was killed within the next transaction."""
-    script = (
-        "import os, signal, sys; from datetime import timedelta; from pathlib import Path\n"
-        "from tests.queries.test_half_copied import NOW, users, samples, FIRST\n"
-        "from queries.warehouse import open_writer\n"
-        "with open_writer(Path(sys.argv[1]), verb='test', now=NOW) as writer:\n"
-        "    for number in range(int(sys.argv[2])):\n"
-        "        with writer.transaction():\n"
-        "            writer.append('users', users(f'killed{number}'))\n"
-        "            day = 10 + number\n"
-        "            writer.write_partition('gpu_samples', 'c', FIRST + timedelta(days=day), samples(day))\n"
-        "    with writer.transaction():\n"
-        "        writer.write_partition('gpu_samples', 'c', FIRST, samples(0, 0.125))\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    process = _forks()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{commits} {root}\n")
+    process.stdin.flush()
+    assert int(process.stdout.readline()) == -signal.SIGKILL
+
+
+@functools.cache
+def _forks() -> subprocess.Popen[str]:
+    """What forks killed writers: a process that has imported all they need, and has no threads yet."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"from {__name__} import fork_writers; fork_writers()"],
+        cwd=HERE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    command = [sys.executable, "-c", script, str(root), str(commits)]
-    assert subprocess.run(command, cwd=HERE, check=False).returncode == -signal.SIGKILL
+    atexit.register(process.communicate)
+    return process
+
+
+def fork_writers() -> None:
+    """Of each line of the input a killed writer: how often it commits, and where; a line of the output is its end."""
+    for line in sys.stdin:
+        commits, _, root = line.strip().partition(" ")
+        child = os.fork()
+        if child == 0:
+            _be_killed(Path(root), int(commits))
+        _, how = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(how), flush=True)  # noqa: T201 - the answer
+
+
+def _be_killed(root: Path, commits: int) -> NoReturn:
+    try:
+        with open_writer(root, verb="test", now=NOW) as writer:
+            for number in range(commits):
+                with writer.transaction():
+                    writer.append("users", users(f"killed{number}"))
+                    writer.write_partition(
+                        "gpu_samples", "c", FIRST + timedelta(days=10 + number), samples(10 + number)
+                    )
+            with writer.transaction():
+                writer.write_partition("gpu_samples", "c", FIRST, samples(0, 0.125))
+                os.kill(os.getpid(), signal.SIGKILL)
+    finally:
+        os._exit(70)
 
 
 def flip(file: Path, place: float = 0.5) -> None:
@@ -301,15 +343,16 @@ def raw_of_another_merged_in(site: Site) -> None:
     ],
 )  # fmt: skip
 def test_the_next_writer_continues_with_all_files_present(happened: Callable[[Site], None], site: Site) -> None:
-    highest = version(site.root)
+    highest = directory.number(directory.copies(site.root)[-1])
     happened(site)
     before = bytes_in(site.root / "raw")
     load(site.root, "eve", day=4)
     kept = ["killed0"] if happened is killed else []
-    assert names(site.root) == sorted([*EVERYONE, "eve", *kept])
-    assert [values(site.root, day) for day in (0, 1, 2, 4)] == [[0.5], [0.5], [0.75], [0.5]]
+    users_there, values_there, reached = everything(site.root, 0, 1, 2, 4)
+    assert users_there == sorted([*EVERYONE, "eve", *kept])
+    assert values_there == [[0.5], [0.5], [0.75], [0.5]]
     assert not before - bytes_in(site.root), "a file of samples was lost"
-    assert version(site.root) > highest
+    assert reached > highest
     assert not list(site.root.rglob("*.unfinished"))
 
 
@@ -424,7 +467,7 @@ def test_what_only_a_person_can_decide_is_refused_untouched(happened: Callable[[
 @pytest.mark.parametrize("happened", [each for each, after in REFUSED.items() if after is not None])
 def test_repair_continues_from_the_newest_whole_copy(happened: Callable[[Site], None], site: Site) -> None:
     """It deletes nothing."""
-    highest = version(site.root)
+    highest = directory.number(directory.copies(site.root)[-1])
     happened(site)
     before = bytes_in(site.root / "raw")
     database = site.root / "warehouse.duckdb"
@@ -432,8 +475,9 @@ def test_repair_continues_from_the_newest_whole_copy(happened: Callable[[Site], 
     with open_writer(site.root, verb="test", now=NOW, repair=True):
         pass
     load(site.root, "eve")
-    assert names(site.root) == [*(REFUSED[happened] or []), "eve"]
-    assert version(site.root) > highest - 2
+    users_there, _, reached = everything(site.root)
+    assert users_there == [*(REFUSED[happened] or []), "eve"]
+    assert reached > highest - 2
     after = bytes_in(site.root)
     assert not before - after
     if happened in {rolled_back, emptied, damaged}:
@@ -506,9 +550,10 @@ def test_a_log_that_was_cut_off_gives_a_state_that_was_committed(place: int, sit
     except CorruptWarehouseError as error:
         assert "trackside doctor --repair" in str(error)  # noqa: PT017 - refused is as good
         load(site.root, "eve", repair=True)
-    committed = [name for name in names(site.root) if name.startswith("killed")]
+    users_there, values_there, _ = everything(site.root, 10, 11)
+    committed = [name for name in users_there if name.startswith("killed")]
     assert committed in ([], ["killed0"], ["killed0", "killed1"])
-    assert [day for day in (10, 11) if values(site.root, day)] == [10 + number for number in range(len(committed))]
+    assert [bool(each) for each in values_there] == [number < len(committed) for number in range(2)]
     assert not before - bytes_in(site.root)
 
 
@@ -525,3 +570,15 @@ def test_files_as_the_last_writer_left_them_are_not_compared(tmp_path: Path, mon
     with pytest.raises(NotImplementedError, match=r"warehouse\.duckdb"):
         load(tmp_path, "dora")
     assert names(tmp_path) == ["alice", "bob", "carol"]
+
+
+def test_damaged_file_spoils_no_later_look(tmp_path: Path) -> None:
+    """All are attached to one database of this process, which must not stay unusable, nor hold a file open."""
+    load(tmp_path / "w", "alice")
+    for content in (b"no database" * 1000, (tmp_path / "w" / "warehouse.duckdb").read_bytes()[:5000]):
+        (tmp_path / "bad.duckdb").write_bytes(content)
+        with pytest.raises(CorruptWarehouseError):
+            recovery.contents(tmp_path / "bad.duckdb")
+        assert recovery.contents(directory.copies(tmp_path / "w")[-1]).version > 0
+    load(tmp_path / "w", "bob")
+    assert names(tmp_path / "w") == ["alice", "bob"]
