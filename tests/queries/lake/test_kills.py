@@ -6,6 +6,7 @@ waiting for one. `TRACKSIDE_TEST_KILLS=all` takes all moments, `make test` every
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from typing import TYPE_CHECKING
@@ -51,14 +52,16 @@ def killing() -> Iterator[Killer]:
 
 
 @pytest.fixture(scope="module")
-def first_copy(killing: Killer, tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """What a first copy takes: about the same in any catalogue."""
+def counts(killing: Killer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Ended]:
+    """What a first and a later copy take: about the same in any catalogue."""
     folder = tmp_path_factory.mktemp("counted")
     source, lake = from_everything(folder / "made", gpus=16, days=3), Address("sqlite", str(folder / "counted"))
-    change(source, 0)
-    counted = copied(killing, folder, source, lake, Kill(of_statements=True))
-    assert counted.statements > 40, said(folder)
-    return counted
+    counted = []
+    for number in range(2):
+        change(source, number)
+        counted.append(copied(killing, folder, source, lake, Kill(of_statements=True)))
+        assert counted[-1].statements > 40, said(folder)
+    return counted[0], counted[1]
 
 
 def copied(killing: Killer, folder: Path, source: Path, lake: Address, kill: Kill | None = None) -> Ended:
@@ -101,29 +104,34 @@ def moments(name: str, counted: Ended) -> list[Kill]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", [False, True], ids=["first copy", "later copy"])
 def test_kill_at_any_moment_leaves_the_lake_whole(
-    source: Path, address: Address, killing: Killer, first_copy: Ended, tmp_path: Path, *, begun: bool
+    source: Path, address: Address, killing: Killer, counts: tuple[Ended, Ended], tmp_path: Path
 ) -> None:
+    """First copies are killed, one is run to its end, and then later ones are killed."""
+
     def copy(kill: Kill | None = None) -> Ended:
         return copied(killing, tmp_path, source, address, kill)
 
-    change(source, 0)
-    if begun:
-        assert copy().status == 0, said(tmp_path)
-        change(source, 1)
-    counted = copy(Kill(of_statements=True)) if begun else first_copy
-    assert counted.statements > 40, said(tmp_path)
-    before, killed = of_lake(address), 0
-    for number, kill in enumerate(moments(f"{address.kind} {begun}", counted), 2):
-        change(source, number)
-        killed += copy(kill).status is None
-        assert of_lake(address) in {before, of_source(source)}, kill
-        if begun and number % KILLS_A_COMMIT == 0:
-            assert copy().status == 0, said(tmp_path)
-        before = of_lake(address)
+    def killed(kills: list[Kill], *, finished: int) -> int:
+        """How many copies were killed; after so many one is run to its end, but for the last ones."""
+        before, there = of_lake(address), 0
+        for number, kill in enumerate(kills):
+            if number and number % finished == 0:
+                assert copy().status == 0, said(tmp_path)
+                before = of_lake(address)
+            change(source, next(numbers))
+            there += copy(kill).status is None
+            after = of_lake(address)
+            assert after in {before, of_source(source)}, kill
+            before = after
+        return there
+
+    numbers = itertools.count()
+    first, later = (moments(f"{address.kind} {begun}", counts[begun]) for begun in (False, True))
+    assert killed(first, finished=len(first)) > 0
+    assert copy().status == 0, said(tmp_path)
+    assert killed(later, finished=KILLS_A_COMMIT) > 0
     lake = tmp_path / str(address)
-    assert killed > 0
     into_lake(source, lake)
     assert differences(source, lake) == []
     assert all(samples(lake)[name].equals(rows) for name, rows in samples(source).items())
