@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from app.config import settings as config
+from ingest.errors import SourceDownError
 from ingest.slurm.commands.runner import Completed
 from ingest.slurm.live import ingest as live_ingest
 from ingest.slurm.load_files import Options
@@ -233,3 +235,49 @@ def hours(number: float) -> timedelta:
 def days(number: float) -> timedelta:
     """So many days."""
     return timedelta(days=number)
+
+
+def whole(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
+
+
+def many(number: int, *, since: datetime, until: datetime, seed: int = 1) -> list[Job]:
+    """Jobs of all lengths, some of which never start."""
+    chance = random.Random(seed)
+    actual = []
+    for each in range(number):
+        submit = since + (until - since) * chance.random()
+        start = submit + hours(chance.choice([0, 1, 30]))
+        end = start + hours(chance.choice([0.1, 5, 100]))
+        if chance.random() < 0.2:
+            actual.append(Job(each + 1, whole(submit), None, whole(start), "CANCELLED"))
+        else:
+            actual.append(Job(each + 1, whole(submit), whole(start), whole(end)))
+    return actual
+
+
+def states(root: Path) -> dict[str, str]:
+    return dict(table(root, "attempts").select("job_id", "state").iter_rows())
+
+
+def commands_with(slurm: FakeSlurm, *words: str) -> list[str]:
+    """The commands with all of these words."""
+    return [" ".join(command) for command in slurm.commands if set(words) <= set(command)]
+
+
+def start(moment: datetime) -> str:
+    """As a question to sacctmgr says it."""
+    return f"Start={moment:%Y-%m-%dT%H:%M:%S}"
+
+
+def hung(command: list[str]) -> Completed | None:
+    raise SourceDownError(command, None, "")
+
+
+def when(fails: Callable[[datetime, datetime], bool], answer: Completed) -> Callable[[list[str]], Completed | None]:
+    """Answers so for windows of which that is true."""
+
+    def failing(command: list[str]) -> Completed | None:
+        return answer if "-S" in command and fails(*window(command)) else None
+
+    return failing
