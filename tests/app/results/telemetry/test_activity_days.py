@@ -142,7 +142,8 @@ EDGES = (0, 45, DAY - 40, DAY, DAY + 170, DAY + HOUR, 2 * DAY, 2 * DAY + 7777, 3
 @pytest.mark.slow
 @pytest.mark.parametrize("since", EDGES[:-1])
 def test_days_and_ends_give_what_all_samples_give(reader: Reader, since: int) -> None:
-    for until in (moment for moment in (*EDGES, DAYS * DAY + HOUR) if moment > since):
+    later = [moment for moment in (*EDGES, DAYS * DAY + HOUR) if moment > since]
+    for until in dict.fromkeys((*later[:2], *later[2::4], later[-1])):
         found, expected, _ = both_ways(reader, between(since, until))
         assert (found is None) == (expected is None), (since, until)
         if found is not None and expected is not None:
