@@ -30,6 +30,7 @@ from ingest.slurm.commands.runner import Completed
 from queries.pandas_block import block_pandas
 from tests.support.command import ROOT
 from tests.support.slurm.dumps import HEADER, tiny
+from tests.support.warehouses import use_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -159,6 +160,7 @@ def killer() -> Iterator[Killer]:
 def main() -> None:
     """One process for each line of the input; how it ended is a line of the output."""
     block_pandas()
+    use_threads(several=False)
     for name in IMPORTED_LATER:
         importlib.import_module(name)
     for line in sys.stdin:

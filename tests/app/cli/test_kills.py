@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 ALL = os.environ.get("TRACKSIDE_TEST_KILLS") == "all"
 MOMENTS = 120
-KILLS_A_RUN = 5
+KILLS_A_RUN = 10
 """Kills of a warehouse before it is run to its end."""
 
 CONFIG = """\
 warehouse = "w"
 cluster = "tiny"
 [slurm]
-lookback_days = 60
-window_days = 60
+lookback_days = 34
+window_days = 34
 retries = 0
 [retention]
 samples_days = 31
