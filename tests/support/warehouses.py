@@ -39,7 +39,7 @@ def from_accounting(folder: Path, *, jobs: int = 120, compute: bool = True) -> P
     def make(place: Path) -> None:
         _load_accounting(place, jobs=jobs, compute=compute)
 
-    return _copy_of(f"accounting-{jobs}-{compute}", make, folder, "accounting")
+    return copy_of(f"accounting-{jobs}-{compute}", make, folder, "accounting")
 
 
 def _load_accounting(folder: Path, *, jobs: int, compute: bool) -> None:
@@ -59,7 +59,7 @@ def from_everything(folder: Path, *, gpus: int = 64, days: int = 32) -> Path:
     def make(place: Path) -> None:
         _load_everything(place, gpus=gpus, days=days)
 
-    return _copy_of(f"everything-{gpus}-{days}", make, folder, "everything")
+    return copy_of(f"everything-{gpus}-{days}", make, folder, "everything")
 
 
 def simulated(*, gpus: int = 64, days: int = 32) -> Path:
@@ -86,7 +86,7 @@ def _load_everything(folder: Path, *, gpus: int, days: int) -> None:
         computing.compute(writer, settings, now=NOW, verdicts=StoredClaims.read(settings.claims).verdicts)
 
 
-def _copy_of(key: str, make: Callable[[Path], None], folder: Path, name: str) -> Path:
+def copy_of(key: str, make: Callable[[Path], None], folder: Path, name: str) -> Path:
     """The warehouse `name` in `folder`, copied from the one that the first test of the session made for `key`.
 
     A folder that contains the warehouse already is loaded into once more.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from datetime import UTC, datetime, timedelta
 from datetime import date as date_of
@@ -24,6 +25,7 @@ from ingest.tables import GPU_HOURS, GPU_SAMPLES, HEALTH_EVENTS, NODE_SAMPLES, c
 from metrics.anomalies.hours import Limits
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import trackside
+from tests.support.warehouses import copy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +58,7 @@ def job(number: int, nodes: str, count: int, begin: datetime, end: datetime) -> 
 SACCT = HEAD + job(1, "n[1-4]", 4, BEGIN, NOW) + job(2, "n5", 1, BEGIN, NOW)
 
 
+@functools.cache
 def gpus() -> pl.DataFrame:
     """Four GPUs on each of n1 to n5, at every 10 minutes; n5 is idle but for GPU 0, which clocks at a third."""
     chance = np.random.default_rng(7)
@@ -104,8 +107,12 @@ def ranks() -> pl.DataFrame:
     return conform(pl.DataFrame(rows), columns_of("rank_steps"))
 
 
-def filled(root: Path, *, rolled: bool = False) -> Path:
+def filled(folder: Path, *, rolled: bool = False) -> Path:
     """A computed warehouse with samples of GPUs, or with their hourly roll-ups."""
+    return copy_of(f"anomalies-{rolled}", lambda place: _fill(place, rolled=rolled), folder, "w")
+
+
+def _fill(root: Path, *, rolled: bool) -> None:
     (root / "sacct.txt").write_text(SACCT)
     settings = Config()
     samples = gpus()
@@ -132,7 +139,6 @@ def filled(root: Path, *, rolled: bool = False) -> Path:
                 assert isinstance(day, date_of)
                 writer.write_partition("rank_steps", "c", day, rows.sort("run_id", "session", "rank", "started_at"))
         computing.compute(writer, settings, now=NOW)
-    return root / "w"
 
 
 def hours_of(samples: pl.DataFrame) -> pl.DataFrame:
