@@ -285,7 +285,6 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.slow
 def _of_tiny(result: list[Sample]) -> list[Sample]:
     """Samples of that cluster; an input of several clusters counts with the first of them, so no rows of loads."""
     counted = "trackside_last_load_rows"
@@ -312,12 +311,14 @@ def test_quiet_week_of_one_cluster_omits_only_its_own_numbers(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["", "application/openmetrics-text;version=1.0.0"])
-def test_a_hostile_name_comes_back_as_it_was(quiet: Path, form: str) -> None:
-    text = exporter.negotiated(AnswerCache(quiet), form, now=NOW)[0].decode()
-    read = openmetrics_families if form else text_string_to_metric_families
-    families = read(text)
-    assert HOSTILE in {each.labels.get("cluster") for family in families for each in family.samples}
+def test_a_hostile_name_comes_back_as_it_was(quiet: Path) -> None:
+    answers = AnswerCache(quiet)
+    for form, read in (
+        ("", text_string_to_metric_families),
+        ("application/openmetrics-text;version=1.0.0", openmetrics_families),
+    ):
+        families = read(exporter.negotiated(answers, form, now=NOW)[0].decode())
+        assert HOSTILE in {each.labels.get("cluster") for family in families for each in family.samples}
 
 
 @pytest.fixture(scope="module")
@@ -368,14 +369,16 @@ def test_failure_of_one_cluster_is_omitted_counted_and_reported(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "many"])
-def test_a_number_that_is_none_is_never_exported(value: object, quiet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        exporter,
-        "_of_gpus",
-        lambda *_: [Exported(BY_NAME["trackside_gpus"], ("c", "idle"), cast("float", value))],
-    )
+@pytest.mark.parametrize("values", [(float("nan"), float("inf")), (None, "many")])
+def test_a_number_that_is_none_is_never_exported(
+    values: tuple[object, object], quiet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them for each of the two computed clusters."""
+    left = iter(values)
+    gpus = BY_NAME["trackside_gpus"]
+    monkeypatch.setattr(exporter, "_of_gpus", lambda *_: [Exported(gpus, ("c", "idle"), cast("float", next(left)))])
     assert not of(samples(quiet), "trackside_gpus")
+    assert not list(left)
 
 
 @pytest.mark.slow
