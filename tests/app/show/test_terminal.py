@@ -93,8 +93,8 @@ def _lost(lines: list[str], headings: dict[str, tuple[str, str]]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["goodput_allocated", "mpg", "lost_imputed", "ettr_mean_of_runs", "mfu_wall"])
-def test_a_metric_begins_with_its_value_and_fits(name: str, root: Path) -> None:
-    answer, shown = answer_of(root, name, "cluster")
+def test_a_metric_begins_with_its_value_and_fits(name: str, root: Path, memo: Memo) -> None:
+    answer, shown = answer_of(root, name, "cluster", memo)
     assert answer.headline.startswith(f"{BY_NAME[name].title}: ")
     assert answer.headline.endswith(".")
     lines = answer_lines(answer, shown, Terminal(80, 50))
@@ -149,15 +149,15 @@ def test_headline_of_a_metric(name: str, rows: list[dict[str, float | str | None
 
 
 @pytest.mark.parametrize(
-    "columns", [80, pytest.param(120, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize(
-    "arguments",
-    [("show", "lost"), ("show", "runs"), ("verify",), ("verify", "--explain"), ("status",), ("doctor",)],
-    ids=" ".join,
-)
-def test_no_line_of_the_process_is_wider(arguments: tuple[str, ...], columns: int, root: Path) -> None:
-    screen = trackside_in_terminal(*arguments, "--warehouse", str(root), columns=columns)
+    ("arguments", "columns"),
+    [
+        *((verb, 80) for verb in ("show lost", "show runs", "verify", "verify --explain", "status", "doctor")),
+        *(pytest.param(verb, 120, marks=pytest.mark.slow) for verb in ("verify", "status")),
+        *(pytest.param(verb, 200, marks=pytest.mark.slow) for verb in ("verify --explain", "doctor")),
+    ],
+)  # questions at all widths: above
+def test_no_line_of_the_process_is_wider(arguments: str, columns: int, root: Path) -> None:
+    screen = trackside_in_terminal(*arguments.split(), "--warehouse", str(root), columns=columns)
     assert screen.status in {0, 3, 4}, screen.text
     lines = [line for line in screen.lines if not line.startswith("warehouse ")]  # a path is as long as it is
     assert max(map(width, lines)) <= columns
