@@ -114,6 +114,7 @@ def test_no_other_module_of_the_product_writes_json_for_readers() -> None:
         "ingest/future.py",  # the raw text of a refused row, cut at a length, never read again
         "ingest/runlog/formats/google_goodput.py",  # an entry's own text, for its refusal
         "ingest/runlog/formats/kubeflow.py",  # the same
+        "ingest/runlog/formats/trainer_state.py",  # the same
         "ingest/runlog/columns.py",  # steps as lines of a run log, read by itself
         "ingest/ranks/kineto.py",  # sums of a trace as lines of rank times, read by itself
         "ingest/prometheus/series/labels.py",  # the identity of a series, never read again
