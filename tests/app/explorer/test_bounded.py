@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -66,10 +65,9 @@ def test_advice_on_checkpoints_is_that_among_all_runs(root: Path) -> None:
         window = whole(reader)
         every = answered(reader, window, section.question, Question(details=False), ())
         own = answered(reader, window, section.question, Question(details=False), (), section.runs)
-    assert 0 < own.answer.rows.height < every.answer.rows.height
-    logged = every.answer.rows.filter(pl.col("run_id").is_in(own.answer.rows["run_id"].implode()))
-    assert_frame_equal(own.answer.rows, logged, check_row_order=False, check_exact=False, rel_tol=1e-12)
-    assert set(every.answer.rows.filter(pl.col("n_checkpoints") > 0)["run_id"]) <= set(own.answer.rows["run_id"])
+    assert (every.of_some, own.of_some) == (False, True)
+    assert own.answer.rows["n_checkpoints"].min() > 0  # type: ignore[operator]  # a number: of others there is a sentence
+    assert_frame_equal(own.answer.rows, every.answer.rows, check_row_order=False, check_exact=False, rel_tol=1e-12)
 
 
 def test_runs_that_stand_still_are_the_first_of_all(root: Path) -> None:
