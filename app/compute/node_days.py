@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from app.results.telemetry.gpu_activity import DAY, day_begin, read_of_day
+from app.results.telemetry.held_days import held_digests
 from app.results.telemetry.node_activity import samples_of_days
 from app.results.telemetry.node_days import ATTEMPTS, NODES, StoredDays, parts_of_days, segments, stored_rows
 from ingest.tables import columns_of, conform
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from app.window import Window
-    from metrics.telemetry.node_attribution import DayParts
     from metrics.telemetry.occupancy import Occupants
     from queries.warehouse import Writer
 
@@ -52,7 +54,7 @@ def write_node_days(writer: Writer, window: Window, who: Occupants, owners: pl.D
     rows = {
         day: n for day, n in writer.query("node_sample_days", cluster=cluster).iter_rows() if read_of_day(day, window)
     }
-    held = held_digests(who, owners)
+    held = _held(who, owners)
     account: dict[date, dict[str, object]] = {}
     changed: set[date] = set()
     for day in rows:
@@ -91,23 +93,12 @@ def _make(  # noqa: PLR0917 - private, and every one of them is needed
     account: Mapping[date, dict[str, object]],
 ) -> None:
     """Make the sums of days in a row, the last one first, and note how many they are."""
-    parts: list[DayParts] = []
-    last: date | None = None
-
-    def write() -> None:
-        if last is None:
-            return
-        sums = stored_rows(last, parts, window.cluster, who, owners)
+    made = parts_of_days(writer, window, days, who, after=after)
+    for day, parts in groupby(made, key=itemgetter(0)):
+        sums = stored_rows(day, [part for _, part in parts], window.cluster, who, owners)
         for table, rows in sums.items():
-            writer.write_partition(table, window.cluster, last, conform(rows, columns_of(table)))
-        account[last].update(n_series=sums[NODES].height, n_attempts=sums[ATTEMPTS].height)
-
-    for day, part in parts_of_days(writer, window, days, who, after=after):
-        if day != last:
-            write()
-            parts, last = [], day
-        parts.append(part)
-    write()
+            writer.write_partition(table, window.cluster, day, conform(rows, columns_of(table)))
+        account[day].update(n_series=sums[NODES].height, n_attempts=sums[ATTEMPTS].height)
 
 
 def _forget(writer: Writer, cluster: str, account: Mapping[date, object]) -> None:
@@ -118,33 +109,16 @@ def _forget(writer: Writer, cluster: str, account: Mapping[date, object]) -> Non
                 writer.remove_partition(table, cluster, day)
 
 
-def held_digests(who: Occupants, owners: pl.DataFrame) -> dict[date, str]:
-    """A text for each UTC day that depends on who was where on it, and in the hour after it."""
-    stays = who.stays.select(
-        "started",
-        "ended",
-        who=pl.struct(
-            owners.sort("owner").select(pl.struct(*frames.ATTEMPT_KEY, "verification").hash().alias("hash"))["hash"]
-            .gather(who.stays["owner"]).alias("owner"),
-            who.places.sort("place")["node"].gather(who.stays["place"]).alias("node"),
-        ).hash(),
-    )  # fmt: skip
-    by_day = stays.with_columns(
-        day=pl.int_ranges((pl.col("started") - _HOUR_MS) // _DAY_MS, (pl.col("ended") - 1) // _DAY_MS + 1)
-    ).explode("day")
-    low = pl.col("day") * _DAY_MS
-    parts = by_day.select(
-        "day",
-        part=pl.struct(
-            "who",
-            pl.max_horizontal("started", low) - low,
-            (pl.min_horizontal("ended", low + _DAY_MS + _HOUR_MS) - low).alias("stop"),
-        ).hash(),
+def _held(who: Occupants, owners: pl.DataFrame) -> dict[date, str]:
+    """A text for each day that depends on who was where on it, and in the hour after it."""
+    owner = owners.sort("owner").select(pl.struct(*frames.ATTEMPT_KEY, "verification").hash().alias("hash"))["hash"]
+    spans = who.stays.select(
+        owner.gather(who.stays["owner"]).alias("owner"),
+        who.places.sort("place")["node"].gather(who.stays["place"]).alias("node"),
+        begin="started",
+        end="ended",
     )
-    sums = parts.group_by("day").agg(n=pl.len(), of=pl.col("part").sum())
-    return {
-        day: f"{n}:{of}" for day, n, of in sums.with_columns(pl.col("day").cast(pl.Int32).cast(pl.Date)).iter_rows()
-    }
+    return held_digests(spans, ["owner", "node"], day=_DAY_MS, after=_HOUR_MS)
 
 
 def _cut(window: Window, day: date) -> tuple[object, object]:

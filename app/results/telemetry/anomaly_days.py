@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 import polars as pl
 
 from app.results.telemetry.busy_hours import BusyHours
+from app.results.telemetry.held_days import held_digests
 from metrics import frames
 from metrics.anomalies.day_sums import HOURS_A_DAY, PAST_DAYS, REACH_DAYS, SUMS, Past, day_sums
 from metrics.anomalies.deviations import DEVIATIONS, gpu_deviations, node_deviations
@@ -124,8 +125,8 @@ def digests(hours: Hours, first: date, last: date) -> dict[date, str]:
     early = first - REACH_DAYS * DAY
     rows = hours.source.query("anomaly_inputs", cluster=hours.cluster, first=early, last=last)
     made_of = dict(rows.select("day", "made_of").iter_rows())
-    held = _held_digests(hours.held, hours.until)
-    own = {day: f"{hours_before(day, hours.until)}|{text}|{held.get(number_of(day))}" for day, text in made_of.items()}
+    held = _held(hours.held, hours.until)
+    own = {day: f"{hours_before(day, hours.until)}|{text}|{held.get(day)}" for day, text in made_of.items()}
     return {day: _digest(hours.limits, own, day) for day in own if day >= first}
 
 
@@ -135,8 +136,8 @@ def _digest(limits: Limits, own: Mapping[date, str], day: date) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _held_digests(held: pl.DataFrame, until: datetime) -> dict[int, str]:
-    """A text for each day (since 1970) that depends on which attempt held which node when."""
+def _held(held: pl.DataFrame, until: datetime) -> dict[date, str]:
+    """A text for each day that depends on which attempt held which node when."""
     last = int(until.timestamp() * 1e6) // _HOUR_US * _HOUR_US
     spans = held.select(
         *frames.ATTEMPT_KEY,
@@ -144,21 +145,7 @@ def _held_digests(held: pl.DataFrame, until: datetime) -> dict[int, str]:
         begin=pl.col("started_at").dt.epoch("us").clip(upper_bound=last),
         end=pl.col("ended_at").dt.epoch("us").fill_null(last).clip(upper_bound=last),
     ).filter(pl.col("begin") < pl.col("end"))
-    by_day = spans.with_columns(
-        day=pl.int_ranges(pl.col("begin") // DAY_US, (pl.col("end") - 1) // DAY_US + 1)
-    ).explode("day")
-    low = pl.col("day") * DAY_US
-    parts = by_day.select(
-        "day",
-        part=pl.struct(
-            *frames.ATTEMPT_KEY,
-            "node",
-            pl.max_horizontal("begin", low) - low,
-            (pl.min_horizontal("end", low + DAY_US) - low).alias("stop"),
-        ).hash(),
-    )
-    sums = parts.group_by("day").agg(n=pl.len(), of=pl.col("part").sum())
-    return {day: f"{n}:{of}" for day, n, of in sums.iter_rows()}
+    return held_digests(spans, [*frames.ATTEMPT_KEY, "node"], day=DAY_US)
 
 
 class Stored:
