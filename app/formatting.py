@@ -89,15 +89,6 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     return _text(value)
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "run"), counted(1215, "run"), counted(0, "run")
-    ('1 run', '1,215 runs', '0 runs')
-    """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
-
-
 def percent(value: float, *, digits: int = 1) -> str:
     """A ratio in per cent; what is there and would round to nothing says so, and nothing at all is a bare zero.
 

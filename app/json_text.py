@@ -14,6 +14,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from ingest.counted import counted
+
 _LOG = logging.getLogger("trackside.json")
 
 _SHOWN = 3
@@ -50,7 +52,7 @@ def finite(value: object) -> Any:  # noqa: ANN401 - what went in
     cleaned = _finite(value, "$", places)
     if places:
         shown = ", ".join(places[:_SHOWN]) + (", ..." if len(places) > _SHOWN else "")
-        _LOG.error("%d number(s) are not finite and are written as null: %s", len(places), shown)
+        _LOG.error("%s not finite, written as null: %s", counted(len(places), "number"), shown)
     return cleaned
 
 

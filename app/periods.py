@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from app import console
 from app.clusters import requested_clusters
 from app.errors import UncoveredError, UsageError
-from app.formatting import counted
 from app.results.coverage import covered, in_words
 from app.times import iso, moment
 from app.window import Window
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ingest.counted import Counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -13,56 +15,62 @@ MESSAGES: Final[Mapping[str, str]] = {
     "text": "{detail}",
     "changed_since_earlier_loads": "{detail}",
     "not_read": "{detail}",
-    "characters_replaced": "{count} damaged characters (not UTF-8) were replaced",
+    "characters_replaced": "{count:damaged character|damaged characters} (not UTF-8) replaced",
     "delimiter_in_text": (
-        "{count} rows: which text holds the delimiter cannot be decided; what may be part of it is left out ({detail})"
+        "{count:row|rows}: which text holds the delimiter cannot be decided; what may be part of it is left out "
+        "({detail})"
     ),
     "delimiter_in_sacct_text": (
-        "{count} rows: which text holds the delimiter cannot be decided; what may be part of it is left out "
+        "{count:row|rows}: which text holds the delimiter cannot be decided; what may be part of it is left out "
         "({detail}). Export again with a delimiter that no text holds: --delimiter=$'\\x1f'"
     ),
-    "operations_repeated": "{count} operations are in the trace more than once: each counts once",
+    "operations_repeated": "{count:operation is|operations are} in the trace more than once: each counts once",
     "other_clusters": "rows name other clusters than {detail}",
-    "header_only": "{count} rows: header only; {detail}",
-    "empty_list": "{count} rows: an empty list; {detail}",
+    "header_only": "{count:row|rows}: header only; {detail}",
+    "empty_list": "{count:row|rows}: an empty list; {detail}",
     # Slurm: accounting
-    "values_unread": "{detail}: {count} values could not be read",
-    "state_unknown": "unknown state {detail}: {count} rows",
-    "nodes_miscounted": "{count} rows give another number of nodes than their node list; the list was used",
-    "end_guessed": "{count} rows have ended but have no End; Start + Elapsed was taken for it",
+    "values_unread": "{detail}: {count:value|values} could not be read",
+    "state_unknown": "unknown state {detail}: {count:row|rows}",
+    "nodes_miscounted": "{count:row gives|rows give} another number of nodes than the node list; the list was used",
+    "end_guessed": "{count:row has|rows have} ended without an End; Start + Elapsed was taken for it",
     "times_truncated": (
-        "{count} rows run and have an End: this comes of sacct --truncate (-T), which cuts Start and End to the "
-        "requested window. Their End is not believed, but their real Start is unknown. Export again without it"
+        "{count:row runs and has|rows run and have} an End: this comes of sacct --truncate (-T), which cuts Start and "
+        "End to the requested window. Such an End is not believed, but the real Start is unknown. Export again "
+        "without it"
     ),
     "times_truncated_in_list": (
-        "{count} jobs run and have an End: slurmdbd cuts Start and End to the window of a request, unless it asks "
-        "otherwise. Their End is not believed, but their real Start is unknown. Request the list again with "
-        "disable_truncate_usage_time=true"
+        "{count:job runs and has|jobs run and have} an End: slurmdbd cuts Start and End to the window of a request, "
+        "unless it asks otherwise. Such an End is not believed, but the real Start is unknown. Request the list again "
+        "with disable_truncate_usage_time=true"
     ),
     "end_before_start": (
-        "{count} rows have an End up to a minute before their Start (a clock was set back); they are taken to end when "
-        "they start"
+        "{count:row has|rows have} an End up to a minute before the Start (a clock was set back); Start is taken for "
+        "the End"
     ),
     "local_time_ambiguous": (
-        "{count} rows have a local time in the hour that occurs twice in autumn, and which was meant is unknown; "
-        "the earlier was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
+        "{count:row has|rows have} a local time in the hour that occurs twice in autumn, and which was meant is "
+        "unknown; the earlier was taken. Export again with times that need no zone: SLURM_TIME_FORMAT=%s sacct ..."
     ),
-    "resources_implausible": ("{count} rows give more CPUs or memory than their nodes can have, which are left out"),
-    "gpu_parts": "{count} rows hold only parts of GPUs (shard or mps), which count as no GPU here",
+    "resources_implausible": (
+        "{count:row gives|rows give} more CPUs or memory than nodes can have; that value is left out"
+    ),
+    "gpu_parts": "{count:row holds|rows hold} only parts of GPUs (shard or mps), which count as no GPU here",
     "running_for_long": (
-        "{count} rows have run for over 30 days and not ended; if they are gone: sacctmgr show runaway"
+        "{count:row has|rows have} run for over 30 days and not ended; jobs that are gone: sacctmgr show runaway"
     ),
-    "ran_without_node": "{count} rows ran for some time but name no node, or no Start; they hold no GPUs here",
+    "ran_without_node": (
+        "{count:row|rows} ran for some time but without a node, or without a Start: no GPUs are held here"
+    ),
     "no_gpus_accounted": (
         "cluster {detail}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
         "in slurm.conf; until then accounting does not record their use"
     ),
     "job_summary_damaged": (
-        "{count} summaries of jobstats (AdminComment JS1:...) could not be read: {detail}. Their jobs are loaded "
-        "without them"
+        "{count:summary|summaries} of jobstats (AdminComment JS1:...) could not be read: {detail}. The jobs are loaded "
+        "without"
     ),
     "steps_only": (
-        "no job rows: all {count} rows are job steps (9.batch, 9.0), and steps do not record what jobs held. "
+        "no job rows: {count:row|rows} of job steps alone (9.batch, 9.0), and steps do not record what jobs held. "
         "Export again without a choice of steps (-j 9.0) or a filter; sacct -X prints the jobs alone"
     ),
     # Slurm: the rest
@@ -77,7 +85,7 @@ MESSAGES: Final[Mapping[str, str]] = {
         "as read. Run this as root or as a user who may see all: sacctmgr modify user NAME set AdminLevel=Operator"
     ),
     "runaway_jobs": (
-        "{count:,} runaway job(s): accounting takes them for open, and the controller does not know them. To list "
+        "{count:runaway job|runaway jobs}: open in accounting, unknown to the controller. To list "
         "them: trackside export runaway_jobs (sacctmgr show runawayjobs does, too, and offers to close them)"
     ),
     "no_events_by_rest": (
@@ -87,13 +95,15 @@ MESSAGES: Final[Mapping[str, str]] = {
     "nodes_removed": "{detail}",
     "several_switches": "{detail}",
     # Telemetry
-    "values_implausible": "{detail}: {count:,} values are outside what it can be, and were left out",
-    "node_values_implausible": "{count:,} values of {detail} are outside what their metric can be, and were left out",
+    "values_implausible": "{detail}: {count:value is|values are} outside what it can be, and left out",
+    "node_values_implausible": "{count:value|values} of {detail} outside what the metric can be, left out",
     "percent_or_ratio": "{detail}",
-    "counter_jumps": "{count:,} intervals of {detail} are left out: their counters jumped by more than can be",
+    "counter_jumps": "{count:interval|intervals} of {detail} left out: the counter jumped by more than can be",
     "readings_sparse": "{detail}",
     "counters_sparse": "{detail}",
-    "values_conflict": "{count:,} readings have another value than one of the same series and time: the larger counts",
+    "values_conflict": (
+        "{count:reading has|readings have} another value than one of the same series and time: the larger counts"
+    ),
     "file_cut": "the file ends in the middle of a line; what came before is loaded",
     "no_known_metric": "it has no known metric, so there is nothing to load",
     "no_samples": "{detail}",
@@ -106,57 +116,61 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     # Determined
     "nodes_unknown": (
-        "{count:,} allocations: the export names no nodes, so their GPU-time is in no ledger. Where Determined runs on "
-        "Kubernetes, load its pods, too"
+        "{count:allocation|allocations}: the export names no nodes, so this GPU-time is in no ledger. Where "
+        "Determined runs on Kubernetes, load its pods, too"
     ),
     # Run logs
     "packed_log_cut": (
-        "the {detail} stream is cut off: the first {count:,} bytes in it could be unpacked and are loaded, what came "
-        "behind them is lost. If the file is complete later, load it again: it takes the place of what was loaded"
+        "the {detail} stream is cut off: what could be unpacked ({count:byte|bytes}) is loaded, what came behind "
+        "is lost. If the file is complete later, load it again: it takes the place of what was "
+        "loaded"
     ),
     "run_value_implausible": "{detail}",
     "steps_implausible": "{detail}",
-    "steps_backwards": "{count} steps begin before the step logged before them: the node's clock was set back",
-    "losses_not_numbers": "{count} steps have a loss that is not a number; they count, without it",
+    "steps_backwards": "{count:step begins|steps begin} before the step logged before: the node's clock was set back",
+    "losses_not_numbers": "{count:step has|steps have} a loss that is not a number; such a step counts, without it",
     "steps_averaged": (
-        "{count:,} steps are logged in lines that stand for several of them: their number and their time together are "
+        "{count:step is|steps are} logged in lines that stand for several: their number and their time together are "
         "as logged, the time of each is a mean, and so their spread is unknown"
     ),
     "durations_of_micro_batches": (
-        "{count:,} lines of steps have the duration of their last micro-batch alone: a step is taken to last as long "
-        "as that times the number of its micro-batches. The last one also updates the weights, so steps may be "
-        "shorter. With a line for each micro-batch (or a time before each line: | ts '%FT%T%z') it is known"
+        "{count:line of a step has|lines of steps have} the duration of the last micro-batch alone: a step is taken "
+        "to last as long as that times the number of its micro-batches. The last one also updates the weights, so "
+        "steps may be shorter. With a line for each micro-batch (or a time before each line: | ts '%FT%T%z') it is "
+        "known"
     ),
     "times_reckoned": (
-        "{count:,} steps have no time in the log: they are placed one behind the other by their durations, and what "
-        "lay between them (checkpoints, evaluation, waiting) is unknown"
+        "{count:step has|steps have} no time in the log: steps are placed one behind the other by their durations, and "
+        "what lay between (checkpoints, evaluation, waiting) is unknown"
     ),
-    "log_repeated": "the log, or its beginning, is in the file more than once: {count:,} lines of it count once",
+    "log_repeated": (
+        "the log, or its beginning, is in the file more than once: {count:line of it counts|lines of it count} once"
+    ),
     "stated_not_taken": "the log records its own {detail}; what --set or --model states of it was not taken",
     "runs_in_turn": (
-        "{count:,} steps are left out: they go on beside those that count, far from them, so they are of another run "
-        "or loop, and so is all else that their writers printed. Load each of these by itself, with the options of "
-        "this load:\n{detail}"
+        "{count:step is|steps are} left out: printed beside those that count, with numbers far from theirs, so of "
+        "another run or loop, and so is all else that their writers printed. Load each of these by itself, with the "
+        "options of this load:\n{detail}"
     ),
     "order_unknown": (
         "the lines have no times and go back again and again, as those of several ranks or mixed ones do: each step "
         "counts once, in the order of its number; whether one was run again cannot be told"
     ),
     "writers_overlap": (
-        "{count:,} writers began with steps that another had printed, and the lines have no times: a late rank, "
+        "{count:writer|writers} began with steps that another had printed, and the lines have no times: a late rank, "
         "or a hand-over behind which steps were run again. Such steps count once; which it was cannot be told"
     ),
     "steps_far_apart": (
-        "{count:,} rows are so many steps behind the row before them that their numbers are hardly those of steps: "
+        "{count:row is|rows are} so many steps behind the row before that the numbers are hardly those of steps: "
         "each counts as one step, and what lies between is unknown"
     ),
     "time_shared": (
-        "{count:,} steps share the {detail} s that the log records for training, as if one process had run them all "
-        "without a pause; when each of them was is unknown"
+        "{count:step shares|steps share} the {detail} s that the log records for training, as if one process had run "
+        "all without a pause; when each was is unknown"
     ),
     "step_times_unknown": (
-        "{count:,} entries of training ({detail}) have no time of a step, so they give no steps. A step of MLPerf is a "
-        "tracked_stats with both train_step_time and reduced_train_loss; blocks give steps where block_start and "
+        "no steps come of {count:entry|entries} of training without the time of a step ({detail}). A step of MLPerf "
+        "is a tracked_stats with both train_step_time and reduced_train_loss; blocks give steps where block_start and "
         "block_stop have a step or a samples_count"
     ),
     "tokens_unknown": (
@@ -165,8 +179,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     ),
     "no_rank_0": "all lines are of rank {detail}, and only those of rank 0 count; pass rank=0 where one rank writes",
 }
-"""The message of each code, with `{count}` and `{detail}`. `text`: nothing is known but the text, as of earlier
-versions' loads. A message that is `{detail}` alone has more particulars than these two."""
+"""The message of each code, with `{count:one|several}` (see `Counted`) and `{detail}`. `text`: nothing is known but
+the text, as of earlier versions' loads. A message that is `{detail}` alone has more particulars than these two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +204,7 @@ class LoadWarning:
         >>> LoadWarning("state_unknown", 3, "SLEEPY").message
         'unknown state SLEEPY: 3 rows'
         """
-        return MESSAGES.get(self.code, "{detail}").format(count=self.count, detail=self.detail)
+        return MESSAGES.get(self.code, "{detail}").format(count=Counted(self.count or 0), detail=self.detail)
 
     def record(self) -> dict[str, str | int | None]:
         """The warning as the column `warnings` of `loads` keeps it.

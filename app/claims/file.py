@@ -17,6 +17,7 @@ from app.config import toml_file
 from app.errors import ClaimsError, UsageError
 from app.near_names import did_you_mean
 from app.times import zone_of
+from ingest.counted import counted
 from ingest.errors import InputError
 from metrics.catalog import CLAIMABLE
 
@@ -101,7 +102,7 @@ def read_contract(path: Path | None) -> Contract:
     mistakes += unreadable
     if mistakes or entries is None:
         listed = "\n".join(f"  {each}" for each in mistakes)
-        raise ClaimsError(f"{origin} has {len(mistakes)} mistake(s):\n{listed}")
+        raise ClaimsError(f"{origin} has {counted(len(mistakes), 'mistake')}:\n{listed}")
     return _contract(entries, calendars)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from app.results.steps.scaling import scaling_runs
+from ingest.counted import counted
 from metrics.claims.verdict import Claim, Measurement
 from metrics.scaling.efficiency import by_time, by_tokens, comparable, size_of, sizes
 from metrics.scaling.target import REACHED, timed, whole
@@ -51,7 +52,7 @@ def time_to_train(source: Source, window: Window, claim: Claim, scoped: Scoped |
     if result is None:
         return Measurement(n=0, needed=f"runs of {claim.gpus:,.10g} GPUs with a time above zero")
     missed = runs.filter(pl.col("seconds").is_null())["run_id"].n_unique()
-    beside = (f"{missed} more run(s) of this size did not reach {what}; they are not in the mean",) if missed else ()
+    beside = (f"{counted(missed, 'more run')} of this size did not reach {what}: not in the mean",) if missed else ()
     return replace(_measured(claim, result), beside=beside)
 
 

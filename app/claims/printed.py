@@ -12,6 +12,7 @@ from app.terminal.colour import paint
 from app.terminal.rows import RowOptions
 from app.terminal.table import Table, table_lines
 from app.visible import escapes
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,7 +199,9 @@ def _about(judged: Judged) -> list[tuple[str, str]]:
         hours = "" if result.excluded_gpu_s is None else f", {display(result.excluded_gpu_s, 'gpu_h')} GPU-hours"
         rows.append(("", f"together {display(result.excluded_s, 'seconds')} of the window{hours}"))
     if judged.adjudications:
-        rows.append(("corrected", f"{judged.adjudications} correction(s) by persons count: trackside adjudicate list"))
+        rows.append(
+            ("corrected", f"by {counted(judged.adjudications, 'correction')} of persons: trackside adjudicate list")
+        )
     if judged.verdict == "undetermined" and result.needed:
         rows.append(("needed", result.needed))
     return rows

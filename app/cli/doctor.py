@@ -21,6 +21,7 @@ from app.errors import EXIT_STATUS, ConfigError, UsageError, exit_status
 from app.formatting import display
 from app.service import integrity
 from ingest import registry
+from ingest.counted import counted
 from ingest.errors import SourceError, SourceMissingError
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.connect import connect
@@ -147,7 +148,8 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
                 state: State = "warn" if row["rows_rejected"] else "ok"
                 _line(
                     state,
-                    f"{row['cluster']} {row['source']}: {row['rows_loaded']:,} rows, {row['rows_rejected']:,} refused, "
+                    f"{row['cluster']} {row['source']}: {counted(row['rows_loaded'], 'row')}, "
+                    f"{row['rows_rejected']:,} refused, "
                     + ("no time of its own" if age_s is None else f"ends {display(age_s, 'seconds')} ago"),
                 )
             for line in future_rows.lines(reader, now=now):
@@ -275,7 +277,7 @@ def _log_formats(settings: Config) -> int:
         for each in wrong:
             _line("fail", f"{each}; ingest runlog refuses it, serve and fleet read no logs of this format")
         if not wrong:
-            _line("ok", f"{form.name}: {len(form.examples)} example(s) read as stated")
+            _line("ok", f"{form.name}: {counted(len(form.examples), 'example')} read as stated")
     return EXIT_STATUS[ConfigError][0] if any(form.mistake for form in formats) else 0
 
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from app import console
 from app.times import iso
+from ingest.counted import counted
 from ingest.future import as_json, happened, latest, reason
 from ingest.registry import SOURCES
 from ingest.tables import REJECTS, TIME
@@ -94,7 +95,8 @@ def print_report(counted: pl.DataFrame, *, done: bool) -> None:
 def lines(source: Reader, *, now: datetime) -> Iterator[str]:
     """Lines for `trackside doctor`."""
     for cluster, table, rows, last in stored(source, now=now).iter_rows():
-        yield f"{cluster} {table}: {rows:,} rows of times later than now, up to {iso(last)}; remove them: {COMMAND}"
+        found = f"{cluster} {table}: {counted(rows, 'row')} of times later than now, up to {iso(last)}"
+        yield f"{found}; to remove: {COMMAND}"
 
 
 def _ahead(table: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ingest.counted import counted
 from ingest.registry import FOLDERS, SOURCES
 from metrics.units import DAY_S
 
@@ -76,7 +77,7 @@ def describe(clusters: Sequence[Cluster], now: float) -> str:
     """Each cluster in a few lines; of many the first ones, and how many more there are."""
     lines = [_cluster(each, now) for each in clusters[:SHOWN]]
     if len(clusters) > SHOWN:
-        lines.append(f"  and {len(clusters) - SHOWN} more clusters: trackside status")
+        lines.append(f"  and {counted(len(clusters) - SHOWN, 'more cluster')}: trackside status")
     return "\n".join(lines)
 
 

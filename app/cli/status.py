@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app import console
-from app.formatting import counted
 from app.times import iso
+from ingest.counted import counted
 from ingest.load_warnings import from_records, messages
 from ingest.registry import source
 from ingest.row_counts import row_counts

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.errors import ConfigError
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ def tried_formats(runlog: RunLogs, file: Path | None) -> tuple[TextFormat, ...]:
     wrong = [each for form in forms for each in form.mistake.splitlines()]
     if wrong:
         listed = "\n".join(f"  {each}" for each in wrong)
-        raise ConfigError(f"{file or 'the configuration'} has {len(wrong)} mistake(s):\n{listed}")
+        raise ConfigError(f"{file or 'the configuration'} has {counted(len(wrong), 'mistake')}:\n{listed}")
     return forms
 
 

@@ -30,6 +30,7 @@ from app.config.scaling import Scaling
 from app.config.zone import Zone
 from app.errors import ConfigError
 from ingest.context import PLANNED_REASONS
+from ingest.counted import counted
 from ingest.errors import InputError
 from ingest.kubernetes.settings import Kubernetes
 from ingest.prometheus.settings import Prometheus, Retention, Telemetry
@@ -320,7 +321,7 @@ def parse(values: dict[str, Any], *, origin: str) -> Config:
         mistakes = [*map(_describe, error.errors()), *mistakes]
     if mistakes:
         listed = "\n".join(f"  {each}" for each in mistakes)
-        raise ConfigError(f"{origin} has {len(mistakes)} mistake(s):\n{listed}")
+        raise ConfigError(f"{origin} has {counted(len(mistakes), 'mistake')}:\n{listed}")
     return config
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from app.times import iso
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def compared_anomalies(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> Itera
         what = f"GPU {planted['gpu']} of {planted['node']} clocks {100 * planted['effect']:+.1f} % since {since}"
         yield f"Planted anomaly: {what}: {result}"
     others = flagged.filter(~pl.col("node").is_in([planted["node"] for planted in truth]))["node"].n_unique()
-    yield f"False alarms: {others:,} of {rows['node'].n_unique():,} nodes"
+    yield f"False alarms: {others:,} of {counted(rows['node'].n_unique(), 'node')}"
 
 
 def compared_stragglers(rows: pl.DataFrame, truth: list[dict[str, Any]]) -> str:

@@ -262,10 +262,15 @@ def _page(
     to_grafana = grafana.link(explorer.grafana, path, shown, page_url)
     filters = shell.filters(shown, each, choices, to_grafana, page_url=page_url) if each.filters else None
     try:
-        contents = each.layout(each.gather(explorer, shown), shown)
-        if each.sections is not None and at_once:
+        gathered = each.gather(explorer, shown)
+        contents = each.layout(gathered, shown)
+        if each.sections is None:
+            pass
+        elif each.alone(gathered, shown):
+            contents = sections.none(contents)
+        elif at_once:
             contents = sections.at_once(contents, each, explorer, shown)
-        elif each.sections is not None:
+        else:
             contents = sections.waiting(contents, each, shown, search or "")
     except (UsageError, WarehouseError) as error:
         contents = messages.cannot(error, path)

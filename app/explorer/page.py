@@ -87,6 +87,7 @@ class Page:
         parent: path of the page that the navigation marks instead of one that it leaves out.
         find: the view for an address that does not name its cluster; None takes the first cluster.
         sections: what it shows part by part, by its address; None: all of it comes from `layout`.
+        alone: whether `layout` is all that there is to show of what was gathered: its sections would have nothing.
         group: heading of the navigation that it stands under.
         narrowed_by: parameters of the address that narrow its rows, besides those of a cluster and period.
         pickers: whether users, accounts, partitions, GPU models and schedulers can be chosen above it.
@@ -104,6 +105,7 @@ class Page:
     parent: str | None = None
     find: Callable[[Data, View], View] | None = None
     sections: Callable[[View], Sequence[Section]] | None = None
+    alone: Callable[[Any, View], bool] = lambda *_: False
     group: str = ""
     narrowed_by: tuple[str, ...] = ()
     pickers: bool = False

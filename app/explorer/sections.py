@@ -37,6 +37,11 @@ def at_once(above: Component, page: Page, data: Data, view: View) -> Component:
     return _page(above, sections, [[_shell(each, loaded(each, data, view))] for each in sections])
 
 
+def none(above: Component) -> Component:
+    """The same page with nothing below what stands above its sections."""
+    return _page(above, (), ())
+
+
 def section_of(page: Page, view: View, name: str) -> Section:
     """The section of that name.
 

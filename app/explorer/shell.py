@@ -13,8 +13,8 @@ from app.explorer import filters as view
 from app.explorer.page import pages
 from app.explorer.pages import manual
 from app.explorer.whoami import whoami
-from app.formatting import counted
 from app.results import headline_text
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.errors import FleetError
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,8 +65,8 @@ def line_of(outcome: Outcome) -> Iterator[str]:
     if not outcome.failures:
         computed = "computed" if outcome.computed else "nothing to compute"
         yield (
-            f"{outcome.cluster}: {outcome.rows_loaded:,} new rows, {computed}, {outcome.rows_committed:,} rows "
-            f"committed ({outcome.seconds:.1f} s)"
+            f"{outcome.cluster}: {counted(outcome.rows_loaded, 'new row')}, {computed}, "
+            f"{counted(outcome.rows_committed, 'row')} committed ({outcome.seconds:.1f} s)"
         )
     for lost in outcome.died:
         again = f"{outcome.worker} did its work again" if outcome.worker else "nobody could do its work again"

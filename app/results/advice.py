@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from app.formatting import counted
+from ingest.counted import counted
 
 REPEATED = 3
 """From so many interruptions within 28 days on, a node is worth a look."""
@@ -32,9 +32,9 @@ def drain(blamed: pl.DataFrame) -> tuple[str, str] | None:
         hours = worst[0]["cost_gpu_s"] / 3600
         cost = f"which cost {least}{hours:,.{0 if hours >= 100 else 2}f} GPU-h"
     mostly = f", mostly {worst[0]['cause']}" if worst[0]["cause"] else ""
-    reason = shlex.quote(f"trackside: {times} interruptions{mostly}")
+    reason = shlex.quote(f"trackside: {counted(times, 'interruption')}{mostly}")
     return (
-        f"{node} interrupted {times:,} attempts, {cost}. Whether chance gives that: trackside show lemons. "
+        f"{node} interrupted {counted(times, 'attempt')}, {cost}. Whether chance gives that: trackside show lemons. "
         "To take it out for a check (Trackside only prints it):",
         _drained(node, reason),
     )

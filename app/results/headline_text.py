@@ -6,8 +6,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.formatting import counted, display, measured
+from app.formatting import display, measured
 from app.results.headlines import headline_is_of
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.formatting import counted
 from app.results.constants import computed_constants
 from app.results.registry import result
 from app.results.runs.run_logs import computed_logs
 from app.results.windows import as_results, ledger_sums, named, seed
+from ingest.counted import counted
 from metrics import frames
 from metrics.exact import FLOP, exact_sum
 from metrics.mfu.flops import CONVENTIONS, MEASURES

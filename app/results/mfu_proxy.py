@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from app.formatting import counted
 from app.results.mfu import flop_convention, with_facts
 from app.results.runs.run_logs import computed_logs
 from app.results.telemetry.gpu_activity import DAY, VERIFICATION, day_begin
 from app.results.telemetry.occupancy import known
 from app.results.windows import as_results
+from ingest.counted import counted
 from metrics import frames
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import peak

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.formatting import counted
 from app.results.checkpoints import checkpoint_rows
 from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
@@ -22,6 +21,7 @@ from app.run_page.log_only import LogOnly, last_line, log_of
 from app.run_page.one_run import OneRun
 from app.run_page.slowness import slowness
 from app.window import Window
+from ingest.counted import counted
 from metrics import frames
 from metrics.mfu.flops import MEASURES
 from metrics.runs.steps import Rules as StepRules

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.formatting import counted, duration
+from app.formatting import duration
 from app.run_page import texts
 from app.run_page.header import last_held
+from ingest.counted import counted
 from metrics.units import HOUR_S
 from metrics.usage.recorded import JOBSTATS
 
@@ -55,7 +56,7 @@ def _cpu_times(used_s: float, held_s: float) -> str:
 
 def _lost(rows: list[Row]) -> list[Line]:
     lost = sum(row["n_lost_steps"] for row in rows)
-    return [("", f"no record of {texts.plural(lost, 'step')}: they were cut off, or still run")] if lost else []
+    return [("", f"no record of {counted(lost, 'step')}: they were cut off, or still run")] if lost else []
 
 
 def _partly(contents: Contents, rows: list[Row]) -> list[Line]:
@@ -121,7 +122,7 @@ def _gpus_by_jobstats(contents: Contents) -> list[Line]:
         return []
     mean = sum(row["gpu_util_sum"] for row in rows) / sum(row["gpu_util_s"] for row in rows)
     unused = sum(row["n_unused_gpus"] for row in rows)
-    beside = f"; {texts.plural(unused, 'GPU')} never busy" if unused else ""
+    beside = f"; {counted(unused, 'GPU')} never busy" if unused else ""
     lines = [("Utilisation", f"busy {texts.share(mean)}, the mean of its GPUs (jobstats){beside}")]
     memory = [row for row in rows if row["gpu_used_bytes"] is not None]
     if memory:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from app.formatting import duration
 from app.run_page import texts
 from app.terminal.cells import fit, width
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from app.run_page.contents import Contents, Row
@@ -103,7 +104,7 @@ def _restarts(page: Page, rows: list[Row]) -> None:
     outside = [row for row in rows if not row["in_allocation"]]
     inside = len(rows) - len(outside)
     total = _median_of(outside, "time_to_job_restart_s")
-    words = [] if total is None else [f"{texts.plural(len(outside), 'restart')}, median {duration(total)}"]
+    words = [] if total is None else [f"{counted(len(outside), 'restart')}, median {duration(total)}"]
     first = _median_of(rows, "time_to_first_step_s")
     if first is not None:
         words.append(f"{duration(first)} from the failure to the first step")

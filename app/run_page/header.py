@@ -11,6 +11,7 @@ from app.run_page import texts
 from app.run_page.lines import LABEL
 from app.run_page.log_only import LOGGED_STATE
 from app.terminal.cells import fit, width
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from app.run_page.contents import Contents, Row
@@ -103,8 +104,8 @@ def gpus_text(contents: Contents) -> str:
         asked = [row["req_gpus"] for row in rows]
         nodes = sum(row["req_nodes"] or 0 for row in rows)
         if None in asked:
-            return f"{texts.plural(nodes, 'node')} requested; of GPUs accounting records no request"
-        return f"{texts.count(sum(asked))} requested on {texts.plural(nodes, 'node')}"
+            return f"{counted(nodes, 'node')} requested; of GPUs accounting records no request"
+        return f"{texts.count(sum(asked))} requested on {counted(nodes, 'node')}"
     held = [row["n_gpus"] for row in rows]
     total = f"{texts.count(sum(held))}: " if len(held) > 1 and None not in held else ""
     return total + "; ".join(_held(row) for row in rows)
@@ -113,11 +114,11 @@ def gpus_text(contents: Contents) -> str:
 def _held(row: Row) -> str:
     """What one attempt, or a component of it, held."""
     nodes, gpus = row["n_nodes"], row["n_gpus"]
-    on = texts.plural(nodes, "node")
+    on = counted(nodes, "node")
     if gpus is None:
         return f"unknown: accounting records none for its {on}"
     if not gpus:
-        return f"none; {texts.plural(row['n_cpus'] or 0, 'CPU')} on {on}"
+        return f"none; {counted(row['n_cpus'] or 0, 'CPU')} on {on}"
     model = f" {texts.name(row['gpu_model'])}" if row["gpu_model"] else ""
     each = gpus / nodes if nodes else gpus
     spread = f"{on} x {texts.count(each)}" if each == int(each) or nodes == 1 else on

@@ -45,15 +45,6 @@ def count(value: Any) -> str:  # noqa: ANN401 - decimal, float or int
     return display(value, "count")
 
 
-def plural(value: float, what: str) -> str:
-    """A number of things with their name.
-
-    >>> plural(1, "node"), plural(2.0, "node")
-    ('1 node', '2 nodes')
-    """
-    return f"{count(value)} {what}" if value == 1 else f"{count(value)} {what}s"
-
-
 def decimals(whole: float) -> int:
     """Decimals of the hours of a column with this sum.
 

@@ -8,7 +8,8 @@ import polars as pl
 
 from app.results.failures.delays import delay_rows
 from app.show.answer import Answer, Details
-from app.show.sentences import counted, gpu_hours
+from app.show.sentences import gpu_hours
+from ingest.counted import counted
 from metrics.placement.delays import BLOCK, OUTAGE, RESTART, summed
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from app.show.sentences import counted, days, lasted, percent
+from app.show.sentences import days, lasted, percent
+from ingest.counted import counted
 from metrics.failures.size_law import caveat
 
 if TYPE_CHECKING:

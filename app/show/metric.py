@@ -10,8 +10,9 @@ import polars as pl
 from app.results.registry import results
 from app.show.answer import Answer
 from app.show.selection import split_by
-from app.show.sentences import bounded, counted, gpu_hours, lasted, percent
+from app.show.sentences import bounded, gpu_hours, lasted, percent
 from app.terminal.columns import neat
+from ingest.counted import counted
 from metrics.catalog import BY_NAME
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import polars as pl
 from app.results.mfu import fleet_row, flop_convention, kept_steps
 from app.show.answer import Answer
 from app.show.selection import conventions_meant, only, runs_meant, several
-from app.show.sentences import counted, percent
+from app.show.sentences import percent
+from ingest.counted import counted
 from metrics import frames
 from metrics.mfu.flops import MEASURES
 from metrics.mfu.mfu import step_mfu

@@ -9,7 +9,8 @@ import polars as pl
 from app.results.mfu_proxy import estimate_run_rows, mfu_proxy
 from app.show.answer import Answer
 from app.show.selection import requested_runs
-from app.show.sentences import counted, percent
+from app.show.sentences import percent
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

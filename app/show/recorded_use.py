@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.usage import recorded_use
-from app.show.sentences import counted, gpu_hours, percent
+from app.show.sentences import gpu_hours, percent
+from ingest.counted import counted
 from metrics import frames
 from metrics.telemetry.utilisation import utilisation
 from metrics.usage.activity import NOTHING, TELEMETRY, bounds, gpu_use, never_busy

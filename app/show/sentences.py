@@ -13,8 +13,6 @@ from app.terminal.columns import decimals, neat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-counted = formatting.counted
-
 READ_THE_SAME: Final = 0.0005
 """Ends of a ratio that lie less apart than this are printed as one number."""
 

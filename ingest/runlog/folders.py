@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from ingest.counted import counted
 from ingest.delimited.reader import utf_16
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, shorten
 from ingest.files.archive import is_archive
@@ -88,8 +89,9 @@ def without_logs(folder: str, name: str) -> str:
     if closed and not n_files:
         return f"{name}: {closed[0].strerror}"
     return (
-        f"{name}: none of the {n_files:,} files below this folder is a log that is known (text: with a step in its "
-        f"first {SEARCHED >> 20} MB).\nName a file to see what was searched in it: trackside ingest runlog {name}/FILE"
+        f"{name}: none of {counted(n_files, 'file')} below this folder is a log that is known (text: with a step "
+        f"in its first {SEARCHED >> 20} MB).\n"
+        f"Name a file to see what was searched in it: trackside ingest runlog {name}/FILE"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ingest.counted import counted
 from ingest.load_warnings import LoadWarning
 from ingest.plausible import RUN_LOG
 
@@ -40,12 +41,12 @@ def warnings_of(
     """
     warnings: list[LoadWarning] = []
     for name in [name for name in ("tokens", "loss") if name in implausible]:
-        counted, bound = implausible[name], RUN_LOG[name]
+        found, bound = implausible[name], RUN_LOG[name]
         detail = (
-            f"{counted.count} steps have {name} that cannot be (the first in line {counted.line}: {counted.value:g}; "
-            f"at most {bound.most:g}: {bound.why}); they count, without it"
+            f"{counted(found.count, 'step')} with {name} that cannot be (the first in line {found.line}: "
+            f"{found.value:g}; at most {bound.most:g}: {bound.why}); such a step counts, without it"
         )
-        warnings.append(LoadWarning("steps_implausible", counted.count, detail))
+        warnings.append(LoadWarning("steps_implausible", found.count, detail))
     if n_backwards:
         warnings.append(LoadWarning("steps_backwards", n_backwards))
     if n_losses:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from polars.exceptions import PanicException, PolarsError
 
+from ingest.counted import counted
 from ingest.errors import InputError, OptionError, SourceError
 from ingest.iso_time import iso
 
@@ -73,7 +74,7 @@ class Summary(Report):
         number = len(self.parsed.warnings) if self.parsed else 0
         old = number - len(self.fresh)
         again = f" ({old} as last time: trackside status)" if old else ""
-        return f"; {number} warning{'s' if number > 1 else ''}{again}" if number else ""
+        return f"; {counted(number, 'warning')}{again}" if number else ""
 
 
 class Note(Summary):
@@ -92,13 +93,13 @@ def summary(reports: Sequence[Report]) -> str:
     failed = len({report.origin for report in reports if report.parsed is None})
     taken = [_taken(report) for report in reports if report.parsed is not None]
     counts = [
-        f"{sum(new for new, _ in taken):,} rows new",
+        f"{counted(sum(new for new, _ in taken), 'row')} new",
         f"{sum(n_known for _, n_known in taken):,} known already",
         f"{sum(each.rows_skipped for each in loaded):,} skipped",
         f"{sum(each.rows_rejected for each in loaded):,} rejected",
-        f"{sum(len(each.warnings) for each in loaded):,} warning(s)",
+        counted(sum(len(each.warnings) for each in loaded), "warning"),
     ]
-    files = f"{n_files:,} files" + (f" ({failed:,} could not be loaded)" if failed else "")
+    files = counted(n_files, "file") + (f" ({failed:,} could not be loaded)" if failed else "")
     return f"{files}: {', '.join(counts)}{_span(loaded)}"
 
 
@@ -125,7 +126,7 @@ def counts(parsed: Parsed) -> str:
     }
     first, *others = {**taken, **more, **rest}.items()
     shown = [first, *((name, count) for name, count in others if count)]
-    return f"{parsed.rows_read:,} rows: " + ", ".join(f"{count:,} {name}" for name, count in shown)
+    return f"{counted(parsed.rows_read, 'row')}: " + ", ".join(f"{count:,} {name}" for name, count in shown)
 
 
 def _span(loaded: Sequence[Parsed]) -> str:

@@ -113,7 +113,7 @@ def job_goodput(
     account.book_last_step(job_end)
     account.book_between(events, ended)
     outside = int((~inside).sum())
-    return account.closed([f"{outside} steps lie outside the job and were left out"] if outside else [])
+    return account.closed([f"steps outside the job, left out: {outside}"] if outside else [])
 
 
 class _Account:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
 
 from dash import html
 
@@ -46,6 +47,12 @@ PARTS = {
     "evidence_assumed": "Evidence: assumed",
 }
 """Parts of a number, in words; others are shown by their own name."""
+
+_UNITS: Final = {"_gpu_s": " (GPU-seconds)", "_s": " (seconds)"}
+"""Units by how a name ends."""
+
+_LARGE: Final = 1e6, 1e15
+"""Numbers in between are shown whole, without a power of ten."""
 
 
 def drawer(asked: Asked, data: Data, view: View, row: int | None = None, column: str = "") -> tuple[str, Component]:
@@ -116,7 +123,17 @@ def _label(answer: Answer, part: str, column: str) -> str:
     """What a part of a number is called: as the table calls a column that is named otherwise, for it says of what."""
     if part != column and column in answer.columns:
         return answer.columns[column][0]
-    return PARTS.get(part, part.replace("_", " "))
+    return PARTS.get(part) or _in_words(part)
+
+
+def _in_words(part: str) -> str:
+    """A part's own name, its unit apart.
+
+    >>> _in_words("numerator_gpu_s"), _in_words("n_open")
+    ('numerator (GPU-seconds)', 'n open')
+    """
+    end = next((end for end in _UNITS if part.endswith(end)), "")
+    return part.removesuffix(end).replace("_", " ") + _UNITS.get(end, "")
 
 
 def _local(row: dict[str, Any], view: View) -> dict[str, Any]:
@@ -130,10 +147,20 @@ def _part(value: Any, column: str, dimension: str) -> str:
 
 
 def _exact(value: Any) -> str:
-    """A part of a number, as exact as it is stored."""
+    """A part of a number, as exact as it is stored.
+
+    >>> _exact(Decimal("60819668.000000000")), _exact(Decimal("0.500")), _exact(0.1), _exact(1200)
+    ('60,819,668', '0.5', '0.1', '1,200')
+    >>> _exact(60819668.25), _exact(3.9e24), _exact(math.inf)
+    ('60,819,668', '3.9e+24', 'inf')
+    """
+    if isinstance(value, Decimal):
+        return f"{value:,f}".rstrip("0").rstrip(".") if value % 1 else f"{int(value):,}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return visible(str(value))
-    return f"{value:,.6g}" if isinstance(value, float) and math.isfinite(value) else f"{value:,}"
+    if isinstance(value, int) or not math.isfinite(value):
+        return f"{value:,}"
+    return f"{value:,.0f}" if _LARGE[0] <= abs(value) < _LARGE[1] else f"{value:,.6g}"
 
 
 def _definitions(shown: Shown, row: dict[str, Any] | None) -> list[Component]:

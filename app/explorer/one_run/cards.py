@@ -9,9 +9,9 @@ from dash import html
 
 from app import formatting
 from app.explorer import components
-from app.formatting import counted
 from app.results import headline_text
 from app.results.mfu import headline_mfu
+from ingest.counted import counted
 from metrics import frames
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ from app.explorer import commands, components, wording
 from app.explorer.filters import address, parameters
 from app.explorer.one_run import cards, logged, parts
 from app.explorer.page import Addresses, Data
-from app.formatting import counted, duration, measured
+from app.formatting import duration, measured
 from app.results import headline_text
 from app.run_page.next_steps import next_steps
 from app.run_page.training import advice_text
 from app.run_page.unknowns import unknowns
 from dashboards import palette
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,9 @@ from dash import html
 from app import formatting
 from app.explorer import components, figures
 from app.explorer.one_run.cards import NO_MFU
-from app.formatting import counted
 from app.results import headline_text
 from dashboards import palette
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

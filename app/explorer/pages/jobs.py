@@ -89,6 +89,7 @@ PAGE = Page(
     position=22,
     group="Runs",
     sections=lambda view: [section(each) for each in ASKED] if view.get("user") else [],
+    alone=lambda names, view: view.get("user") not in names,
     narrowed_by=FILTERS,
     asked={each.anchor: each for each in ASKED},
 )

@@ -15,7 +15,6 @@ from app.claims.printed import target_text, verdict_word
 from app.errors import UsageError
 from app.explorer import components, costliest, figures, filters, wording
 from app.explorer.page import Data, Page, Section
-from app.formatting import counted
 from app.results import headline_text
 from app.results.failures.interruptions import interruption_costs
 from app.results.headlines import headlines
@@ -23,6 +22,7 @@ from app.results.nodes.capacity import nodes_by_accounting
 from app.results.source import CachedSource
 from app.results.windows import ledger_sums
 from app.times import iso
+from ingest.counted import counted
 from metrics.goodput.goodput import lost
 
 if TYPE_CHECKING:

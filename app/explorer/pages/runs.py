@@ -15,10 +15,10 @@ from app.explorer import components, narrow
 from app.explorer.filters import address
 from app.explorer.one_run import log_pages
 from app.explorer.page import Data, Page
-from app.formatting import counted
 from app.results.stored import stored_rows
 from app.show.answer import Question
 from app.show.questions.runs.runs import runs as runs_answer
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component

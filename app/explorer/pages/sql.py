@@ -13,6 +13,7 @@ from app.explorer import components
 from app.explorer.page import Page
 from app.explorer.pages import manual
 from app.explorer.questions import heading
+from ingest.counted import counted
 from queries.errors import QueryError, WarehouseError
 from queries.sandbox.run import Limits, user_sql
 
@@ -81,7 +82,7 @@ def answer(data: Data, text: str) -> Component:
         rows, more = user_sql(data.answers.root, text, LIMITS)
     except (QueryError, WarehouseError) as error:
         return components.panel("No result", html.P(str(error), className="error-text"))
-    note = f"The first {rows.height:,} rows; there are more." if more else f"{rows.height:,} rows."
+    note = f"The first {rows.height:,} rows; there are more." if more else f"{counted(rows.height, 'row')}."
     return components.panel("Result", _table(rows), note=note, right=components.export_button("sql"))
 
 

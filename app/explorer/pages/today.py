@@ -14,7 +14,6 @@ from app.explorer import components, wording
 from app.explorer.page import Page, Section
 from app.explorer.pages import overview
 from app.explorer.questions import FILTERS, Asked, heading, section
-from app.formatting import counted
 from app.results import advice, headline_text
 from app.results.failures.interruptions import node_failures
 from app.results.failures.lemons import judged as judged_window
@@ -22,6 +21,7 @@ from app.results.failures.lemons import node_score_rows
 from app.results.windows import ledger_sums
 from app.times import iso
 from dashboards import palette
+from ingest.counted import counted
 from metrics.goodput.goodput import lost
 
 if TYPE_CHECKING:

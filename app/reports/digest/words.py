@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from app.formatting import display, measured
 from app.reports.sla.formats import covered_percent, moment, period_title
 from dashboards.palette import SWATCHES
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from app.reports.digest.document import Document
@@ -73,7 +74,7 @@ def _facts(digest: Document) -> list[tuple[str, str]]:
         ("Productive", f"{_productive(use)} of it (steps that were kept; the range is unobserved time)"),
         ("Lost", f"{_hours(use['lost_s'])} (steps run again, and unfinished ones)"),
         ("Standing still", f"{_hours(use['idle_s'])}, at most {_hours(use['idle_high_s'])}"),
-        ("Runs", f"{use['n_runs']:,}, in {use['n_attempts']:,} attempts"),
+        ("Runs", f"{use['n_runs']:,}, in {counted(use['n_attempts'], 'attempt')}"),
         (
             "Attempts that ended",
             f"{use['n_ended']:,}: {use['n_completed']:,} completed, {use['n_cancelled']:,} cancelled,"

@@ -11,6 +11,7 @@ from app.formatting import display, measured
 from app.reports.sla import drawings, rates
 from app.reports.sla.formats import covered_percent, days_of, exact_seconds, known_trend, moment, parts_of, period_title
 from dashboards.palette import ORDER, swatch
+from ingest.counted import counted
 from metrics.catalog import METRICS
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def _notices(r: Document) -> list[str]:
         )
     if r["data"]["loads_since_computed"]:
         notices.append(
-            f"{r['data']['loads_since_computed']} load(s) of data came after the numbers were computed and are not in "
-            "them. Run trackside compute and write the report again."
+            f"{counted(r['data']['loads_since_computed'], 'load')} of data came after the numbers were computed, and "
+            "is not in them. Run trackside compute and write the report again."
         )
     return notices
 
@@ -385,7 +386,8 @@ def _exclusions(r: Document) -> list[str]:
         words = f"What is left out of objectives is {left_out} GPU-hours, summed over them"
         lines.insert(0, f"{words}; it is in every other number")
     lines += [
-        f"Agreed maintenance from {each['file']}: {each['events']} event(s) in the period, sha256 {each['sha256'][:16]}"
+        f"Agreed maintenance from {each['file']}: {counted(each['events'], 'event')} in the period, "
+        f"sha256 {each['sha256'][:16]}"
         for each in r["contract"]["calendars"]
     ]
     lines += [

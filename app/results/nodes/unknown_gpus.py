@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from app.formatting import counted
+from ingest.counted import counted
 from metrics.goodput.goodput import SWITCH_ON
 
 if TYPE_CHECKING:

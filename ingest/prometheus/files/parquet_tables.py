@@ -79,7 +79,7 @@ def parse_table(
     if table is None:
         like = nearest(columns)
         raise MissingColumnError(
-            f"{origin}: lacks the column(s) {', '.join(like.missing(columns))}; it has {', '.join(columns) or 'none'}\n"
+            f"{origin}: lacks {', '.join(like.missing(columns))}; it has {', '.join(columns) or 'none'}\n"
             f"and is most like {like.name}"
         )
     rows = _read(data, table, origin, cluster, block)

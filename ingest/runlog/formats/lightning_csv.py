@@ -12,6 +12,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Final
 
+from ingest.counted import counted
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
 from ingest.runlog.formats.untimed import Logged, placed
@@ -47,7 +48,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
         )
     if not rows:
         raise InputError("metrics.csv without a loss or the time of a step; name its column: --set loss_key=NAME")
-    known = f"it records {len(rows)} rows of steps {rows[0].step} to {rows[-1].step}"
+    known = f"it records {counted(len(rows), 'row')} of steps {rows[0].step} to {rows[-1].step}"
     yield from placed(rows, request, account, title="metrics.csv of Lightning", known=known)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ingest.counted import counted
 from ingest.errors import InputError, OptionError, SourceError
 from ingest.load_warnings import LoadWarning, from_records
 from ingest.slurm.commands.privacy import ACCOUNTING, others_are_hidden
@@ -223,7 +224,7 @@ class _Live:
         left = load_windows.outside(late, load_windows.together([*covered, *empty]))
         for number, why in ((len(late) - len(left), "are there already"), (len(windows) - len(late), BEFORE)):
             if number:
-                self.notify(f"{number} of {len(windows)} windows {why} (--again reads them too)")
+                self.notify(f"{number} of {counted(len(windows), 'window')} {why} (--again reads them too)")
         return left
 
     def _alive_since(self, born: datetime | None) -> datetime | None:
@@ -370,8 +371,8 @@ class _Live:
         """Where Slurm measures nothing, a line about the setting that makes it do so."""
         if self.steps and not self.measured:
             self.notify(
-                f"none of {self.steps:,} steps has CPU time or memory, so both efficiencies stay unknown: Slurm "
-                "measures them with JobAcctGatherType=jobacct_gather/cgroup (or /linux) in slurm.conf"
+                f"none of {counted(self.steps, 'step')} has CPU time or memory, so both efficiencies stay unknown: "
+                "Slurm measures them with JobAcctGatherType=jobacct_gather/cgroup (or /linux) in slurm.conf"
             )
 
     def _less(self, window: Window, error: SourceError | InputError, service: Service) -> timedelta | None:
@@ -419,7 +420,7 @@ class _Live:
             self.retrier.wait(self.config.slurm.pause_s, "more jobs without an end")
         if forgotten:
             self.notify(
-                f"warning: {forgotten} job(s) without an end are no longer known to accounting; they stay open "
+                f"warning: {counted(forgotten, 'job')} without an end no longer known to accounting: still open "
                 "(trackside status: source_attempt_forgotten)"
             )
 

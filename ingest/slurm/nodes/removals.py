@@ -31,8 +31,8 @@ def removed(writer: Writer, parsed: Parsed) -> list[LoadWarning]:
         if lacking:
             names = ", ".join(lacking[:SHOWN]) + (", ..." if len(lacking) > SHOWN else "")
             detail = (
-                f"this inventory lacks {len(lacking)} of the {len(counted)} nodes known before ({names}): they count "
-                f"as removed from {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC on. "
+                f"this inventory lacks {len(lacking)} of the {len(counted)} nodes known before ({names}): taken as "
+                f"removed from {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC on. "
                 f"If it was only a part, load a whole one of the same time."
             )
             warnings.append(LoadWarning("nodes_removed", len(lacking), detail))

@@ -323,7 +323,7 @@ SCALING = {"metric": "scaling_efficiency", "gpus": 8.0, "base_gpus": 4.0, "scali
 )
 def test_a_field_that_means_nothing_is_refused(fields: dict[str, Any], output: str, tmp_path: Path) -> None:
     first, only = mistakes(tmp_path, entry(**{"metric": "ettr", **fields}))
-    assert first == f"{tmp_path / 'claims.toml'} has 1 mistake(s):"
+    assert first == f"{tmp_path / 'claims.toml'} has 1 mistake:"
     assert only.strip().startswith(output.strip())
 
 

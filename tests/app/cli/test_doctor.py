@@ -67,7 +67,7 @@ def test_doctor_tries_the_examples_of_log_formats(tmp_path: Path, said: str, sta
     options = ("--config", str(tmp_path / "trackside.toml"), "--warehouse", str(tmp_path / "w"))
     done = trackside("doctor", *options, env={"PATH": str(tmp_path)})
     assert done.returncode == status
-    expected = "ok   mine: 1 example(s) read as stated" if status == 0 else "fail runlog.format 1 (mine), example 1:"
+    expected = "ok   mine: 1 example read as stated" if status == 0 else "fail runlog.format 1 (mine), example 1:"
     assert expected in done.stdout
 
 

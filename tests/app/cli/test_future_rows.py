@@ -226,7 +226,7 @@ def test_old_mistakes_are_listed_and_moved_to_the_rejects(old: Path, capsys: pyt
         "attempts": 1, "gpu_samples": 1, "loads": 1, "node_states": 1,
     }  # fmt: skip
     doctor.examine(old, Config(), now=NOW)
-    assert "c1 attempts: 1 rows of times later than now, up to 2033-03-01T00:00:02Z" in capsys.readouterr().out
+    assert "c1 attempts: 1 row of times later than now, up to 2033-03-01T00:00:02Z" in capsys.readouterr().out
 
     with open_writer(old, verb="test", now=NOW) as writer:
         assert future_rows.reject(writer, now=NOW).equals(before)

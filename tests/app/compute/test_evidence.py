@@ -249,7 +249,7 @@ def test_a_claim_on_a_ratio_takes_shares_not_per_cent(root: Path, tmp_path: Path
     )
     done = trackside("verify", "--claims", str(tmp_path / "claims.toml"), "--warehouse", str(root))
     assert done.returncode == 11
-    assert "has 2 mistake(s)" in done.stderr
+    assert "has 2 mistakes" in done.stderr
     assert "claim 1.target" in done.stderr
     assert "claim 1.direction" in done.stderr
     text = (tmp_path / "claims.toml").read_text().replace("atleast", "at_least")

@@ -145,4 +145,4 @@ def test_one_hostile_run_log_among_others_costs_only_itself(tmp_path: Path, inpu
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 30
-    assert "good.jsonl\n  1 rows: 1 loaded" in done.stderr
+    assert "good.jsonl\n  1 row: 1 loaded" in done.stderr

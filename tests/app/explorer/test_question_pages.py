@@ -250,7 +250,7 @@ def test_a_drawer_calls_a_category_as_the_page_does(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 def test_a_filter_that_leaves_no_row_is_named(explorer: Explorer) -> None:
-    for path, search in (("/nodes", "?node=n77"), ("/jobs", "?user=nobody")):
+    for path, search in (("/nodes", "?node=n77"), ("/people", "?user=nobody")):
         output = words(page(explorer, path, search)[2])
         assert questions.NO_ROW in output
         assert "No run in this window." not in output
@@ -266,7 +266,9 @@ def test_a_filter_that_leaves_no_row_is_named(explorer: Explorer) -> None:
     ],
 )
 def test_an_unknown_name_is_answered_with_close_ones(explorer: Explorer, path: str, search: str, said: str) -> None:
-    assert said in words(page(explorer, path, search, at_once=False)[2])
+    contents = page(explorer, path, search, at_once=False)[2]
+    assert said in words(contents)
+    assert not [each for each in components(contents) if getattr(each, "className", None) == "panel loading"]
 
 
 def columns(contents: object) -> list[dict[str, str]]:

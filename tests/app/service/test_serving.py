@@ -112,7 +112,7 @@ def test_edited_claims_are_judged_at_once_and_mistakes_unhealthy(tmp_path: Path)
     told = client.get("/healthz")
     assert told.status_code == 503
     (output,) = told.get_json()["failures"]
-    assert output.startswith(f"claims: {claims} has 1 mistake(s): claim 1")
+    assert output.startswith(f"claims: {claims} has 1 mistake: claim 1")
     assert "the target of occupancy" in output
     claimed("target = 0.001")
     assert verdict() == 1

@@ -202,7 +202,7 @@ def test_adjacent_texts_with_a_delimiter_in_doubt_are_left_out() -> None:
     attempts = parsed.frames["attempts"].sort("job_id")
     assert attempts.select("comment", "name").rows() == [(None, None), (None, "train")]
     assert messages(parsed.warnings) == [
-        "1 rows: which text holds the delimiter cannot be decided; what may be part of it is left out "
+        "1 row: which text holds the delimiter cannot be decided; what may be part of it is left out "
         "(Comment, JobName). "
         r"Export again with a delimiter that no text holds: --delimiter=$'\x1f'"
     ]

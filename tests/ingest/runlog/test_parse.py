@@ -168,7 +168,7 @@ def test_what_is_a_number_as_text_counts() -> None:
 def test_a_loss_that_is_nan_costs_the_loss_not_the_step() -> None:
     parsed = parse(log(step(0, T + 1, loss=float("nan")), step(1, T + 3, loss=float("inf")), step(2, T + 5)))
     assert parsed.frames["steps"]["loss"].to_list() == [None, None, 2.0]
-    assert messages(parsed.warnings) == ["2 steps have a loss that is not a number; they count, without it"]
+    assert messages(parsed.warnings) == ["2 steps have a loss that is not a number; such a step counts, without it"]
 
 
 def test_unknown_fields_are_ignored_whatever_they_hold() -> None:
@@ -369,9 +369,7 @@ def test_unconfirmed_checkpoint_is_not_durable(*, durable: bool | None) -> None:
 def test_clock_set_back_is_reported_and_its_rows_are_kept() -> None:
     parsed = parse(log(step(0, T + 10), step(1, T + 12), step(2, T + 5), step(3, T + 7)))
     assert parsed.frames["steps"].height == 4
-    assert messages(parsed.warnings) == [
-        "1 steps begin before the step logged before them: the node's clock was set back"
-    ]
+    assert messages(parsed.warnings) == ["1 step begins before the step logged before: the node's clock was set back"]
 
 
 def test_line_ends_marks_and_blank_lines_do_no_harm() -> None:

@@ -84,7 +84,7 @@ def test_a_job_without_steps_is_all_other() -> None:
 
 def test_steps_outside_the_job_are_left_out_and_reported() -> None:
     result = job_goodput([10], [0, 1, 2], [5, 11, 12], job_end=13, now=13)
-    assert result.warnings == ["1 steps lie outside the job and were left out"]
+    assert result.warnings == ["steps outside the job, left out: 1"]
     assert result.productive_s == 2
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.cli import options as shared
 from app.reports.forms import FORMS
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -265,7 +266,8 @@ def _bundle(options: argparse.Namespace) -> int:
         )
     records.keep(root, records.of_document(made.document, target, "bundle", clock.now(), "bundle"))
     signed = f"signed by {made.fingerprint}" if made.fingerprint else "not signed (--sign KEY)"
-    say(f"{target}: {made.files} files, {made.rows:,} rows, {signed}; every verdict was reproduced from it")
+    held = f"{counted(made.files, 'file')}, {counted(made.rows, 'row')}"
+    say(f"{target}: {held}, {signed}; every verdict was reproduced from it")
     if made.whole:
         say("it holds all time of the cluster: the period alone does not give the same numbers")
     if made.unsure:

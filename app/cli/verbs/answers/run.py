@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.cli.options import add_verb, path_of
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -90,7 +91,7 @@ def _write_events(target: Path, reader: Reader, contents: Contents, rules: Rules
 
     events = events_of(reader, contents, rules)
     write_file(target, written(str(target), contents.choice.run_id, events))
-    console.echo(f"{target}: {len(events):,} events of run {contents.choice.run_id}")
+    console.echo(f"{target}: {counted(len(events), 'event')} of run {contents.choice.run_id}")
     return 0
 
 

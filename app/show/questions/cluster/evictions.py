@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted, gpu_hours, lasted
+from app.show.sentences import gpu_hours, lasted
+from ingest.counted import counted
 from metrics.restarts.evictions import eviction_summary
 
 if TYPE_CHECKING:

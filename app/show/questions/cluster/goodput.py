@@ -12,8 +12,9 @@ from app.results.runs.job_goodput import JobAccounts, bucket_rows, job_accounts,
 from app.results.stored import stored_rows
 from app.show.answer import Answer, Brief, Details, Question
 from app.show.registry import question
-from app.show.sentences import bounded, counted, lasted, percent, row_of
+from app.show.sentences import bounded, lasted, percent, row_of
 from app.terminal.columns import neat
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from app.window import Window

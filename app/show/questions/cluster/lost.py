@@ -12,7 +12,8 @@ from app.show.answer import Answer, Brief, Question
 from app.show.questions.cluster.goodput import NO_TIME, capacity_notes
 from app.show.questions.runs.interruptions import second_order_notes
 from app.show.registry import question
-from app.show.sentences import bounded, counted, gpu_hours, percent
+from app.show.sentences import bounded, gpu_hours, percent
+from ingest.counted import counted
 from metrics.categories import COSTLY
 from metrics.goodput.goodput import BESIDE_IDLE, PRODUCTIVE, SURE, UNSEEN
 
@@ -144,7 +145,7 @@ def _brief(rows: pl.DataFrame, shown: dict[str, tuple[str, str]], why: dict[str,
         pl.when(pl.col("share_allocated").count() > 0).then(pl.col("share_allocated").sum()).alias("share_allocated"),
     )
     ordered = sums.sort("gpu_hours", descending=True, maintain_order=True)
-    below = f"other: {small.height} rows of less than {percent(SMALL)} each: --all; by evidence: --wide"
+    below = f"other: {counted(small.height, 'row')} of less than {percent(SMALL)} each: --all; by evidence: --wide"
     return Brief(pl.concat([ordered, other], how="diagonal_relaxed"), named, below)
 
 

@@ -9,7 +9,8 @@ import polars as pl
 from app.results.placement.rows import effect_rows, places, span_rows, standing_rows, sums
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted, percent
+from app.show.sentences import percent
+from ingest.counted import counted
 from metrics.placement import room
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import polars as pl
 
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted, gpu_hours, lasted
+from app.show.sentences import gpu_hours, lasted
+from ingest.counted import counted
 from metrics.agreement.summary import agreement_summary, sync_lags
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from app.results.telemetry.anomalies import anomalies as scanned
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import runs_meant
-from app.show.sentences import counted, percent
+from app.show.sentences import percent
 from app.show.telemetry import none_left
+from ingest.counted import counted
 from metrics.anomalies.day_sums import PAST_DAYS
 from metrics.anomalies.deviations import MIN_PEERS
 from metrics.anomalies.evidence import effect_text

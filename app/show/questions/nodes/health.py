@@ -11,8 +11,8 @@ import polars as pl
 from app.formatting import display
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted
 from app.times import iso
+from ingest.counted import counted
 from metrics import frames
 from metrics.failures.health_incidents import SEVERITIES
 from metrics.failures.interruptions import AFTER_END_S, BEFORE_END_S, MERGE_S

@@ -10,7 +10,7 @@ from app.results import advice
 from app.results.failures.lemons import judged, node_score_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted
+from ingest.counted import counted
 from metrics.failures import lemons as rules
 
 if TYPE_CHECKING:

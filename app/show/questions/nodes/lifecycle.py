@@ -9,7 +9,8 @@ import polars as pl
 from app.results.nodes.lifecycle import Lifecycle, lifecycle
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted, gpu_hours, lasted
+from app.show.sentences import gpu_hours, lasted
+from ingest.counted import counted
 from metrics.lifecycle.summary import ALL, repeat_offenders, stage_summary, time_to_capacity_back
 
 if TYPE_CHECKING:

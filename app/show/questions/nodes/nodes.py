@@ -15,7 +15,8 @@ from app.results.windows import ledger_sums
 from app.show.answer import Answer, Question
 from app.show.questions.nodes.lemons import QUERIES
 from app.show.registry import question
-from app.show.sentences import counted, gpu_hours
+from app.show.sentences import gpu_hours
+from ingest.counted import counted
 from metrics.exact import exact_sum
 from metrics.goodput.goodput import UNCLEAR
 

@@ -9,7 +9,8 @@ import polars as pl
 from app.results.steps.stragglers import confirmed_sessions, rank_times
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted, gpu_hours, percent
+from app.show.sentences import gpu_hours, percent
+from ingest.counted import counted
 from metrics.stragglers.reported import reported_ranks
 from metrics.stragglers.sessions import session_stragglers
 from metrics.stragglers.slow_ranks import IMMATERIAL, LEVEL, slow_ranks

@@ -10,7 +10,8 @@ from app.results.people.use import access_rows, coordinator_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.names import renamed_notes, uid_notes
 from app.show.registry import question
-from app.show.sentences import counted, lasted
+from app.show.sentences import lasted
+from ingest.counted import counted
 from metrics.people import access as metric
 from metrics.units import DAY_S
 

@@ -11,7 +11,8 @@ from app.results.people.use import use_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.names import renamed_notes, uid_notes
 from app.show.registry import question
-from app.show.sentences import bounded, counted, gpu_hours, percent
+from app.show.sentences import bounded, gpu_hours, percent
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from app.window import Window

@@ -10,7 +10,8 @@ from app.results.waste import limit_rows, state_rows, waste_flags, waste_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.recorded_use import UNUSED, unused_rows, use_note
 from app.show.registry import question
-from app.show.sentences import bounded, counted, gpu_hours, percent, row_of
+from app.show.sentences import bounded, gpu_hours, percent, row_of
+from ingest.counted import counted
 from metrics.waste import waste as rules
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from app.results.checkpoints import checkpoint_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
-from app.show.sentences import counted, gpu_hours
+from app.show.sentences import gpu_hours
+from ingest.counted import counted
 
 if TYPE_CHECKING:
     from app.window import Window

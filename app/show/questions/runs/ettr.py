@@ -26,7 +26,8 @@ from app.results.stored import stored_rows
 from app.show.answer import MOST_HELD, Answer, Brief, Details, Question
 from app.show.registry import question
 from app.show.selection import only, runs_meant, several
-from app.show.sentences import bounded, counted, no_interval, percent, row_of
+from app.show.sentences import bounded, no_interval, percent, row_of
+from ingest.counted import counted
 from metrics.ettr import ettr as measured
 from metrics.ettr import expected
 from metrics.ettr.ettr import FORMS

@@ -12,7 +12,8 @@ from app.show.answer import Answer, Details, Order, Question
 from app.show.delays import delays
 from app.show.registry import question
 from app.show.selection import requested_runs
-from app.show.sentences import counted, gpu_hours, percent, row_of
+from app.show.sentences import gpu_hours, percent, row_of
+from ingest.counted import counted
 from metrics import frames
 from metrics.failures.second_order import FIRST, SECOND, UNKNOWN
 from metrics.theory import META_IMPUTED_LOSS_S

@@ -20,7 +20,8 @@ from app.show.mfu_parts import PARTS, by_part
 from app.show.mfu_proxy import disagreements, estimates, proxies
 from app.show.registry import question
 from app.show.selection import conventions_meant, only, requested_runs, runs_meant, several
-from app.show.sentences import counted, percent, row_of
+from app.show.sentences import percent, row_of
+from ingest.counted import counted
 from metrics.mfu.flops import MEASURES
 from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of

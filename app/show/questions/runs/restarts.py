@@ -10,7 +10,8 @@ from app.results.failures.interruptions import every_restart
 from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import requested_runs
-from app.show.sentences import counted, lasted
+from app.show.sentences import lasted
+from ingest.counted import counted
 from metrics.restarts.restarts import restart_stages, restart_summary
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from app.results.runs.run_conflicts import why_apart
 from app.show.answer import MOST_HELD, Answer, Question
 from app.show.registry import question
 from app.show.selection import MOST_NAMED, requested_runs
-from app.show.sentences import counted, gpu_hours, percent
+from app.show.sentences import gpu_hours, percent
+from ingest.counted import counted
 from metrics.runs.runs import by_id
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from app.show.answer import Answer, Question
 from app.show.registry import question
 from app.show.selection import conventions_meant
 from app.show.sentences import percent
+from ingest.counted import counted
 from metrics.mfu.remark import beyond_peak
 from metrics.scaling.change import LEAST_DAYS, Change, change_of
 from metrics.scaling.reference import BASELINE, beside_references
@@ -121,7 +122,8 @@ def _headline(rows: pl.DataFrame) -> str:
 def _notes(rows: pl.DataFrame) -> tuple[str, ...]:
     missed = rows.filter((pl.col("reached") < pl.col("n")) & (pl.col("reached") > 0))
     words = [
-        f"{row['n'] - row['reached']} of {row['n']} runs on {row['n_gpus']:,.0f} GPUs did not reach the target."
+        f"{row['n'] - row['reached']} of {counted(row['n'], 'run')} on {counted(row['n_gpus'], 'GPU')} did not reach "
+        "the target."
         for row in missed.iter_rows(named=True)
     ]
     return (*_ABOUT, *_bookkeeping(rows), *words, *beyond_peak(rows["mfu"])) if rows.height else ()

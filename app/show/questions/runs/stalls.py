@@ -8,7 +8,8 @@ from app.results.constants import computed_constants
 from app.results.steps.stalls import hang_rows, stall_rows
 from app.show.answer import Answer, Question
 from app.show.registry import question
-from app.show.sentences import counted, gpu_hours, lasted
+from app.show.sentences import gpu_hours, lasted
+from ingest.counted import counted
 from metrics.runs.steps import HANG_MIN_S, HANG_STEPS, Rules
 
 if TYPE_CHECKING:

@@ -130,7 +130,7 @@ def test_hours_outside_the_window_are_skipped() -> None:
 def test_truncated_file_or_missing_columns_refuse_the_whole_file() -> None:
     with pytest.raises(UnrecognisedInputError, match="cut off or damaged"):
         parse_table(parquet(hours({}))[:-20], origin="x", cluster="c")
-    with pytest.raises(MissingColumnError, match=r"lacks the column\(s\) gpu, covered_s; it has node"):
+    with pytest.raises(MissingColumnError, match=r"lacks gpu, covered_s; it has node"):
         parse(hours({}).drop("gpu", "covered_s"))
 
 

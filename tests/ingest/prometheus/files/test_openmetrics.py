@@ -128,7 +128,7 @@ def test_every_row_is_accounted_for() -> None:
     counts = (parsed.rows_loaded, parsed.rows_duplicate, parsed.rows_skipped, parsed.rows_rejected)
     assert counts == (1, 2, 5, 1)
     assert only_values(parsed) == [("0", 0.5, None)]
-    assert any("1 values are outside" in warning for warning in messages(parsed.warnings))
+    assert any("1 value is outside" in warning for warning in messages(parsed.warnings))
 
 
 def only_values(parsed: Parsed) -> list[tuple[object, ...]]:
@@ -374,7 +374,7 @@ def test_larger_of_two_values_of_one_time_counts_with_a_warning() -> None:
     assert only_values(parsed) == [("0", pytest.approx(0.7), None)]
     assert (parsed.rows_loaded, parsed.rows_duplicate) == (1, 2)
     assert [output for output in messages(parsed.warnings) if "the larger counts" in output] == [
-        "1 readings have another value than one of the same series and time: the larger counts"
+        "1 reading has another value than one of the same series and time: the larger counts"
     ]
 
 

@@ -12,8 +12,9 @@ from ingest.errors import OptionError
 from ingest.prometheus.client.server import Server
 from ingest.prometheus.load_live import ADDRESS_LENGTH, READERS, names_of, scrape_spec
 from queries.warehouse import open_reader
-from tests.ingest.prometheus.store.test_samples import NOW, START, T, ingest, minutes, settings
+from tests.ingest.prometheus.store.test_read_from_a_server import ingest, minutes, settings
 from tests.support.command import trackside
+from tests.support.telemetry.dcgm_files import NOW, START, T
 from tests.support.web import Answer, matrix, told, web
 
 if TYPE_CHECKING:

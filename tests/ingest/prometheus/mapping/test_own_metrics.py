@@ -69,7 +69,7 @@ def test_all_wrong_entries_are_reported_at_once(tmp_path: Path) -> None:
     )
     done = trackside("status", env=configured(tmp_path))
     assert done.returncode == 10
-    assert "has 2 mistake(s)" in done.stderr
+    assert "has 2 mistakes" in done.stderr
     assert "prometheus.metric.2: this entry (a.b): name is 'a.b'; write a metric's name" in done.stderr
     assert "prometheus.metric.3: this entry (a): gpu_samples has no column fan; it has gpu_util" in done.stderr
 

@@ -49,7 +49,7 @@ def test_a_mistaken_example_keeps_ingest_from_reading(tmp_path: Path, capsys: py
     options = ["--config", str(configuration), "--warehouse", str(tmp_path / "w")]
     assert main(["ingest", "runlog", str(log), *options]) == 10
     error = capsys.readouterr().err
-    assert f"{configuration} has 1 mistake(s):" in error
+    assert f"{configuration} has 1 mistake:" in error
     assert "runlog.format 1 (mytrainer), example 1: expected tokens = 4, but tokens = 4096 came of it" in error
     assert not (tmp_path / "w").exists()
     assert settings.load(configuration).runlog.format

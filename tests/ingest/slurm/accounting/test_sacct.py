@@ -189,7 +189,7 @@ def test_state_loses_its_tail_which_names_the_canceller() -> None:
 def test_unknown_states_are_kept_and_warned_of() -> None:
     parsed = parse(text({"State": "QUANTUM"}))
     assert parsed.frames["attempts"]["state"].to_list() == ["QUANTUM"]
-    assert messages(parsed.warnings) == ["unknown state QUANTUM: 1 rows"]
+    assert messages(parsed.warnings) == ["unknown state QUANTUM: 1 row"]
 
 
 # --- attempts -----------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_dump_with_steps_only_is_reported_to_have_no_job_rows(skipped: int) -> N
     data = text({"JobID": "7.batch", "JobIDRaw": "7.batch"}, {"JobID": "7.0", "JobIDRaw": "7.0"})
     parsed = parse(data + data.splitlines(keepends=True)[0] * skipped)
     assert (parsed.rows_read, parsed.rows_skipped) == (2 + skipped, 2 + skipped)
-    assert "no job rows: all 2 rows are job steps" in "\n".join(messages(parsed.warnings))
+    assert "no job rows: 2 rows of job steps alone" in "\n".join(messages(parsed.warnings))
     both = parse(text({}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
     assert not any("no job rows" in output for output in messages(both.warnings))
     refused = parse(text({"End": "soon"}, {"JobID": "7.batch", "JobIDRaw": "7.batch"}))
@@ -355,7 +355,7 @@ def test_final_state_without_an_end_ends_after_its_elapsed_time() -> None:
     parsed = parse(text({"End": "Unknown"}))
     (got,) = parsed.frames["attempts"].to_dicts()
     assert (got["ended_at"] - got["started_at"]).total_seconds() == got["elapsed_s"] == 100
-    assert "1 rows have ended but have no End; Start + Elapsed was taken for it" in messages(parsed.warnings)
+    assert "1 row has ended without an End; Start + Elapsed was taken for it" in messages(parsed.warnings)
 
 
 def test_a_bad_node_list_of_a_job_that_never_ran_is_no_reason() -> None:
@@ -369,7 +369,7 @@ def test_unreadable_optional_values_are_null_and_counted() -> None:
     names = ("req_mem_bytes", "exit_code", "time_limit_s", "uid", "elapsed_s", "req_gpus", "eligible_at")
     assert [got[name] for name in names] == [None] * 7
     assert len(messages(parsed.warnings)) == 7
-    assert "reqmem: 1 values could not be read" in messages(parsed.warnings)
+    assert "reqmem: 1 value could not be read" in messages(parsed.warnings)
 
 
 def test_the_marks_for_not_set_are_no_reason_to_warn() -> None:

@@ -345,7 +345,7 @@ def test_damaged_characters_cost_no_job() -> None:
     data = answer(jobs=[job(name="caf\u00e9")]).replace(rb"caf\u00e9", b"caf\xe9")
     found = parse_accounting_json(data, ParseContext(origin="x"))
     assert found.frames["attempts"]["name"].to_list() == ["caf\ufffd"]
-    assert any("damaged characters" in output for output in messages(found.warnings))
+    assert any("damaged character" in output for output in messages(found.warnings))
 
 
 def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
@@ -361,7 +361,7 @@ def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
 def test_a_list_that_was_cut_to_its_window_does_not_blame_sacct() -> None:
     found = read(job(state={"current": ["RUNNING"]}))
     [output] = [each for each in messages(found.warnings) if "run and have an End" in each]
-    assert output.startswith("1 jobs run and have an End")
+    assert output.startswith("1 job runs and has an End")
     assert "disable_truncate_usage_time=true" in output
     assert "sacct" not in output
 

@@ -187,10 +187,10 @@ def test_open_state_has_no_end_whatever_the_row_contains(word: str) -> None:
 def test_state_of_a_later_slurm_is_kept_and_reported(text: str, word: str) -> None:
     # it has ended if it has an End: what it means for its GPUs' time does not depend on the word
     spring(
-        Trap(text, {"State": text}, {"state": word, "ended_at": at(END), "n_gpus": 16}, f"unknown state {word}: 1 rows")
+        Trap(text, {"State": text}, {"state": word, "ended_at": at(END), "n_gpus": 16}, f"unknown state {word}: 1 row")
     )
     open_row = {"State": text, "End": "Unknown"}
-    spring(Trap(text, open_row, {"state": word, "ended_at": None, "n_gpus": 16}, f"unknown state {word}: 1 rows"))
+    spring(Trap(text, open_row, {"state": word, "ended_at": None, "n_gpus": 16}, f"unknown state {word}: 1 row"))
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ EXITS = [
     exit_code("0:53", 0, 53),
     exit_code("", None, None),  # the step of a node that died: not 0
     exit_code("N/A", None, None),
-    exit_code("1", None, None, "exitcode: 1 values could not be read"),
-    exit_code("-1:0", None, None, "exitcode: 1 values could not be read"),
-    exit_code("0:15:0", None, None, "exitcode: 1 values could not be read"),
+    exit_code("1", None, None, "exitcode: 1 value could not be read"),
+    exit_code("-1:0", None, None, "exitcode: 1 value could not be read"),
+    exit_code("0:15:0", None, None, "exitcode: 1 value could not be read"),
 ]
 
 

@@ -69,7 +69,7 @@ def test_parts_of_gpus_are_not_gpus_and_are_reported(part: str) -> None:
     # how many shards make a GPU is a matter of each node's gres.conf, which accounting does not tell
     parsed = parse(text({**BARE, "AllocTRES": part}, {"JobIDRaw": "8"}))
     assert parsed.frames["attempts"].sort("job_id")["n_gpus"].to_list() == [None, 16]
-    assert messages(parsed.warnings) == ["1 rows hold only parts of GPUs (shard or mps), which count as no GPU here"]
+    assert messages(parsed.warnings) == ["1 row holds only parts of GPUs (shard or mps), which count as no GPU here"]
 
 
 def test_parts_listed_with_whole_gpus_are_those_gpus() -> None:
@@ -114,7 +114,7 @@ def test_more_gpus_than_nodes_can_have_refuse_the_row(count: str) -> None:
 )
 def test_more_cpus_or_memory_than_nodes_have_is_null_and_warned(raw: dict[str, str], empty: str) -> None:
     """The note is a warning."""
-    output = "rows give more CPUs or memory than their nodes can have"
+    output = "gives more CPUs or memory than nodes can have"
     spring(Trap("oversized", raw, {empty: None, "n_gpus": 16}, output))
 
 
@@ -192,7 +192,7 @@ def memory(text: str, size: int | None, warned: str = "") -> Trap:
     return Trap(text or "none", {"ReqMem": text, "AllocCPUS": "8"}, {"req_mem_bytes": size}, warned)
 
 
-UNREAD = "reqmem: 1 values could not be read"
+UNREAD = "reqmem: 1 value could not be read"
 MEMORY = [
     memory("3000Mc", 3000 * MIB * 8),
     memory("48000Mn", 48_000 * MIB * 2),
@@ -266,9 +266,9 @@ COUNTS = [
     Trap("scaled with a fraction", {"Priority": "1.5K"}, {"priority": 1536}),
     Trap("not set", {"Priority": "4294967295", "UID": "4294967294"}, {"priority": None, "uid": None}),
     Trap("not set in 64 bits", {"Priority": "18446744073709551614"}, {"priority": None}),
-    Trap("rounded, so no longer a count", {"Priority": "1.23M"}, {"priority": None}, "priority: 1 values"),
-    Trap("minus one", {"UID": "-1"}, {"uid": None}, "uid: 1 values"),
-    Trap("a word", {"UID": "alice"}, {"uid": None}, "uid: 1 values"),
+    Trap("rounded, so no longer a count", {"Priority": "1.23M"}, {"priority": None}, "priority: 1 value"),
+    Trap("minus one", {"UID": "-1"}, {"uid": None}, "uid: 1 value"),
+    Trap("a word", {"UID": "alice"}, {"uid": None}, "uid: 1 value"),
     Trap("not known", {**BARE, "Priority": "", "ReqCPUS": "Unknown"}, {"priority": None, "req_cpus": None}),
     Trap("another number of nodes", {"NNodes": "5"}, {"n_nodes": 2}, "another number of nodes"),
 ]

@@ -152,7 +152,7 @@ UNTOLD = [
 def test_earlier_of_two_equal_hours_is_taken_with_a_warning(trap: Trap) -> None:
     row = {**trap.raw, "Eligible": ""}
     spring(
-        Trap(trap.name, row, {}, warned="1 rows have a local time in the hour that occurs twice"),
+        Trap(trap.name, row, {}, warned="1 row has a local time in the hour that occurs twice"),
         timezone="Europe/Berlin",
     )
 
@@ -202,13 +202,13 @@ LIVES = [
         "running, with an End that --truncate made",
         {"State": "RUNNING"},
         {"started_at": at(START), "ended_at": None},
-        warned="1 rows run and have an End: this comes of sacct --truncate (-T)",
+        warned="1 row runs and has an End: this comes of sacct --truncate (-T)",
     ),
     Trap(
         "running for months: its end message was lost",
         {**OPEN, "Submit": "1750000000", "Start": "1750000000", "ElapsedRaw": "45247786"},
         {"started_at": at(1750000000), "ended_at": None, "n_gpus": 16},
-        warned="1 rows have run for over 30 days",
+        warned="1 row has run for over 30 days",
     ),
     Trap(
         "ended, but slurmdbd has not written the End yet",
@@ -234,7 +234,7 @@ LIVES = [
         "elapsed time not set",
         {"ElapsedRaw": "4294967295"},
         {"elapsed_s": None, "suspended_s": None},
-        warned="elapsedraw: 1 values could not be read",
+        warned="elapsedraw: 1 value could not be read",
     ),
     Trap(
         "Submit after Start: the row after a resize keeps the original Start",
@@ -255,7 +255,7 @@ LIVES = [
         "ran, but names no node",
         {"NodeList": "None assigned"},
         HELD_NOTHING,
-        warned="1 rows ran for some time but name no node",
+        warned="1 row ran for some time but without a node",
     ),
 ]
 
@@ -306,9 +306,8 @@ def test_end_slightly_before_the_start_is_a_length_of_0(seconds: int) -> None:
     assert parsed.rejects.is_empty()
     result = parsed.frames["attempts"].sort("job_id").row(0, named=True)
     assert (result["started_at"], result["ended_at"], result["n_gpus"]) == (at(START), at(START), 16)
-    assert [output for output in messages(parsed.warnings) if "before their Start" in output] == [
-        "1 rows have an End up to a minute before their Start (a clock was set back); they are taken to end when they "
-        "start"
+    assert [output for output in messages(parsed.warnings) if "before the Start" in output] == [
+        "1 row has an End up to a minute before the Start (a clock was set back); Start is taken for the End"
     ]
 
 

@@ -345,7 +345,7 @@ def test_a_job_that_accounting_forgot_is_warned_of(tmp_path: Path) -> None:
     slurm.jobs.clear()
     slurm.now += days(1)
     reported = ingest(tmp_path, slurm)
-    assert any("1 job(s) without an end are no longer known" in note for note in reported.notes)
+    assert any("1 job without an end no longer known" in note for note in reported.notes)
     with open_reader(tmp_path) as reader:
         actual = {result.check.name: result.count for result in reader.checks()}
     assert actual["source_attempt_forgotten"] == 1

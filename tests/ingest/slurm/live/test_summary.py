@@ -43,14 +43,14 @@ def test_each_source_has_one_line_with_row_counts_like_files(tmp_path: Path) -> 
     first = lines(ingest(tmp_path, slurm))
     windows = "2026-10-21 12:00 to 2026-11-20 12:00 (5 windows)"
     assert first["slurm.accounting"] == f"slurm.accounting  sacct {windows}, 2 rows: 2 new"
-    assert first["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 rows: 1 new"
+    assert first["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 row: 1 new"
     assert first["slurm.config"] == "slurm.config  scontrol show config, 2 rows: 2 new"
     slurm.now += hours(2)
     slurm.jobs.append(Job(3, NOW, NOW))
     again = lines(ingest(tmp_path, slurm))
     window = "2026-11-19 12:00 to 2026-11-20 14:00"
     assert again["slurm.accounting"] == f"slurm.accounting  sacct {window}, 3 rows: 1 new, 2 known already"
-    assert again["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 rows: 0 new, 1 known already"
+    assert again["slurm.nodes"] == "slurm.nodes  scontrol show node, 1 row: 0 new, 1 known already"
     (last,) = table(tmp_path, "loads").filter(source="slurm.accounting", loaded_at=slurm.now)["rows_new"]
     assert last == 1
 
@@ -76,7 +76,7 @@ def test_line_counts_refused_rows_and_backfills_none_as_held(tmp_path: Path) -> 
 def test_each_line_names_its_cluster_if_several(tmp_path: Path) -> None:
     reported = ingest(tmp_path, FakeSlurm([Job(1, NOW - hours(5))], NOW), clusters=["c1", "c2"])
     nodes = [report.line for report in reported.reports if isinstance(report, Summary) and "show node" in report.line]
-    assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 rows: 1 new" for name in ("c1", "c2")]
+    assert nodes == [f"slurm.nodes  {name}: scontrol show node, 1 row: 1 new" for name in ("c1", "c2")]
 
 
 # --- what was not
@@ -200,12 +200,12 @@ def test_runaway_jobs_are_counted_with_the_command_to_list_them(
     slurm.failing = failing
     reported = ingest(tmp_path, slurm)
     (warning,) = [each for each in messages(reported.warnings) if "runaway" in each and "not read" not in each]
-    assert warning.startswith("1 runaway job(s)")
+    assert warning.startswith("1 runaway job")
     assert "trackside export runaway_jobs" in warning
     assert table(tmp_path, "runaway_jobs")["job_id"].to_list() == ["1"]
     with open_reader(tmp_path) as reader:
         status(reader, now=slurm.now)
-    assert "warning: c1 slurm.runaway: 1 runaway job(s)" in capsys.readouterr().out
+    assert "warning: c1 slurm.runaway: 1 runaway job" in capsys.readouterr().out
     row, slurm.now = b"", slurm.now + hours(2)
     assert not [each for each in messages(ingest(tmp_path, slurm).warnings) if "runaway" in each]
 
@@ -220,4 +220,4 @@ def test_steps_that_slurm_does_not_measure_are_reported(
     slurm = FakeSlurm([Job(1, NOW - hours(5), NOW - hours(4), NOW - hours(3))], NOW)
     slurm.step = None if step is None else {"ElapsedRaw": "3600", **step}
     notes = [note for note in ingest(tmp_path, slurm).notes if "JobAcctGatherType" in note]
-    assert [note[:18] for note in notes] == ["none of 1 steps ha"] * n_notes
+    assert [note[:17] for note in notes] == ["none of 1 step ha"] * n_notes
