@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -25,12 +25,20 @@ OF_LAYOUT = [
 ]  # fmt: skip
 """Rules that can find something in another layout of the same page."""
 
-MODES: dict[str, tuple[int, int, bool, dict[str, Any]]] = {
+Mode: TypeAlias = tuple[int, int, bool, dict[str, Any]]
+
+MODES: dict[str, Mode] = {
     "light": (1280, 900, False, {}),
     "dark": (1280, 900, True, {"runOnly": [CONTRAST]}),
     "phone": (390, 844, False, {"runOnly": OF_LAYOUT}),
 }
 """Width, height, whether it is dark, and which rules can find something that the modes before did not."""
+
+WITHOUT_CONTRAST: dict[str, Mode] = {
+    "light": (1280, 900, False, {"rules": {CONTRAST: {"enabled": False}}}),
+    "phone": MODES["phone"],
+}
+"""For pages that have no colours but those of others."""
 
 
 def axe() -> str:
@@ -57,10 +65,10 @@ def findings(chromium: Browser, rules: dict[str, Any] | None = None) -> list[dic
     ]  # fmt: skip
 
 
-def serious_findings(chromium: Browser) -> dict[str, list[dict[str, Any]]]:
+def serious_findings(chromium: Browser, modes: dict[str, Mode] = MODES) -> dict[str, list[dict[str, Any]]]:
     """Serious findings of the open page by mode, in the modes that have some; the page is left as on a phone."""
     found = {}
-    for mode, (width, height, dark, rules) in MODES.items():
+    for mode, (width, height, dark, rules) in modes.items():
         chromium.resize(width, height)
         chromium.prefer(dark=dark)
         scheme = "dark" if dark else "light"

@@ -360,7 +360,7 @@ def test_refused_job_is_kept_verbatim_even_if_damaged_or_cut_off() -> None:
 
 def test_a_list_that_was_cut_to_its_window_does_not_blame_sacct() -> None:
     found = read(job(state={"current": ["RUNNING"]}))
-    [output] = [each for each in messages(found.warnings) if "run and have an End" in each]
+    [output] = [each for each in messages(found.warnings) if "an End: slurmdbd" in each]
     assert output.startswith("1 job runs and has an End")
     assert "disable_truncate_usage_time=true" in output
     assert "sacct" not in output
