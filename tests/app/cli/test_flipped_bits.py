@@ -30,7 +30,7 @@ from tests.queries.test_warehouse import NOW, users
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CASES = int(os.environ.get("TRACKSIDE_DAMAGES", "40"))
+CASES = int(os.environ.get("TRACKSIDE_DAMAGES", "24"))
 SEED = int(os.environ.get("TRACKSIDE_SEED", "14"))
 FIRST = date(2026, 10, 29)
 DAYS = 3

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 BEGIN = datetime.fromtimestamp(START, UTC)
 KEY: Final = list(frames.ATTEMPT_KEY)
-COMPARED_EVERY: Final = 4
+COMPARED_EVERY: Final = 9
 """Steps after which all is found anew to compare with: finding all takes as long as a step."""
 TABLES: Final = ("run_attempts", "runs", "interruptions", "restarts", "attempt_days", "run_metrics", "gpu_time")
 RULES: Final = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, origin="test")

@@ -316,10 +316,9 @@ def reading(name: str) -> str:
 @pytest.mark.parametrize("name", kinds())
 def test_a_mapped_metric_is_counted_in_any_file(name: str) -> None:
     """How a host calls itself vanished from the account of a file that had GPUs only."""
-    for beside in ([], [GOOD], ["unknown 1"]):
-        result = everything(f"{reading(name)} {T}", *beside)
-        assert sum(parsed.rows_read for parsed in result.values()) >= 1 + len(beside)
-        assert max(parsed.rows_read for parsed in result.values()) <= 1 + len(beside)
+    result = everything(f"{reading(name)} {T}", GOOD, "unknown 1")
+    assert sum(parsed.rows_read for parsed in result.values()) >= 3
+    assert max(parsed.rows_read for parsed in result.values()) <= 3
 
 
 def test_every_mapped_metric_is_counted_in_one_file() -> None:
@@ -345,7 +344,7 @@ def same(one: dict[str, Parsed], other: dict[str, Parsed]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 7, 100, 4096])
+@pytest.mark.parametrize("size", [1, 100])
 def test_chunks_of_any_size_give_the_same(size: int) -> None:
     lines = MIXED[: 300 if size == 1 else None]
     same(everything(*lines, size=size), everything(*lines))
