@@ -10,7 +10,8 @@ Where there is no exposure there is no evidence, and the result is nan.
 """
 
 import math
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
+from statistics import NormalDist
+from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -448,14 +449,17 @@ def _resampled_ratios(top: FloatArray, bottom: FloatArray, resamples: int, rando
 def _bca_levels(ratio: float, leave_one_out: FloatArray, resampled: FloatArray, confidence: float) -> FloatArray:
     """The two percentile levels of the BCa interval, between 0 and 1."""
     below = np.sum(resampled < ratio) + np.sum(resampled == ratio) / 2
-    bias = special.ndtri((below + 0.5) / (len(resampled) + 1))  # finite even if all lie on one side
+    bias = _NORMAL.inv_cdf((below + 0.5) / (len(resampled) + 1))  # finite even if all lie on one side
     pull = leave_one_out.mean() - leave_one_out
     spread = np.sum(pull**2) ** 1.5
     skew = np.sum(pull**3) / (6 * spread) if spread > 0 else 0.0
     tail = (1 - confidence) / 2
-    shifted = bias + special.ndtri(np.array([tail, 1 - tail]))
-    levels: FloatArray = special.ndtr(bias + shifted / (1 - skew * shifted))
-    return levels
+    shifted = [bias + _NORMAL.inv_cdf(each) for each in (tail, 1 - tail)]
+    return np.array([_NORMAL.cdf(bias + each / (1 - skew * each)) for each in shifted])
+
+
+_NORMAL: Final = NormalDist()
+"""The standard library's: `scipy.special` takes longer to import than most answers take."""
 
 
 # --- verdicts ----------------------------------------------------------------------------------------

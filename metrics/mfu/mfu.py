@@ -275,10 +275,11 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
         seed: of the random numbers.
         resamples: of the bootstrap.
     """
-    counted = steps.filter(pl.col("mfu").is_not_null()).sort(*_IN_TIME)
+    counted = steps.filter(pl.col("mfu").is_not_null())
     length = max(1, math.ceil(math.sqrt(counted.height)))
     place = pl.int_range(pl.len()).over("cluster", "run_id") // length
-    blocks = counted.group_by("cluster", "run_id", place, maintain_order=True).agg(*_FLOP_SUMS)
+    in_time = counted.select(*_IN_TIME).sort(*_IN_TIME)
+    blocks = in_time.group_by("cluster", "run_id", place, maintain_order=True).agg(*_FLOP_SUMS)
     interval = bootstrap_ratio_interval(
         blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
     )
@@ -294,7 +295,7 @@ def fleet(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> Fleet:
         implausible=int(counted["implausible"].sum()),
         impossible=int(steps["impossible"].sum()),
     )
-    runs = counted.select("cluster", "run_id").n_unique()
+    runs = blocks.select("cluster", "run_id").n_unique()
     return Fleet(value, flop, peak_flop, counted.height, runs, low, high, note)
 
 
