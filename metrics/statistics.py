@@ -10,8 +10,7 @@ Where there is no exposure there is no evidence, and the result is nan.
 """
 
 import math
-from statistics import NormalDist
-from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -448,18 +447,17 @@ def _resampled_ratios(top: FloatArray, bottom: FloatArray, resamples: int, rando
 
 def _bca_levels(ratio: float, leave_one_out: FloatArray, resampled: FloatArray, confidence: float) -> FloatArray:
     """The two percentile levels of the BCa interval, between 0 and 1."""
+    from statistics import NormalDist  # noqa: PLC0415 - most answers resample nothing, and scipy's takes far longer
+
+    normal = NormalDist()
     below = np.sum(resampled < ratio) + np.sum(resampled == ratio) / 2
-    bias = _NORMAL.inv_cdf((below + 0.5) / (len(resampled) + 1))  # finite even if all lie on one side
+    bias = normal.inv_cdf((below + 0.5) / (len(resampled) + 1))  # finite even if all lie on one side
     pull = leave_one_out.mean() - leave_one_out
     spread = np.sum(pull**2) ** 1.5
     skew = np.sum(pull**3) / (6 * spread) if spread > 0 else 0.0
     tail = (1 - confidence) / 2
-    shifted = [bias + _NORMAL.inv_cdf(each) for each in (tail, 1 - tail)]
-    return np.array([_NORMAL.cdf(bias + each / (1 - skew * each)) for each in shifted])
-
-
-_NORMAL: Final = NormalDist()
-"""The standard library's: `scipy.special` takes longer to import than most answers take."""
+    shifted = [bias + normal.inv_cdf(each) for each in (tail, 1 - tail)]
+    return np.array([normal.cdf(bias + each / (1 - skew * each)) for each in shifted])
 
 
 # --- verdicts ----------------------------------------------------------------------------------------
