@@ -114,6 +114,10 @@ MESSAGES: Final[Mapping[str, str]] = {
         "the server had forgotten what came after the last reading of {detail}: what came and went in between is not "
         "known. Read more often, or with `serve`, which watches"
     ),
+    "removed_undated": (
+        "{count:pod was|pods were} removed at a time that is not recorded, as by force: the latest time that was "
+        "recorded before is taken, and GPUs may have been held for longer. `serve`, which watches, knows the time"
+    ),
     # Determined
     "nodes_unknown": (
         "{count:allocation|allocations}: the export names no nodes, so this GPU-time is in no ledger. Where "

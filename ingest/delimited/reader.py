@@ -225,6 +225,17 @@ def _decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
     yield from chunks
 
 
+def as_utf_8(data: bytes) -> bytes:
+    r"""A text as UTF-8 without a byte order mark: what `>` of PowerShell writes is UTF-16.
+
+    >>> [as_utf_8(data) for data in (b"{}", b"\xef\xbb\xbf{}", "{}".encode("utf-16"))]
+    [b'{}', b'{}', b'{}']
+    """
+    encoding = utf_16(data[:_ENOUGH])
+    text = data if encoding is None else data.decode(encoding, "replace").encode()
+    return text.removeprefix(codecs.BOM_UTF8)
+
+
 def utf_16(data: bytes) -> str | None:
     r"""Which UTF-16 a text is in, by its first bytes: its mark, or without one that most second bytes are NUL; or None.
 

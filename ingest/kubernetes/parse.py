@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 import polars as pl
 
+from ingest.delimited.reader import as_utf_8
 from ingest.errors import UnrecognisedInputError, shorten
 from ingest.future import latest
 from ingest.kubernetes import claims, kueue, nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
 from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, Found, Node, Pod, Workload, objects
 from ingest.kubernetes.sources import OBJECTS
+from ingest.load_warnings import LoadWarning
 from ingest.tables import NODES, RAW_LIMIT, REJECTS, Parsed, columns_of, conform
 
 if TYPE_CHECKING:
@@ -80,6 +82,7 @@ class ObjectsRead:
         now: objects of later are refused.
         latest: time of the observation: the latest that one of them reports.
         removed_at: when removals are observed; None: not known better than the objects report.
+        removed_undated: pods that were removed at a time that neither they nor the observer have.
         began: when the work that it shows began: pods that hold GPUs, or may, and what Kueue holds back.
     """
 
@@ -101,6 +104,7 @@ class ObjectsRead:
     skipped: int = 0
     latest: datetime | None = None
     removed_at: datetime | None = None
+    removed_undated: int = 0
     began: list[datetime] = field(default_factory=list)
 
     def add(self, found: Found | str) -> None:
@@ -133,6 +137,9 @@ class ObjectsRead:
         if row["state"] == "RUNNING":
             row["alive_at"] = _AS_LISTED if found.listed else max(times)
         deleted = self.removed_at or pod.metadata.deletionTimestamp or row["ended_at"]
+        if found.removed and deleted is None:  # by force: nobody waited for it, and nobody wrote down when
+            deleted = self.latest
+            self.removed_undated += 1
         self.pods.append({**row, "deleted_at": deleted if found.removed else None})
         if row["role"] != pods.SLURM_NODE and row["n_gpus"] != 0:
             self.began.append(row["created_at"])
@@ -232,6 +239,7 @@ class ObjectsRead:
             rows_duplicate=sum(len(getattr(self, name)) for name in COUNTED) - loaded,
             rows_skipped=self.skipped,
             rows_rejected=len(self.rejects),
+            warnings=[LoadWarning("removed_undated", self.removed_undated)] if self.removed_undated else [],
             covers_from=self.covers_from(),
             covers_until=self.latest,
         )
@@ -279,6 +287,7 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
     Raises:
         UnrecognisedInputError: none of it is a Kubernetes object, or a list without any.
     """
+    data = as_utf_8(data)
     read = ObjectsRead(cluster, now)
     for found in objects(data, origin=origin):
         if isinstance(found, Found) and not found.kind and not read.rows_read:

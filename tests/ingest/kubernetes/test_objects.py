@@ -98,6 +98,22 @@ def test_removal_that_a_watch_reports_ends_a_pod() -> None:
     assert parsed.frames["pods"].select("ended_at", "deleted_at").rows() == [(moment(30), moment(31))]
 
 
+def test_removal_by_force_ends_a_pod_at_the_latest_time_above() -> None:
+    events = as_watch(("ADDED", pod("a")), ("MODIFIED", pod("b", ended=30)), ("DELETED", pod("a")), ("ADDED", NODE))
+    parsed = parse_objects(events, origin="x", cluster="c", now=NOW)
+    ends = dict(parsed.frames["pods"].select("name", "deleted_at").iter_rows())
+    assert ends == {"a": moment(30), "b": None}
+    assert [each.record() for each in parsed.warnings] == [{"code": "removed_undated", "count": 1, "detail": ""}]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_mark_or_utf_16_makes_no_difference(encoding: str) -> None:
+    watch = as_watch(("ADDED", pod("a")), ("ADDED", pod("b")))
+    for text, height in ((watch, 2), (as_yaml(pod("a"), pod("b")), 2), (as_list(), 0)):
+        parsed = parse_objects(text.decode().encode(encoding), origin="x", cluster="c", now=NOW)
+        assert (parsed.frames["pods"].height, parsed.rows_rejected) == (height, 0)
+
+
 def test_cut_input_keeps_what_is_whole_and_reports_the_rest() -> None:
     text = as_watch(("ADDED", pod("a")), ("ADDED", pod("b")))[:-40]
     parsed = parse_objects(text, origin="x", cluster="c", now=NOW)
