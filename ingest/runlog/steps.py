@@ -90,7 +90,22 @@ def merge_steps(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per execution of a step, by run and time."""
     if _is_merged(rows):
         return rows
-    return best(rows, STEP_KEY).sort("run_id", "ts", "job_id", "step", nulls_last=True)
+    return _without_ends(best(rows, STEP_KEY)).sort("run_id", "ts", "job_id", "step", nulls_last=True)
+
+
+def _without_ends(rows: pl.DataFrame) -> pl.DataFrame:
+    """Without rows of no length at the moment when the same step of their run ended: they are that end.
+
+    A log that grows may be read in two ways: DeepSpeed prints the end of a step long before the Trainer's first loss
+    shows that the steps can be told by its bar.
+    """
+    if not rows["duration_s"].null_count():
+        return rows
+    length = (pl.col("duration_s") * 1e6).round().cast(pl.Int64)
+    ended = rows.filter(pl.col("duration_s") > 0).with_columns(ts=pl.col("ts") + pl.duration(microseconds=length))
+    key = list(STEP_KEY)
+    ends = rows.filter(pl.col("duration_s").is_null()).join(ended, on=key, how="semi", nulls_equal=True)
+    return rows.join(ends, on=key, how="anti", nulls_equal=True) if ends.height else rows
 
 
 def _is_merged(rows: pl.DataFrame) -> bool:

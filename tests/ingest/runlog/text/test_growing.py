@@ -12,6 +12,7 @@ import pytest
 from ingest.runlog import store
 from ingest.runlog.translation import LogRequest
 from queries.warehouse import open_writer
+from tests.ingest.runlog.text import test_other_formats as of_trainer
 from tests.ingest.runlog.text import test_torchtitan as titan
 from tests.support.command import assert_same, contents
 
@@ -50,6 +51,21 @@ def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> No
         load(tmp_path / "grown", log)
     load(tmp_path / "once", log)
     assert_same(tmp_path / "grown", tmp_path / "once")
+
+
+@pytest.mark.slow
+def test_a_log_loaded_before_its_first_loss_is_the_log_loaded_once(tmp_path: Path) -> None:
+    """DeepSpeed prints the end of a step of the Trainer long before the first loss: its length is that of the bar."""
+    drawn, loss, rest = of_trainer.with_deepspeed(1, 17, 0).partition("{'loss'")
+    printed = f"{drawn}\n{of_trainer.DEEPSPEED.format(5, '00:00:10,000')}"
+    log, logs = tmp_path / "train.log", LogRequest(timezone="UTC")
+    for text in (printed, printed + loss + rest):
+        log.write_text(text)
+        load(tmp_path / "grown", log, logs=logs)
+    load(tmp_path / "once", log, logs=logs)
+    grown, once = (contents(tmp_path / name)["steps"].sort(pl.all()) for name in ("grown", "once"))
+    assert grown.equals(once)
+    assert grown["step"].is_unique().all()
 
 
 @pytest.mark.slow
