@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ingest.delimited.reader import as_utf_8, utf_16
+from ingest.errors import InputError
 from ingest.files.input import Input
+from ingest.prometheus.files.api_json import as_openmetrics, is_api_json
 from ingest.prometheus.files.openmetrics import parse_openmetrics
 from ingest.prometheus.files.parquet_readings import columns_of_readings, parse_readings
 from ingest.prometheus.files.parquet_tables import MAGIC, blocks, columns_of, parse_table
@@ -17,7 +21,7 @@ from ingest.store.report import FAULTS, Report, fault_of
 from ingest.store.request import from_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     import polars as pl
@@ -36,7 +40,7 @@ def ingest_files(
     now: datetime,
     progress: Callable[[str, int, int], None],
 ) -> list[Report]:
-    """Load OpenMetrics text or Parquet, distinguished by how they begin; gzip and zstd are unpacked.
+    """Load OpenMetrics text, answers of the HTTP API, or Parquet, distinguished by how they begin, packed or not.
 
     A file is loaded in one transaction, with a report for each source. One that cannot be used is reported
     and leaves nothing behind; the others are loaded.
@@ -80,7 +84,7 @@ def _load(  # noqa: PLR0917 - private, and every one of them is needed
         inputs = _parse_parquet(writer, settings, target, data, source.name, now)
     else:
         inputs = parse_openmetrics(
-            chain([first], parts_of_file),
+            _text(first, parts_of_file, source.name),
             origin=source.name,
             cluster=cluster_of(writer, settings, target),
             interval_s=settings.prometheus.interval_s,
@@ -92,6 +96,41 @@ def _load(  # noqa: PLR0917 - private, and every one of them is needed
     mine = next((cluster for parsed in inputs for cluster in sorted(parsed.clusters)), None)
     fallback = mine or cluster_of(writer, settings, target)
     return load(writer, settings, inputs, fallback, request=request, digest=source.digest(), now=now)
+
+
+def _text(first: bytes, rest: Iterator[bytes], name: str) -> Iterable[bytes]:
+    """A file that is no Parquet as OpenMetrics text; answers of the HTTP API, and UTF-16, are held whole."""
+    chunks = chain([first], rest)
+    if utf_16(first) is not None:
+        whole = as_utf_8(_whole(chunks, name))
+    elif is_api_json(first.removeprefix(codecs.BOM_UTF8)):
+        whole = _whole(chunks, name)
+    else:
+        return chunks
+    text = whole.removeprefix(codecs.BOM_UTF8)
+    return as_openmetrics(text, origin=name) if is_api_json(text) else [text]
+
+
+def _whole(chunks: Iterable[bytes], name: str) -> bytes:
+    """All of a file that cannot be read in parts.
+
+    Raises:
+        InputError: it is too large for that.
+    """
+    parts: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > LARGEST_WHOLE:
+            raise InputError(
+                f"{name}: more than {LARGEST_WHOLE >> 30} GiB; request a shorter time, or load OpenMetrics"
+            )
+    return b"".join(parts)
+
+
+LARGEST_WHOLE: Final = 1 << 30
+"""Bytes of a file that is held whole."""
 
 
 def _table_parts(  # noqa: PLR0917 - private, and every one of them is needed

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 EPILOG = """\
 Without files, Trackside queries the server (--url, or [prometheus] url in the configuration) from where the last ingest
 ended. Secrets come from environment variables, never from the command line. Files: OpenMetrics or Prometheus text with
-timestamps, Parquet with the columns of a Trackside table (gpu_samples, gpu_hours, node_samples, node_hours,
-cluster_samples, health_events), or Parquet with one reading per row. Reading twice equals reading once.
+timestamps, saved answers of the HTTP API (JSON), Parquet with the columns of a Trackside table (gpu_samples, gpu_hours,
+node_samples, node_hours, cluster_samples, health_events), or Parquet with one reading per row. Reading twice equals
+reading once.
 
   trackside ingest prometheus --url http://prometheus:9090 --cluster my-cluster
   trackside ingest prometheus --since 2026-10-01 --until 2026-11-01     fills in a month
@@ -34,7 +35,10 @@ def add_parser(subparsers: Subparsers) -> None:
         manual="sources/prometheus",
     )
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="OpenMetrics text or Parquet; gzip and zstd are accepted"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="OpenMetrics text, JSON of the HTTP API, or Parquet; gzip and zstd are accepted",
     )
     parser.add_argument("--url", metavar="URL", help="base address of the server, for example http://prometheus:9090")
     parser.add_argument("--cluster", metavar="NAME", help="cluster that the series belong to")

@@ -304,7 +304,8 @@ def unrecognised(origin: str, beginning: str) -> UnrecognisedInputError:
     begins = f"not telemetry of a known kind; it begins with\n  {shorten(beginning)}" if beginning.strip() else "empty"
     return UnrecognisedInputError(
         f"{origin}: {begins}\n"
-        "Accepted are OpenMetrics text with timestamps, and Parquet with the columns of gpu_samples, gpu_hours, "
+        "Accepted are OpenMetrics text with timestamps, JSON of the HTTP API (query, query_range, or /api/v1/export of "
+        "VictoriaMetrics), and Parquet with the columns of gpu_samples, gpu_hours, "
         "node_samples, node_hours, cluster_samples or health_events, or with those of readings: a name, labels, a time "
         "and a value"
     )

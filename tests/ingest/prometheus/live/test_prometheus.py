@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import polars as pl
 import pytest
@@ -24,6 +26,7 @@ from tests.support.telemetry.telemetry_lab import (
     START,
     XIDS,
     Found,
+    T,
     assert_alike,
     expected,
     history,
@@ -198,7 +201,25 @@ def test_history_as_a_file_equals_history_from_the_server(reference: Path, tmp_p
     path.write_text(history(nodes=True))
     done = trackside("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w"), str(path))
     assert done.returncode == 0, done.stderr
-    from_file, from_server = contents(tmp_path / "w"), contents(reference)
+    assert_equal_inside(tmp_path / "w", reference)
+
+
+def test_a_saved_answer_equals_what_is_read_from_the_server(
+    reference: Path, server: PrometheusLab, tmp_path: Path
+) -> None:
+    parameters = {"query": '{__name__!=""}[1d]', "time": str(T + HOURS * 3600)}
+    with urlopen(f"{server.url}/api/v1/query?{urlencode(parameters)}") as response:
+        (tmp_path / "answer.json").write_bytes(response.read())
+    done = trackside(
+        "ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / "w"), str(tmp_path / "answer.json")
+    )
+    assert done.returncode == 0, done.stderr
+    assert_equal_inside(tmp_path / "w", reference)
+
+
+def assert_equal_inside(loaded: Path, reference: Path) -> None:
+    """Of a file and of the server: the same events, and the same samples of the history but for its ends."""
+    from_file, from_server = contents(loaded), contents(reference)
     assert from_file["health_events"].equals(from_server["health_events"])
     inner = (pl.col("ts") >= START) & (pl.col("ts") < START + timedelta(hours=HOURS, minutes=-1))
     for name in ("gpu_samples", "node_samples"):
