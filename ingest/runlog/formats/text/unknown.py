@@ -38,7 +38,8 @@ def unknown_text(name: str, scans: Sequence[Scan], shown: str, candidate: str | 
     """
     parts = [
         f"{name}: no log that is known: no line in it is a step of training. It begins with\n  {shorten(shown)}",
-        "Looked for: run logs as the recorder writes them, MLPerf's :::MLLOG, W&B, TensorBoard, Google's goodput log, "
+        "Looked for: run logs as the recorder writes them, MLPerf's :::MLLOG, W&B and TensorBoard (or tables "
+        "exported from them: _step,_timestamp,... and Wall time,Step,Value), Google's goodput log, "
         f"Lightning's metrics.csv, trainer_state.json, and what is printed by {', '.join(_titles(scans))}.",
         *_nearest(scans),
         _way_out(candidate),
