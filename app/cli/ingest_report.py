@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from app import console
 from app.cli import load_report
+from ingest.errors import UnrecognisedInputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,13 @@ def accounting_is_loaded_of(writer: Writer, reports: Sequence[Report]) -> bool:
 
 
 def finish(
-    reports: Sequence[Report], *, files: bool, quiet: bool, jobs_known: bool = True, without_jobs: str = ""
+    reports: Sequence[Report],
+    *,
+    files: bool,
+    quiet: bool,
+    jobs_known: bool = True,
+    without_jobs: str = "",
+    source: str = "",
 ) -> int:
     """Print the results of the inputs, and the next command.
 
@@ -39,6 +46,7 @@ def finish(
         quiet: print errors only.
         jobs_known: whether the accounting of these jobs is loaded.
         without_jobs: the command that shows something without it.
+        source: the folder of sources that was named, as which the files were read.
 
     Raises:
         Exception: the error of the first input that failed.
@@ -51,7 +59,7 @@ def finish(
     if len(errors) > SHOWN + 1:
         console.echo(f"trackside: {len(errors) - SHOWN - 1:,} more could not be loaded: {_kinds(errors)}", error=True)
     if errors:
-        raise errors[0]
+        raise _with_hint(next(report for report in reports if report.error is errors[0]), source) or errors[0]
     if quiet or not any(report.parsed is not None and report.parsed.rows_read for report in reports):
         return 0
     if jobs_known:
@@ -61,6 +69,18 @@ def finish(
     else:
         console.echo("Next: trackside ingest slurm (the accounting of these jobs), then trackside compute", error=True)
     return 0
+
+
+def _with_hint(report: Report, source: str) -> Exception | None:
+    """The error of a file that the source does not know, with the command that loads it; None if no other does."""
+    if not source or not isinstance(report.error, UnrecognisedInputError) or "trackside ingest" in str(report.error):
+        return None
+    from app.cli.file_kinds import command_for
+
+    command = command_for(report.origin)
+    if command is None or command.startswith(f"trackside ingest {source} "):
+        return None
+    return UnrecognisedInputError(f"{report.error}\nIt looks like another source's: {command}")
 
 
 def _kinds(errors: Sequence[Exception]) -> str:

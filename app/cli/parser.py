@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
             return
         similar = getattr(action.choices, "similar", None)
         names = map(str, action.choices if similar is None else similar())
-        elsewhere = getattr(action.choices, "elsewhere", None)
+        elsewhere = getattr(action.choices, "elsewhere", None) or getattr(action, "elsewhere", None)
         hint = (elsewhere(str(value)) if elsewhere else "") or did_you_mean(str(value), names) or _list(action)
         self.refuse(f"{_refusal(action, value)}{hint}")
 

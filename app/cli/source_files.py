@@ -59,4 +59,6 @@ def load(options: argparse.Namespace, folder: SourceFolder, ingest_files: Callab
     if hint is not None:
         note(hint, quiet=options.quiet)
     alone = folder.without_jobs
-    return finish(reports, files=True, quiet=options.quiet, jobs_known=jobs_known, without_jobs=alone)
+    return finish(
+        reports, files=True, quiet=options.quiet, jobs_known=jobs_known, without_jobs=alone, source=folder.name
+    )

@@ -90,12 +90,17 @@ def detect_kind(data: bytes, *, origin: str = "input") -> SourceName:
     for source, is_it in _TEXTS:
         if is_it(text):
             return source
-    if data.startswith(_PARQUET) or _TELEMETRY.search(text):
+    if data.startswith(_PARQUET) or is_telemetry(text):
         message = f"{origin}: this is telemetry; load it with: trackside ingest prometheus {origin}"
         raise UnrecognisedInputError(message)
     first = next((line for line in lines if line.strip()), "")
     message = f"{origin}: not a text of a known kind; it begins with\n  {shorten(first)}\n{ACCEPTED}"
     raise UnrecognisedInputError(message)
+
+
+def is_telemetry(text: str) -> bool:
+    """Whether a text has a line of OpenMetrics, or of Prometheus' older format."""
+    return _TELEMETRY.search(text) is not None
 
 
 def _fits(lines: list[str], layout: Layout, distinctive: frozenset[str], origin: str) -> bool:

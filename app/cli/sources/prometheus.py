@@ -75,4 +75,4 @@ def run(options: argparse.Namespace) -> int:
         else:
             reports = ingest_live(writer, settings, request, now=now, progress=report)
         jobs_known = accounting_is_loaded(writer)
-    return finish(reports, files=bool(options.files), quiet=options.quiet, jobs_known=jobs_known)
+    return finish(reports, files=bool(options.files), quiet=options.quiet, jobs_known=jobs_known, source="prometheus")

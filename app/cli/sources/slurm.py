@@ -137,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
         hints = (*map(column_hint, reports), zone_hint(reports, options), cluster_hint(reports, options))
         for hint in filter(None, hints):
             note(hint, quiet=options.quiet)
-    return finish(reports, files=bool(options.files), quiet=options.quiet)
+    return finish(reports, files=bool(options.files), quiet=options.quiet, source="slurm")
 
 
 def _refuse_mixed(options: argparse.Namespace) -> None:

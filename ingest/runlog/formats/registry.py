@@ -71,7 +71,7 @@ def chunks_of_run_log(
     named = replace(request, file=name)
     if form is not None:
         yield from form.read(_chained(head, rest), named, account)
-    elif _is_run_log(head[:HEAD]):
+    elif is_run_log(head[:HEAD]):
         yield from _own(head, rest, request, account)
     else:
         yield from _text(head, rest, named, account)
@@ -88,10 +88,10 @@ def _beginning(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return head, rest
 
 
-def _is_run_log(head: bytes) -> bool:
+def is_run_log(head: bytes) -> bool:
     """Whether a log begins like a run log; one that was damaged by a power failure begins with NULs, or is cut by them.
 
-    >>> [_is_run_log(bytes(9) + rest) for rest in (b'{"ty', b'{"t":1', b'{"current_steps": 1', b"iteration 1/ 9 |")]
+    >>> [is_run_log(bytes(9) + rest) for rest in (b'{"ty', b'{"t":1', b'{"current_steps": 1', b"iteration 1/ 9 |")]
     [True, True, False, False]
     """
     if _RUN_LOG.search(head):
@@ -110,7 +110,7 @@ def may_be_run_log(head: bytes) -> bool:
     [True, True, True, False]
     """
     key = _FIRST_KEY.match(head.lstrip())
-    return _is_run_log(head) or key is None or key[2] == b"" or key[1] in _OWN_KEYS
+    return is_run_log(head) or key is None or key[2] == b"" or key[1] in _OWN_KEYS
 
 
 def _own(head: bytes, rest: Iterator[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:

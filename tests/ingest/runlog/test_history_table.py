@@ -62,7 +62,7 @@ def test_a_table_that_is_no_csv_further_down_is_refused() -> None:
         read(HISTORY.to_csv() + "1,2\r3,4\n")
 
 
-def test_a_table_without_values_of_steps_is_refused_with_its_columns() -> None:
+def test_a_table_without_values_of_steps_names_its_columns() -> None:
     text = HISTORY[["_step", "_timestamp"]].assign(reward=1.0).to_csv(index=False)
     with pytest.raises(InputError, match="--set loss_key=NAME\nIts columns: reward"):
         read(text)

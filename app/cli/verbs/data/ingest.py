@@ -26,12 +26,21 @@ def add_parser(subparsers: Subparsers) -> None:
         manual="tutorial",
     )
     named = parser.add_subparsers(dest="source", metavar="SOURCE", title="sources", required=True)
+    named.elsewhere = _load_a_file  # type: ignore[attr-defined]  # `Parser` asks for it
     own = modules_of(sources)
     for folder in FOLDERS:
         if folder.name in own:
             import_module(own[folder.name]).add_parser(named)
         else:
             source_files.add_parser(named, folder)
+
+
+def _load_a_file(name: str) -> str:
+    """The end of a refusal of a file in place of a source; of any other word nothing."""
+    from app.cli.file_kinds import command_for
+
+    command = command_for(name)
+    return "" if command is None else f"; that file is loaded by: {command}"
 
 
 def run(options: argparse.Namespace) -> int:
