@@ -54,7 +54,7 @@ def test_a_log_loaded_at_any_length_is_the_log_loaded_once(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_log_loaded_before_its_first_loss_is_the_log_loaded_once(tmp_path: Path) -> None:
+def test_a_log_loaded_before_its_first_loss_has_no_step_twice(tmp_path: Path) -> None:
     """DeepSpeed prints the end of a step of the Trainer long before the first loss: its length is that of the bar."""
     drawn, loss, rest = of_trainer.with_deepspeed(1, 17, 0).partition("{'loss'")
     printed = f"{drawn}\n{of_trainer.DEEPSPEED.format(5, '00:00:10,000')}"
