@@ -6,6 +6,8 @@ import re
 import struct
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
@@ -14,7 +16,7 @@ from ingest.prometheus.client.server import Server
 from queries.warehouse import open_reader
 from tests.lab.prometheus import PrometheusLab, need_prometheus
 from tests.lab.victoria import VictoriaLab, need_victoria
-from tests.support.command import trackside
+from tests.support.command import assert_same, trackside
 from tests.support.telemetry.telemetry_lab import (
     EXPORTED,
     HOURS,
@@ -70,6 +72,17 @@ def test_raw_readings_are_bit_equal_by_every_transport(victoria: VictoriaLab, pr
             assert raw(one, name, begin, end, json=True) == streamed
             assert raw(other, name, begin, end, json=False) == streamed
             assert raw(other, name, begin, end, json=True) == streamed
+
+
+def test_a_saved_export_is_the_text_of_its_readings(victoria: VictoriaLab, tmp_path: Path) -> None:
+    """The export as lines of JSON, and as the server writes Prometheus' text."""
+    for name, form in (("lines", {}), ("text", {"format": "prometheus"})):
+        parameters = urlencode({"match[]": '{__name__=~".+"}', **form})
+        with urlopen(f"{victoria.url}/api/v1/export?{parameters}") as response:
+            (tmp_path / name).write_bytes(response.read())
+        command = ("ingest", "prometheus", "--cluster", "c", "--warehouse", str(tmp_path / f"w-{name}"))
+        assert trackside(*command, str(tmp_path / name)).returncode == 0
+    assert_same(tmp_path / "w-lines", tmp_path / "w-text")
 
 
 def test_an_export_of_missing_series_is_empty(victoria: VictoriaLab) -> None:
