@@ -274,7 +274,7 @@ def test_a_step_with_an_implausible_value_counts_without_it(name: str, value: fl
     assert parsed.frames["steps"]["step"].to_list() == [0, 1, 2]
     assert parsed.frames["steps"][name].is_null().to_list() == [False, True, True]
     (output,) = messages(parsed.warnings)
-    assert f"2 steps have {name} that cannot be (the first in line 3: {value:g}; at most" in output
+    assert f"2 steps with {name} that cannot be (the first in line 3: {value:g}; at most" in output
 
 
 @pytest.mark.parametrize("name", [name for name in RUN_LOG if name in RUN_SESSIONS])

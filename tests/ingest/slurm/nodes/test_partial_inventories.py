@@ -73,7 +73,7 @@ def node_rows(root: Path) -> pl.DataFrame:
 def test_partial_inventory_is_warned_of_with_its_missing_nodes(tmp_path: Path) -> None:
     warned = load(tmp_path / "w", [(0, inventory(WHOLE)), (100, inventory("n2")), (100, inventory("n2"))])
     output = (
-        "this inventory lacks 2 of the 3 nodes known before (n1, n3): they count as removed from 2026-11-21 16:55:00 "
+        "this inventory lacks 2 of the 3 nodes known before (n1, n3): taken as removed from 2026-11-21 16:55:00 "
         "UTC on. If it was only a part, load a whole one of the same time."
     )
     assert warned == [[], [output], [output]]
