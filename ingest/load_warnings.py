@@ -126,8 +126,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     # Run logs
     "packed_log_cut": (
         "the {detail} stream is cut off: what could be unpacked ({count:byte|bytes}) is loaded, what came behind "
-        "is lost. If the file is complete later, load it again: it takes the place of what was "
-        "loaded"
+        "is lost. If the file is complete later, load it again: it takes the place of what was loaded"
     ),
     "run_value_implausible": "{detail}",
     "steps_implausible": "{detail}",

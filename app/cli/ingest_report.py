@@ -59,7 +59,8 @@ def finish(
     if len(errors) > SHOWN + 1:
         console.echo(f"trackside: {len(errors) - SHOWN - 1:,} more could not be loaded: {_kinds(errors)}", error=True)
     if errors:
-        raise _with_hint(next(report for report in reports if report.error is errors[0]), source) or errors[0]
+        first = next(report for report in reports if report.error is not None)
+        raise _with_hint(first.origin, errors[0], source)
     if quiet or not any(report.parsed is not None and report.parsed.rows_read for report in reports):
         return 0
     if jobs_known:
@@ -71,16 +72,16 @@ def finish(
     return 0
 
 
-def _with_hint(report: Report, source: str) -> Exception | None:
-    """The error of a file that the source does not know, with the command that loads it; None if no other does."""
-    if not source or not isinstance(report.error, UnrecognisedInputError) or "trackside ingest" in str(report.error):
-        return None
+def _with_hint(origin: str, error: Exception, source: str) -> Exception:
+    """The error of a file, with the command that loads it where its source does not know it and another one does."""
+    if not source or not isinstance(error, UnrecognisedInputError) or "trackside ingest" in str(error):
+        return error
     from app.cli.file_kinds import command_for
 
-    command = command_for(report.origin)
+    command = command_for(origin)
     if command is None or command.startswith(f"trackside ingest {source} "):
-        return None
-    return UnrecognisedInputError(f"{report.error}\nIt looks like another source's: {command}")
+        return error
+    return UnrecognisedInputError(f"{error}\nIt looks like another source's: {command}")
 
 
 def _kinds(errors: Sequence[Exception]) -> str:

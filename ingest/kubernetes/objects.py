@@ -8,13 +8,14 @@ Source of the fields: the Kubernetes API reference, meta/v1 ObjectMeta, core/v1 
 
 from __future__ import annotations
 
-import json
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from ingest.errors import InputError, UnrecognisedInputError, shorten
+from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.files.yaml_documents import documents
 from ingest.plausible import LONGEST_NAME
 
@@ -363,20 +364,17 @@ def _cut_list(items: list[Any]) -> Iterator[Found | str]:
     yield "the list is cut off in this object"
 
 
+_BETWEEN: Final = re.compile(r"[ \t\r\n,\x1e]*")
+"""What stands between the objects of a watch, of a list without its brackets, and of JSON text sequences."""
+
+
 def _one_after_the_other(text: bytes) -> Iterator[Found | str]:
     """Objects behind each other, as a watch prints them; the last one may be cut."""
-    decoder = json.JSONDecoder()
-    rest = text.decode("utf-8", "replace")
-    position = 0
-    while position < len(rest):
-        try:
-            value, position = decoder.raw_decode(rest, position)
-        except (ValueError, RecursionError) as error:
-            yield f"the JSON ends or breaks here: {shorten(str(error))}"
-            return
-        yield from _again(value)
-        while position < len(rest) and rest[position] in " \t\r\n,\x1e":
-            position += 1
+    try:
+        for value, _ in json_texts(text.decode("utf-8", "replace"), between=_BETWEEN):
+            yield from _again(value)
+    except BrokenTextError as error:
+        yield f"the JSON ends or breaks here: {shorten(str(error))}"
 
 
 def _again(value: object) -> Iterator[Found | str]:

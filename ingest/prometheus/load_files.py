@@ -101,13 +101,9 @@ def _load(  # noqa: PLR0917 - private, and every one of them is needed
 def _text(first: bytes, rest: Iterator[bytes], name: str) -> Iterable[bytes]:
     """A file that is no Parquet as OpenMetrics text; answers of the HTTP API, and UTF-16, are held whole."""
     chunks = chain([first], rest)
-    if utf_16(first) is not None:
-        whole = as_utf_8(_whole(chunks, name))
-    elif is_api_json(first.removeprefix(codecs.BOM_UTF8)):
-        whole = _whole(chunks, name)
-    else:
+    if utf_16(first) is None and not is_api_json(first.removeprefix(codecs.BOM_UTF8)):
         return chunks
-    text = whole.removeprefix(codecs.BOM_UTF8)
+    text = as_utf_8(_whole(chunks, name))
     return as_openmetrics(text, origin=name) if is_api_json(text) else [text]
 
 

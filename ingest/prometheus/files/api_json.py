@@ -9,13 +9,13 @@ The first is what Prometheus, Thanos, Mimir and VictoriaMetrics answer to a quer
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ingest.errors import InputError, TruncatedInputError, shorten
+from ingest.files.json_texts import BrokenTextError, json_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,12 +50,14 @@ class _Data(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """What the API answers, or a line of an export."""
+    """What the API answers, or a line of an export, which is a series."""
 
     status: str = "success"
     error: str = ""
     data: _Data | None = None
     metric: dict[str, str] | None = None
+    values: msgspec.Raw = msgspec.Raw(b"[]")
+    timestamps: list[float] | None = None
 
 
 def is_api_json(head: bytes) -> bool:
@@ -80,8 +82,8 @@ def as_openmetrics(data: bytes, *, origin: str) -> Iterator[bytes]:
     """
     n_named = n_nameless = 0
     chunk: list[str] = []
-    for document in _documents(data, origin):
-        for series in _series_of(document, origin):
+    for answer in _answers(data, origin):
+        for series in _series_of(answer, origin):
             if "__name__" not in series.metric:
                 n_nameless += 1
                 continue
@@ -95,44 +97,47 @@ def as_openmetrics(data: bytes, *, origin: str) -> Iterator[bytes]:
     yield "".join(chunk).encode()
 
 
-def _documents(data: bytes, origin: str) -> Iterable[bytes]:
+def _answers(data: bytes, origin: str) -> Iterable[_Answer]:
     """The answers of a file: one, or lines of an export, or several behind each other."""
-    text = data.strip()
     try:
-        msgspec.json.decode(text, type=_Answer)
-    except msgspec.DecodeError:
-        return _behind_each_other(text, origin)
-    return [text]
+        return [_decoded(data, origin)]
+    except InputError:
+        return _behind_each_other(data, origin)
 
 
-def _behind_each_other(data: bytes, origin: str) -> Iterator[bytes]:
-    text, decoder, at = data.decode("utf-8", "replace"), json.JSONDecoder(), 0
-    while at < len(text):
-        try:
-            _, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            raise TruncatedInputError(
-                f"{origin}: the JSON ends or breaks here: {shorten(str(error))}\nCopy or request the file again"
-            ) from None
-        yield text[at:end].encode()
-        at = end
-        while at < len(text) and text[at].isspace():
-            at += 1
-
-
-def _series_of(document: bytes, origin: str) -> Iterable[_Series]:
+def _behind_each_other(data: bytes, origin: str) -> Iterator[_Answer]:
     try:
-        answer = msgspec.json.decode(document, type=_Answer)
-        if answer.metric is not None:
-            return [msgspec.json.decode(document, type=_Series)]
-        if answer.status != "success" or answer.data is None:
-            raise InputError(f"{origin}: the server answered with an error: {shorten(answer.error or 'without data')}")
-        if answer.data.resultType not in {"matrix", "vector"}:
-            kind = answer.data.resultType or "something else"
-            raise InputError(f"{origin}: the answer to a query of series is a matrix or a vector, and this is {kind}")
+        for _, text in json_texts(data.decode("utf-8", "replace")):
+            yield _decoded(text.encode(), origin)
+    except BrokenTextError as error:
+        raise TruncatedInputError(
+            f"{origin}: the JSON ends or breaks here: {shorten(str(error))}\nCopy or request the file again"
+        ) from None
+
+
+def _decoded(document: bytes, origin: str) -> _Answer:
+    try:
+        return msgspec.json.decode(document, type=_Answer)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _no_answer(origin, error) from None
+
+
+def _series_of(answer: _Answer, origin: str) -> list[_Series]:
+    if answer.metric is not None:
+        return [_Series(answer.metric, answer.values, timestamps=answer.timestamps)]
+    if answer.status != "success" or answer.data is None:
+        raise InputError(f"{origin}: the server answered with an error: {shorten(answer.error or 'without data')}")
+    if answer.data.resultType not in {"matrix", "vector"}:
+        kind = answer.data.resultType or "something else"
+        raise InputError(f"{origin}: the answer to a query of series is a matrix or a vector, and this is {kind}")
+    try:
         return msgspec.json.decode(answer.data.result, type=list[_Series])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"{origin}: no answer of Prometheus' HTTP API: {shorten(str(error))}") from None
+        raise _no_answer(origin, error) from None
+
+
+def _no_answer(origin: str, error: Exception) -> InputError:
+    return InputError(f"{origin}: no answer of Prometheus' HTTP API: {shorten(str(error))}")
 
 
 def _lines_of(series: _Series, origin: str) -> list[str]:

@@ -47,7 +47,7 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
     for number, row in _rows(chunks, account):
         logged = _point(row, names)
         if logged is None:
-            if not _times(row):
+            if not _time(row):
                 account.refused.append(Refused(number, "the row has no time", str(row)[:RAW_LIMIT]))
             continue
         lines = list(steps.of(logged))
@@ -66,12 +66,12 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
         account.warnings.append(LoadWarning("steps_averaged", n_averaged))
 
 
-def _times(row: Mapping[str, object]) -> float | None:
+def _time(row: Mapping[str, object]) -> float | None:
     return as_number(row.get("_timestamp", row.get("Wall time")))
 
 
 def _point(row: Mapping[str, object], names: Names) -> Point | None:
-    moment, step = _times(row), as_number(row.get("_step", row.get("Step")))
+    moment, step = _time(row), as_number(row.get("_step", row.get("Step")))
     if moment is None or step is None:
         return None
     if row.keys() >= _OF_TENSORBOARD:

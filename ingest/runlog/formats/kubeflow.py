@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ingest.errors import InputError
+from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.files.yaml_documents import documents
 from ingest.runlog.translation import HEAD, Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
@@ -66,19 +67,11 @@ def _jobs(data: bytes, name: str) -> Iterator[dict[str, Any]]:
 
 def _texts(text: str) -> Iterator[Any]:
     """JSON texts, one behind the other."""
-    decoder, at = json.JSONDecoder(), 0
-    while (at := _next(text, at)) < len(text):
-        try:
-            content, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"a TrainJob that is cut or damaged: {error}") from None
-        yield content
-
-
-def _next(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+    try:
+        for content, _ in json_texts(text):
+            yield content
+    except BrokenTextError as error:
+        raise InputError(f"a TrainJob that is cut or damaged: {error}") from None
 
 
 def _lines(job: dict[str, Any], request: LogRequest, number: int) -> list[dict[str, Any]]:

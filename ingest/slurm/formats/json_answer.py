@@ -16,6 +16,7 @@ import msgspec
 
 from ingest.delimited.reader import clean
 from ingest.errors import InputError, SourceError, TruncatedInputError, UnrecognisedInputError, shorten
+from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.load_warnings import LoadWarning
 
 if TYPE_CHECKING:
@@ -301,26 +302,17 @@ def _what_is_whole(data: bytes, name: str, row: type[Row], origin: str, warnings
     match = _VERSION.search(text[: beginning.start()])
     version, about = judged(match[0] if match else "")
     form = Form(version, None, None, about)
-    decoder, at, parts = json.JSONDecoder(), beginning.end(), []
-    rest = ""
-    while (at := _skip(text, at)) < len(text):
-        try:
-            _, stop = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            rest = text[at:]
-            break
-        parts.append(text[at:stop].encode())
-        at = stop
+    listed, parts, rest = text[beginning.end() :], [], ""
+    try:
+        for _, part in json_texts(listed, between=_BLANK):
+            parts.append(part.encode())
+    except BrokenTextError as error:
+        rest = listed[error.at :]
     rows = _each(parts, row, form, warnings, _names(data, name))
     if not rest or rest.startswith("]"):
         return rows
     cut = (len(parts) + 1, "the JSON ends in the middle of it", rest)
     return rows._replace(refused=[*rows.refused, cut], n_read=rows.n_read + 1)
-
-
-def _skip(text: str, at: int) -> int:
-    blank = _BLANK.match(text, at)
-    return blank.end() if blank else at
 
 
 # --- what is around the rows ---------------------------------------------------------------------------
