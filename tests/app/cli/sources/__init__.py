@@ -1,0 +1,1 @@
+"""Tests of app/cli/sources: what a source is given."""
