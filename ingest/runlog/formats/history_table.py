@@ -10,9 +10,8 @@ its table, so its steps and their times are known and its value is not.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,6 +19,7 @@ import msgspec
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
 from ingest.load_warnings import LoadWarning
+from ingest.runlog.formats.csv_rows import csv_rows
 from ingest.runlog.series import Names, Point, StepLines, as_number, encode, point, tokens_of_step
 from ingest.runlog.translation import Account, LogFormat, LogRequest, Refused
 from ingest.tables import RAW_LIMIT
@@ -80,42 +80,27 @@ def _point(row: Mapping[str, object], names: Names) -> Point | None:
 
 
 def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """The values of each row by their columns, with the number of its line."""
-    header: list[str] | None = None
-    first = 1
-    for block, _ in clean_blocks(chunks, "history", _BLOCK):
-        text = block.decode()
-        if header is None and text.lstrip().startswith("{"):
-            header = []
-        if header == []:
-            for number, line in enumerate(text.splitlines(), first):
-                yield from _of_json(number, line, account)
-            first += text.count("\n")
+    """The values of each row by their columns, with the number of its line; an empty cell has none."""
+    blocks = (block.decode() for block, _ in clean_blocks(chunks, "history", _BLOCK))
+    beginning = next(blocks, "")
+    every = chain([beginning], blocks)
+    if beginning.lstrip().startswith("{"):
+        yield from _of_json(every, account)
+        return
+    for number, cells in csv_rows(every, account):
+        yield number, {name: _value(each) for name, each in cells.items() if each != ""}
+
+
+def _of_json(blocks: Iterable[str], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
+    for number, line in enumerate((line for block in blocks for line in block.splitlines()), 1):
+        if not line.strip():
             continue
         try:
-            rows = list(csv.reader(io.StringIO(text)))
-        except csv.Error as error:
-            raise InputError(f"the table is damaged behind line {first}: {error}") from None
-        for number, row in enumerate(rows, first):
-            if header is None:
-                header = row
-            elif len(row) == len(header):
-                yield number, {name: _value(each) for name, each in zip(header, row, strict=True) if each != ""}
-            elif row:
-                raw = ",".join(row)[:RAW_LIMIT]
-                account.refused.append(Refused(number, f"row of {len(row)} values, not {len(header)}", raw))
-        first += len(rows)
-
-
-def _of_json(number: int, line: str, account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
-    if not line.strip():
-        return
-    try:
-        row = msgspec.json.decode(line, type=dict[str, object])
-    except (msgspec.DecodeError, RecursionError):
-        account.refused.append(Refused(number, "no row of JSON", line[:RAW_LIMIT]))
-        return
-    yield number, {name: value for name, value in row.items() if value is not None}  # as an empty cell: not logged
+            row = msgspec.json.decode(line, type=dict[str, object])
+        except (msgspec.DecodeError, RecursionError):
+            account.refused.append(Refused(number, "no row of JSON", line[:RAW_LIMIT]))
+            continue
+        yield number, {name: value for name, value in row.items() if value is not None}
 
 
 def _value(text: str) -> object:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 from typing import TYPE_CHECKING, Final
 
 from ingest.counted import counted
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
+from ingest.runlog.formats.csv_rows import csv_rows
 from ingest.runlog.formats.untimed import Logged, placed
 from ingest.runlog.lines import CUT
 from ingest.runlog.series import Names, point
@@ -54,30 +54,19 @@ def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iter
 
 def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapping[str, float]]]:
     """The values of each row by their columns, with its line; one of another width, or cut, is refused."""
-    header: list[str] = []
+    for number, cells in csv_rows(_whole_rows(chunks, account), account):
+        yield number, {name: value for name, text in cells.items() if (value := _number(text)) is not None}
+
+
+def _whole_rows(chunks: Iterable[bytes], account: Account) -> Iterator[str]:
+    """The text up to the last end of a row: CSVLogger ends every row."""
     first = 1
     for block, _ in clean_blocks(chunks, "metrics.csv", _BLOCK):
-        whole, end, cut = block.decode().rpartition("\n")  # CSVLogger ends every row
-        rows = list(csv.reader(io.StringIO(whole + end)))
-        header = header or (rows[0] if rows else [])
-        if {"iter", "iter_time"} <= set(header):
+        whole, end, cut = block.decode().rpartition("\n")
+        if first == 1 and {"iter", "iter_time"} <= set(next(csv.reader([whole.partition("\n")[0]]), [])):
             raise InputError(_OF_LITGPT)
-        for number, row in enumerate(rows, first):
-            if number == 1:
-                continue
-            if len(row) == len(header):
-                yield (
-                    number,
-                    {
-                        name: value
-                        for name, text in zip(header, row, strict=True)
-                        if (value := _number(text)) is not None
-                    },
-                )
-            elif row:
-                raw = ",".join(row)[:RAW_LIMIT]
-                account.refused.append(Refused(number, f"row of {len(row)} values, not {len(header)}", raw))
-        first += len(rows)
+        yield whole + end
+        first += (whole + end).count("\n")
         if cut.strip():
             account.refused.append(Refused(first, CUT, cut[:RAW_LIMIT]))
 

@@ -1,0 +1,42 @@
+"""Rows of a log that is a CSV with a heading: Lightning's `metrics.csv`, and tables that were exported."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from ingest.errors import InputError
+from ingest.runlog.translation import Account, Refused
+from ingest.tables import RAW_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def csv_rows(blocks: Iterable[str], account: Account) -> Iterator[tuple[int, dict[str, str]]]:
+    """The cells of each row by their columns, with the number of its line; one of another width is refused.
+
+    Args:
+        blocks: whole lines; the heading comes first.
+        account: gets what is refused.
+
+    Raises:
+        InputError: it is no CSV further down.
+    """
+    header: list[str] | None = None
+    first = 1
+    for block in blocks:
+        try:
+            rows = list(csv.reader(io.StringIO(block)))
+        except csv.Error as error:
+            raise InputError(f"the table is damaged behind line {first}: {error}") from None
+        for number, row in enumerate(rows, first):
+            if header is None:
+                header = row
+            elif len(row) == len(header):
+                yield number, dict(zip(header, row, strict=True))
+            elif row:
+                raw = ",".join(row)[:RAW_LIMIT]
+                account.refused.append(Refused(number, f"row of {len(row)} values, not {len(header)}", raw))
+        first += len(rows)
