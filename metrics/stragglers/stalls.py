@@ -162,7 +162,7 @@ def _by_events(late: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     )
     share = (pl.min_horizontal(pl.col("inside") / pl.col("seconds"), 1.0) * 100).round(0).cast(pl.Int64)
     reasons = most.select(
-        *_KEY, event_kind="event", event_reason=pl.format("{} events in its log take {} % of it", "kind", share)
+        *_KEY, event_kind="event", event_reason=pl.format("its log records {} events during {} % of it", "kind", share)
     )
     return late.join(reasons, on=_KEY, how="left", nulls_equal=True)
 

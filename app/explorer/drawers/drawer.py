@@ -53,7 +53,7 @@ def layout(headline: Headline, judged: Sequence[Judged], constants: dict[str, An
                     ("Denominator", _exact(headline.denominator, headline.metric)),
                     ("Events, runs or steps", None if headline.n is None else f"{headline.n:,}"),
                     ("Bounds", headline_text.bounds_text(headline)),
-                    ("Sampling interval", headline_text.interval_text(headline)),
+                    ("Confidence interval", headline_text.interval_text(headline)),
                     ("Uncertainty", metric.interval if metric else None),
                     ("Evidence", evidence or None),
                     ("Source", references.readable(metric.source) if metric else None),

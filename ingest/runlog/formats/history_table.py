@@ -2,6 +2,7 @@
 
     ,_step,_timestamp,train/loss           run.history().to_csv(FILE) of W&B's public API
     {"_step":0,"_timestamp":1.79e9,...}    the same as lines of JSON: to_json(FILE, orient="records", lines=True)
+    [{"_step":0,"_timestamp":1.79e9,...},  the same as one list: json.dump(list(run.scan_history()), file)
     Wall time,Step,Value                   the download button of a chart in TensorBoard
 
 The columns of W&B mean what they do in its own files (`ingest.runlog.series`). A scalar of TensorBoard has no name in
@@ -18,6 +19,7 @@ import msgspec
 
 from ingest.delimited.reader import clean_blocks
 from ingest.errors import InputError
+from ingest.files.json_texts import BrokenTextError, json_texts
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.formats.csv_rows import csv_rows
 from ingest.runlog.series import Names, Point, StepLines, as_number, encode, point, tokens_of_step
@@ -34,6 +36,16 @@ _OF_TENSORBOARD: Final = {"Wall time", "Step", "Value"}
 
 _ROW: Final = re.compile(rb'\{(?=[^\n]*"_timestamp":)(?=[^\n]*"_step":)(?![^\n]*"_wandb":)[^\n]*\}\r?\n\s*\{')
 """Two rows of JSON. The summary of a run, which W&B keeps beside its log, has such keys, too, and is one object."""
+
+_LISTED: Final = re.compile(rb'\[\s*\{(?=[^{}]*"_timestamp":)(?=[^{}]*"_step":)')
+"""The first row of a list."""
+
+_NEXT_ROW: Final = re.compile(r"\}\s*,\s*\{")
+_LONGEST_ROW: Final = 1 << 20
+"""Characters; a row that is longer is taken as damaged."""
+
+_BETWEEN: Final = re.compile(r"[\s,\[\]]*")
+"""What stands between the rows of a list, and around them."""
 
 
 def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
@@ -84,14 +96,15 @@ def _rows(chunks: Iterable[bytes], account: Account) -> Iterator[tuple[int, Mapp
     blocks = (block.decode() for block, _ in clean_blocks(chunks, "history", _BLOCK))
     beginning = next(blocks, "")
     every = chain([beginning], blocks)
-    if beginning.lstrip().startswith("{"):
-        yield from _of_json(every, account)
+    if (opened := beginning.lstrip()[:1]) in {"{", "["}:
+        for number, row in (_of_json if opened == "{" else _of_list)(every, account):
+            yield number, {name: value for name, value in row.items() if value is not None}
         return
     for number, cells in csv_rows(every, account):
         yield number, {name: _value(each) for name, each in cells.items() if each != ""}
 
 
-def _of_json(blocks: Iterable[str], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
+def _of_json(blocks: Iterator[str], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in enumerate((line for block in blocks for line in block.splitlines()), 1):
         if not line.strip():
             continue
@@ -100,7 +113,29 @@ def _of_json(blocks: Iterable[str], account: Account) -> Iterator[tuple[int, Map
         except (msgspec.DecodeError, RecursionError):
             account.refused.append(Refused(number, "no row of JSON", line[:RAW_LIMIT]))
             continue
-        yield number, {name: value for name, value in row.items() if value is not None}
+        yield number, row
+
+
+def _of_list(blocks: Iterator[str], account: Account) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """The rows of a list, with their numbers in it; one that is cut or damaged is refused, and those behind it read."""
+    number, rest, ended = 0, "", False
+    while rest or not ended:
+        block = next(blocks, "")
+        ended, text = not block, rest + block
+        rest = ""
+        try:
+            for row, raw in json_texts(text, between=_BETWEEN):
+                number += 1
+                if isinstance(row, dict):
+                    yield number, row
+                else:
+                    account.refused.append(Refused(number, "no row of JSON", raw[:RAW_LIMIT]))
+        except BrokenTextError as error:
+            rest = text[error.at :]
+        if rest and (ended or len(rest) > _LONGEST_ROW):
+            number += 1
+            account.refused.append(Refused(number, "no row of JSON", rest[:RAW_LIMIT]))
+            rest = rest[behind.end() - 1 :] if (behind := _NEXT_ROW.search(rest)) else ""
 
 
 def _value(text: str) -> object:
@@ -117,8 +152,8 @@ def _is_table(head: bytes) -> bool:
     [True, True, False]
     """
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text.startswith(b"{"):
-        return _ROW.match(text) is not None
+    if text[:1] in {b"{", b"["}:
+        return (_ROW.match(text) or _LISTED.match(text)) is not None
     columns = {each.strip(b'" \r').decode("utf-8", "replace") for each in text.partition(b"\n")[0].split(b",")}
     return columns >= _OF_WANDB or columns == _OF_TENSORBOARD
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from ingest.errors import InputError, UnrecognisedInputError
+from ingest.runlog.formats import history_table
 from tests.support.logs.foreign_logs import DAY, read, steps
 
 BEGIN = DAY.timestamp()
@@ -29,7 +30,20 @@ def as_lines(frame: pd.DataFrame) -> str:
     return str(frame.to_json(orient="records", lines=True, double_precision=6))
 
 
-@pytest.mark.parametrize("text", [HISTORY.to_csv(), HISTORY.to_csv(index=False), as_lines(HISTORY)])
+def as_list(frame: pd.DataFrame, **style: int) -> str:
+    return json.dumps([json.loads(line) for line in as_lines(frame).splitlines()], **style)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HISTORY.to_csv(),
+        HISTORY.to_csv(index=False),
+        as_lines(HISTORY),
+        as_list(HISTORY),
+        as_list(HISTORY, indent=2),
+    ],
+)
 def test_a_history_of_wandb_has_steps_losses_and_times(text: str) -> None:
     parsed = read(text)
     found = steps(parsed)
@@ -55,6 +69,19 @@ def test_rows_that_are_damaged_or_without_a_time_are_refused() -> None:
     lines = as_lines(HISTORY).splitlines(keepends=True)
     assert read("".join([*lines[:2], '{"_step": 3, "_ti\n', *lines[2:]])).rejects["line"].to_list() == [3]
     assert len(steps(parsed)) == 41
+
+
+def test_a_damaged_row_of_a_list_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = as_list(HISTORY)
+    monkeypatch.setattr(history_table, "_BLOCK", 100)
+    for text, row, n_steps in (
+        (whole.replace('"_step": 4,', "4"), 3, 41),
+        (whole.replace("}, {", "}, 7, {", 1), 2, 41),
+        (whole[:-30], 6, 31),
+    ):
+        parsed = read(text)
+        assert parsed.rejects.select("line", "reason").rows() == [(row, "no row of JSON")]
+        assert len(steps(parsed)) == n_steps
 
 
 def test_a_table_that_is_no_csv_further_down_is_refused() -> None:
