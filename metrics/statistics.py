@@ -464,9 +464,9 @@ def _bca_levels(ratio: float, leave_one_out: FloatArray, resampled: FloatArray, 
 
 
 def verdict_of_interval(low: float | None, high: float | None, target: float, direction: Direction) -> Verdict:
-    """The verdict of an interval on a claim: a sampling interval, or the bounds of what was delivered.
+    """The verdict of an interval on a claim: a confidence interval, or the bounds of what was delivered.
 
-    A capability claim ("the MTTF is at least 3.66 days") is judged by a sampling interval. A delivered one ("last
+    A capability claim ("the MTTF is at least 3.66 days") is judged by a confidence interval. A delivered one ("last
     month's goodput was at least 96 %") is about a census, without sampling error: its ends count all unobserved time as
     unproductive and as productive. Supported if the interval is entirely on the claimed side (the target itself is on
     it), refuted if entirely on the other, else undetermined: more exposure or evidence is needed. An infinite end is a

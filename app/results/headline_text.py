@@ -89,7 +89,7 @@ def judged_value(judged: Judged) -> str:
 
 
 def interval_text(headline: Headline) -> str | None:
-    """A headline's sampling interval in words; None where it has none."""
+    """A headline's confidence interval in words; None where it has none."""
     if headline.ci_low is None:
         return None
     high = "no upper limit" if headline.ci_high is None else measured(headline.ci_high, headline.unit)

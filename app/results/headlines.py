@@ -43,7 +43,7 @@ class Headline:
         n: events, runs or steps behind it.
         bound_low: all that was not seen counted unproductive.
         bound_high: all that was not seen counted productive.
-        ci_low: lower end of the 95 % sampling interval.
+        ci_low: lower end of the 95 % confidence interval.
         ci_high: upper end; None with a `ci_low` means no upper limit.
         evidence: shares of the denominator by kind: log, telemetry, accounting, assumed.
         note: what a reader must know.

@@ -240,7 +240,7 @@ class Program:
         denominator: peak FLOP.
         n: steps.
         known_gpu_s: GPU-seconds of those steps.
-        ci_low: lower end of its sampling interval.
+        ci_low: lower end of its confidence interval.
         ci_high: upper end.
         note: remarks for the reader, such as the FLOP convention.
     """

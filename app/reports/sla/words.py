@@ -34,7 +34,7 @@ BUDGETS = {
 KINDS = (
     "A delivered objective is about the past of the period. Its range is given by bounds: unobserved time counted all "
     "unproductive, and all productive. A capability is about what the system would do again. Its range is a 95 % "
-    "sampling interval. An objective is supported if the whole range meets the target, refuted if none of it does, "
+    "confidence interval. An objective is supported if the whole range meets the target, refuted if none of it does, "
     "and otherwise undetermined."
 )
 """How verdicts are made."""
