@@ -166,14 +166,14 @@ def copy_to_lake(
     return push.push(address, root, path, now=now, report=report, create_at=data_path, dry_run=dry_run, full=full)
 
 
-def vacuum(lake: Path, *, before: datetime) -> Removed:
+def vacuum(lake: Path, *, before: datetime, dry_run: bool = False) -> Removed:
     """Remove from a lake what nobody needs any more: see `queries.lake.vacuum`."""
     from queries.lake import vacuum as lakes  # noqa: PLC0415 - only for a lake
 
     address = address_of(lake)
     if address is None:
         raise NoWarehouseError(f"{lake} is no lake. Old copies and files of a directory go by themselves.")
-    return lakes.vacuum(address, before=before)
+    return lakes.vacuum(address, before=before, dry_run=dry_run)
 
 
 def would_copy(

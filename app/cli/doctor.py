@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import platform
+import re
 import shutil
 from datetime import timedelta
 from functools import partial
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from app import console
 from app.access.exposure import exposed
@@ -61,14 +62,19 @@ ADDS = {
 
 def versions() -> dict[str, str]:
     """Versions of Trackside, Python and the engines."""
-    own = {"trackside": importlib.metadata.version("trackside"), "python": platform.python_version()}
-    return own | {name: importlib.metadata.version(name) for name in ("polars", "duckdb", "numpy", "scipy")}
+    own = {"trackside": metadata.version("trackside"), "python": platform.python_version()}
+    return own | {name: metadata.version(name) for name in ("polars", "duckdb", "numpy", "scipy")}
+
+
+_OURS: Final = re.compile(r"^trackside(/|\.py\b|$)", re.MULTILINE)
+"""Our import name, in a distribution's list of files or of names."""
 
 
 def other_owners() -> list[str]:
     """Other distributions that install a package `trackside`: they overwrite this one."""
-    owners = importlib.metadata.packages_distributions().get("trackside", [])
-    return sorted({owner for owner in owners if owner != "trackside"})
+    lists = ((each, each.read_text("RECORD") or each.read_text("top_level.txt")) for each in metadata.distributions())
+    owners = {str(each.metadata["Name"]) for each, listed in lists if _OURS.search(listed or "")}
+    return sorted(owners - {"trackside"})
 
 
 def foreign_packages() -> dict[str, str]:
@@ -154,7 +160,7 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
                 )
             for line in future_rows.lines(reader, now=now):
                 _line("warn", line)
-            for result in reader.checks():
+            for result in reader.failed_checks():
                 _line(
                     "fail" if result.check.severity == "stop" else "warn",
                     f"{result.check.description} ({result.count})",

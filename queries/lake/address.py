@@ -20,6 +20,9 @@ PREFIX: Final = "ducklake:"
 
 Kind = Literal["postgres", "sqlite", "duckdb"]
 
+_OTHER_KIND: Final = re.compile(r"(?!sqlite:)\w+:|[^/]*\bpassword\s*=", re.IGNORECASE)
+"""What follows the prefix where the catalogue is named in a way that is not ours."""
+
 _PASSWORD: Final = re.compile(r"\b(password|passfile|sslpassword)\s*=", re.IGNORECASE)
 
 
@@ -74,6 +77,11 @@ def address_of(place: Path | str) -> Address | None:
 def _parts(text: str) -> tuple[Kind, str]:
     if text.startswith("postgres:"):
         return "postgres", text.removeprefix("postgres:").strip()
+    if _OTHER_KIND.match(text):  # it is not repeated: an address of PostgreSQL may hold a password
+        raise WarehouseError(
+            f"the catalogue of a lake is named {PREFIX}postgres:dbname=lake host=db.example.org user=trackside\n"
+            f"(the words of libpq, and no postgresql://), {PREFIX}sqlite:FILE or {PREFIX}FILE."
+        )
     if text.startswith("sqlite:"):
         return "sqlite", text.removeprefix("sqlite:")
     return "duckdb", text

@@ -272,15 +272,25 @@ class Catalogue:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def expire(self, before: datetime) -> list[str]:
+    def expire(self, before: datetime, *, dry_run: bool = False) -> list[str]:
         """Forget the snapshots before a time but for the newest, and remove the files that only they name.
+
+        Args:
+            before: the time.
+            dry_run: whether nothing is forgotten and removed.
 
         Returns:
             The names of the files.
         """
-        self._rows("CALL ducklake_expire_snapshots('LAKE', older_than => CAST(? AS TIMESTAMPTZ))", [before])
-        removed = self._rows("CALL ducklake_cleanup_old_files('LAKE', cleanup_all => true)")
-        return [self.storage.name(str(path)) for (path,) in removed]
+        if dry_run:
+            self._rows("BEGIN TRANSACTION")
+        try:
+            self._rows("CALL ducklake_expire_snapshots('LAKE', older_than => CAST(? AS TIMESTAMPTZ))", [before])
+            gone = self._rows("CALL ducklake_cleanup_old_files('LAKE', cleanup_all => true, dry_run => ?)", [dry_run])
+        finally:
+            if dry_run:
+                self._rows("ROLLBACK")
+        return [self.storage.name(str(path)) for (path,) in gone]
 
 
 def _split(table: str) -> tuple[str, str]:

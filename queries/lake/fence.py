@@ -1,7 +1,8 @@
 """Which directory may commit which warehouse, and which clusters: nothing newer or of others is ever replaced.
 
-A directory notes the token of its last commit. If the lake has another one, another directory has committed the same
-warehouse since: the two have grown apart, and neither may replace the other unasked.
+A directory notes the token of its last commit to each lake. If a lake has one that is in none of these notes, another
+directory has committed the same warehouse since: the two have grown apart, and neither may replace the other unasked.
+Tokens are compared, not addresses: a lake may have several, and get others.
 """
 
 from __future__ import annotations
@@ -39,10 +40,9 @@ def refuse(address: Address, source: Source, there: Mapping[str, str], entries: 
     """
     if not there:
         return
-    notes = _notes(source.root).get(str(address), {})
-    known = {notes.get(_LAST), notes.get(_PENDING)}
+    ours = {token for notes in _notes(source.root).values() for token in notes.values()}
     version = int(there["data_version"])
-    if there[origins.TOKEN] in known and version <= source.version:
+    if there[origins.TOKEN] in ours and version <= source.version:
         return
     cluster = min((entry.cluster for entry in entries if entry.cluster), default="")
     raise WarehouseError(

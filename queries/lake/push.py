@@ -18,7 +18,7 @@ from queries.errors import NoWarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import engine, fence, locks, markers, origins, spans
 from queries.lake.spans import Span
-from queries.lake.storage import storage_of
+from queries.lake.storage import origin_of, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -241,7 +241,7 @@ class _Push:
         and where the marker of another one lies. What a first commit left goes with the next commit, or with `vacuum`.
         """
         found = storage.sizes(f"{self._origin}/")
-        loose = {name for name in found if name not in state.known}
+        loose = {name for name in found if origin_of(name) and name not in state.known}
         others = markers.leave(storage, state.identity)
         if state.facts and not others:
             storage.remove(sorted(loose - set(wanted)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import shutil
 import tempfile
 from datetime import timedelta
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 UNFINISHED: Final = ".unfinished"
+
+_COMMITTED: Final = re.compile(rf"([0-9a-f]{{32}})/(?:tables|raw)/.+\.parquet(?:{re.escape(UNFINISHED)})?")
 
 _RETRIES: Final = 10
 _TIMEOUT: Final = timedelta(seconds=60)
@@ -60,6 +63,16 @@ class Storage(Protocol):
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files; one that is gone already is fine."""
+
+
+def origin_of(name: str) -> str | None:
+    """The warehouse whose commits name a file so, while they write it, too; None: it is somebody else's.
+
+    >>> origin_of(f"{'0f' * 16}/tables/main.runs/all/00000003-7-41.parquet"), origin_of("photos/cat.jpg")
+    ('0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f', None)
+    """
+    match = _COMMITTED.fullmatch(name)
+    return match[1] if match else None
 
 
 def storage_of(data_path: str) -> Storage:

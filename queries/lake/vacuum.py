@@ -1,4 +1,7 @@
-"""Removing what a lake keeps and nobody needs: old snapshots, and files that no snapshot names."""
+"""Removing what a lake keeps and nobody needs: old snapshots, and files that no snapshot names.
+
+Others may have files in the same place: only names that commits give are looked at.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 from queries.errors import LockedWarehouseError
 from queries.lake import catalogue as catalogues
 from queries.lake import locks, markers
+from queries.lake.storage import origin_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,10 +31,15 @@ class Removed:
     busy: int = 0
 
 
-def vacuum(address: Address, *, before: datetime) -> Removed:
+def vacuum(address: Address, *, before: datetime, dry_run: bool = False) -> Removed:
     """Forget the snapshots before a time, and remove the files that only they need; then those of commits that stopped.
 
     The newest snapshot stays. Files of a warehouse that is being committed meanwhile are left as they are.
+
+    Args:
+        address: the lake.
+        before: the time.
+        dry_run: whether it is only counted what would be removed.
 
     Raises:
         WarehouseError: the catalogue or the files cannot be reached, or another catalogue counts these files, too.
@@ -42,15 +51,15 @@ def vacuum(address: Address, *, before: datetime) -> Removed:
     ):
         markers.refuse_to_remove(address, lake.storage, markers.leave(lake.storage, lake.identity()))
         sizes = lake.storage.sizes("")
-        gone = lake.expire(before)
+        gone = lake.expire(before, dry_run=dry_run)
         removed.replaced = len(gone)
         removed.bytes = sum(sizes.get(name, 0) for name in gone)
-        for origin in sorted({name.partition("/")[0] for name in sizes} - {markers.FOLDER}):
-            _remove_loose(address, lake, origin, removed)
+        for origin in sorted({origin for name in sizes if (origin := origin_of(name))}):
+            _remove_loose(address, lake, origin, removed, dry_run=dry_run)
     return removed
 
 
-def _remove_loose(address: Address, lake: Catalogue, origin: str, removed: Removed) -> None:
+def _remove_loose(address: Address, lake: Catalogue, origin: str, removed: Removed, *, dry_run: bool) -> None:
     """Remove the files of an origin that the catalogue does not know, unless it is being committed."""
     with contextlib.ExitStack() as stack:
         try:
@@ -59,7 +68,8 @@ def _remove_loose(address: Address, lake: Catalogue, origin: str, removed: Remov
             removed.busy += 1
             return
         found = lake.storage.sizes(f"{origin}/")
-        loose = sorted(found.keys() - lake.known(origin))
-        lake.storage.remove(loose)
+        loose = sorted(name for name in found.keys() - lake.known(origin) if origin_of(name))
+        if not dry_run:
+            lake.storage.remove(loose)
         removed.loose += len(loose)
         removed.bytes += sum(found[name] for name in loose)

@@ -92,8 +92,9 @@ def test_verb_that_writes_names_the_way(
 
 
 def test_vacuum_says_what_it_removed(places: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["warehouse", "vacuum", str(places[1])]) == 0
-    assert "0 files that were replaced and 0 that were never committed" in capsys.readouterr().out
+    for option, words in (("--dry-run", "would be removed"), ("--keep-days=7", "removed")):
+        assert cli.main(["warehouse", "vacuum", str(places[1]), option]) == 0
+        assert f"0 files replaced and 0 never committed, 0 B, {words}." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["copy", "a"], ["vacuum", "a", "b"]])

@@ -39,6 +39,10 @@ def test_directory_is_no_lake(text: str) -> None:
         "ducklake:postgres:dbname=lake PASSWORD = hunter2",
         "ducklake:postgres:postgresql://me:hunter2@db/lake",
         "ducklake:postgres:lake",
+        "ducklake:postgresql://me:hunter2@db/lake",
+        "ducklake:postgresql:dbname=lake password=hunter2",
+        "ducklake:Postgres:dbname=lake password=hunter2",
+        "ducklake:dbname=lake password=hunter2",
         "ducklake:",
     ],
 )

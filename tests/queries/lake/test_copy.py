@@ -88,6 +88,16 @@ def test_second_copy_takes_only_what_changed(source: Path, filled: Path) -> None
 
 
 @pytest.mark.slow
+def test_lake_goes_on_under_another_address(filled: Path, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "moved").mkdir()
+    Path(address(filled).at).rename(tmp_path / "moved" / "lake.ducklake")
+    moved = tmp_path / f"ducklake:{tmp_path}/moved/lake.ducklake"
+    add_reject(source, "late")
+    into_lake(source, moved)
+    assert differences(source, moved) == []
+
+
+@pytest.mark.slow
 def test_directory_copied_back_goes_on(filled: Path, source: Path, tmp_path: Path) -> None:
     """The directories before it then did not make the last commit, and may not undo it."""
     back, earlier = tmp_path / "back", tmp_path / "earlier"
@@ -166,13 +176,13 @@ def test_second_catalogue_is_not_made_and_removes_no_file(
         patched.setattr(markers, "refuse_a_second", lambda *_: None)
         add_reject(source, "late")
         into_lake(source, second, files)
-    before = {file for file in Path(files).rglob("*") if file.is_file()}
+    before = everything_in(files)
     add_reject(source, "later")
     into_lake(source, second)
     for lake in (filled, second):
         with pytest.raises(WarehouseError, match=r"other catalogues count files(.*\n)+Nothing was removed"):
             vacuum(lake, before=NOW.replace(year=2100))
-    assert before <= {file for file in Path(files).rglob("*") if file.is_file()}
+    assert before <= everything_in(files)
     assert samples(filled)["gpu_samples"].height > 0
 
 
@@ -196,9 +206,31 @@ def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, fi
     add_reject(source, "stopped")
     with pytest.raises(StoppedHereError):
         into_lake(source, filled, report=stops_after("rejects"))
-    vacuum(filled, before=NOW.replace(year=2100))
+    before = everything_in(files)
+    would = vacuum(filled, before=NOW.replace(year=2100), dry_run=True)
+    assert everything_in(files) == before
+    assert vacuum(filled, before=NOW.replace(year=2100)) == would
+    assert min(would.replaced, would.loose, would.bytes) > 0
     assert files_without_need(address(filled)) == set()
     assert samples(filled)["gpu_samples"].height > 0
+
+
+@pytest.mark.slow
+def test_files_of_others_stay_where_they_are(source: Path, filled: Path, files: str) -> None:
+    with open_reader(source) as reader:
+        origin = Path(files, str(reader.meta("warehouse")))
+    theirs = [Path(files, "photos", "cat.jpg"), Path(files, "cat.parquet"), origin / "tables" / "note.txt", origin / "a"]
+    for file in theirs:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("precious")
+    add_reject(source, "late")
+    into_lake(source, filled)
+    assert vacuum(filled, before=NOW.replace(year=2100)).loose == 0
+    assert {file.read_text() for file in theirs} == {"precious"}
+
+
+def everything_in(files: str) -> set[Path]:
+    return {file for file in Path(files).rglob("*") if file.is_file()}
 
 
 def test_second_committer_is_refused_by_name(source: Path, filled: Path) -> None:

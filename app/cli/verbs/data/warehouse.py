@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "target", metavar="TO", type=path_of, nargs="?", help="directory, or lake, to write; made if missing"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print what would be copied, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be copied or removed, and change nothing")
     parser.add_argument(
         "--full",
         action="store_true",
@@ -87,14 +87,16 @@ def _vacuum(options: argparse.Namespace) -> int:
 
     from app import clock, console
     from app.formatting import display
+    from ingest.counted import counted
     from queries.warehouse import vacuum
 
-    removed = vacuum(options.source, before=clock.now() - timedelta(days=options.keep_days))
+    before = clock.now() - timedelta(days=options.keep_days)
+    removed = vacuum(options.source, before=before, dry_run=options.dry_run)
     if not options.quiet:
-        busy = f"; {removed.busy:,} warehouses are being committed: theirs were left" if removed.busy else ""
+        busy = f"; of {counted(removed.busy, 'warehouse')} being committed none" if removed.busy else ""
         console.echo(
-            f"{_shown(options.source)}: {removed.replaced:,} files that were replaced and {removed.loose:,} that were "
-            f"never committed are removed ({display(float(removed.bytes), 'bytes')}){busy}."
+            f"{_shown(options.source)}: {counted(removed.replaced, 'file')} replaced and {removed.loose:,} never "
+            f"committed, {display(float(removed.bytes), 'bytes')}, {'would be ' if options.dry_run else ''}removed{busy}."
         )
     return 0
 
