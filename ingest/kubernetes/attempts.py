@@ -11,7 +11,8 @@ lacks, or whose workload was over later, has ended unobserved: its end is its wo
 which is marked as guessed. So is the end of one that is over and does not say since when (evicted, node lost): it is
 taken to be when it was last observed alive.
 
-An attempt starts with its first pod that has GPUs, and has the nodes of those. Pods without any count in how it went on
+An attempt starts with its first pod that has GPUs, and has the nodes of those. Its GPUs are the most that its pods held
+at once: pods that come one after the other (a Job with less parallelism than completions) hold the same ones. Pods without any count in how it went on
 and ended, but for those that were gone before it (they fetch data or a model), or come after it.
 """
 
@@ -21,6 +22,7 @@ from typing import Final
 
 import polars as pl
 
+from ingest.kubernetes.at_once import held_at_once, most_at_once
 from ingest.kubernetes.in_place import ENDS, executions
 from ingest.kubernetes.pods import WORK
 from ingest.kubernetes.workloads import KUBEFLOW, MACHINES, WORKFLOW
@@ -269,7 +271,10 @@ def _attempts(parts: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
     lives = _gangs(workloads).select(
         "cluster", root_uid="uid", root_created="created_at", root_state="state", root_reason="reason"
     )
-    summed = _summed(parts).join(roots, on=key, how="left").join(lives, on=key, how="left").sort(_ATTEMPT)
+    gpus = most_at_once(parts.filter(pl.col("begins").is_not_null()), _ATTEMPT, "begins").rename({"gpus": "n_gpus"})
+    requested = most_at_once(parts, _ATTEMPT, "created_at").rename({"gpus": "req_gpus"})
+    sized = _summed(parts).join(gpus, on=_ATTEMPT, how="left").join(requested, on=_ATTEMPT, how="left")
+    summed = sized.join(roots, on=key, how="left").join(lives, on=key, how="left").sort(_ATTEMPT)
     begun = pl.when(pl.col("attempt") == 1).then(pl.min_horizontal("root_created", "submitted_at"))
     return as_attempts(
         summed.with_columns(
@@ -304,8 +309,6 @@ def _summed(parts: pl.DataFrame) -> pl.DataFrame:
         all_completed=(pl.col("state") == "COMPLETED").all(),
         guessed=pl.col("guessed").any(),
         n_nodes=pl.col("node").filter(held).n_unique().cast(pl.Int64),
-        n_gpus=_gpus(held),
-        req_gpus=_gpus(pl.lit(value=True)),
         queue=pl.col("queue").drop_nulls().first(),
         user=pl.col("user").drop_nulls().first(),
         restarts=pl.col("restarts").max(),
@@ -343,12 +346,6 @@ def _was_evicted() -> pl.Expr:
     """Whether an eviction ended an attempt: its pods held on until then, and none had failed before."""
     failed_before = (pl.col("first_failed") < pl.col("evicted_at")).fill_null(value=False)
     return (pl.col("last_end") >= pl.col("evicted_at")).fill_null(value=False) & ~failed_before
-
-
-def _gpus(which: pl.Expr) -> pl.Expr:
-    """GPUs of the pods of an attempt; unknown where one's are."""
-    chosen = pl.col("n_gpus").filter(which)
-    return pl.when(chosen.null_count() == 0).then(chosen.sum())
 
 
 def _scheduler() -> pl.Expr:
@@ -391,14 +388,8 @@ def as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _placements(parts: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `placements`: a node of an attempt once, from its first pod there to its last."""
+    """Rows of `placements`: an attempt on a node for as long as it held as many GPUs there."""
     on_nodes = parts.filter(pl.col("begins").is_not_null() & pl.col("node").is_not_null() & _uses_gpus())
-    ended = pl.when(pl.col("ends").null_count() == 0).then(pl.col("ends").max())
-    rows = on_nodes.group_by(*_ATTEMPT, "node").agg(
-        started_at=pl.col("begins").min(),
-        ended_at=ended,
-        n_gpus=pl.when(pl.col("n_gpus").null_count() == 0).then(pl.col("n_gpus").sum()),
-    )
     keys = attempts.sort("cluster", "job_id", "submitted_at").select(
         "cluster",
         "scheduler",
@@ -407,5 +398,5 @@ def _placements(parts: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
         job="job_id",
         attempt=pl.int_range(1, pl.len() + 1).over("cluster", "job_id"),
     )
-    joined = rows.join(keys, on=_ATTEMPT)
+    joined = held_at_once(on_nodes, [*_ATTEMPT, "node"]).join(keys, on=_ATTEMPT)
     return joined.select(pl.col(name).cast(kind) for name, kind in PLACEMENTS.items()).sort(pl.all())

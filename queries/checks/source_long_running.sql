@@ -15,6 +15,7 @@ given_away AS (
     JOIN (SELECT cluster, node, MAX(n_gpus) AS n_gpus FROM nodes GROUP BY cluster, node) AS i
         ON n.cluster = i.cluster AND n.node = i.node
     WHERE m.started_at > u.started_at
+      AND (m.scheduler, m.job_id, m.submitted_at) <> (u.scheduler, u.job_id, u.submitted_at)
       AND (m.ended_at IS NULL OR m.ended_at >= $since)
       AND n.ended_at IS NULL
       AND n.evidence = 'accounting'

@@ -29,6 +29,9 @@ WITNESS = "m9"
 CLUSTERS = ("c", "d")
 """Both have the same names of nodes."""
 
+OF_SLURM = ("slurm", "bridge")
+INDEX = "batch.kubernetes.io/job-completion-index"
+
 Held = Counter[tuple[str, str, str]]
 """GPU-minutes by cluster, node and scheduler."""
 
@@ -37,7 +40,7 @@ class Work(NamedTuple):
     """Something that holds GPUs of a machine.
 
     Attributes:
-        kind: `slurm`, `bridge` (a job of Slurm with its pod) or `pod`.
+        kind: `slurm`, `bridge` (a job of Slurm with its pod), `pod`, or `sweep`: a pod of the cluster's one Job.
         lives_on: minutes that the pod of a bridged job lives on after it.
         failed: whether Slurm calls its end NODE_FAIL.
     """
@@ -54,7 +57,7 @@ class Work(NamedTuple):
 
 work = st.builds(
     Work,
-    kind=st.sampled_from(("slurm", "bridge", "pod")),
+    kind=st.sampled_from(("slurm", "bridge", "pod", "sweep")),
     cluster=st.sampled_from(CLUSTERS),
     host=st.sampled_from(HOSTS),
     gpus=st.integers(1, 4),
@@ -82,7 +85,7 @@ def truth(every: list[Work], in_pods: str) -> Held:
     held: Held = Counter()
     for one in every:
         place = one.cluster, name_in(one.cluster == in_pods)(one.host)
-        whose = "kubernetes" if one.kind == "pod" else "slurm"
+        whose = "slurm" if one.kind in OF_SLURM else "kubernetes"
         held[*place, whose] += one.gpus * (one.end - one.begin)
         if one.kind == "bridge" and one.lives_on * 60 > OUTLIVES_S:
             held[*place, "kubernetes"] += one.gpus * one.lives_on
@@ -108,7 +111,8 @@ def pod_of(number: int, one: Work, seen: int) -> Object:
         gpus=one.gpus,
         scheduled=one.begin,
         ended=ended if seen >= ended else None,
-        labels={LABEL: str(number)} if one.kind == "bridge" else {},
+        above=owner("Job", "sweep") if one.kind == "sweep" else None,
+        labels={"bridge": {LABEL: str(number)}, "sweep": {INDEX: str(number)}}.get(one.kind, {}),
         identity=f"{one.cluster}/{number}",
     )
 
@@ -143,7 +147,7 @@ def loads(folder: Path, every: list[Work], in_pods: str) -> list[tuple[str, ...]
 
 def slurm_texts(cluster: str, own: list[tuple[int, Work]], name_of: Callable[[str], str]) -> dict[str, str]:
     """Accounting, which a job beside the others makes cover all of the time; and nodes, each in two partitions."""
-    rows = [job_row(number, one, name_of(one.host)) for number, one in own if one.kind != "pod"]
+    rows = [job_row(number, one, name_of(one.host)) for number, one in own if one.kind in OF_SLURM]
     nodes = [
         f"NodeName={name} CPUTot=96 Gres=gpu:h100:8 CfgTRES=cpu=96,gres/gpu=8 State=IDLE Partitions=train,debug\n"
         for name in (*map(name_of, HOSTS), WITNESS)
