@@ -312,6 +312,13 @@ def test_every_form_has_scope_rates_and_constants(report: dict[str, Any], form: 
         assert words_ in text
 
 
+def test_rows_of_a_markdown_table_have_as_many_cells(report: dict[str, Any]) -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", rendered(report, "md").decode(), flags=re.MULTILINE)
+    cells = [{len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()} for table in tables]
+    assert len(cells) > 5
+    assert all(len(counts) == 1 for counts in cells)
+
+
 def test_a_report_is_compared_with_each_published_rate(report: dict[str, Any]) -> None:
     assert [each["reference"] for each in report["published_rates"]] == [each.name for each in REFERENCES]
     for each in report["published_rates"]:
