@@ -503,10 +503,17 @@ def test_incident_lists_cause_touched_attempts_and_action(reader: Reader) -> Non
     assert (worst["node"], worst["gpus"], worst["severity"], worst["n_events"]) == ("n1", "0,1", "critical", 2)
     assert (worst["n_attempts"], worst["n_ended"]) == (1, 1)
     told = "\n".join(answer.notes)
-    assert "n1 had 1 critical incident (" in told
-    assert "of which 1 attempt may have ended" in told
-    assert "scontrol update NodeName=n1 State=DRAIN Reason='trackside: " in told
+    assert "n1 had 1 critical incident: ecc dbe (1), xid 79 (1). 1 attempt may have ended because of them." in told
+    assert "scontrol update NodeName=n1 State=DRAIN Reason='trackside: 1 critical incident: ecc dbe (1), xid" in told
     assert "RESET_GPU" in told
+
+
+def test_a_node_has_all_kinds_of_its_worst_incidents(reader: Reader) -> None:
+    first = answer_of(reader, "health").rows.filter(pl.col("node") == "n1")
+    other = first.with_columns(started_at=first["started_at"] + timedelta(days=1), kinds=pl.lit("xid 94, xid 79"))
+    lesser = other.with_columns(severity=pl.lit("info"), kinds=pl.lit("xid 13"))
+    node = by_node(pl.concat([first, other, lesser])).row(0, named=True)
+    assert (node["kinds"], node["critical"]) == ("xid 79 (2), xid 94 (1), ecc dbe (1)", 2)
 
 
 def test_incidents_are_listed_by_node_attempt_and_kind(reader: Reader) -> None:

@@ -152,23 +152,43 @@ def by_node(incidents: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `cluster`, `node`, how many are `critical`, `warning` and `info`, `n_events`, `n_attempts` touched and `n_ended`
-        (each counted once per incident), `gpus` named, `kinds` and `action` of the worst (the last of these),
+        (each counted once per incident), `gpus` named, `kinds` (with in how many) and `action` of its worst incidents,
         `last_at`.
     """
+    key = ["cluster", "node"]
     rank = pl.col("severity").replace_strict({name: n for n, name in enumerate(SEVERITIES)}, default=len(SEVERITIES))
     worst = incidents.sort(rank, "started_at", descending=[False, True])
     gpus = pl.col("gpus").filter(pl.col("gpus") != "").str.split(",").explode().str.strip_chars()
+    of_worst = worst.filter(rank == rank.min().over(key))
     return (
-        worst.group_by("cluster", "node", maintain_order=True)
+        worst.group_by(key, maintain_order=True)
         .agg(
             *((pl.col("severity") == name).sum().cast(pl.Int64).alias(name) for name in SEVERITIES),
             pl.col("n_events", "n_attempts", "n_ended").sum(),
             gpus.unique().sort().str.join(", ").alias("gpus"),
-            pl.col("kinds", "action").first(),
             pl.col("ended_at").max().alias("last_at"),
         )
+        .join(_times_each(of_worst, "kinds", ", ", "{} ({})"), on=key, how="left")
+        .join(_times_each(of_worst, "action", "; ", "{}"), on=key, how="left")
         .sort("critical", "n_ended", "warning", "last_at", "node", descending=[True, True, True, True, False])
     )
+
+
+def _times_each(incidents: pl.DataFrame, name: str, separator: str, form: str) -> pl.DataFrame:
+    """What a column of lists tells of each node: every entry once, the most frequent first.
+
+    Args:
+        incidents: with `cluster` and `node`.
+        name: of the column.
+        separator: of its entries.
+        form: of an entry and of how many incidents have it.
+    """
+    key = ["cluster", "node"]
+    listed = pl.col(name).str.split(separator).list.unique(maintain_order=True)
+    counts = incidents.select(*key, listed).explode(name).filter(pl.col(name) != "").group_by(*key, name, maintain_order=True).agg(pl.len())
+    ordered = counts.sort("len", descending=True, maintain_order=True)
+    told = pl.format(form, name, "len") if form.count("{}") == 2 else pl.col(name)
+    return ordered.group_by(key, maintain_order=True).agg(told.str.join(separator).alias(name))
 
 
 def _by_attempt(source: Reader, window: Window) -> Answer:
@@ -270,16 +290,15 @@ def _headline(incidents: pl.DataFrame) -> str:
 
 def _worst(incidents: pl.DataFrame) -> tuple[str, ...]:
     """What a person may do about the node with the most critical incidents. Trackside does nothing itself."""
-    worst = by_node(incidents).head(1).to_dicts()
-    if not worst or not worst[0]["critical"]:
+    worst = by_node(incidents.filter(pl.col("severity") == "critical")).head(1).to_dicts()
+    if not worst:
         return ()
-    node, times, ended = worst[0]["node"], worst[0]["critical"], worst[0]["n_ended"]
-    text = f"{node} had {counted(times, 'critical incident')} ({worst[0]['kinds']})"
-    if ended:
-        text += f", of which {counted(ended, 'attempt')} may have ended"
+    node, ended = worst[0]["node"], worst[0]["n_ended"]
+    told = f"{counted(worst[0]['critical'], 'critical incident')}: {worst[0]['kinds']}"
+    effect = f" {counted(ended, 'attempt')} may have ended because of them." if ended else ""
     action = f" The catalogue recommends: {worst[0]['action']}." if worst[0]["action"] else ""
-    reason = shlex.quote(f"trackside: {worst[0]['kinds']}")
+    reason = shlex.quote(f"trackside: {told}")
     return (
-        f"{text}.{action} To take it out for a check (Trackside only prints it):",
+        f"{node} had {told}.{effect}{action} To take it out for a check (Trackside only prints it):",
         f"  scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={reason}",
     )
