@@ -16,7 +16,7 @@ from metrics.exact import exact_sum
 from metrics.metric import Metric
 from metrics.statistics import rate_interval
 from metrics.units import DAY_S
-from metrics.waste.waste import CANCEL, COMPLETE, FAIL, ending
+from metrics.waste.waste import CANCEL, COMPLETE, FAIL, OPEN, PREEMPT, ending
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,9 +47,10 @@ def use(
         By `cluster` and `subject`, who held most first: `n_users` and `n_accounts`; `n_runs`, `n_attempts`; `gpu_s`
         and `share` of all that was allocated; `productive_s` and `productive_high_s` (all that was not seen counted
         so, too), `productive_share` and `productive_share_high`; `idle_s` and `idle_high_s` (standing still), `lost_s`;
-        attempts that ended in the window, `n_ended`, and `n_completed`, `n_cancelled`, `n_failed` of them;
-        `n_infrastructure` interruptions and `n_own` (of class user that nobody cancelled); `gpu_days`, `rate` of
-        infrastructure interruptions per GPU-day with `rate_low` and `rate_high` (exact Poisson, 95 %).
+        attempts that ended in the window, `n_ended`, and `n_completed`, `n_cancelled`, `n_failed`, `n_preempted` (or
+        requeued) of them; `n_infrastructure` interruptions and `n_own` (of class user that nobody cancelled);
+        `gpu_days`, `rate` of infrastructure interruptions per GPU-day with `rate_low` and `rate_high` (exact Poisson,
+        95 %).
     """
     key = list(frames.ATTEMPT_KEY)
     own = (pl.col("class") == "user") & (pl.col("cause") != "cancelled")
@@ -76,10 +77,11 @@ def use(
         exact_sum(pl.col("idle")).alias("idle_s"),
         exact_sum(pl.col("idle_high")).alias("idle_high_s"),
         exact_sum(pl.col("lost_s")).alias("lost_s"),
-        count(pl.col("ending").is_in([COMPLETE, CANCEL, FAIL])).alias("n_ended"),
+        count(pl.col("ending") != OPEN).alias("n_ended"),
         count(pl.col("ending") == COMPLETE).alias("n_completed"),
         count(pl.col("ending") == CANCEL).alias("n_cancelled"),
         count(pl.col("ending") == FAIL).alias("n_failed"),
+        count(pl.col("ending") == PREEMPT).alias("n_preempted"),
         count(pl.col("_broken")).alias("n_infrastructure"),
         count(pl.col("_own")).alias("n_own"),
     )

@@ -74,11 +74,12 @@ def _facts(digest: Document) -> list[tuple[str, str]]:
         ("Productive", f"{_productive(use)} of it (steps that were kept; the range is unobserved time)"),
         ("Lost", f"{_hours(use['lost_s'])} (steps run again, and unfinished ones)"),
         ("Standing still", f"{_hours(use['idle_s'])}, at most {_hours(use['idle_high_s'])}"),
-        ("Runs", f"{use['n_runs']:,}, in {counted(use['n_attempts'], 'attempt')}"),
+        ("Runs that held GPUs", f"{use['n_runs']:,}, in {counted(use['n_attempts'], 'attempt')}"),
         (
             "Attempts that ended",
             f"{use['n_ended']:,}: {use['n_completed']:,} completed, {use['n_cancelled']:,} cancelled,"
-            f" {use['n_failed']:,} failed; {use['n_infrastructure']:,} interrupted by infrastructure",
+            f" {use['n_failed']:,} failed, {use['n_preempted']:,} preempted or requeued;"
+            f" {use['n_infrastructure']:,} of them interrupted by infrastructure",
         ),
         *_cost(digest["cost"]),
     ]
@@ -126,7 +127,9 @@ def _runs(digest: Document) -> dict[str, Any]:
         for each in shown
     ]  # fmt: skip
     header = ["run", "name", "GPUs", "attempts", "state", "GPU-h", "ETTR"]
-    return _table("Runs", _of(len(shown), digest["runs"]["count"], "that held most"), header, rows)
+    count, held = digest["runs"]["count"], digest["use"]["n_runs"] or 0
+    none = f" {count - held:,} of them held no GPUs in this period." if count > held else ""
+    return _table("Runs", _of(len(shown), count, "that held most") + none, header, rows)
 
 
 def _ettr(run: Document) -> str:

@@ -76,6 +76,8 @@ def test_use_is_that_of_the_slow_twin(rows: list[dict[str, Any]], dimension: str
         one["n_completed"] += row["state"] == "COMPLETED"
         one["n_failed"] += row["state"] in {"FAILED", "NODE_FAIL"}
         one["n_cancelled"] += row["state"] == "CANCELLED"
+        one["n_preempted"] += row["state"] == "PREEMPTED"
+        one["n_ended"] += row["state"] != "RUNNING"
         one["n_infrastructure"] += row["class"] == "infrastructure"
         one["n_own"] += row["class"] == "user" and row["cause"] == "failed"
     assert sorted(found["subject"]) == sorted(sums)
