@@ -38,6 +38,7 @@ MIN_AT_MAXIMUM: Final = 3
 SPENDING: frames.Schema = {
     **{name: frames.ATTEMPTS[name] for name in frames.ATTEMPT_KEY},
     "run_id": frames.TEXT,
+    "attempt_no": frames.COUNT,
     "user": frames.TEXT,
     "account": frames.TEXT,
     "partition": frames.TEXT,
@@ -121,7 +122,8 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
         never used). unused_gpus: the last of these alone. never_stepped: all of an attempt that lies in the window and
         was seen (a tenth may be missing), of which no second was a step, a checkpoint or other work. failed_at_once:
         in a loop, as `_loops` has it. short_of_limit: all of an attempt that was done within a quarter of its time
-        limit; at_maximum: those of them that had requested the most that their partition allows.
+        limit, if it went on from no other, whose time it would have needed, too; at_maximum: those of them that had
+        requested the most that their partition allows.
     """
     held, unseen = pl.col("allocated_s"), pl.col("unseen_s")
     seen = (held > 0) & ((held - unseen) / held >= KNOWN_ENOUGH)
@@ -131,7 +133,8 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
     ran = frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0.0)
     limit = pl.when(pl.col("time_limit_s") > 0).then("time_limit_s")
     timely = over & pl.col("state").is_in(["COMPLETED", "TIMEOUT"])
-    short = (timely & (ran / limit < SHORT)).fill_null(value=False)
+    alone = pl.col("attempt_no").fill_null(1) == 1
+    short = (timely & alone & (ran / limit < SHORT)).fill_null(value=False)
     none = pl.lit(0.0)
     timed = _loops(spending).join(maxima(spending), on=["cluster", "partition"], how="left").with_columns(
         used=pl.when(timely).then(ran / limit)
@@ -296,7 +299,7 @@ METRICS = (
             "explain it; unused GPUs: of that, GPUs never active; never stepped: attempts that were seen and never "
             "got to "
             "work; failed at once: broke off within 10 minutes, three times in a row or more; far short: done within "
-            "a quarter of the time limit"
+            "a quarter of the time limit, by the first attempt of a run"
         ),
         query="attempt_spending",
         function=waste,

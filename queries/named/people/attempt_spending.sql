@@ -45,6 +45,7 @@ SELECT
     s.job_id,
     s.submitted_at,
     r.run_id,
+    r.attempt_no,
     a."user",
     a.account,
     a."partition",

@@ -190,6 +190,16 @@ def test_loop_is_of_one_user_and_name_within_a_day() -> None:
     assert hours(flags(*apart))["failed_at_once"][2] == 0
 
 
+def test_the_last_attempt_of_several_is_not_short_of_limit() -> None:
+    table = flags(
+        spent("a", 0, 3, run_id="r", attempt_no=1, state="NODE_FAIL"),
+        spent("b", 3, 3.5, run_id="r", attempt_no=2),
+        spent("alone", 0, 0.5, attempt_no=1),
+        spent("of no run", 0, 0.5, attempt_no=None),
+    )
+    assert hours(table)["short_of_limit"] == (8, 8, 2)
+
+
 def test_limits_are_judged_by_completed_and_timed_out_only() -> None:
     table = flags(
         spent("short", 0, 0.5),
