@@ -101,7 +101,7 @@ def fraction_text(headline: Headline) -> str | None:
     pooled = pooled_text(headline) if headline.metric == "mttf" else None
     if pooled is not None and headline.denominator is not None:
         interruptions = counted(round(headline.denominator), "interruption")
-        return f"{pooled}, pooled over all job sizes (assumes 1/N) / {interruptions}"
+        return f"{pooled}, pooled over all job sizes, scaled by 1/N / {interruptions}"
     parts = headline.definition.parts
     if parts is not None and headline.numerator is not None and headline.denominator is not None:
         if parts.unit == "flop":  # the amounts have their unit: "model 1.58 YFLOP / peak 3.9 YFLOP"

@@ -19,6 +19,7 @@ from app.results.stored import stored_rows
 from app.results.windows import CLAIMED_GPUS
 from metrics.catalog import BY_NAME, METRICS
 from metrics.categories import EVIDENCE_KINDS
+from metrics.failures.size_law import caveat
 from metrics.restarts.restarts import restart_summary
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ _NO_LOGS = "cannot tell: no run log with steps of a known job (trackside recorde
 
 
 def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
-    """MTTF of a job of that size by the pooled rate (assumes that the rate grows with the number of GPUs), in days."""
+    """MTTF of a job of that size by the pooled rate (as if it grew with the number of GPUs), in days."""
     rates = failure_rate_rows(source, window, claimed_gpus=gpus)
     pooled = rates.filter(
         (pl.col("size") == "pooled") & (pl.col("class") == "infrastructure") & (pl.col("counted") == "attempts")
@@ -177,16 +178,21 @@ def mttf_at(source: Source, window: Window, gpus: float) -> Headline:
         ci_low=_over(pooled["mttf_low_d"], gpus) if exposed else None,
         ci_high=_over(pooled["mttf_high_d"], gpus),
         evidence=(("accounting", 1.0),) if exposed else (),
-        note=note_of_mttf(gpus, pooled["n_failures"], exposed=exposed),
+        note=note_of_mttf(
+            gpus,
+            pooled["n_failures"],
+            exposed=exposed,
+            law=caveat(pooled["b"], pooled["b_low"], pooled["b_high"], slope=False),
+        ),
         show=f"trackside show mttf --at {gpus:g}",
         gpus=gpus,
     )
 
 
-def note_of_mttf(gpus: float, interruptions: int, *, exposed: bool) -> str:
-    """What it rests on, or why there is none."""
+def note_of_mttf(gpus: float, interruptions: int, *, exposed: bool, law: str) -> str:
+    """What it rests on (`law`: what is known of 1/N), or why there is none."""
     if interruptions:
-        return f"pooled over all job sizes, scaled to {gpus:,.10g} GPUs (assumes 1/N)"
+        return f"pooled over all job sizes, scaled to {gpus:,.10g} GPUs ({law})"
     return "infrastructure interrupted no attempt" if exposed else "no attempt is known to have held GPUs"
 
 

@@ -1,4 +1,4 @@
-"""A table's columns as text: the same number of decimals in all cells of one, units that people read."""
+"""A table's columns as text: one number of decimals in a column, or of digits over a wide range; units people read."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ _PER_HOUR: Final = 3600.0
 _OF_ONE_SIZE: Final = {"gpu_h": _PER_HOUR, "number": 1.0, "number_or_open": 1.0, "flop": 1.0}
 """Units whose cells have one number of decimals, with what a value is divided by."""
 
+_EACH_OWN: Final = ("number", "number_or_open")
+"""Of these, whose cells are no parts of one amount, each has three digits where the column has a wide range."""
+
+_WIDE: Final = 100.0
+"""The range of a column, largest over smallest, from which on one number of decimals does not suit all."""
+
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 
 
@@ -32,9 +38,11 @@ def neat(values: Sequence[Any], unit: str) -> list[str]:
     """Cells of a terminal.
 
     >>> neat([23063.731, 1.2, 0.004, None], "number"), neat([0.00267, 0.0102], "number"), neat([3, 4.0], "number")
-    (['23,064', '1', '< 1', '-'], ['0.0027', '0.0102'], ['3', '4'])
+    (['23,064', '1.20', '0.00400', '-'], ['0.0027', '0.0102'], ['3', '4'])
     >>> neat([5.887e18, 553.0], "number_or_open")
     ['5.9e+18', '553']
+    >>> neat([1e-9, 99.96, 2.0], "number"), neat([36_000_000.0, 1.0], "gpu_h")
+    (['< 0.000001', '100', '2.00'], ['10,000', '< 1'])
     >>> neat([1012345.0, 12_771.0, 59.6, None], "seconds")
     ['11 d 17 h', '3 h 33 min', '1 min', '-']
     """
@@ -66,13 +74,26 @@ def _numbers(values: Sequence[Any], unit: str) -> list[str]:
     prefix = _prefix(finite) if unit == "flop" else 0
     divisor = 1000.0**prefix
     digits = decimals([value / divisor for value in finite], fine=unit != "gpu_h")
+    each_own = unit in _EACH_OWN and _is_wide(finite)
     ending = f" {_PREFIXES[prefix]}FLOP" if unit == "flop" else ""
     return [
         display(None if value is None else math.inf, unit)
         if value is None or not math.isfinite(value)
-        else _rounded(value / divisor, digits) + ending
+        else _rounded(value / divisor, _own_decimals(value) if each_own else digits) + ending
         for value in numbers
     ]
+
+
+def _is_wide(sizes: list[float]) -> bool:
+    """Whether the decimals that suit the largest would leave the smallest less than two digits."""
+    largest = max(sizes, default=0.0)
+    return largest >= 1 and largest >= _WIDE * min((size for size in sizes if size), default=largest)
+
+
+def _own_decimals(value: float) -> int:
+    """Decimals for three digits of a number, up to six."""
+    power = math.floor(math.log10(float(f"{abs(value):.2e}"))) if value else 0
+    return min(max(2 - power, 0), 6)
 
 
 def _prefix(sizes: list[float]) -> int:

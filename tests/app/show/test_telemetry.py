@@ -570,7 +570,7 @@ def test_gpus_of_several_incidents_of_a_node_are_named_once() -> None:
     }
     none = first | {"gpus": "", "severity": "info", "kinds": "pcie replay"}
     (row,) = by_node(pl.DataFrame([first, later, none])).to_dicts()
-    assert (row["gpus"], row["warning"], row["info"], row["kinds"]) == ("0, 1, 3", 2, 1, "xid 48")
+    assert (row["gpus"], row["warning"], row["info"], row["kinds"]) == ("0, 1, 3", 2, 1, "xid 48 (1), ecc sbe (1)")
     assert (row["n_attempts"], row["last_at"]) == (6, at(END) + timedelta(minutes=1))
 
 

@@ -184,7 +184,7 @@ def _times_each(incidents: pl.DataFrame, name: str, separator: str, form: str) -
         form: of an entry and of how many incidents have it.
     """
     key = ["cluster", "node"]
-    listed = pl.col(name).str.split(separator).list.unique(maintain_order=True)
+    listed = pl.col(name).cast(pl.String).str.split(separator).list.unique(maintain_order=True)
     counts = incidents.select(*key, listed).explode(name).filter(pl.col(name) != "").group_by(*key, name, maintain_order=True).agg(pl.len())
     ordered = counts.sort("len", descending=True, maintain_order=True)
     told = pl.format(form, name, "len") if form.count("{}") == 2 else pl.col(name)
