@@ -220,7 +220,11 @@ def test_before_the_drop_nothing_deviates(reader: Reader) -> None:
     assert not answer.rows["anomalous"].any()
     assert answer.when_empty.startswith("Nothing deviates from its peers or its past in ")
     late = answer_of(reader, window=Window("c", DROP + timedelta(minutes=1), NOW))
-    assert late.rows.filter("anomalous")["since"].min() == DROP + timedelta(hours=1)
+    first = DROP + timedelta(hours=1)
+    assert late.rows.filter("anomalous")["since"].min() == first
+    assert f"since {first:%Y-%m-%d %H:%M} or before (" in late.headline
+    untested = answer_of(reader, window=Window("c", BEGIN, BEGIN + timedelta(hours=2)))
+    assert untested.when_empty.startswith("Nothing could be tested on ")
 
 
 def test_of_one_run(reader: Reader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -74,7 +75,7 @@ def _by_node(source: Reader, window: Window, found: Anomalies) -> Answer:
             "n_tested": ("tests", "count"),
             "q_value": ("q", "number"),
         },
-        headline=_headline(found.rows),
+        headline=_headline(found.rows, window),
         ranked=("what", "since", "until", "runs", "incidents", "n_attempts"),
         explained=("q_value", "n_tested"),
         queries=(*_QUERIES, "incidents_in", "run_attempts"),
@@ -114,7 +115,7 @@ def _by_gpu(source: Reader, window: Window, found: Anomalies) -> Answer:
             "p_value": ("p", "number"),
             "q_value": ("q", "number"),
         },
-        headline=_headline(found.rows),
+        headline=_headline(found.rows, window),
         ranked=("gpu", "signal", "deviation", "since", "until", "hours"),
         explained=("detectable_in_words", "p_value", "q_value"),
         queries=_QUERIES,
@@ -140,7 +141,7 @@ def _by_signal(source: Reader, window: Window, found: Anomalies) -> Answer:
             "detectable": ("detectable", "text"),
             "tested_hours": ("hours each", "number"),
         },
-        headline=_headline(found.rows),
+        headline=_headline(found.rows, window),
         queries=_QUERIES,
         notes=_notes(found),
         when_empty=_empty(source, window, found),
@@ -189,9 +190,12 @@ def _with_lemons(source: Reader, window: Window, rows: pl.DataFrame) -> pl.DataF
     return rows.join(scores, on="node", how="left", maintain_order="left")
 
 
-def _headline(rows: pl.DataFrame) -> str:
+def _headline(rows: pl.DataFrame, window: Window) -> str:
     if rows.is_empty():
         return ""
+    if not rows["p_value"].count():
+        nodes = counted(rows["node"].n_unique(), "node")
+        return f"Nothing could be tested on {nodes}: nothing has {MIN_HOURS} hours to compare."
     tested = f"{counted(int(rows['p_value'].count()), 'test')} on {counted(rows['node'].n_unique(), 'node')}"
     flagged = in_words(rows.filter(pl.col("anomalous").fill_null(value=False)))
     if flagged.is_empty():
@@ -202,10 +206,13 @@ def _headline(rows: pl.DataFrame) -> str:
     if first["level"] == "node" and first["device"]:
         where = f"{first['device']} of {first['node']}"
     nodes = flagged["node"].n_unique()
+    began = f"{first['since']:%Y-%m-%d %H:%M}"
+    if first["since"] - window.since < timedelta(hours=1):  # the first hour of the window, which shows no earlier one
+        began = f"{began} or before"
     deviate = "deviates" if nodes == 1 else "deviate"
     return (
         f"{counted(nodes, 'node')} of {rows['node'].n_unique():,} {deviate}: {where}, {title} {first['deviation']} "
-        f"against its {first['against']} since {first['since']:%Y-%m-%d %H:%M} ({tested})."
+        f"against its {first['against']} since {began} ({tested})."
     )
 
 
@@ -231,7 +238,7 @@ def _notes(found: Anomalies) -> tuple[str, ...]:
 def _empty(source: Reader, window: Window, found: Anomalies) -> str:
     """What it means that no row is shown: nothing deviates, or nothing was compared."""
     if found.rows.height:
-        return _headline(found.rows)
+        return _headline(found.rows, window)
     if found.busy_hours:
         return (
             f"{found.busy_hours:,} GPU-hours were busy in this window, but none had {MIN_PEERS} peers: four GPUs of an "
