@@ -81,8 +81,10 @@ def _headline(rows: pl.DataFrame) -> str:
     first, whole = known.row(0, named=True), float(known["allocated"].sum())
     if rows.height == 1:
         return f"Run {first['run_id']} held {gpu_hours(whole)}."
+    others = rows.height - known.height
+    none = f" ({others:,} more held none)" if others else ""
     return (
-        f"{rows.height:,} runs held {gpu_hours(whole)}; the largest is {first['run_id']} with "
+        f"{counted(known.height, 'run')} held {gpu_hours(whole)}{none}; the largest is {first['run_id']} with "
         f"{gpu_hours(first['allocated'])} ({percent(first['allocated'] / whole, digits=0)})."
     )
 
