@@ -117,7 +117,7 @@ def _longest_stage(stages: pl.DataFrame) -> str:
         return "No stage of these restarts has a known time." if stages.height else ""
     row = rows.row(0, named=True)
     return (
-        f"After an end by {row['class']} the longest stage was {row['stage']}: median {lasted(row['median_s'])} of "
+        f"After an end by {row['class']} the longest single stage was {row['stage']}: median {lasted(row['median_s'])} of "
         f"{counted(row['n'], 'restart')}."
     )
 
@@ -166,6 +166,8 @@ def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
             *_still_waiting(rows),
             "Each stage is over the restarts that have evidence for it (n): from detection to termination by health "
             "events, node states and logs, then by accounting, from launch on by run logs. Medians do not add up.",
+            "Three stages are sums: job restart (from the end of an attempt to the next start), first step (from the last "
+            "good step to the first after the restart) and recover (until the run is where it had been).",
         ),
         parameters=parameters,
         when_empty=_NO_RESTARTS,
