@@ -238,11 +238,12 @@ def _waited(source: Reader, window: Window) -> tuple[str, ...]:
 
     if sessions["n_rows"].sum() > MOST_ROWS:
         return ("Times of ranks are loaded: trackside show stragglers adds up what they waited for the slowest.",)
-    slow = session_stragglers(rank_times(source, window)).filter(~pl.col("cause").is_in(["none", "unknown"]))
+    slow = session_stragglers(rank_times(source, window)).filter(pl.col("cause") != "none")
     causes = (
         slow.group_by("cause").agg(pl.col("lost_gpu_s").sum()).sort("lost_gpu_s", "cause", descending=[True, False])
     )
-    parts = [f"{cause.replace('_', ' ')} {gpu_hours(lost)}" for cause, lost in causes.iter_rows()]
+    told = causes.with_columns(pl.col("cause").replace("unknown", "cause unknown").str.replace_all("_", " "))
+    parts = [f"{cause} {gpu_hours(lost)}" for cause, lost in told.iter_rows()]
     return (
         f"of which waiting for stragglers, by times of ranks of {counted(sessions.height, 'session')} ({IN_NO_SUM}):"
         f" {', '.join(parts) if parts else gpu_hours(0.0)}; see trackside show stragglers.",

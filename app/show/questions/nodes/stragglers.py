@@ -115,7 +115,12 @@ _SURE: Final = {
 }
 
 
-_OTHERS: Final = {"job_shape": "the shape of the job", "network": "the network", "launch": "the host (launch)"}
+_OTHERS: Final = {
+    "job_shape": "by the shape of the job",
+    "network": "by the network",
+    "launch": "by the host (launch)",
+    "unknown": "of unknown cause",
+}
 
 
 def _headline(rows: pl.DataFrame) -> str:
@@ -134,7 +139,7 @@ def _headline(rows: pl.DataFrame) -> str:
         others = rows.filter(pl.col("cause") == cause)
         if others.height:
             lost = gpu_hours(float(others["lost_gpu_s"].sum()))
-            parts.append(f"{counted(others.height, 'session')} by {of}: {lost}")
+            parts.append(f"{counted(others.height, 'session')} {of}: {lost}")
     if not parts:
         return f"No node is slow in {counted(rows.height, 'session')} with rank times."
     return "; ".join(parts) + "."
