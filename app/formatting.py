@@ -65,6 +65,8 @@ def display(value: Any, unit: str) -> str:  # noqa: ANN401, PLR0911 - any cell, 
     ('92.3 %', '-', '1 h 2 min 5 s', '2.00')
     >>> display(1.234e6, "amount"), display(2e12, "bytes"), display(0.0, "bytes_per_s"), display(0.0012, "latency")
     ('1.23 M', '2 TB', '0 B/s', '1.2 ms')
+    >>> display([], "text"), display(["a", "b"], "text"), display("", "text")
+    ('-', 'a, b', '-')
     >>> display(0.0004, "ratio"), display(0.0, "ratio"), display(0.00004, "ratio_2")
     ('< 0.1 %', '0 %', '< 0.01 %')
     >>> display(5.887e18, "number_or_open"), display(9.5e9, "number")
@@ -112,7 +114,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any cell
         return value.strftime("%Y-%m-%d %H:%M:%S")
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return (", ".join(map(str, value)) if isinstance(value, list) else str(value)) or NOTHING
 
 
 def _number(value: float) -> str:

@@ -46,11 +46,11 @@ def lines(columns: int, options: RowOptions | None = None, table: Table = TABLE)
 
 def test_constant_columns_and_long_texts_are_printed_below() -> None:
     assert lines(60) == [
-        "node   note   GPU-h  at least  at most",
-        "gpu-1  [1]   12,346    10.0 %   50.0 %",
-        "gpu-2  -          1    20.0 %   60.0 %",
-        "gpu-3  [1]      < 1    30.0 %   70.0 %",
-        "gpu-4  [2]        -    40.0 %   80.0 %",
+        "node   note    GPU-h  at least  at most",
+        "gpu-1  [1]    12,346    10.0 %   50.0 %",
+        "gpu-2  -        1.20    20.0 %   60.0 %",
+        "gpu-3  [1]   0.00400    30.0 %   70.0 %",
+        "gpu-4  [2]         -    40.0 %   80.0 %",
         "in all rows: cluster c",
         "without a value: empty",
         "[1] a long text that explains at some length what the number",
@@ -61,7 +61,7 @@ def test_constant_columns_and_long_texts_are_printed_below() -> None:
 
 
 def test_texts_that_fit_stay_in_their_row() -> None:
-    assert f"gpu-1  {LONG}  12,346    10.0 %   50.0 %" in lines(120)
+    assert f"gpu-1  {LONG}   12,346    10.0 %   50.0 %" in lines(120)
 
 
 def test_texts_are_folded_before_they_are_cut() -> None:
