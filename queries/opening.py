@@ -116,9 +116,15 @@ def connect(path: Path, root: Path, *, read_only: bool) -> duckdb.DuckDBPyConnec
         LockedWarehouseError, WriteError, CorruptWarehouseError: see their classes.
     """
     try:
-        return duckdb.connect(str(path), read_only=read_only, config=config())
+        return silent(duckdb.connect(str(path), read_only=read_only, config=config()))
     except duckdb.Error as error:
         raise _unopened(error, path, root) from error
+
+
+def silent(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The connection without DuckDB's progress bar, which goes to stdout, among the answers."""
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def _unopened(error: duckdb.Error, path: Path, root: Path) -> Exception:
@@ -158,7 +164,7 @@ def looked_into(path: Path, root: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @functools.cache
 def _looking(_process: int) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={**config(), "threads": "1"})
+    return silent(duckdb.connect(config={**config(), "threads": "1"}))
 
 
 def explained(error: duckdb.Error, path: Path, root: Path) -> Exception:

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.run_context import settings_and_root
 from app.config.settings import Config, parse
-from queries.opening import Engine, connect, engine, use_engine
+from queries.opening import Engine, connect, engine, looked_into, use_engine
 from queries.warehouse import ROW_GROUP, open_reader, open_writer
 
 if TYPE_CHECKING:
@@ -32,6 +32,14 @@ def _as_before() -> Iterator[None]:
 def set_in(root: Path, name: str) -> str:
     with open_reader(root) as reader:
         return str(reader.frame(f"SELECT current_setting('{name}') AS value")["value"].item())
+
+
+def test_an_opened_file_shows_no_progress_bar(tmp_path: Path) -> None:
+    """It goes to stdout, among the answers; DuckDB shows it by itself where no file is the program."""
+    connection = connect(tmp_path / "a.duckdb", tmp_path, read_only=False)
+    assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
+    with looked_into(tmp_path / "a.duckdb", tmp_path) as looking:
+        assert looking.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
 
 
 def test_reader_and_writer_take_what_was_chosen(tmp_path: Path) -> None:
