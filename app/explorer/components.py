@@ -294,6 +294,7 @@ def table_of(
 ) -> Component:
     """AG Grid as every page has it; `_row` of the cells, where they have it, names a row for its clicks."""
     low = len(cells) <= LOW or height is None
+    definitions = [each | {"headerName": unbroken(each["headerName"])} for each in definitions]
     named: dict[str, Any] = {"getRowId": "params.data._row"} if cells and "_row" in cells[0] else {}
     made: Component = dag.AgGrid(
         id={"type": "grid", "name": name},
@@ -324,6 +325,15 @@ def table_of(
         **named,
     )  # fmt: skip
     return made
+
+
+def unbroken(heading: str) -> str:
+    """A heading that is not broken within a unit (`withUnit` in grid.js writes files with plain hyphens).
+
+    >>> unbroken("Lost GPU-h") == "Lost GPU\\u2011h", unbroken("in-house")
+    (True, 'in-house')
+    """
+    return heading.replace("GPU-", "GPU\N{NON-BREAKING HYPHEN}")
 
 
 LOW = 12

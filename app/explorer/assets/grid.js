@@ -69,7 +69,8 @@ window.dashAgGridFunctions = Object.assign(window.dashAgGridFunctions || {}, {
   },
   // A file has numbers alone, so its headings have the units that a page writes beside each number.
   withUnit: ({ column }) => {
-    const { headerName, context } = column.getColDef();
+    const { headerName: shown, context } = column.getColDef();
+    const headerName = shown.replaceAll("\u2011", "-"); // it only keeps units on one line
     return context && context.unit ? `${headerName} (${context.unit})` : headerName;
   },
   // A spreadsheet must not run what a user wrote into a job's name.

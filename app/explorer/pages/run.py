@@ -175,7 +175,7 @@ def _attempts(attempts: pl.DataFrame, view: View) -> Component:
             [
                 components.column("attempt_no", "No.", "count", width=65),
                 components.column("job_id", "Job", minWidth=80, flex=1),
-                components.column("joined_by", "Joined by", "text", minWidth=125, flex=1),
+                components.column("joined_by", "Joined by", "text", minWidth=190, flex=1),
                 components.column("state", "State", minWidth=115, flex=2),
                 components.column("class", "Class", minWidth=115, flex=2),
                 components.column("cause", "Cause", "words", minWidth=115, flex=2),
