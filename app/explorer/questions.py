@@ -123,6 +123,7 @@ class Shown:
         total: how many rows there are to show.
         narrowed: whether filters of the address kept some rows only.
         beside: filters that say nothing about these rows.
+        asked_of: filters that it was asked with, so that it has no other rows at all.
         of_some: whether it was asked about some runs only, so that others have no row.
         instead: what is said where there are no rows, not because of the filters.
     """
@@ -133,6 +134,7 @@ class Shown:
     total: int
     narrowed: bool
     beside: tuple[str, ...]
+    asked_of: tuple[str, ...] = ()
     of_some: bool = False
     instead: str = ""
 
@@ -156,7 +158,8 @@ def answered(  # noqa: PLR0917 - the gate has rules for functions by their posit
         answer = replace(answer, when_empty=NO_ROW)
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     shown = shown_of(source, window, answer, by=by, splits=splits, filters=filters)
-    return replace(shown, of_some=some is not None and some.left_out)
+    asked_of = ("user",) if some is not None and dict(filters).get("user") else ()
+    return replace(shown, asked_of=asked_of, of_some=some is not None and some.left_out)
 
 
 def shown_of(
@@ -399,7 +402,7 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
             continue  # advice about what the filters leave out
         notes += _written(text, "small pre-line", view)
         notes += [components.code(view.completed(each)) for each in about]
-    if notes and shown.narrowed:
+    if notes and _left_out(asked, shown, view):
         subject = _only_about(asked, shown, view)
         others = f"not only those about {subject}" if subject else "also those that the filters leave out"
         notes.insert(0, html.P(f"These notes are about all rows, {others}:", className="small"))
@@ -411,6 +414,14 @@ def _notes(asked: Asked, shown: Shown, view: View) -> Component | None:
     if asked.only and shown.of_some:
         notes.append(html.P(asked.only.format(most=f"{asked.most:,}"), className="small"))
     return html.Div(notes, className="notes") if notes else None
+
+
+def _left_out(asked: Asked, shown: Shown, view: View) -> bool:
+    """Whether filters above left out rows of the answer, which its notes are about, too."""
+    if not shown.narrowed:
+        return False
+    names = {name for name, _ in narrowing.narrowed_by(view, asked.filters)}
+    return bool(names - {*shown.beside, *shown.asked_of})
 
 
 def _written(text: str, class_name: str, view: View) -> list[Component]:

@@ -30,6 +30,7 @@ PAGE = page_of(
             chosen=False,
             runs="runs_standing_still",
             most=1_000,
+            notes=False,  # they would be about these runs alone, and those of the section above are about all
             only="Only the {most} runs whose GPUs stood still longest; a filter shows others.",
         ),
     ],
