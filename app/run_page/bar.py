@@ -1,4 +1,4 @@
-"""The time of a run as a bar for each category, with hours and shares that add up."""
+"""The time of a run as a bar for each category, with its share, and hours that add up."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ class Bar:
     Attributes:
         category: as in `Part`, or `OTHER`.
         label: for people.
-        share: of the whole (0-1), rounded so that all add up to 1.
+        share: of the whole (0-1).
         hours: GPU-hours (or hours), rounded so that all add up to the rounded whole.
-        exact: share before rounding.
         causes: cause and its share of the category, the largest first.
     """
 
@@ -67,7 +66,6 @@ class Bar:
     label: str
     share: float
     hours: float
-    exact: float
     causes: tuple[tuple[str, float], ...]
 
 
@@ -78,18 +76,16 @@ def bars(parts: Sequence[Part], *, logged_only: bool = False) -> list[Bar]:
         return []
     shown = _folded(parts, whole)
     digits = texts.decimals(whole / 3600)
-    shares = texts.adding_up([100 * part.gpu_s / whole for part in shown], 1)
     hours = texts.adding_up([part.gpu_s / 3600 for part in shown], digits)
     return [
         Bar(
             part.category,
             _label(part.category, logged_only=logged_only),
-            s / 100,
-            h,
             part.gpu_s / whole,
+            rounded,
             tuple((cause, gpu_s / part.gpu_s) for cause, gpu_s in part.causes if cause != _PROVISIONAL),
         )
-        for part, s, h in zip(shown, shares, hours, strict=True)
+        for part, rounded in zip(shown, hours, strict=True)
     ]
 
 
@@ -116,8 +112,8 @@ def draw(page: Page, rows: Sequence[Bar], unit: str) -> None:
     wide = max(width(each) for each in amounts)
     columns = max(0, min(_BAR, page.columns - _NAME - _SHARE - wide - width(unit) - 2))
     for row, amount in zip(rows, amounts, strict=True):
-        numbers = f" {100 * row.share:5.1f} % {amount:>{wide}} {unit}"
-        bar = stroke(row.exact, columns, unicode=page.unicode) if columns else ""
+        numbers = f"{texts.share(row.share):>{_SHARE}} {amount:>{wide}} {unit}"
+        bar = stroke(row.share, columns, unicode=page.unicode) if columns else ""
         room = page.columns - _NAME - columns - width(numbers) - 2
         causes = f"  {_causes(row, room)}".rstrip()
         page.add((fit(row.label, _NAME), None), (bar, _MEANINGS.get(row.category)), (numbers, None), (causes, "quiet"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from app.run_page.contents import Contents
 
-BAR = re.compile(r"^.{13}.{23} +(?P<share>[0-9.]+) % +(?P<hours>[0-9.,]+) (?:GPU-)?h", re.MULTILINE)
+BAR = re.compile(r"^.{13}.{23} +(?:< )?(?P<share>[0-9.]+) % +(?P<hours>[0-9.,]+) (?:GPU-)?h", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_no_line_is_wider_than_the_terminal_and_80_columns(known: dict[str, Cont
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_shares_add_up_to_100_and_hours_to_their_total(known: dict[str, Contents], kind: str) -> None:
+def test_hours_add_up_and_shares_do_but_for_rounding(known: dict[str, Contents], kind: str) -> None:
     contents = known[kind]
     rows = BAR.findall(page_of(contents, SCREEN))
     if contents.ettr is None or not contents.ettr["wall_gpu_s"]:
@@ -62,7 +62,7 @@ def test_shares_add_up_to_100_and_hours_to_their_total(known: dict[str, Contents
         return
     whole = sum(part.gpu_s for part in contents.parts)
     assert whole == pytest.approx(contents.ettr["wall_gpu_s"], rel=1e-9)
-    assert sum(int(share.replace(".", "")) for share, _ in rows) == 1000
+    assert sum(float(share) for share, _ in rows) == pytest.approx(100.0, abs=0.05 * len(rows) + 1e-9)
     printed = sum(float(hours.replace(",", "")) for _, hours in rows)
     assert printed == pytest.approx(whole / 3600, abs=0.051)
     assert categories(contents)["share"].sum() == pytest.approx(1.0)
@@ -139,7 +139,7 @@ def test_small_categories_are_one_row_whose_hours_count(root: Path) -> None:
     """Two categories of less than a thousandth each are folded; the sum stays."""
     rows = bars([Part("productive", 3_600_000.0), Part("teardown", 900.0), Part("startup", 1_800.0)])
     assert [row.label for row in rows] == ["productive", "other"]
-    assert sum(round(row.share * 1000) for row in rows) == 1000
+    assert sum(row.share for row in rows) == pytest.approx(1)
     assert sum(row.hours for row in rows) == pytest.approx(1000.75, abs=0.5)
 
 
