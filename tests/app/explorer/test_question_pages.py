@@ -223,6 +223,13 @@ def test_a_page_of_a_node_never_has_a_row_of_dashes(rows: pl.DataFrame, node: st
     assert f"These notes are about all rows, not only those about {node}:" in words(contents)
 
 
+@pytest.mark.parametrize(("asked_of", "of_all"), [((), True), (("user",), False)])
+def test_notes_of_ones_own_answer_are_not_about_all(asked_of: tuple[str, ...], *, of_all: bool) -> None:
+    shown = questions.Shown(OF_NODES, "run", (), total=3, narrowed=True, beside=(), asked_of=asked_of)
+    output = words(questions.panel(Asked("anomalies", by="node"), shown, replace(VIEW, params={"user": "ann"})))
+    assert ("These notes are about all rows" in output) == of_all
+
+
 @pytest.mark.parametrize(("user", "ids", "said"), [("ann", ["a"], ""), ("bob", [], "None of these runs logged")])
 def test_runs_without_checkpoints_are_a_sentence(user: str, ids: list[str], said: str) -> None:
     runs = {"run_id": ["a", "b", "c"], "user": ["ann", "ann", "bob"], "n_checkpoints": [3, 0, 0]}
