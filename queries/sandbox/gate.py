@@ -57,9 +57,7 @@ _DEEPEST: Final = 400
 """Nested brackets; DuckDB itself gives up at 1,000, and Python's JSON reader not much later."""
 
 
-ONE_SELECT: Final = (
-    "only one SELECT at a time: the published copy is for reading (and PIVOT needs its values: ON column IN (...))"
-)
+ONE_SELECT: Final = "only one SELECT at a time: the published copy is for reading"
 
 
 def admit(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -75,10 +73,25 @@ def admit(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         raise QueryError("this is not text: some of its bytes are not UTF-8") from None
     # EXPLAIN stays out: EXPLAIN ANALYZE runs what it explains, and that may be a COPY.
     if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-        raise QueryError(ONE_SELECT)
+        raise QueryError(_not_one_select([str(each.type).rpartition(".")[2] for each in statements], sql))
     row = connection.execute("SELECT json_serialize_sql($1::VARCHAR), current_database()", [sql]).fetchone()
     serialised, database = row or ("{}", "")
     check(serialised, _relations(connection), database)
+
+
+def _not_one_select(kinds: list[str], sql: str) -> str:
+    """What was refused.
+
+    >>> _not_one_select(["ATTACH"], "ATTACH 'x'")
+    'ATTACH is refused: only one SELECT at a time: the published copy is for reading'
+    >>> _not_one_select(["CREATE", "SELECT"], "PIVOT users ON a")
+    'PIVOT needs its values: ON column IN (...)'
+    """
+    if len(kinds) > 1 and "pivot" in sql.lower():  # the parser makes a type of the values first
+        return "PIVOT needs its values: ON column IN (...)"
+    if len(kinds) > 1:
+        return f"{len(kinds)} statements are refused: {ONE_SELECT}"
+    return f"{kinds[0]} is refused: {ONE_SELECT}" if kinds else f"there is no statement: {ONE_SELECT}"
 
 
 def _relations(connection: duckdb.DuckDBPyConnection) -> set[str]:

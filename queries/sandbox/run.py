@@ -43,12 +43,24 @@ _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from queries.sandbox.ch
 
 @dataclass(frozen=True)
 class Limits:
-    """What a person's SQL may use; the result may hold at most `result_mb` megabytes."""
+    """What a person's SQL may use; the result may hold at most `result_mb` megabytes.
+
+    Those that are `fixed` are not of the configuration.
+    """
 
     rows: int = 10_000
     seconds: float = 60.0
     memory_mb: int = 2_000
     result_mb: int = 64
+    fixed: bool = False
+
+    def where(self, name: str) -> str:
+        """Where a limit is from.
+
+        >>> Limits().where("seconds"), Limits(fixed=True).where("seconds")
+        ('config: sql.seconds', 'the limit here; trackside sql takes more')
+        """
+        return "the limit here; trackside sql takes more" if self.fixed else f"config: sql.{name}"
 
 
 def user_sql(root: Path, sql: str, limits: Limits | None = None) -> tuple[pl.DataFrame, bool]:
@@ -130,7 +142,7 @@ def _text(messages: BufferedRandom) -> str:
 
 
 def _took_longer(limits: Limits) -> QueryError:
-    return QueryError(f"the query took longer than {limits.seconds:g} s and was stopped (config: sql.seconds)")
+    return QueryError(f"the query took longer than {limits.seconds:g} s and was stopped ({limits.where('seconds')})")
 
 
 _ALLOCATION = ("bad_alloc", "memory allocation", "Cannot allocate memory", "out of memory", "MemoryError")
@@ -149,14 +161,14 @@ def _raise_for(status: int, message: str, limits: Limits) -> None:
         raise QueryError(message)
     if status == MEMORY or (status != UNEXPECTED and any(words in message for words in _ALLOCATION)):
         raise QueryError(
-            f"the query needed more memory than {limits.memory_mb} MB and was stopped (config: sql.memory_mb)"
+            f"the query needed more memory than {limits.memory_mb} MB and was stopped ({limits.where('memory_mb')})"
         )
     if status == UNEXPECTED:
         raise QueryError(f"the query ran, but its rows cannot be handed over: {message}\nCast its columns: x::VARCHAR")
     if -status in {signal.SIGXCPU, signal.SIGALRM}:
         raise _took_longer(limits)
     if -status == signal.SIGXFSZ:
-        raise QueryError(f"the result is larger than {limits.result_mb} MB (config: sql.result_mb)")
+        raise QueryError(f"the result is larger than {limits.result_mb} MB ({limits.where('result_mb')})")
     if -status == signal.SIGKILL:
         raise QueryError("the system stopped the query: it took too long, or the machine is short of memory")
     raise QueryError(

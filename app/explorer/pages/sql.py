@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.explorer.filters import View
     from app.explorer.page import Data
 
-LIMITS = Limits(rows=1_000, seconds=20.0, memory_mb=500, result_mb=8)
+LIMITS = Limits(rows=1_000, seconds=20.0, memory_mb=500, result_mb=8, fixed=True)
 """What a SELECT of the page may use; `trackside sql` takes more."""
 
 LONGEST = 20_000
@@ -90,7 +90,12 @@ def _table(rows: pl.DataFrame) -> Component:
     named = rows.rename({name: f"c{number}" for number, name in enumerate(rows.columns)})
     columns = [
         components.column(
-            f"c{number}", name, "time" if str(dtype).startswith("Datetime") else "text", flex=1, minWidth=120
+            f"c{number}",
+            name,
+            "time" if str(dtype).startswith("Datetime") else "text",
+            flex=1,
+            minWidth=120,
+            **({"type": "rightAligned"} if dtype.is_numeric() else {}),  # as exact as they are
         )
         for number, (name, dtype) in enumerate(rows.schema.items())
     ]

@@ -240,6 +240,20 @@ def test_what_is_not_one_select_of_known_parts_is_refused(engine: duckdb.DuckDBP
 
 
 @pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("ATTACH 'x'", "ATTACH is refused"),
+        ("COPY users TO 'x'", "COPY is refused"),
+        ("SELECT 1; SELECT 2", "2 statements are refused"),
+        ("PIVOT users ON a", "PIVOT needs its values"),
+        ("--", "there is no statement"),
+    ],
+)
+def test_what_was_refused_is_named(engine: duckdb.DuckDBPyConnection, sql: str, said: str) -> None:
+    assert said in str(refusal(engine, sql))
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "FROM users",
