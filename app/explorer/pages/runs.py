@@ -239,4 +239,4 @@ def _gather(data: Data, view: View) -> Listed:
     return replace(found, by_logs=log_pages.others(data))
 
 
-PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs")
+PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs", own_filters=FILTERS)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from app.claims.watched import WatchedClaims
-from app.explorer import answer_table, questions
+from app.explorer import answer_table, questions, shell
 from app.explorer.application import Explorer, page
 from app.explorer.drawers import answer_drawer
 from app.explorer.page import pages
@@ -387,3 +387,17 @@ def test_a_table_split_otherwise_is_in_the_address_and_back(site: Site, chromium
     settled(chromium)
     chromium.click(".chooser label", text="account")
     chromium.until(lambda _: "by-people" not in str(chromium.run("return location.search")), "the default is named")
+
+
+@pytest.mark.parametrize(
+    ("path", "search", "said"),
+    [
+        ("/runs", {"scheduler": "kubernetes", "user": "ann"}, ["Not narrowed by: scheduler (this list has no such filter)."]),
+        ("/gpu-time", {"user": "nobody"}, ["No run of this period has the user 'nobody'."]),
+        ("/gpu-time", {"user": "ann", "gpu_model": "h100"}, []),
+    ],
+)
+def test_filters_without_effect_are_told(path: str, search: dict[str, str], said: list[str]) -> None:
+    found = pages()[path]
+    offered = {"user": ["ann", "bob"]} if found.pickers else {}
+    assert shell.without_effect(replace(VIEW, params=search), found, offered) == said
