@@ -38,6 +38,7 @@ def test_an_opened_file_shows_no_progress_bar(tmp_path: Path) -> None:
     """It goes to stdout, among the answers; DuckDB shows it by itself where no file is the program."""
     connection = connect(tmp_path / "a.duckdb", tmp_path, read_only=False)
     assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
+    connection.close()
     with looked_into(tmp_path / "a.duckdb", tmp_path) as looking:
         assert looking.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
 
