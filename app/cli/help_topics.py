@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app import manual
 from app.errors import UsageError
 from app.near_names import did_you_mean
+from dashboards.palette import STATES, SWATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,18 @@ _STATUS = "exit-codes"
 _TERMS = "glossary"
 _SECTIONS = ("reference/cli", "how-to/questions", "reference/metrics")
 """Pages with a section for each verb, question and metric."""
+
+
+_LEDGER: Final = {
+    **{each.name: f"category of the ledger, of {each.state} GPU-time: {each.meaning}" for each in SWATCHES},
+    **{
+        state: "state of the ledger, with the categories "
+        + ", ".join(each.name.replace("_", " ") for each in SWATCHES if each.state == state)
+        for state in STATES
+    },
+    "provisional": "cause of productive time that may turn out to be lost: it was not saved before the attempt ended",
+}
+"""The words of the ledger, which most tables have, with their meaning."""
 
 
 class Answer(NamedTuple):
@@ -34,7 +47,7 @@ class Answer(NamedTuple):
 
 
 def answers(topic: str) -> list[Answer]:
-    """What the manual has on a topic: its definition, then its verb, question and metric; else a page, or a section.
+    """What the manual has on a topic: its definition, its verb, question and metric; else a page, or a section.
 
     Args:
         topic: `ingest slurm`, `ettr`, `goodput_allocated`, `lemon`, `34`, `claims`; case does not matter.
@@ -43,7 +56,7 @@ def answers(topic: str) -> list[Answer]:
         UsageError: nothing; the message suggests near topics.
     """
     requested = " ".join(topic.split()).lower().removeprefix("trackside ")
-    direct = [*_rows(requested), *_sections(requested)]
+    direct = [*_rows(requested), *_of_ledger(requested), *_sections(requested)]
     if direct:
         return direct
     pages = [page for name, page in manual.pages().items() if requested in {name, name.rpartition("/")[2]}]
@@ -56,7 +69,7 @@ def answers(topic: str) -> list[Answer]:
 
 
 def topics() -> list[str]:
-    """Every topic: terms, exit statuses, verbs, questions, metrics, pages."""
+    """Every topic: terms, words of the ledger, exit statuses, verbs, questions, metrics, pages."""
     rows = [name for page in (_TERMS, _STATUS) for names, _ in _table(manual.find(page)) for name in names]
     sections = [
         each.slug.removeprefix("trackside-").replace("-", " ")
@@ -64,7 +77,7 @@ def topics() -> list[str]:
         for each in manual.find(name).sections
         if each.level > 1
     ]
-    return list(dict.fromkeys([*rows, *sections, *(name.rpartition("/")[2] for name in manual.pages())]))
+    return list(dict.fromkeys([*rows, *_LEDGER, *sections, *(name.rpartition("/")[2] for name in manual.pages())]))
 
 
 def _rows(requested: str) -> Iterator[Answer]:
@@ -74,6 +87,13 @@ def _rows(requested: str) -> Iterator[Answer]:
         for names, meaning in _table(page):
             if requested in {name.lower() for name in names}:
                 yield Answer(page, "", f"**{heading}{', '.join(names)}**: {meaning}")
+
+
+def _of_ledger(requested: str) -> Iterator[Answer]:
+    """The meaning of a state, a category or a mark of the ledger."""
+    name = requested.replace(" ", "_")
+    if name in _LEDGER:
+        yield Answer(manual.find("concepts/ledger"), "", f"**{name.replace('_', ' ')}**: {_LEDGER[name]}")
 
 
 def _table(page: manual.Page) -> Iterator[tuple[list[str], str]]:
