@@ -155,7 +155,7 @@ def _warehouse(root: Path, now: datetime) -> tuple[int, set[str]]:
                 _line(
                     state,
                     f"{row['cluster']} {row['source']}: {counted(row['rows_loaded'], 'row')}, "
-                    f"{row['rows_rejected']:,} refused, "
+                    f"{row['rows_rejected']:,} rejected, "
                     + ("no time of its own" if age_s is None else f"ends {display(age_s, 'seconds')} ago"),
                 )
             for line in future_rows.lines(reader, now=now):

@@ -33,7 +33,7 @@ def print_report(reports: Sequence[Report], *, files: bool) -> None:
             if warning.message not in many:
                 console.echo(f"  warning: {warning.message}", error=True)
         if report.parsed.rows_rejected:
-            console.echo("  refused rows are stored with their reasons: trackside status", error=True)
+            console.echo("  rejected rows are stored with their reasons: trackside status", error=True)
     for message, count in many.items():
         console.echo(f"warning of {count:,} inputs: {message}", error=True)
     if files and len({report.origin for report in reports}) > 1:

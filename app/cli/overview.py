@@ -102,7 +102,7 @@ def next_commands(clusters: Sequence[Cluster]) -> list[tuple[str, str]]:
         ("trackside run", "your last run on one page (another: trackside run ID)"),
         ("trackside show lost", "where the rest went"),
     ]
-    return [*first, *usual][:3] if accounted else [*first, ("trackside status", "what was read and refused")]
+    return [*first, *usual][:3] if accounted else [*first, ("trackside status", "what was read and rejected")]
 
 
 def _commands(commands: Sequence[tuple[str, str]]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 REASONS: Final = 20
-"""Reasons of refused rows that are shown."""
+"""Reasons of rejected rows that are shown."""
 
 GAPS: Final = 10
 """Gaps that are shown."""
@@ -58,7 +58,7 @@ def status(reader: Reader, *, now: datetime) -> None:
     if rejects.height:
         console.echo()
         console.table(
-            "Refused rows by reason, the most frequent first (all of them: trackside export rejects -o rejects.csv)",
+            "Rejected rows by reason, the most frequent first (all of them: trackside export rejects -o rejects.csv)",
             rejects.head(REASONS),
             {
                 "n": ("rows", "count"),
@@ -82,7 +82,7 @@ def document(reader: Reader, *, now: datetime) -> dict[str, Any]:
     `sources`: for each source of a cluster its `rows` now by table, the time that it covers, and its `last_load`: all
     inputs that were read in one ingest. `read` is `new` + `known` + `skipped` + `rejected`, unless a source counts
     otherwise. `warnings` compare sources with their earlier loads, `gaps` are times that no load covers, `removals`
-    what retention removed, `ledgers` what was computed, `rejects` refused rows by reason, `checks` the data checks
+    what retention removed, `ledgers` what was computed, `rejects` rejected rows by reason, `checks` the data checks
     with findings.
     """
     sources = _sources(reader, now)

@@ -336,7 +336,7 @@ def _writer(folder: Path) -> Iterator[Any]:
 
 
 def _read(reports: Sequence[Report]) -> str:
-    """How many rows were read and refused.
+    """How many rows were read and rejected.
 
     Raises:
         Exception: a file could not be read at all.
@@ -345,9 +345,9 @@ def _read(reports: Sequence[Report]) -> str:
     if error is not None:
         raise error
     parsed = [report.parsed for report in reports if report.parsed is not None]
-    refused = sum(each.rows_rejected for each in parsed)
+    rejected = sum(each.rows_rejected for each in parsed)
     count = f"{len(parsed)} files, {sum(each.rows_read for each in parsed):,} rows"
-    return f"{count}, {refused:,} refused" if refused else count
+    return f"{count}, {rejected:,} rejected" if rejected else count
 
 
 def _do(step: _Step, made: Folder, settings: config.Config, *, quiet: bool) -> None:

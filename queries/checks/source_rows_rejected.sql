@@ -1,2 +1,2 @@
--- warn: rows were refused; see them with: trackside export rejects
+-- warn: rows were rejected; see them with: trackside export rejects
 SELECT cluster, source, rows_read, rows_rejected FROM data_quality WHERE rows_rejected > 0;

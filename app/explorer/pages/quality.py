@@ -25,7 +25,7 @@ QUERIES = {
     "sources": ("Sources, and the time that they cover", "status_sources", "Nothing is loaded."),
     "warnings": ("Sources that fell silent or changed", "source_warnings", "No source fell silent or changed."),
     "gaps": ("Time that no load covers", "load_gaps", "No gap between loads."),
-    "rejects": ("Refused rows by reason", "status_rejects", "No row was refused."),
+    "rejects": ("Rejected rows by reason", "status_rejects", "No row was rejected."),
 }
 """Sections that are the rows of one named query: title, query, and what it means that there are none."""
 
@@ -74,7 +74,7 @@ def _skipped(rows: pl.DataFrame) -> Component | None:
         html.Li(f"{source}, {count:,}: {known.get(source, Source.skips)}")
         for source, count in did.select("source", "rows_skipped").iter_rows()
     ]
-    why = html.P("Skipped by design, and in no number (refused rows are below):", className="small")
+    why = html.P("Skipped by design, and in no number (rejected rows are below):", className="small")
     return html.Div([why, html.Ul(lines, className="small")], className="notes") if lines else None
 
 
@@ -117,7 +117,7 @@ PAGE = Page(
     "quality",
     lambda _, __: None,
     lambda _, __: heading(
-        "Data quality", "What is loaded, what is missing, what was refused, and what does not add up."
+        "Data quality", "What is loaded, what is missing, what was rejected, and what does not add up."
     ),
     position=61,
     group="Data",

@@ -41,7 +41,7 @@ def reproduce(
         ("interruptions, each", f"trackside show interruptions {where}"),
         ("the ledger by category, in SQL", f"trackside sql {_in_shell(ledger_sql(window))}"),
         ("all the rows of the ledger", "trackside export gpu_time -o gpu_time.parquet"),
-        ("refused input rows", "trackside export rejects"),
+        ("rejected input rows", "trackside export rejects"),
     ]
     with_mfu = any(claim.metric == "mfu" for claim in claims)
     return [{"what": what, "command": command} for what, command in commands if what != "MFU" or with_mfu]

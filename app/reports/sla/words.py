@@ -273,8 +273,10 @@ def budget_in_words(budget: Document) -> str:
     def amount(value: float | None) -> str:
         if value is None:
             return "unknown"
-        text = display(value, "gpu_h") if budget["unit"] == "gpu_s" else display(value, "number")
-        return f"{text} {'GPU-h' if budget['unit'] == 'gpu_s' else 'interruptions'}"
+        if budget["unit"] == "gpu_s":
+            return f"{display(value, 'gpu_h')} GPU-h"
+        whole = value == int(value)
+        return counted(int(value), "interruption") if whole else f"{display(value, 'number')} interruptions"
 
     spent = _ends(amount(budget["spent_low"]), amount(budget["spent_high"]))
     by_value = "" if budget["spent_low"] == budget["spent_high"] else f", by the value {amount(budget['spent'])}"
@@ -447,7 +449,9 @@ def _quality(q: Document) -> list[str]:
         for gap in s["gaps"]
         if gap["covered_by"] is None
     ]
-    lines += [f"Refused: {display(each['n'], 'count')} of {each['source']}: {each['reason']}" for each in q["rejected"]]
+    lines += [
+        f"Rejected: {display(each['n'], 'count')} of {each['source']}: {each['reason']}" for each in q["rejected"]
+    ]
     lines += [f"{each['says']} ({display(each['n'], 'count')}; check {each['name']})" for each in q["checks"]]
     lines += [f"{s['source']}: {warning}" for s in q["sources"] for warning in s["warnings"]]
-    return lines or ["No gaps, refused rows or warnings."]
+    return lines or ["No gaps, rejected rows or warnings."]

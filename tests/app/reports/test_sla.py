@@ -233,7 +233,7 @@ def test_gap_filled_by_another_source_is_listed_last_and_named(warehouse: Path) 
         ],
     }
     text = page.render(reported).decode()
-    silent = text[text.index("Time without data in the period") : text.index("Refused rows")]
+    silent = text[text.index("Time without data in the period") : text.index("Rejected rows")]
     items = [" ".join(each.split()) for each in re.findall(r"<li.*?>(.*?)</li>", silent, re.DOTALL)]
     assert items == [
         "prometheus.gpu: 2026-10-05 00:00:00 to 2026-10-14 00:00:00",

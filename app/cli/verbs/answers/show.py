@@ -111,7 +111,9 @@ def _answer(options: argparse.Namespace) -> int:
         answer, shown = run_question(reader, requested, entry, question, report=refuse)
         explained = explain(reader, answer, shown) if options.explain else None
     if rows_as.form != "table":
-        rows = selected(answer.rows, wanted, answer.columns) if wanted.changes else answer.rows
+        limited = wanted.limit is not None and not wanted.sort  # the first ones are those of a table
+        rows = answer.rows if answer.order is None or not limited else answer.order.sorted(answer.rows)
+        rows = selected(rows, wanted, answer.columns) if wanted.changes else rows
         rows_as.write(rows, extra=explained and {"explain": explained})
         return 0
     terminal = Terminal.of()

@@ -24,7 +24,7 @@ rows were new, known (loaded before, perhaps with other values), skipped by desi
   gaps      cluster, source, started_at, ended_at, gap_s    time that no load covers
   removals  cluster, table_name, before, rows, removed_at   what trackside retention removed
   ledgers   cluster, since, until, computed_at, loads_since
-  rejects   cluster, source, reason, n, first_seen          refused rows
+  rejects   cluster, source, reason, n, first_seen          rejected rows
   checks    name, severity, says, n               data checks with findings"""
 
 
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "status",
-        "show what the warehouse holds, the last load of each source, its age, refused rows and warnings",
+        "show what the warehouse holds, the last load of each source, its age, rejected rows and warnings",
         epilog=EPILOG,
         manual="sources/slurm#is-the-data-complete",
     )

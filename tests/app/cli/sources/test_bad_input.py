@@ -119,7 +119,7 @@ def test_refused_rows_are_kept_and_counted_in_status(accounting: str, tmp_path: 
     assert done.returncode == 0
     assert "2 rejected" in done.stderr
     status = trackside("status", "--warehouse", str(tmp_path / "w"))
-    assert "Refused rows" in status.stdout
+    assert "Rejected rows" in status.stdout
     exported = trackside("export", "rejects", "--format", "json", "--warehouse", str(tmp_path / "w"))
     assert {row["raw"] for row in json.loads(exported.stdout)} == {short, "|".join(broken)}
 
