@@ -51,7 +51,7 @@ def answer_lines(
     else:
         lines = [
             *_wrapped(answer.headline.split("\n") if answer.headline else (), terminal, strong=True),
-            *_title(_titled(answer, terminal, options), windows, terminal),
+            *_title(_titled(answer, options), windows, terminal),
             *_table(answer, brief, terminal, options, whole=explained is not None),
             *_below(notes, terminal),
         ]
@@ -76,15 +76,15 @@ _COMMANDS = (["scontrol"], ["trackside"])
 """How a line of a note begins that is to be typed."""
 
 
-def _titled(answer: Answer, terminal: Terminal, options: RowOptions) -> str:
-    """The title, with the order of the rows where it is this terminal's."""
-    order = _order(answer, terminal, options)
+def _titled(answer: Answer, options: RowOptions) -> str:
+    """The title, with the order of the rows where it is not that of --sort."""
+    order = _order(answer, options)
     return answer.title if order is None else f"{answer.title}, {order.words}"
 
 
-def _order(answer: Answer, terminal: Terminal, options: RowOptions) -> Order | None:
-    """How the rows are sorted that a terminal shows without --sort."""
-    return answer.order if terminal.is_terminal and not options.sort else None
+def _order(answer: Answer, options: RowOptions) -> Order | None:
+    """How the rows of a table are sorted without --sort."""
+    return None if options.sort else answer.order
 
 
 def _title(title: str, windows: list[Window], terminal: Terminal) -> list[str]:
@@ -115,7 +115,7 @@ def _table(answer: Answer, brief: Brief | None, terminal: Terminal, options: Row
         made = table_lines(Table(brief.rows, brief.columns, answer.ranked, below=brief.below), terminal)
     else:
         explained = () if whole else answer.explained
-        order = _order(answer, terminal, options)
+        order = _order(answer, options)
         worded = answer.shown if whole else answer.shown.with_columns(answer.in_words)
         rows = worded if order is None else order.sorted(worded)
         made = table_lines(Table(rows, answer.columns, answer.ranked, explained), terminal, options)

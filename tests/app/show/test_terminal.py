@@ -21,7 +21,7 @@ from app.show.questions.runs.interruptions import COSTLIEST
 from app.show.registry import question_of
 from app.show.run_question import run_question
 from app.terminal.cells import width
-from app.terminal.rows import USUAL_ROWS
+from app.terminal.rows import USUAL_ROWS, RowOptions
 from app.terminal.terminal import PIPE, Terminal
 from metrics.catalog import BY_NAME
 from metrics.categories import COSTLY
@@ -283,3 +283,12 @@ def test_verify_prints_a_line_a_claim_and_the_file_to_start_from(root: Path) -> 
     printed = trackside("verify", "--print-claims").stdout
     assert 'id = "goodput"' in printed
     assert printed.startswith("#")
+
+
+def test_a_pipe_lists_the_runs_that_a_terminal_lists(root: Path) -> None:
+    answer, shown = answer_of(root, "runs", "run")
+    most_held = answer.rows.sort("allocated", descending=True, nulls_last=True)["run_id"].head(3).to_list()
+    limited = RowOptions(limit=3)
+    for terminal in (Terminal(None), Terminal(120, 50)):
+        lines = answer_lines(answer, shown, terminal, limited)
+        assert [line.split()[0] for line in lines if line.split()[:1] and line.split()[0] in most_held] == most_held
