@@ -328,9 +328,9 @@ def table_of(
 
 
 def unbroken(heading: str) -> str:
-    """A heading that is not broken within a unit (`withUnit` in grid.js writes files with plain hyphens).
+    r"""A heading that is not broken within a unit (`withUnit` in grid.js writes files with plain hyphens).
 
-    >>> unbroken("Lost GPU-h") == "Lost GPU\\u2011h", unbroken("in-house")
+    >>> unbroken("Lost GPU-h") == "Lost GPU\u2011h", unbroken("in-house")
     (True, 'in-house')
     """
     return heading.replace("GPU-", "GPU\N{NON-BREAKING HYPHEN}")

@@ -146,6 +146,7 @@ def mfu_wall_rows(source: Source, window: Window) -> pl.DataFrame:
     by_run = mfu_wall_run_rows(source, window, used).filter(pl.col("value").is_not_null())
     if by_run.is_empty():
         return frames.empty(frames.RESULT)
+    runs_logged = counted(by_run.height, "logged run")
     share = by_run.select(exact_sum(pl.col("logged_gpu_s")) / exact_sum(pl.col("allocated_gpu_s"))).item()
     flop, flop_most, peak_flop = (exact_sum(pl.col(name), places=FLOP) for name in ("flop", "flop_most", "peak_flop"))
     row = by_run.select(
@@ -161,7 +162,7 @@ def mfu_wall_rows(source: Source, window: Window) -> pl.DataFrame:
         (flop_most / peak_flop).alias("bound_high"),
         pl.lit(share).alias("evidence_log"),
         pl.lit(1 - share).alias("evidence_accounting"),
-        pl.lit(f"{used}; over all time that {by_run.height} logged runs were allocated GPUs").alias("note"),
+        pl.lit(f"{used}; over all time that GPUs were allocated to {runs_logged}").alias("note"),
     )
     return as_results(row, window, "cluster")
 

@@ -223,7 +223,7 @@ def _events_needed(within: int, n: int) -> str:
     seen = f"{within} of {n} were within the target so far"
     if off < _HALF_WIDTH / math.sqrt(MOST_TIMES):
         return f"an unknown number of further events: {seen}, about half"
-    return f"about {max(1, math.ceil((_HALF_WIDTH / off) ** 2) - n)} more events like these: {seen}"
+    return f"about {max(1, math.ceil((_HALF_WIDTH / off) ** 2) - n):,} more events like these: {seen}"
 
 
 _HALF_WIDTH = 0.98

@@ -160,8 +160,8 @@ def document_of(found: Gathered, name: str) -> Document:
 
 
 _USE: Final = ("n_runs", "n_attempts", "n_ended", "n_completed", "n_cancelled", "n_failed", "n_preempted",
-               "n_infrastructure", "n_own", "gpu_s", "share", "productive_s", "productive_high_s", "productive_share", "productive_share_high",
-               "idle_s", "idle_high_s", "lost_s")  # fmt: skip
+               "n_infrastructure", "n_own", "gpu_s", "share", "productive_s", "productive_high_s",
+               "productive_share", "productive_share_high", "idle_s", "idle_high_s", "lost_s")  # fmt: skip
 _COST: Final = ("cost", "productive_cost", "productive_cost_high", "lost_cost", "gpu_s", "priced_gpu_s", "energy_kwh",
                 "energy_gpu_s", "co2_kg")  # fmt: skip
 _RUN: Final = ("run_id", "name", "n_gpus", "n_attempts", "state", "allocated", "ettr_low", "ettr_high")

@@ -10,6 +10,7 @@ import polars as pl
 from app.results.registry import result
 from app.results.runs.run_logs import computed_logs
 from app.results.windows import as_results
+from ingest.counted import counted
 from metrics import frames
 from metrics.exact import exact_sum
 from metrics.goodput.google_library import library_goodput
@@ -232,18 +233,19 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
         accounts: as `job_accounts` returns them, where they are at hand.
     """
     runs = (job_accounts(source, window) if accounts is None else accounts).runs
-    counted = runs.filter(pl.col("value").is_not_null() & (pl.col("total_s") > 0))
-    if counted.is_empty():
+    known = runs.filter(pl.col("value").is_not_null() & (pl.col("total_s") > 0))
+    if known.is_empty():
         return frames.empty(frames.RESULT)
-    sums = counted.select(
+    sums = known.select(
         exact_sum(pl.col("productive_s")),
         exact_sum(pl.col("total_s")),
         ours=exact_sum(pl.col("account") * pl.col("total_s")),
     ).row(0, named=True)
     basis = (
-        f"time-weighted over {counted.height:,} logged runs; GPUs do not count, nor does queueing before a first start"
+        f"time-weighted over {counted(known.height, 'logged run')}; GPUs do not count, nor does queueing before a "
+        "first start"
     )
-    n_refused = runs.height - counted.height
+    n_refused = runs.height - known.height
     refused = f"; {n_refused} logs that the library refuses, or that could not be computed, left out"
     ours = f"; by the account that adds up {100 * sums['ours'] / sums['total_s']:.2f} %"
     differs = abs(sums["ours"] - sums["productive_s"]) >= _VISIBLE * sums["total_s"]
@@ -256,9 +258,9 @@ def job_goodput_rows(source: Source, window: Window, *, accounts: JobAccounts | 
             "value": [sums["productive_s"] / sums["total_s"]],
             "numerator": [sums["productive_s"]],
             "denominator": [sums["total_s"]],
-            "n": [counted.height],
+            "n": [known.height],
             "evidence_log": [1.0],
-            "note": [basis + (refused if runs.height > counted.height else "") + (ours if differs else "")],
+            "note": [basis + (refused if runs.height > known.height else "") + (ours if differs else "")],
         }
     )
     return as_results(row, window, "cluster")
@@ -289,10 +291,10 @@ def bucket_rows(source: Source, window: Window, *, accounts: JobAccounts | None 
         `cluster`, `bucket`, `seconds`, `share` (of all the runs' wall time), `runs` (that have any).
     """
     job_runs = job_accounts(source, window) if accounts is None else accounts
-    counted = job_runs.runs.filter(pl.col("value").is_not_null()).select("cluster", "run_id", "total_s")
-    whole = counted.select(exact_sum(pl.col("total_s"))).item()
+    known = job_runs.runs.filter(pl.col("value").is_not_null()).select("cluster", "run_id", "total_s")
+    whole = known.select(exact_sum(pl.col("total_s"))).item()
     return (
-        job_runs.buckets.join(counted, on=["cluster", "run_id"])
+        job_runs.buckets.join(known, on=["cluster", "run_id"])
         .group_by("cluster", "bucket")
         .agg(exact_sum(pl.col("seconds")), runs=(pl.col("seconds") > 0).sum().cast(pl.Int64))
         .with_columns(share=pl.col("seconds") / whole)

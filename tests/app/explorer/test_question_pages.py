@@ -392,7 +392,7 @@ def test_a_table_split_otherwise_is_in_the_address_and_back(site: Site, chromium
 @pytest.mark.parametrize(
     ("path", "search", "said"),
     [
-        ("/runs", {"scheduler": "kubernetes", "user": "ann"}, ["Not narrowed by: scheduler (this list has no such filter)."]),
+        ("/runs", {"scheduler": "k", "user": "ann"}, ["Not narrowed by: scheduler (this list has no such filter)."]),
         ("/gpu-time", {"user": "nobody"}, ["No run of this period has the user 'nobody'."]),
         ("/gpu-time", {"user": "ann", "gpu_model": "h100"}, []),
     ],

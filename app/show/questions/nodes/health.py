@@ -185,7 +185,8 @@ def _times_each(incidents: pl.DataFrame, name: str, separator: str, form: str) -
     """
     key = ["cluster", "node"]
     listed = pl.col(name).cast(pl.String).str.split(separator).list.unique(maintain_order=True)
-    counts = incidents.select(*key, listed).explode(name).filter(pl.col(name) != "").group_by(*key, name, maintain_order=True).agg(pl.len())
+    entries = incidents.select(*key, listed).explode(name).filter(pl.col(name) != "")
+    counts = entries.group_by(*key, name, maintain_order=True).agg(pl.len())
     ordered = counts.sort("len", descending=True, maintain_order=True)
     told = pl.format(form, name, "len") if form.count("{}") == 2 else pl.col(name)
     return ordered.group_by(key, maintain_order=True).agg(told.str.join(separator).alias(name))

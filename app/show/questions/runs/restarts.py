@@ -97,7 +97,8 @@ def _headline(summed: pl.DataFrame) -> str:
         return _none_back(int(summed.filter(pl.col("cause") == "all")["n_waiting"].sum()))
     row = rows[0]
     cause = "a failure of infrastructure" if row["class"] == "infrastructure" else f"an end by {row['class']}"
-    return f"After {cause} the next attempt started within {lasted(row['median_s'])} (median of {row['n']:,} restarts)."
+    of = counted(row["n"], "restart")
+    return f"After {cause} the next attempt started within {lasted(row['median_s'])} (median of {of})."
 
 
 def _none_back(waiting: int) -> str:
@@ -117,8 +118,8 @@ def _longest_stage(stages: pl.DataFrame) -> str:
         return "No stage of these restarts has a known time." if stages.height else ""
     row = rows.row(0, named=True)
     return (
-        f"After an end by {row['class']} the longest single stage was {row['stage']}: median {lasted(row['median_s'])} of "
-        f"{counted(row['n'], 'restart')}."
+        f"After an end by {row['class']} the longest single stage was {row['stage']}: median "
+        f"{lasted(row['median_s'])} of {counted(row['n'], 'restart')}."
     )
 
 
@@ -166,8 +167,8 @@ def _by_stage(rows: pl.DataFrame, notes: tuple[str, ...], parameters: dict[str, 
             *_still_waiting(rows),
             "Each stage is over the restarts that have evidence for it (n): from detection to termination by health "
             "events, node states and logs, then by accounting, from launch on by run logs. Medians do not add up.",
-            "Three stages are sums: job restart (from the end of an attempt to the next start), first step (from the last "
-            "good step to the first after the restart) and recover (until the run is where it had been).",
+            "Three stages are sums: job restart (from the end of an attempt to the next start), first step (from the "
+            "last good step to the first after the restart) and recover (until the run is where it had been).",
         ),
         parameters=parameters,
         when_empty=_NO_RESTARTS,

@@ -190,7 +190,8 @@ def test_a_phone_shows_state_and_hours_of_runs_first(site: Site, chromium: Brows
 
     chromium.resize(390, 844)
     chromium.open(f"{site.url}/runs", until=".ag-row")
-    chromium.until(lambda _: shown() == ["Run", "State", "GPU\N{NON-BREAKING HYPHEN}h"], "the columns were never in a phone's order")
+    phones = ["Run", "State", "GPU\N{NON-BREAKING HYPHEN}h"]
+    chromium.until(lambda _: shown() == phones, "the columns were never in a phone's order")
     chromium.resize(1280, 900)
     chromium.until(lambda _: shown() == ["Run", "Name", "User"], "the columns never came back")
     assert chromium.console() == []
