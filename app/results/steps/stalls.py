@@ -33,7 +33,7 @@ def step_gaps(source: Source, window: Window, rules: Rules, run: str | None = No
         "step_gaps",
         cluster=window.cluster,
         since=window.since,
-        until=window.until,
+        before=window.until,
         run=run,
         times=rules.hang_steps,
         least_s=rules.hang_min_s,

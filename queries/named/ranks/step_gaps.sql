@@ -2,12 +2,23 @@
 WITH logged AS (
     SELECT run_id, scheduler, job_id, step, ts
     FROM steps
-    WHERE cluster = $cluster AND ts >= $since AND ts < $until
+    WHERE cluster = $cluster AND ts >= $since AND ts < $before
         AND ($run IS NULL OR run_id = $run OR job_id = $run)
 ),
+-- The last step of the window has its next one behind it; a parameter called until would leave the files of later days unread.
+later AS (
+    SELECT run_id, scheduler, job_id, MIN(ts) AS ts
+    FROM steps
+    WHERE cluster = $cluster AND ts >= $before AND run_id IN (SELECT run_id FROM logged)
+    GROUP BY ALL
+),
 timed AS (
-    SELECT *, LEAD(ts) OVER (PARTITION BY run_id, scheduler, job_id ORDER BY ts, step) AS next_ts
-    FROM logged
+    SELECT
+        l.*,
+        COALESCE(LEAD(l.ts) OVER (PARTITION BY l.run_id, l.scheduler, l.job_id ORDER BY l.ts, l.step), n.ts) AS next_ts
+    FROM logged AS l
+    LEFT JOIN later AS n
+        ON n.run_id = l.run_id AND n.scheduler IS NOT DISTINCT FROM l.scheduler AND n.job_id IS NOT DISTINCT FROM l.job_id
 ),
 usual AS (
     SELECT run_id, scheduler, job_id, MEDIAN(epoch_us(next_ts) - epoch_us(ts)) / 1e6 AS usual_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,8 @@ from tests.support.command import trackside
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGIN = 1_790_812_800.0
+BEGIN = 1_790_812_800.0 - 200
+"""200 s before midnight."""
 STEP_S = 10.0
 
 
@@ -52,6 +54,14 @@ def shown(warehouse: Path, *arguments: str) -> str:
     done = trackside("show", "stalls", "--warehouse", str(warehouse), *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("after_s", [200, 12 * 3600])
+def test_end_of_a_window_is_no_stall(warehouse: Path, after_s: int) -> None:
+    """At midnight, when the steps go on in the file of the next day; and behind the last one."""
+    until = datetime.fromtimestamp(BEGIN + after_s, UTC).isoformat()
+    rows = json.loads(shown(warehouse, "--since", "2026-09-30", "--until", until, "--format", "json"))
+    assert [row["step"] for row in rows] == ([] if after_s == 200 else [50, 100])
 
 
 def test_each_stall_has_its_kind_and_a_restart_is_none(warehouse: Path) -> None:
