@@ -13,6 +13,7 @@ from metrics.failures.diagnosis import EVENTS
 from metrics.failures.interruptions import critical_states
 from metrics.restarts.restarts import restarts
 from metrics.restarts.stages import in_place_restarts, in_question, with_detection, with_log_times
+from metrics.restarts.whole import begun_whole
 
 if TYPE_CHECKING:
     from app.compute.inputs import Facts
@@ -54,7 +55,8 @@ def restart_table(
         executed: as `metrics.runs.steps.executions_of_steps` returns it.
         node_events: as `events_at_nodes` returns it.
     """
-    again = restarts(facts.attempts, joined, interrupted)
+    begun = begun_whole(facts.attempts, facts.on_nodes.every()) if facts.on_nodes.placed else facts.attempts
+    again = restarts(begun, joined, interrupted)
     looked_at = facts.on_nodes.of(in_question(again, joined, node_events))
     noticed = with_detection(again, interrupted, joined, looked_at, node_events)
     within = in_place_restarts(

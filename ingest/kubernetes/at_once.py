@@ -24,14 +24,18 @@ def held_at_once(pods: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         the number is the same, and none while there is no pod. Pods that all ended as they began have one row.
     """
     steps = _steps(pods, by, "begins").filter(pl.col("pods") > 0)
-    changed = (pl.col("n_gpus").ne_missing(pl.col("n_gpus").shift(1)) | (pl.col("at") != pl.col("until").shift(1))).over(by)
+    changed = (
+        pl.col("n_gpus").ne_missing(pl.col("n_gpus").shift(1)) | (pl.col("at") != pl.col("until").shift(1))
+    ).over(by)
     first = pl.int_range(pl.len()).over(by) == 0
     same = steps.with_columns(stretch=(changed | first).cum_sum().over(by))
     lasting = same.group_by(*by, "stretch", maintain_order=True).agg(
         started_at=pl.col("at").first(), ended_at=pl.col("until").last(), n_gpus=pl.col("n_gpus").first()
     )
-    momentary = pods.join(lasting, on=by, how="anti").group_by(by, maintain_order=True).agg(
-        started_at=pl.col("begins").min(), ended_at=pl.col("begins").min(), n_gpus=_sum()
+    momentary = (
+        pods.join(lasting, on=by, how="anti")
+        .group_by(by, maintain_order=True)
+        .agg(started_at=pl.col("begins").min(), ended_at=pl.col("begins").min(), n_gpus=_sum())
     )
     ended = pl.when(pl.col("ended_at") < _FAR).then("ended_at")
     return pl.concat([lasting.drop("stretch").with_columns(ended_at=ended), momentary])
@@ -46,7 +50,9 @@ def most_at_once(pods: pl.DataFrame, by: Sequence[str], begins: str) -> pl.DataF
         begins: the column of the times that they have them from.
     """
     steps = _steps(pods, by, begins).group_by(by).agg(most=pl.col("n_gpus").max())
-    summed = pods.group_by(by, maintain_order=True).agg(gpus=_sum()).join(steps, on=by, how="left", maintain_order="left")
+    summed = (
+        pods.group_by(by, maintain_order=True).agg(gpus=_sum()).join(steps, on=by, how="left", maintain_order="left")
+    )
     known = pl.when(pl.col("gpus").is_not_null()).then(pl.coalesce("most", "gpus"))
     return summed.select(*by, gpus=known)
 

@@ -219,7 +219,12 @@ def test_vacuum_leaves_only_files_that_are_needed(source: Path, filled: Path, fi
 def test_files_of_others_stay_where_they_are(source: Path, filled: Path, files: str) -> None:
     with open_reader(source) as reader:
         origin = Path(files, str(reader.meta("warehouse")))
-    theirs = [Path(files, "photos", "cat.jpg"), Path(files, "cat.parquet"), origin / "tables" / "note.txt", origin / "a"]
+    theirs = [
+        Path(files, "photos", "cat.jpg"),
+        Path(files, "cat.parquet"),
+        origin / "tables" / "note.txt",
+        origin / "a",
+    ]
     for file in theirs:
         file.parent.mkdir(exist_ok=True)
         file.write_text("precious")

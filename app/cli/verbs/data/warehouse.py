@@ -52,7 +52,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "target", metavar="TO", type=path_of, nargs="?", help="directory, or lake, to write; made if missing"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print what would be copied or removed, and change nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be copied or removed, and change nothing"
+    )
     parser.add_argument(
         "--full",
         action="store_true",
