@@ -12,8 +12,9 @@ which is marked as guessed. So is the end of one that is over and does not say s
 taken to be when it was last observed alive.
 
 An attempt starts with its first pod that has GPUs, and has the nodes of those. Its GPUs are the most that its pods held
-at once: pods that come one after the other (a Job with less parallelism than completions) hold the same ones. Pods without any count in how it went on
-and ended, but for those that were gone before it (they fetch data or a model), or come after it.
+at once: pods that come one after the other (a Job with less parallelism than completions) hold the same ones. Pods
+without any count in how it went on and ended, but for those that were gone before it (they fetch data or a model), or
+come after it.
 """
 
 from __future__ import annotations

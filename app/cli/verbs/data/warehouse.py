@@ -96,9 +96,10 @@ def _vacuum(options: argparse.Namespace) -> int:
     removed = vacuum(options.source, before=before, dry_run=options.dry_run)
     if not options.quiet:
         busy = f"; of {counted(removed.busy, 'warehouse')} being committed none" if removed.busy else ""
+        done = "would be removed" if options.dry_run else "removed"
         console.echo(
             f"{_shown(options.source)}: {counted(removed.replaced, 'file')} replaced and {removed.loose:,} never "
-            f"committed, {display(float(removed.bytes), 'bytes')}, {'would be ' if options.dry_run else ''}removed{busy}."
+            f"committed, {display(float(removed.bytes), 'bytes')}, {done}{busy}."
         )
     return 0
 
