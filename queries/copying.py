@@ -141,6 +141,7 @@ def copy(
     *,
     report: Callable[[str, int, int], None],
     have: Callable[[Sequence[integrity.File]], None] | None = None,
+    named: str = "",
 ) -> Copied:
     """Have an open warehouse be what another one's published copy is.
 
@@ -150,6 +151,7 @@ def copy(
         path: its published copy.
         report: takes what is being done, how much of it is done, of how much.
         have: brings files of samples to the source's directory before they are copied.
+        named: how the source is named to finish a copy that is stopped, if not by its directory.
 
     Raises:
         WarehouseError: the target holds another warehouse, or this one in a state of its own.
@@ -159,7 +161,7 @@ def copy(
     source = Source(connection, root, path)
     try:
         _refuse_other(writer, source)
-        return _Copy(writer, connection, source, report, have).run()
+        return _Copy(writer, connection, source, report, have).run(named or str(root))
     finally:
         source.detach()
 
@@ -204,15 +206,15 @@ class _Copy:
         self._report = report
         self._done, self._total = 0, 1
 
-    def run(self) -> Copied:
-        """Copy what differs, compare it, and let others begin on it."""
+    def run(self, named: str) -> Copied:
+        """Copy what differs, compare it, and let others begin on it; until then it is half a copy of what is named."""
         changed = _changed(self._connection, self._source, self._report)
         files = self._files_of(changed.get("main.partitions", ()))
         self._total = sum(unit.rows for name, each in changed.items() if name not in _OURS for unit in each)
         self._total += sum(rows for each in files.values() for _, rows in each)
         with self._transaction():
             self._bring("main.meta", changed.pop("main.meta", []))
-            self._writer.put_fact(COPYING, str(self._source.root))
+            self._writer.put_fact(COPYING, named)
         for days in _portions(
             changed.pop("main.partitions", []), lambda day: sum(n for _, n in files.get(day.key, ()))
         ):

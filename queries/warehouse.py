@@ -99,11 +99,13 @@ def open_writer(
 
 
 def _refuse_half_copied(writer: Writer) -> None:
-    source = writer.meta(COPYING)
-    if source is not None:
+    copied = writer.meta(COPYING)
+    if copied is not None:
+        source, _, cluster = copied.partition("\t")
+        only = ["--cluster", cluster] if cluster else []
         raise NoWarehouseError(
             f"{writer.root}: a copy of {source} that was stopped half-way.\n"
-            f"Finish it:  trackside warehouse copy {shlex.quote(source)} {shlex.quote(str(writer.root))}"
+            f"Finish it:  {shlex.join(['trackside', 'warehouse', 'copy', source, str(writer.root), *only])}"
         )
 
 
@@ -126,7 +128,8 @@ def copy(
     from queries.lake import fence  # noqa: PLC0415 - only for a lake
 
     with _lake_reader(root) as reader:
-        taken = copying.copy(target, root, path, report=report, have=reader.have)
+        named = str(address) if cluster is None else f"{address}\t{cluster}"
+        taken = copying.copy(target, root, path, report=report, have=reader.have, named=named)
         if (token := reader.token()) is not None:
             fence.note_committed(target.root, address, token)
     return taken

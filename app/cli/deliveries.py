@@ -113,11 +113,12 @@ def _chosen(outbox: Outbox, key: str | None, target: str | None, *, dead: bool) 
 def deliveries(options: argparse.Namespace) -> int:
     """List outcomes."""
     from app.cli.rows import RowFormat, row_options
-    from app.cli.run_context import warehouse_root
+    from app.cli.run_context import settings_and_root
     from app.reports.delivery.listing import listed
     from app.reports.delivery.outbox import Outbox, folder_of
 
-    rows = listed(Outbox(folder_of(warehouse_root(options))), dead=options.dead)
+    settings, root = settings_and_root(options)
+    rows = listed(Outbox(folder_of(root, settings.deliver.outbox)), dead=options.dead)
     RowFormat.of(options).put(rows, row_options(options), title="deliveries of reports")
     return 0
 

@@ -162,6 +162,10 @@ class Deliver(Section):
         le=36500,
         description="days that files of delivered reports are kept beside the warehouse; 0: for ever",
     )
+    outbox: Path | None = Field(
+        default=None,
+        description="folder of reports made and delivered; none: NAME-reports beside the warehouse; a lake needs one",
+    )
     folder: tuple[Folder, ...] = Field(default=(), description="folders of this machine; see below")
     s3: tuple[S3, ...] = Field(default=(), description="buckets; see below")
     smtp: tuple[Smtp, ...] = Field(default=(), description="mail; see below")
@@ -179,7 +183,8 @@ class Deliver(Section):
     def beside(self, folder: Path) -> Deliver:
         """The same with files relative to a folder."""
         moved = {name: tuple(_beside(target, folder) for target in getattr(self, name)) for name in KINDS}
-        return self.model_copy(update=moved)
+        outbox = None if self.outbox is None else folder / self.outbox.expanduser()
+        return self.model_copy(update={**moved, "outbox": outbox})
 
 
 USER = "{user}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from app.json_text import as_json
 from app.times import iso
 from queries.directory import REPORTS
+from queries.lake.address import address_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -88,6 +89,8 @@ def keep(root: Path, record: Record) -> str | None:
 
     Whoever may only read the warehouse writes reports all the same, so this is no error.
     """
+    if address_of(root) is not None:
+        return "a lake has no directory for it"
     line = as_json(asdict(record), compact=True).encode() + b"\n"
     try:
         descriptor = os.open(root / REPORTS, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o640)

@@ -201,12 +201,12 @@ def health_of(
         scrape: what the last scrape of `/metrics` lacked; None if there is no `/metrics`.
         reporter: makes and delivers reports; None if nothing does.
     """
-    version, data_end, unreadable = answers.version(), None, None
-    if version:
-        try:
-            data_end = answers.ask(_data_end)
-        except WarehouseError as error:
-            unreadable = str(error).splitlines()[0]
+    version, data_end, unreadable = "", None, None
+    try:
+        version = answers.version()
+        data_end = answers.ask(_data_end) if version else None
+    except WarehouseError as error:
+        unreadable = str(error).splitlines()[0]
     failures = [] if unreadable is None else [f"warehouse: {unreadable}"]
     failures += [] if worker is None else worker.failures(now)
     failures += [] if reporter is None else reporter.failures()

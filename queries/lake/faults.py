@@ -23,6 +23,9 @@ _NOT_THERE: Final = ("explicitly disabled", "database does not exist", "does not
 _UNREACHABLE: Final = ("unable to connect to postgres", "connection to server", "server closed the connection")
 _BUSY: Final = ("set lock", "conflicting lock", "database is locked")
 _FORBIDDEN: Final = ("(http 403)", "(http 401)", "http 403 ", "http 401 ", "access denied", "accessdenied")
+_NO_BUCKET: Final = ("nosuchbucket", "specified bucket does not exist")
+_READ_ONLY: Final = ("permission denied for", "must be owner of")
+_NO_CATALOGUE: Final = ("file is not a database", "not a valid duckdb database file", "unable to open database")
 _SILENT: Final = ("could not establish connection", "could not connect to server", "could not resolve host")
 _VERSION: Final = ("ducklake catalog version", "catalog version mismatch")
 
@@ -63,6 +66,14 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
         return NoWarehouseError(no_lake(address))
     if any(words in text for words in _VERSION):
         return CorruptWarehouseError(f"{address} was made by another version of DuckLake: {why}")
+    if any(words in text for words in _NO_CATALOGUE):
+        return NoWarehouseError(f"{address} is no catalogue of a lake: {why}")
+    if any(words in text for words in _READ_ONLY):
+        said = next(line for line in str(error).splitlines() if any(words in line.lower() for words in _READ_ONLY))
+        return WarehouseError(
+            f"PostgreSQL does not let this user change the catalogue of {address}: {without_secrets(said.strip())}\n"
+            "Whoever commits needs to write its tables: use the role that owns them, or grant it all on the schema."
+        )
     return _of_files(address, text, why)
 
 
@@ -72,6 +83,8 @@ def _of_files(address: Address, text: str, why: str) -> WarehouseError:
         return BucketError(f"{address}: {why}")
     if any(words in text for words in _FORBIDDEN):
         return forbidden(str(address), why)
+    if any(words in text for words in _NO_BUCKET):
+        return no_bucket(str(address))
     if any(words in text for words in _SILENT):
         return WarehouseError(
             f"the object store with the files of {address} does not answer: {why}\n"
@@ -86,6 +99,14 @@ def forbidden(place: str, why: str) -> WarehouseError:
         f"the object store refuses the files of {place}: {why}\n"
         "It goes by the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN, too, if they are "
         "temporary):\nare they set here, and may they read this bucket, and write it where it is copied into?"
+    )
+
+
+def no_bucket(place: str) -> WarehouseError:
+    """That there is no such bucket."""
+    return WarehouseError(
+        f"{place}: there is no such bucket. Make it first, or name another: --data-path s3://BUCKET/...\n"
+        "AWS_ENDPOINT_URL_S3 names a server that is not Amazon's."
     )
 
 

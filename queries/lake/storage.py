@@ -15,10 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+import duckdb
+
 from queries import directory, integrity
 from queries.errors import WarehouseError, WriteError
 from queries.lake.engine import REGION
-from queries.lake.faults import forbidden
+from queries.lake.faults import forbidden, no_bucket
 from queries.opening import first_line
 
 if TYPE_CHECKING:
@@ -114,8 +116,9 @@ class Folder:
             yield unfinished
             directory.sync(unfinished)
             unfinished.replace(place)
-        except OSError as error:
-            raise WriteError(f"{place} cannot be written: {error.strerror or error}. Nothing was changed.") from error
+        except (OSError, duckdb.IOException) as error:
+            why = error.strerror if isinstance(error, OSError) else first_line(error)
+            raise WriteError(f"{place} cannot be written: {why or error}. Nothing was changed.") from error
 
     def put(self, file: Path, name: str) -> None:
         """Copy a local file to this place."""
@@ -165,7 +168,10 @@ class Bucket:
         """A local file to be written; at the end it is at this place, whole."""
         with tempfile.TemporaryDirectory(prefix="trackside-lake-") as folder:
             file = Path(folder, "file.parquet")
-            yield file
+            try:
+                yield file
+            except duckdb.IOException as error:
+                raise WriteError(f"{file} cannot be written: {first_line(error)}. Nothing was changed.") from error
             self.put(file, name)
 
     def put(self, file: Path, name: str) -> None:
@@ -227,4 +233,6 @@ class Bucket:
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise forbidden(self._url, first_line(error)) from None
         except (exceptions.BaseError, OSError, ValueError) as error:
+            if "NoSuchBucket" in str(error):
+                raise no_bucket(self._url) from None
             raise WriteError(f"{self._url}: {first_line(error)}\nRun it again: what was committed is kept.") from None

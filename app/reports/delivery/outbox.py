@@ -20,8 +20,9 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from app.errors import OutboxError
+from app.errors import OutboxError, UsageError
 from app.json_text import as_json
+from queries.lake.address import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,13 +102,23 @@ def key_of(report: str, period: str, sha256: str) -> str:
     return f"{report}-{period}-{sha256[:16]}"
 
 
-def folder_of(root: Path) -> Path:
-    """The folder of the outbox and of its reports, beside a warehouse.
+def folder_of(root: Path, named: Path | None = None) -> Path:
+    """The folder of the outbox and of its reports: the one that is named, else beside the warehouse.
 
     >>> from pathlib import Path
     >>> str(folder_of(Path("/srv/warehouse")))
     '/srv/warehouse-reports'
+
+    Raises:
+        UsageError: the warehouse is a lake, and none is named.
     """
+    if named is not None:
+        return named
+    if address_of(root) is not None:
+        raise UsageError(
+            "the warehouse is a lake, so there is no directory beside which reports could be kept;\n"
+            'name a folder that all machines see in [deliver], for example: outbox = "/srv/shared/trackside-reports"'
+        )
     whole = root.resolve()
     return whole.parent / f"{whole.name}-reports"
 

@@ -29,7 +29,7 @@ def runner_of(root: Path, settings: Config, *, now: Callable[[], datetime], slee
         now: reads the clock.
         sleep: waits so many seconds between two tries; it may raise `StoppedError`.
     """
-    outbox = Outbox(folder_of(root))
+    outbox = Outbox(folder_of(root, settings.deliver.outbox))
     return Runner(
         outbox=outbox,
         sender=Sender(outbox, settings.deliver, now=now, sleep=sleep),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.errors import UsageError
 from app.reports import records
+from app.reports.delivery.outbox import folder_of
 from app.reports.listing import listed
 from app.reports.records import Record
 from queries.directory import REPORTS, refuse_other_folders
@@ -28,6 +30,14 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+def test_a_lake_has_no_list_and_needs_an_outbox_of_its_own(tmp_path: Path) -> None:
+    lake = tmp_path / "ducklake:lake.ducklake"
+    with pytest.raises(UsageError, match="outbox = "):
+        folder_of(lake)
+    assert folder_of(lake, tmp_path / "reports") == tmp_path / "reports"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_report_is_noted_and_its_file_followed(warehouse: Path, tmp_path: Path) -> None:
     where = ("--warehouse", str(warehouse))
     for form in ("json", "md", "csv"):

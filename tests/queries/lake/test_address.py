@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
-from queries.errors import WarehouseError
+from queries.errors import NoWarehouseError, WarehouseError
 from queries.lake.address import address_of
-from queries.lake.faults import without_secrets
+from queries.lake.faults import explained, without_secrets
+from queries.warehouse import open_reader
 
 
 @pytest.mark.parametrize(
@@ -52,5 +54,30 @@ def test_address_with_a_password_is_refused_unrepeated(text: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", ["", "sqlite:"])
+def test_a_file_that_is_no_catalogue_is_no_lake(kind: str, tmp_path: Path) -> None:
+    other = tmp_path / "passwd"
+    other.write_text("root:x:0:0:" * 1000)
+    for place in (other, tmp_path):
+        with (
+            pytest.raises(NoWarehouseError, match="is no catalogue of a lake"),
+            open_reader(Path(f"ducklake:{kind}{place}")),
+        ):
+            pass
+
+
 def test_message_keeps_no_words_of_libpq() -> None:
     assert "hunter2" not in without_secrets('cannot connect at "host=db password=hunter2": refused')
+
+
+def test_a_role_that_may_only_read_is_told_what_it_lacks() -> None:
+    address = address_of("ducklake:postgres:dbname=lake")
+    assert address is not None
+    error = duckdb.TransactionException(
+        "TransactionContext Error: Failed to commit: Failed to commit DuckLake transaction.\n"
+        'Failed to execute: ERROR:  permission denied for table ducklake_snapshot: "dbname=lake password=hunter2"'
+    )
+    said = str(explained(address, error))
+    assert "does not let this user change the catalogue" in said
+    assert "permission denied for table ducklake_snapshot" in said
+    assert "hunter2" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 from queries.errors import LockedWarehouseError, NoWarehouseError, WarehouseError
 from queries.lake import catalogue, engine, locks, markers, snapshot
 from queries.lake.storage import UNFINISHED
-from queries.warehouse import open_reader, open_writer, vacuum
+from queries.warehouse import copy, open_reader, open_writer, vacuum
 from tests.queries.lake.support import (
     add_reject,
     address,
@@ -85,6 +86,16 @@ def test_second_copy_takes_only_what_changed(source: Path, filled: Path) -> None
         writer.delete("runs", rows.select("cluster", "run_id"))
     into_lake(source, filled)  # the rows there are replace those that were
     assert differences(source, filled) == []
+
+
+@pytest.mark.slow
+def test_half_a_copy_of_a_lake_names_the_lake(filled: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half"
+    with pytest.raises(StoppedHereError), open_writer(half, verb="test", now=NOW, half_copied=True) as writer:
+        copy(filled, writer, report=stops_after("runs"), cluster="demo")
+    again = re.escape(f"warehouse copy {address(filled)} {half} --cluster demo")
+    with pytest.raises(NoWarehouseError, match=again), open_writer(half, verb="test", now=NOW):
+        pass
 
 
 @pytest.mark.slow

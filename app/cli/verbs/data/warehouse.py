@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cli.options import add_verb, path_of
+from app.cli.options import add_verb, number_of, path_of
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 KEEP_DAYS = 7
 """How long files that were replaced stay in a lake."""
+
+MOST_DAYS = 36_500
 
 EPILOG = """\
 To move a warehouse, to back it up, or to go on with it elsewhere:
@@ -67,7 +69,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--keep-days",
-        type=int,
+        type=number_of("days", least=0, most=MOST_DAYS),
         default=KEEP_DAYS,
         metavar="DAYS",
         help=f"of vacuum: how long replaced files stay for whoever reads them still (default: {KEEP_DAYS})",
