@@ -158,7 +158,7 @@ def _runs(source: Source, window: Window) -> pl.DataFrame:
         "n_gpus",
         other=pl.col("run_id").is_in(other_runs(source, window.cluster)["run_id"].implode()),
         started=pl.col("started_at").is_not_null(),
-        begin=pl.coalesce("started_at", "eligible_at", "first_submitted_at"),
+        begin=pl.min_horizontal("started_at", pl.coalesce("eligible_at", "first_submitted_at")),
         end="ended_at",
     )
 

@@ -330,9 +330,9 @@ METRICS = (
         headline=2,
         summary="Of the time runs wanted to train, the share in which they did; queueing counts.",
         formula=(
-            "productive GPU-seconds / (queued + scheduled) GPU-seconds of the runs, initial queue included; checkpoint "
-            "writes that block training are unproductive (Meta v2); runs of which every attempt is other work "
-            "(config: rules.other_work) are left out"
+            "productive GPU-seconds / (queued + scheduled) GPU-seconds of the runs that have started by the end of the "
+            "data, initial queue included; checkpoint writes that block training are unproductive (Meta v2); runs of "
+            "which every attempt is other work (config: rules.other_work) are left out"
         ),
         query="ledger_sums",
         function=ettr_by_run,

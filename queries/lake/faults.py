@@ -25,7 +25,12 @@ _BUSY: Final = ("set lock", "conflicting lock", "database is locked")
 _FORBIDDEN: Final = ("(http 403)", "(http 401)", "http 403 ", "http 401 ", "access denied", "accessdenied")
 _NO_BUCKET: Final = ("nosuchbucket", "specified bucket does not exist")
 _READ_ONLY: Final = ("permission denied for", "must be owner of")
-_NO_CATALOGUE: Final = ("file is not a database", "not a valid duckdb database file", "unable to open database")
+_NO_CATALOGUE: Final = (
+    "file is not a database",
+    "not a valid duckdb database file",
+    "unable to open database",
+    ": is a directory",
+)
 _SILENT: Final = ("could not establish connection", "could not connect to server", "could not resolve host")
 _VERSION: Final = ("ducklake catalog version", "catalog version mismatch")
 
@@ -66,19 +71,24 @@ def explained(address: Address, error: duckdb.Error) -> WarehouseError:
         return NoWarehouseError(no_lake(address))
     if any(words in text for words in _VERSION):
         return CorruptWarehouseError(f"{address} was made by another version of DuckLake: {why}")
-    if any(words in text for words in _NO_CATALOGUE):
-        return NoWarehouseError(f"{address} is no catalogue of a lake: {why}")
     if any(words in text for words in _READ_ONLY):
-        said = next(line for line in str(error).splitlines() if any(words in line.lower() for words in _READ_ONLY))
-        return WarehouseError(
-            f"PostgreSQL does not let this user change the catalogue of {address}: {without_secrets(said.strip())}\n"
-            "Whoever commits needs to write its tables: use the role that owns them, or grant it all on the schema."
-        )
+        return _read_only(address, str(error))
     return _of_files(address, text, why)
 
 
+def _read_only(address: Address, message: str) -> WarehouseError:
+    """That a role of PostgreSQL may not write."""
+    said = next(line for line in message.splitlines() if any(words in line.lower() for words in _READ_ONLY))
+    return WarehouseError(
+        f"PostgreSQL does not let this user change the catalogue of {address}: {without_secrets(said.strip())}\n"
+        "Whoever commits needs to write its tables: use the role that owns them, or grant it all on the schema."
+    )
+
+
 def _of_files(address: Address, text: str, why: str) -> WarehouseError:
-    """An error about the files of a lake."""
+    """An error about the files of a lake, or about one that is no catalogue."""
+    if any(words in text for words in _NO_CATALOGUE):
+        return NoWarehouseError(f"{address} is no catalogue of a lake: {why}")
     if "requires the extension httpfs" in text:
         return BucketError(f"{address}: {why}")
     if any(words in text for words in _FORBIDDEN):

@@ -2,7 +2,7 @@
 WITH matched AS (
     SELECT run_id, started_at, ended_at, n_gpus, n_attempts FROM runs
     WHERE cluster = $cluster
-      AND COALESCE(started_at, eligible_at, first_submitted_at) < $until
+      AND LEAST(started_at, COALESCE(eligible_at, first_submitted_at)) < $until
       AND COALESCE(ended_at, $until) >= $since
       AND (
           $text = ''

@@ -2,7 +2,7 @@
 WITH in_window AS (
     SELECT * FROM runs
     WHERE cluster = $cluster
-      AND COALESCE(started_at, eligible_at, first_submitted_at) < $until
+      AND LEAST(started_at, COALESCE(eligible_at, first_submitted_at)) < $until
       AND COALESCE(ended_at, $until) >= $since
 ),
 attempts_in_window AS (

@@ -2,7 +2,7 @@
 SELECT run_id
 FROM runs
 WHERE cluster = $cluster
-  AND COALESCE(started_at, eligible_at, first_submitted_at) < $until
+  AND LEAST(started_at, COALESCE(eligible_at, first_submitted_at)) < $until
   AND COALESCE(ended_at, $until) >= $since
   AND $user IN ('', "user")
   AND $account IN ('', account)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 2, 3, 4, 5, tzinfo=UTC)
 BEGIN = 1_788_220_800
 HOUR = 3600
-HEADER = "JobIDRaw|Cluster|JobName|Submit|Start|End|State|NodeList|AllocTRES|Comment\n"
+HEADER = "JobIDRaw|Cluster|JobName|Submit|Eligible|Start|End|State|NodeList|AllocTRES|Comment\n"
 TRAINING = (
     ("1", "llm", 0, 1, 40, "n1", ""),
     ("2", None, 0, 2, 30, "n2", ""),  # its kind is unknown
@@ -43,10 +43,16 @@ METRICS = ("ettr", "ettr_without_initial_queue", "ettr_mean_of_runs", "ettr_impu
 NOTE = "2 runs that do not train left out (config: rules.other_work)"
 
 
-def warehouse(folder: Path, *jobs: tuple[str, str | None, int, int, int, str, str], hours: int = 96) -> Path:
-    """Jobs of eight GPUs each: id, name, hours of submission, start and end, node, comment; as of so many hours."""
+def warehouse(
+    folder: Path, *jobs: tuple[str, str | None, int, int, int, str, str], hours: int = 96, eligible: bool = False
+) -> Path:
+    """Jobs of eight GPUs each: id, name, hours of submission, start and end, node, comment; as of so many hours.
+
+    `eligible`: whether it is recorded that they were eligible as they were submitted.
+    """
     lines = [
-        f"{job}|c|{name or ''}|{BEGIN + HOUR * submitted}|{BEGIN + HOUR * start}|{BEGIN + HOUR * end}|COMPLETED|{node}"
+        f"{job}|c|{name or ''}|{BEGIN + HOUR * submitted}|{BEGIN + HOUR * submitted if eligible else 'Unknown'}"
+        f"|{BEGIN + HOUR * start}|{BEGIN + HOUR * end}|COMPLETED|{node}"
         f"|gres/gpu=8|{comment}\n"
         for job, name, submitted, start, end, node, comment in jobs
     ]
@@ -149,3 +155,14 @@ def september(root: Path) -> object:
     with open_reader(root) as reader:
         rows = reader.table("cluster_metrics").filter(pl.col("metric") == "ettr", pl.col("dimension") == "cluster")
         return rows.filter(window_until=datetime(2026, 10, 1, tzinfo=UTC))["n"].first()
+
+
+def test_waiting_counts_in_the_window_that_it_was_in(tmp_path: Path) -> None:
+    """Also of a run that starts behind the window: two windows add up to the one of both."""
+    root = warehouse(tmp_path, ("1", "a", 0, 0, 48, "n1", ""), ("2", "b", 0, 48, 72, "n1", ""), hours=72, eligible=True)
+    with open_reader(root) as reader:
+        walls = []
+        for low, high in ((0, 48), (48, 72), (0, 72)):
+            since, until = (datetime.fromtimestamp(BEGIN + HOUR * at, tz=UTC) for at in (low, high))
+            walls.append(ettr_run_rows(reader, Window("c", since, until))["wall_gpu_s"].sum() / HOUR)
+    assert walls == [8 * 48 + 8 * 48, 8 * 24, 8 * (48 + 72)]
