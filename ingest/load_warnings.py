@@ -61,6 +61,10 @@ MESSAGES: Final[Mapping[str, str]] = {
     "ran_without_node": (
         "{count:row|rows} ran for some time but without a node, or without a Start: no GPUs are held here"
     ),
+    "earlier_ends": (
+        "{count:job ends|jobs end} earlier here than in what was loaded before; the latest End counts, whichever was "
+        "loaded last. Was accounting corrected (sacctmgr)? Then load all of it into a new warehouse"
+    ),
     "no_gpus_accounted": (
         "cluster {detail}: no job has a gres/gpu in its TRES. If it has GPUs, add gres/gpu to AccountingStorageTRES "
         "in slurm.conf; until then accounting does not record their use"

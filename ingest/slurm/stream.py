@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ingest.files.prefetch import prefetch_one
@@ -62,6 +63,7 @@ def load_accounting(
             write_job_summaries(writer, block.summaries)
             progress(context.origin, source.done, source.size)
         parsed = with_cluster(within(counts.parsed({}, rows_loaded=attempts.finish()), now), context.cluster)
+        parsed = replace(parsed, warnings=[*parsed.warnings, *attempts.warnings()])
         people.set_first_jobs(writer)
         parsed = growth.counted(parsed, {"attempts"})
         request = from_file(context.origin, context.since, context.until)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ingest.load_warnings import LoadWarning
 from ingest.slurm.accounting.array_ids import RawIds
 from ingest.slurm.accounting.controller_jobs import merge_job_gpus
 from ingest.slurm.accounting.merge import fingerprints, merge_attempts
@@ -55,6 +56,7 @@ class AttemptWriter:
         self._waiting: list[pl.DataFrame] = []
         self._steps: list[pl.DataFrame] = []
         self._submitted: list[datetime] = []
+        self._n_earlier = 0
 
     def add(self, attempts: pl.DataFrame) -> None:
         """Write a block of attempts that are merged among themselves."""
@@ -96,6 +98,10 @@ class AttemptWriter:
             self._writer.delete("resubmissions", jobs)
             self._writer.run("add_resubmissions", {"jobs": jobs})
         return n_attempts
+
+    def warnings(self) -> list[LoadWarning]:
+        """What was not taken because something else is known already."""
+        return [LoadWarning("earlier_ends", self._n_earlier)] if self._n_earlier else []
 
     def _write_rest(self) -> None:
         self._merge_aside()
@@ -173,7 +179,9 @@ class AttemptWriter:
         if new.height:
             self._several.append(self._writer.query_with("jobs_there", {"incoming": new.select(_JOB)}, once=True))
         self._append(new)
-        merged = merge_attempts(existing, attempts.join(existing, on=_MARK, how="semi"))
+        again = attempts.join(existing, on=_MARK, how="semi")
+        merged = merge_attempts(existing, again)
+        self._n_earlier += _with_earlier_ends(again, merged)
         merged = merged.with_columns(fingerprints(merged).alias(_MARK))
         changed = merged.join(existing, on=merged.columns, how="anti", nulls_equal=True)
         if changed.is_empty():
@@ -182,6 +190,14 @@ class AttemptWriter:
         gone = existing.join(changed, on=_MARK, how="semi").select(ATTEMPT_KEY)
         self._writer.delete("stored.attempts", gone)
         self._append(merged.join(changed, on=_MARK, how="semi").drop(_MARK))
+
+
+def _with_earlier_ends(incoming: pl.DataFrame, merged: pl.DataFrame) -> int:
+    """How many attempts of a load end before what is known of them."""
+    key = ["cluster", "scheduler", "job_id", "db_index"]
+    ends = incoming.filter(pl.col("end_guessed").is_null()).select(*key, "submitted_at", came="ended_at")
+    both = ends.join(merged.select(*key, "submitted_at", "ended_at"), on=[*key, "submitted_at"], nulls_equal=True)
+    return both.filter(pl.col("came") < pl.col("ended_at")).height
 
 
 class Fingerprints:

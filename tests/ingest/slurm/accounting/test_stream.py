@@ -259,3 +259,22 @@ def test_samples_of_real_slurm_read_the_same_in_blocks(tmp_path: Path, monkeypat
             assert values(blocks) == values(whole)
             if number % 4 == 0:  # equal frames are stored alike; a second each to compare all tables
                 assert_same(tmp_path / f"a{file.name}", tmp_path / f"b{file.name}")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_ends_before_those_that_are_known_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """Two dumps in either order have the same result; that of the earlier end is warned of if it comes last."""
+    head = "JobIDRaw|Cluster|Submit|Start|End|State|NNodes|NodeList|AllocTRES\n"
+    names = {"late": (1_795_200_000, "NODE_FAIL"), "early": (1_795_100_000, "COMPLETED")}
+    files = []
+    for name, (end, state) in names.items():
+        files.append(tmp_path / name)
+        files[-1].write_text(f"{head}7|c|1795000000|1795000100|{end}|{state}|1|n1|gres/gpu=8\n")
+    found = [messages(each.parsed.warnings if each.parsed else []) for each in ingested(
+        tmp_path / "w", *(files if again else reversed(files)), block=1 << 16, monkeypatch=monkeypatch
+    )]  # fmt: skip
+    assert ["1 job ends earlier here" in " ".join(each) for each in found] == [False, again]
+    with open_reader(tmp_path / "w") as reader:
+        assert reader.frame("SELECT state FROM attempts").rows() == [("NODE_FAIL",)]
