@@ -69,7 +69,7 @@ class Answer:
         ranked: columns that a terminal shows first where not all fit, next to the first one.
         explained: columns that a terminal shows with `--explain` only, or where they are requested.
         in_words: columns as people read them without `--explain`, for instance without statistics words.
-        order: how a terminal sorts the rows; None: as they stand.
+        order: how a table sorts the rows; None: as they stand.
         brief: a shorter form of the rows for terminals, with its own columns; None: there is none.
         parts: for `--explain`: what the rows call the parts of a number (value, numerator, ...).
         details: for `--explain`: tables of the arithmetic behind the rows.
