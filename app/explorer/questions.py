@@ -158,8 +158,8 @@ def answered(  # noqa: PLR0917 - the gate has rules for functions by their posit
         answer = replace(answer, when_empty=NO_ROW)
     splits = entry.by if question.run is None else entry.by_of_run or entry.by
     shown = shown_of(source, window, answer, by=by, splits=splits, filters=filters)
-    asked_of = ("user",) if some is not None and dict(filters).get("user") else ()
-    return replace(shown, asked_of=asked_of, of_some=some is not None and some.left_out)
+    own = some is not None and bool(dict(filters).get("user"))
+    return replace(shown, asked_of=("user",) if own else (), of_some=some is not None and some.left_out)
 
 
 def shown_of(

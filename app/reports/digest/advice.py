@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from app.formatting import display, duration
+from app.formatting import duration, percent
 from metrics.waste.waste import SHORT
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _KINDS: Final = {
 }
 """What to do about a kind of waste. Time standing still is told of what is left after GPUs that were never used."""
 
-_LIMIT: Final = f"it was done in less than {display(SHORT, 'ratio')} of its time limit: a shorter limit starts sooner"
+_LIMIT: Final = f"it was done in less than {percent(SHORT, digits=0)} of its time limit: a shorter limit starts sooner"
 """Not about time that was lost, so it stands last."""
 
 _IDLE: Final = "GPUs stood still: look at `trackside show stalls`, and end what waits"

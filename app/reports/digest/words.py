@@ -60,6 +60,11 @@ def _hours(gpu_s: float | str | None) -> str:
     return "unknown" if gpu_s is None else f"{display(float(gpu_s), 'gpu_h')} GPU-h"
 
 
+def _between(low: float, high: float) -> str:
+    least, most = _hours(low), _hours(high)
+    return least if least == most else f"{least}, at most {most}"
+
+
 def _productive(use: Document) -> str:
     low, high = (measured(use[name], "ratio") for name in ("productive_share", "productive_share_high"))
     return low if low == high else f"{low} to {high}"
@@ -73,7 +78,7 @@ def _facts(digest: Document) -> list[tuple[str, str]]:
         ("GPU-time held", f"{_hours(use['gpu_s'])}, {measured(use['share'], 'ratio')} of all that was held"),
         ("Productive", f"{_productive(use)} of it (steps that were kept; the range is unobserved time)"),
         ("Lost", f"{_hours(use['lost_s'])} (steps run again, and unfinished ones)"),
-        ("Standing still", f"{_hours(use['idle_s'])}, at most {_hours(use['idle_high_s'])}"),
+        ("Standing still", _between(use["idle_s"], use["idle_high_s"])),
         ("Runs that held GPUs", f"{use['n_runs']:,}, in {counted(use['n_attempts'], 'attempt')}"),
         (
             "Attempts that ended",

@@ -194,8 +194,8 @@ def _headline(rows: pl.DataFrame, window: Window) -> str:
     if rows.is_empty():
         return ""
     if not rows["p_value"].count():
-        nodes = counted(rows["node"].n_unique(), "node")
-        return f"Nothing could be tested on {nodes}: nothing has {MIN_HOURS} hours to compare."
+        untested = counted(rows["node"].n_unique(), "node")
+        return f"Nothing could be tested on {untested}: nothing has {MIN_HOURS} hours to compare."
     tested = f"{counted(int(rows['p_value'].count()), 'test')} on {counted(rows['node'].n_unique(), 'node')}"
     flagged = in_words(rows.filter(pl.col("anomalous").fill_null(value=False)))
     if flagged.is_empty():
