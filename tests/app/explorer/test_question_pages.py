@@ -397,7 +397,7 @@ def test_a_table_split_otherwise_is_in_the_address_and_back(site: Site, chromium
         ("/gpu-time", {"user": "ann", "gpu_model": "h100"}, []),
     ],
 )
-def test_filters_without_effect_are_told(path: str, search: dict[str, str], said: list[str]) -> None:
+def test_filters_without_effect_are_named(path: str, search: dict[str, str], said: list[str]) -> None:
     found = pages()[path]
     offered = {"user": ["ann", "bob"]} if found.pickers else {}
     assert shell.without_effect(replace(VIEW, params=search), found, offered) == said
