@@ -57,6 +57,12 @@ def test_a_line_of_two_iterations_is_two_steps() -> None:
     assert codes(parsed) == ["steps_averaged"]
 
 
+def test_abbreviated_tokens_are_no_token_count() -> None:
+    lines = [(1, "08:00:30", "1.05M"), (2, "08:00:32", "2M"), (3, "08:00:34", "3.146 M")]
+    text = "".join(line(n, at).replace("| elapsed", f"| consumed tokens: {seen} | elapsed") for n, at, seen in lines)
+    assert read(HEAD + text).frames["steps"]["tokens"].to_list() == [256 * 4096] * 3
+
+
 def test_first_line_without_a_start_is_one_step() -> None:
     parsed = read(line(20, "08:00:30") + line(22, "08:00:34"))
     assert [step for step, _, _ in steps(parsed)] == [20, 21, 22]
