@@ -2,8 +2,11 @@
 
 What is read: `tracked_stats` with a `train_step_time` and a `reduced_train_loss` are steps, stamped when they end;
 means over a block of steps carry a `train_step_time` as well and are none. The number of a step follows from the
-samples so far: `samples_count`, or, where there is none, `step`. Where only every n-th step is logged, an entry stands
-for those since the one before, and the end of a block for those that follow. Where no step is logged, those of a block
+samples so far: `samples_count`, or, where there is none, `step`. In logs of v4 and v5 these are the samples at the end of
+the step, in those of v6.0 the ones before it: the first entry has 0, and the one behind an evaluation the number of the
+block before it. An entry whose step is there already (another rank's, or a line that is written twice) repeats it: no
+step is executed again without a new start. Where only every n-th step is logged, an entry stands for those since the one
+before, and the end of a block for those that follow. Where no step is logged, those of a block
 (`block_start` to `block_stop`) share its time, if both edges say how many they are. `init_start` to `init_stop` is the
 event `init`, `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which
 lies the official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
@@ -124,6 +127,7 @@ class _Session:
     steps: int = 0
     last: int | None = None
     length: float = 0.0
+    counts_before: bool = False
     ended_ms: float | None = None
     block: _Entry | None = None
     blocks: list[_Block] = field(default_factory=list)
@@ -137,8 +141,14 @@ class _Session:
 
     def step_at(self, entry: _Entry) -> int | None:
         """The number of the step that an entry is of, from the samples so far."""
-        samples = _number(entry.metadata.get("samples_count", entry.metadata.get("step")))
-        return round(samples / self.batch) if samples and self.batch else None
+        samples = _samples(entry)
+        if self.batch is None or not (samples or self.counts_before):
+            return None
+        return round((samples or 0) / self.batch) + self.counts_before
+
+    def is_there(self, step: int | None) -> bool:
+        """Whether a step was logged before: another rank's entry repeats it, or one that is written twice."""
+        return step is not None and self.last is not None and step <= self.last
 
     def count(self, step: int, end_ms: float, length: float) -> int:
         """How many steps an entry stands for: those since the one before; of the first, all where they fit."""
@@ -170,6 +180,7 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
                 account.refused.append(Refused(number, f"not JSON: {error}", line.decode(errors="replace")[:RAW_LIMIT]))
     log.close(facts)
     account.refused += log.refused
+    account.n_duplicates += log.repeated
     if log.averaged:
         account.warnings.append(LoadWarning("steps_averaged", log.averaged))
     untimed = log.untimed()
@@ -229,6 +240,7 @@ class _Log:
     out: Translation
     sessions: list[_Session] = field(default_factory=list)
     averaged: int = 0
+    repeated: int = 0
     refused: list[Refused] = field(default_factory=list)
     _losses: Counter[str] = field(default_factory=Counter)
     _speeds: Counter[str] = field(default_factory=Counter)
@@ -236,8 +248,7 @@ class _Log:
     def take(self, at: int, entry: _Entry) -> None:
         """Read one entry."""
         if not self.sessions or (entry.key in _BEGINNINGS and self.sessions[-1].trains):
-            earlier = dict(self.sessions[-1].facts) if self.sessions else {}
-            self.sessions.append(_Session(at - 1 if self._is_written(entry) else at, entry.time_ms, earlier))
+            self._begin(at - 1 if self._is_written(entry) else at, entry)
         session = self.sessions[-1]
         if not session.trains:  # ranks report in any order
             session.began_ms = min(session.began_ms, entry.time_ms)
@@ -249,6 +260,12 @@ class _Log:
             self._untimed(session, entry, {_TRAIN_LOSS: entry.value})
         else:
             session.facts[entry.key] = entry.value
+
+    def _begin(self, at: int, entry: _Entry) -> None:
+        """The program starts; what it says of itself, and how it counts, is as it was before."""
+        before = self.sessions[-1] if self.sessions else _Session(at, entry.time_ms)
+        session = _Session(at, entry.time_ms, dict(before.facts), counts_before=before.counts_before)
+        self.sessions.append(session)
 
     def untimed(self) -> Counter[str]:
         """Entries of training of which no step is made, by what they have.
@@ -307,8 +324,12 @@ class _Log:
         if duration is None or "reduced_train_loss" not in values:
             self._untimed(session, entry, values)
             return
-        session.trains, session.steps, session.length = True, session.steps + 1, duration
+        session.counts_before = session.counts_before or (not session.steps and _samples(entry) == 0)
         step = session.step_at(entry)
+        if session.is_there(step):
+            self.repeated += 1
+            return
+        session.trains, session.steps, session.length = True, session.steps + 1, duration
         self._steps_to(at, session, session.steps if step is None else step, entry, _loss(values["reduced_train_loss"]))
 
     def _untimed(self, session: _Session, entry: _Entry, values: Mapping[str, Any]) -> None:
@@ -391,6 +412,12 @@ def _edges(start: Mapping[str, Any], stop: Mapping[str, Any], batch: float | Non
         if size and last and (first == 0 or _number(first)):
             return round(first / size), round(last / size)
     return 0, 0
+
+
+def _samples(entry: _Entry) -> float | None:
+    """The samples so far, as an entry counts them; None where it does not."""
+    value = entry.metadata.get("samples_count", entry.metadata.get("step"))
+    return 0.0 if value == 0 and not isinstance(value, bool) else _number(value)
 
 
 def _number(value: object) -> float | None:

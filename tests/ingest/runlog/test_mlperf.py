@@ -161,6 +161,48 @@ def test_a_resumed_log_begins_with_one_step() -> None:
     assert parsed(text).frames["steps"]["step"].to_list() == [3000]
 
 
+def counted_before(every: int = 2) -> str:
+    """As v6.0 logs: an entry of every n-th of 12 steps of 2 s counts the samples before it; an evaluation after 6."""
+    lines, at = [MlperfRun(steps=0).text()], 300_000
+    for begin in (0, 6):
+        lines.append(entry("block_start", None, at=BEGIN_MS + at, samples_count=12 * begin, step=begin))
+        for before in range(begin, begin + 6):
+            at += 2_000
+            values = {"train_step_time": 2.0, "reduced_train_loss": 7.0 - before}
+            if (before - begin) % every == 0:
+                lines.append(entry("tracked_stats", values, at=BEGIN_MS + at, samples_count=12 * before))
+        lines.append(entry("block_stop", None, at=BEGIN_MS + at, samples_count=12 * (begin + 6), step=begin + 6))
+        at += 9_000
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_samples_before_a_step_number_the_one_behind_them(every: int) -> None:
+    result = read(counted_before(every), facts=FACTS)
+    steps = result.frames["steps"]
+    assert steps["step"].to_list() == list(range(1, 13))
+    assert (steps["duration_s"] - 2.0).abs().max() == pytest.approx(0.0)
+    losses = dict(steps.filter(steps["loss"].is_not_null()).select("step", "loss").iter_rows())
+    assert losses == {before + 1: 7.0 - before for before in range(0, 12, every)}
+    assert result.rows_duplicate == 0
+
+
+@pytest.mark.parametrize("text", [MlperfRun().text(), counted_before()], ids=["after", "before"])
+@pytest.mark.parametrize("late_ms", [0, 3])
+def test_entries_printed_twice_are_no_steps_run_again(text: str, late_ms: int) -> None:
+    doubled = ""
+    for line in text.splitlines(keepends=True):
+        again = line
+        if late_ms and line.startswith(mlperf.MARK.decode()):
+            fields = json.loads(line[len(mlperf.MARK) :])
+            again = f":::MLLOG {json.dumps(fields | {'time_ms': fields['time_ms'] + late_ms})}\n"
+        doubled += line + again
+    once, twice = read(text, facts=FACTS), read(doubled, facts=FACTS)
+    assert twice.frames["steps"].select("step", "loss").equals(once.frames["steps"].select("step", "loss"))
+    assert twice.frames["run_sessions"].height == 1
+    assert twice.rows_duplicate > 0
+
+
 def blocks(edge: str, size: int) -> str:
     """Two blocks of ten steps of 3 s with an evaluation between them, of which no step is logged."""
     begin, lines = BEGIN_MS + 300_000, []
