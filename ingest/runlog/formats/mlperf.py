@@ -10,8 +10,8 @@ before, and the end of a block for those that follow. Where no step is logged, t
 (`block_start` to `block_stop`) share its time, if both edges say how many they are. `init_start` to `init_stop` is the
 event `init`, `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which
 lies the official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
-benchmark's name, as the rules of MLPerf fix it; what no line records (GPUs, their model, the data type) is left to the
-caller. Losses and throughputs without the time of a step (`train_loss`, as other benchmarks log them) give no steps and
+benchmark's name, as the rules of MLPerf fix it, the GPUs' model from the platform where it names one; what no line
+records (the number of GPUs, the data type) is left to the caller. Losses and throughputs without the time of a step (`train_loss`, as other benchmarks log them) give no steps and
 are counted for a warning.
 
 A second `cache_clear` or `init_start` after training has begun is a restart: a new session.
@@ -93,6 +93,13 @@ _TRAIN_LOSS: Final = "train_loss"
 _LOSSES: Final = {_TRAIN_LOSS, "reduced_train_loss"}
 _SPEEDS: Final = {"throughput", "train_step_time"}
 """What entries of training have that are no steps: those of benchmarks that log every so many steps."""
+
+_GPU: Final = re.compile(
+    r"(?i)(?<![a-z0-9])(?:[abhv]100|[bh][23]00|[ah]800|g[bh][23]00|[ahl]\d0s?|[lt]4|rtx|mi\d{3}[ax]?|gaudi\d?|tpu)"
+    "(?![a-z0-9])"
+)
+"""What GPUs, and what other submitters have instead of them, are called; a platform may also be called by its chassis,
+or be a placeholder."""
 
 _KEY: Final = re.compile(r"(init|eval|run|block)_(start|stop)")
 
@@ -183,6 +190,8 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
     account.n_duplicates += log.repeated
     if log.averaged:
         account.warnings.append(LoadWarning("steps_averaged", log.averaged))
+    if log.not_taken:
+        account.warnings.append(LoadWarning("stated_not_taken", None, ", ".join(sorted(log.not_taken))))
     untimed = log.untimed()
     if untimed:
         account.warnings.append(LoadWarning("step_times_unknown", untimed.total(), ", ".join(sorted(untimed))))
@@ -241,6 +250,7 @@ class _Log:
     sessions: list[_Session] = field(default_factory=list)
     averaged: int = 0
     repeated: int = 0
+    not_taken: set[str] = field(default_factory=set)
     refused: list[Refused] = field(default_factory=list)
     _losses: Counter[str] = field(default_factory=Counter)
     _speeds: Counter[str] = field(default_factory=Counter)
@@ -296,6 +306,7 @@ class _Log:
                 **model,
             }
             known = {name: value for name, value in recorded.items() if value is not None}
+            self.not_taken |= {name for name, value in known.items() if facts.get(name, value) != value}
             self.out.put(session.at, {"type": "run", "v": 1, "t": session.began_ms / 1000, **facts, **known})
 
     @staticmethod
@@ -434,11 +445,13 @@ def _loss(value: object) -> float | None:
 def _gpu_model(platform: object) -> str | None:
     """The GPU that a platform names.
 
-    >>> _gpu_model("128xNVIDIA GB200")
-    'NVIDIA GB200'
+    >>> _gpu_model("128xNVIDIA GB200"), _gpu_model("MI355X"), _gpu_model("2xNVIDIA H100-SXM5-80GB")
+    ('NVIDIA GB200', 'MI355X', 'NVIDIA H100-SXM5-80GB')
+    >>> _gpu_model("1xSUBMISSION_PLATFORM_PLACEHOLDER"), _gpu_model("1xESC_N8A-E12"), _gpu_model(None)
+    (None, None, None)
     """
-    match = re.fullmatch(r"\d+\s*x\s*(.+)", platform) if isinstance(platform, str) else None
-    return match[1] if match else None
+    name = re.sub(r"^\d+\s*x\s*", "", platform) if isinstance(platform, str) else ""
+    return name if _GPU.search(name) else None
 
 
 FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], read=read, has_lines=True)

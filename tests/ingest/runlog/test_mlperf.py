@@ -15,7 +15,7 @@ from ingest.runlog.formats import mlperf
 from ingest.runlog.formats.mlperf import MODELS
 from ingest.runlog.formats.registry import recognised
 from ingest.runlog.translation import Account, LogRequest
-from tests.support.logs.foreign_logs import read
+from tests.support.logs.foreign_logs import codes, read
 from tests.support.logs.mlperf import BEGIN_MS, BENCHMARK, MlperfRun
 from tests.support.logs.run_logs import as_run_log, parse_runlog
 
@@ -62,6 +62,19 @@ def test_facts_come_from_the_log_before_the_caller() -> None:
     session = parsed(MlperfRun().text(), gpu_model="H200", seq_len=1).frames["run_sessions"].row(0, named=True)
     assert (session["gpu_model"], session["seq_len"], session["n_gpus"]) == ("NVIDIA H100", 8192, 16)
     assert (session["params"], session["layers"], session["dtype"]) == (405_849_533_440, 126, "fp8+bf16")
+
+
+@pytest.mark.parametrize("platform", ["1xSUBMISSION_PLATFORM_PLACEHOLDER", "XA_NB3I", "1xESC_N8A-E12"])
+def test_a_platform_without_a_gpu_is_no_gpu_model(platform: str) -> None:
+    result = read(MlperfRun(platform=platform).text(), facts=FACTS | {"gpu_model": "B300"})
+    assert result.frames["run_sessions"]["gpu_model"].to_list() == ["B300"]
+    assert "stated_not_taken" not in codes(result)
+
+
+def test_a_stated_gpu_that_is_not_taken_is_told() -> None:
+    result = read(MlperfRun(platform="MI355X").text(), facts=FACTS | {"gpu_model": "B300"})
+    assert result.frames["run_sessions"]["gpu_model"].to_list() == ["MI355X"]
+    assert [one.detail for one in result.warnings if one.code == "stated_not_taken"] == ["gpu_model"]
 
 
 def test_a_log_without_a_run_id_gets_the_name_of_its_file() -> None:
