@@ -2,19 +2,20 @@
 
 What is read: `tracked_stats` with a `train_step_time` and a `reduced_train_loss` are steps, stamped when they end;
 means over a block of steps carry a `train_step_time` as well and are none. The number of a step follows from the
-samples so far: `samples_count`, or, where there is none, `step`. In logs of v4 and v5 these are the samples at the end of
-the step, in those of v6.0 the ones before it: the first entry has 0, and the one behind an evaluation the number of the
-block before it. An entry whose step is there already (another rank's, or a line that is written twice) repeats it: no
-step is executed again without a new start. Where only every n-th step is logged, an entry stands for those since the one
-before, and the end of a block for those that follow. Where no step is logged, those of a block
-(`block_start` to `block_stop`) share its time, if both edges say how many they are. `init_start` to `init_stop` is the
-event `init`, `eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which
-lies the official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
+samples so far: `samples_count`, or, where there is none, `step`. In logs of v4 and v5 these are the samples at the end
+of the step, in those of v6.0 the ones before it: the first entry has 0, and the one behind an evaluation the number of
+the block before it. An entry whose step is there already (another rank's, or a line that is written twice) repeats it:
+no step is executed again without a new start. Where only every n-th step is logged, an entry stands for those since the
+one before, and the end of a block for those that follow. Where no step is logged, those of a block (`block_start` to
+`block_stop`) share its time, if both edges say how many they are. `init_start` to `init_stop` is the event `init`,
+`eval_start` to `eval_stop` `eval`; `run_start` and `run_stop` are events without a length, between which lies the
+official time. `global_batch_size` x `max_sequence_length` are the tokens of a step. The model follows from the
 benchmark's name, as the rules of MLPerf fix it, the GPUs' model from the platform where it names one; what no line
-records (the number of GPUs, the data type) is left to the caller. Losses and throughputs without the time of a step (`train_loss`, as other benchmarks log them) give no steps and
-are counted for a warning.
+records (the number of GPUs, the data type) is left to the caller. Losses and throughputs without the time of a step
+(`train_loss`, as other benchmarks log them) give no steps and are counted for a warning.
 
-A second `cache_clear` or `init_start` after training has begun is a restart: a new session.
+A second `cache_clear` or `init_start` after training has begun is a restart: a new session. Behind a `run_stop` of
+status `success` it is another trial of the benchmark, which begins at its first step: another run, whose id ends in -2.
 """
 
 from __future__ import annotations
@@ -135,6 +136,8 @@ class _Session:
     last: int | None = None
     length: float = 0.0
     counts_before: bool = False
+    trial: int = 1
+    succeeded_ms: float | None = None
     ended_ms: float | None = None
     block: _Entry | None = None
     blocks: list[_Block] = field(default_factory=list)
@@ -274,7 +277,9 @@ class _Log:
     def _begin(self, at: int, entry: _Entry) -> None:
         """The program starts; what it says of itself, and how it counts, is as it was before."""
         before = self.sessions[-1] if self.sessions else _Session(at, entry.time_ms)
-        session = _Session(at, entry.time_ms, dict(before.facts), counts_before=before.counts_before)
+        is_next = before.succeeded_ms is not None and entry.time_ms >= before.succeeded_ms  # else the log is repeated
+        trial = before.trial + is_next
+        session = _Session(at, entry.time_ms, dict(before.facts), counts_before=before.counts_before, trial=trial)
         self.sessions.append(session)
 
     def untimed(self) -> Counter[str]:
@@ -307,7 +312,9 @@ class _Log:
             }
             known = {name: value for name, value in recorded.items() if value is not None}
             self.not_taken |= {name for name, value in known.items() if facts.get(name, value) != value}
-            self.out.put(session.at, {"type": "run", "v": 1, "t": session.began_ms / 1000, **facts, **known})
+            run_id = facts["run_id"] if session.trial == 1 else f"{facts['run_id']}-{session.trial}"
+            began = {"t": session.began_ms / 1000, **facts, "run_id": run_id}
+            self.out.put(session.at, {"type": "run", "v": 1, **began, **known})
 
     @staticmethod
     def _is_written(entry: _Entry) -> bool:
@@ -322,6 +329,7 @@ class _Log:
             status = entry.metadata.get("status")
             detail = status if isinstance(status, str) else None
             kind = RUN_START if edge == "start" else RUN_STOP
+            session.succeeded_ms = entry.time_ms if edge == "stop" and detail == "success" else session.succeeded_ms
             self.out.put(at, {"type": "event", "kind": kind, "begin": entry.time_ms / 1000, "detail": detail})
         elif edge == "start":
             session.open.setdefault(name, entry.time_ms)  # each rank reports init_start: the first counts

@@ -101,11 +101,19 @@ def test_a_log_written_twice_is_the_log_once() -> None:
 
 
 def test_a_restart_in_one_log_is_a_second_session() -> None:
-    first, second = MlperfRun(steps=2), MlperfRun(steps=4, begin_ms=BEGIN_MS + 3_600_000)
+    first, second = MlperfRun(steps=2, status="aborted"), MlperfRun(steps=4, begin_ms=BEGIN_MS + 3_600_000)
     result = parsed(first.text() + second.text())
     starts = [moment.timestamp() * 1000 - BEGIN_MS for moment in result.frames["run_sessions"]["started_at"]]
     assert starts == [0, 3_600_000]
     assert result.frames["steps"]["step"].to_list() == [1, 2, 1, 2, 3, 4]
+
+
+def test_a_trial_behind_one_that_succeeded_is_another_run() -> None:
+    trials = [MlperfRun(begin_ms=BEGIN_MS + 3_600_000 * n).text() for n in range(3)]
+    result = parsed("".join(trials))
+    assert result.frames["run_sessions"].sort("started_at")["run_id"].to_list() == ["r", "r-2", "r-3"]
+    counts = result.frames["steps"].group_by("run_id").len().sort("run_id").rows()
+    assert counts == [("r", 6), ("r-2", 6), ("r-3", 6)]
 
 
 def test_a_loss_that_is_not_a_number_leaves_the_step() -> None:
