@@ -36,10 +36,10 @@ _LINES: Final = {"line": pl.Int64(), "text": pl.String()}
 _PARTS: Final = _LINES | {"part": pl.Int64()}
 _Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 STAMP: Final = (
-    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2})[T _]"
+    r"([0-9]{4}[-/][0-9]{2}[-/][0-9]{2}|20[0-9]{6})[T _]"
     r"([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
-"""A date and a time: `date`, `time`, `fraction`, `offset`."""
+"""A date, also 20251202 (Primus, glog), and a time: `date`, `time`, `fraction`, `offset`."""
 _LEADING: Final = r"^\s*((?:\[[^\]\s]*\] )?\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[^\s\]]*)"
 """A stamp with which a line begins."""
 _ZONE: Final = r"(?:Z|[+-]\d{2}:?\d{2})$"

@@ -222,7 +222,7 @@ def moments(lines: pl.DataFrame) -> pl.DataFrame:
     """
     has_date = pl.col("date").is_not_null() | pl.col("month_day").is_not_null()
     made = {
-        "naive": _since(pl.col("date").str.replace_all("/", "-", literal=True), "time") + _parts("fraction"),
+        "naive": _since(_dashed("date"), "time") + _parts("fraction"),
         "offset": _offset(),
         "of_day": pl.coalesce(
             pl.when(pl.col("month_day").is_not_null()).then(_since(pl.lit("1970-01-01"), "time") + _parts("fraction")),
@@ -239,6 +239,14 @@ def moments(lines: pl.DataFrame) -> pl.DataFrame:
         else value.cast(STAMP_COLUMNS[name]).alias(name)
         for name, value in made.items()
     )
+
+
+def _dashed(date: str) -> pl.Expr:
+    """Dates with dashes, of ones with slashes or with nothing between their parts."""
+    dashed = pl.col(date).str.replace_all("/", "-", literal=True)
+    parts = (dashed.str.slice(begin, length) for begin, length in ((0, 4), (4, 2), (6, 2)))
+    is_compact = dashed.str.len_bytes() == len("20251202")
+    return pl.when(is_compact).then(pl.concat_str(*parts, separator="-")).otherwise(dashed)
 
 
 def _since(date: pl.Expr, time: str) -> pl.Expr:

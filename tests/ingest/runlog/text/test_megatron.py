@@ -63,6 +63,15 @@ def test_abbreviated_tokens_are_no_token_count() -> None:
     assert read(HEAD + text).frames["steps"]["tokens"].to_list() == [256 * 4096] * 3
 
 
+@pytest.mark.parametrize(
+    "form", ["[{}][rank-7/8][INFO ] : ", "[\x1b[32m{}\x1b[0m][\x1b[36mrank-7/8\x1b[0m] ", "I{}.0 12 t.py:9] "]
+)
+def test_dates_without_dashes_are_stamps(form: str) -> None:
+    lines = ((1, "08:00:30"), (2, "08:00:32"), (3, "08:20:34"))  # a save, or a stall, is no part of a step
+    text = "".join(form.format(f"20261001 {at}") + old_line(n).lstrip() for n, at in lines)
+    assert steps(read(text)) == [(1, 28828, 2.0), (2, 28830, 2.0), (3, 30032, 2.0)]
+
+
 def test_first_line_without_a_start_is_one_step() -> None:
     parsed = read(line(20, "08:00:30") + line(22, "08:00:34"))
     assert [step for step, _, _ in steps(parsed)] == [20, 21, 22]
