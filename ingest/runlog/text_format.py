@@ -17,7 +17,8 @@ People add their own in the configuration (`[[runlog.format]]`) with the same ke
 in Rust's syntax. Kinds of lines:
 
 - `step`: a step, or several since the step line before it, is finished. `mean = true`: its duration is the mean over
-  these. `repeats = true`: a progress bar, which prints the same step again.
+  these. `repeats = true`: a progress bar, which prints the same step again. `behind_bar = true`: it has the number of
+  the bar before it, not of the one behind it, and a line of another kind before the next bar is about the same step.
 - `start`: a process starts. `train`: the loop begins, with `first_step` if it records one.
 - `begin`, `end`: an `event` begins or ends (`checkpoint_save`, `checkpoint_load`, `eval`, `init`, ...), with its
   `step`; an `end` with `seconds` needs no `begin`. A `checkpoint_save` that ends is safe (`durable`), unless
@@ -122,6 +123,7 @@ class LineKind:
     repeats: bool = False
     durable: bool = True
     follows: bool = False
+    behind_bar: bool = False
     why: str = ""
 
     @property
@@ -319,6 +321,7 @@ _LINE_KEYS: Final[_Keys] = {
     "repeats": (_is_flag, "write true or false"),
     "durable": (_is_flag, "write true or false"),
     "follows": (_is_flag, "write true or false"),
+    "behind_bar": (_is_flag, "write true or false"),
     "why": (_is_text, "write why such a line is not read, and what to do"),
 }
 

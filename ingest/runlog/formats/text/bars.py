@@ -49,7 +49,7 @@ def redrawn() -> pl.Expr:
 def without_redrawn(records: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
     """Records (`scan.SCHEMA`) without redrawn bars."""
     untimed = pl.all_horizontal(pl.col(name).is_null() for name in ("naive", "of_day"))
-    is_numbered = _is_of(form, "step") & pl.col("step").is_null()
+    is_numbered = _is_numbered(form)
     flags = {"is_bar": _is_of(form, "bar") & untimed, "is_numbered": is_numbered}
     return records.with_columns(**flags).filter(~redrawn()).drop(*flags)
 
@@ -60,7 +60,7 @@ def drawn_runs(records: pl.DataFrame, form: TextFormat) -> Iterator[tuple[pl.Dat
         yield records, False
         return
     bare = pl.all_horizontal(pl.col(name).is_null() for name in ("at", "writer", "duration_s", "duration_ms")) & (
-        _is_of(form, "bar") | (_is_of(form, "step") & pl.col("step").is_null())
+        _is_of(form, "bar") | _is_numbered(form)
     )
     yield from cut(records, records.select((bare | _aside(form)).rle()).to_series().struct.unnest().iter_rows())
 
@@ -154,6 +154,12 @@ def _add_steps(timeline: Timeline, session: Session, steps: pl.DataFrame) -> Non
     lines = steps.with_columns(numbers.alias("step"), lengths, tokens, _count=counts, _begin=begins)
     add_lines(timeline, session, lines.drop("_number"))
     timeline.pass_on(lines.row(-1, named=True), session)
+
+
+def _is_numbered(form: TextFormat) -> pl.Expr:
+    """Lines of steps that have the number of the bar behind them."""
+    behind = [number for number, line in enumerate(form.lines) if line.behind_bar]
+    return _is_of(form, "step") & ~pl.col("kind").is_in(behind) & pl.col("step").is_null()
 
 
 def _is_of(form: TextFormat, kind: str) -> pl.Expr:

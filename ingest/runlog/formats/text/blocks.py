@@ -123,10 +123,16 @@ def _texts(data: bytes, count: int) -> pl.Series:
 
 
 def apart(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines that were written over, taken apart, if there are any."""
+    """Lines that were written over, or are behind a bar, taken apart, if there are any."""
     if lines.select(pl.col("text").str.contains("\r", literal=True).any()).item():
         return _each_apart(lines)
-    return lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
+    whole = lines.with_columns(part=pl.lit(0, dtype=pl.Int64))
+    bars = lines.filter(pl.col("text").str.contains("%|", literal=True))
+    more = bars.filter(pl.col("text").str.contains(_BAR_AND_MORE))
+    if more.is_empty():
+        return whole
+    others = whole.join(more, on="line", how="anti", maintain_order="left")
+    return pl.concat([others, _each_apart(more).select(others.columns)]).sort("line", "part")
 
 
 def _each_apart(lines: pl.DataFrame) -> pl.DataFrame:

@@ -76,7 +76,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     _report(found, timeline, account)
     if not steps.height:
         if timeline.unnumbered and not timeline.unplaced:
-            raise UntimedError(_unnumbered(name, found, records))
+            raise UntimedError(_unnumbered(name, found, min(timeline.unnumbered)))
         raise UntimedError(_untimed(name, found, records) + guessed_begin(request, _took(found, request)))
     return _written(timeline, request)
 
@@ -241,9 +241,7 @@ def _took(found: Scan, request: LogRequest) -> float | None:
 _ANY_BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _unnumbered(name: str, found: Scan, records: _Records) -> str:
-    lines = (line for part in records.parts() for line in part.filter(pl.col("step").is_null())["line"].head(1))
-    first = next(lines)
+def _unnumbered(name: str, found: Scan, first: int) -> str:
     advice = _BAR_IS_ELSEWHERE if any(line.kind == "bar" for line in found.form.lines) else _NO_NUMBER
     return (
         f"{name}: a log of {found.form.title} in which no step has a number (the first without is in line {first}).\n"
@@ -256,7 +254,8 @@ _NO_NUMBER: Final = (
 )
 _BAR_IS_ELSEWHERE: Final = (
     "The progress bar numbers its steps, and goes to stderr: keep both in one file, in the order in which they are\n"
-    "printed (python -u train.py > train.log 2>&1), or load the trainer_state.json of a checkpoint instead"
+    "printed (python -u train.py > train.log 2>&1), or load the trainer_state.json of a checkpoint instead, or\n"
+    "LLaMA-Factory's trainer_log.jsonl"
 )
 """A process whose stdout is a file keeps its lines back: without `-u` a bar is not beside the step that it numbers."""
 

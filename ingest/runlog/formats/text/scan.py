@@ -212,7 +212,9 @@ def _without_redrawn(lines: pl.DataFrame, form: TextFormat) -> pl.DataFrame:
     ((number, fields, ends),) = bars
     is_bar = (pl.col("kind") == number) & pl.col("text").str.contains(PLAIN) & pl.col("text").str.contains(ends)
     numbered = [
-        number for number, line in enumerate(form.lines) if line.kind == "step" and "step" not in dict(line.fields)
+        number
+        for number, line in enumerate(form.lines)
+        if line.kind == "step" and not line.behind_bar and "step" not in dict(line.fields)
     ]
     drawn = lines.with_columns(
         is_bar=is_bar,

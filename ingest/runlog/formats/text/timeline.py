@@ -228,7 +228,8 @@ class Timeline:
     def _step(self, kind: LineKind, record: Mapping[str, Any], session: Session) -> None:
         """A line of one step or several."""
         if record["step"] is None or not math.isfinite(record["step"]):
-            self.pending.append((kind, record))  # the progress bar is drawn again behind it
+            step = session.bar["step"] if kind.behind_bar and session.bar is not None else None
+            self.pending.append((kind, {**record, "step": step or None}))  # the bar is drawn again behind it
             return
         step = int(record["step"])
         if session.last is not None and step <= session.last:
@@ -249,12 +250,17 @@ class Timeline:
         session.of_writer[record["writer"]] = step
 
     def _number_pending(self, session: Session) -> None:
-        """Lines without a number of their own have that of the bar behind them, if they are alone before it."""
+        """Lines without a number of their own have that of the bar behind them, if they are alone before it.
+
+        Lines of several kinds are of one step: what the later ones do not have is as the first one has it.
+        """
         pending, self.pending = self.pending, []
-        step = None if session.bar is None else session.bar["step"]
-        if len(pending) == 1 and step:
-            kind, record = pending[0]
-            self._step(kind, {**record, "step": step}, session)
+        is_one = len({record["kind"] for _, record in pending}) == len(pending)
+        known = {name: value for _, record in pending for name, value in record.items() if value is not None}
+        step = known.get("step") or (session.bar or {}).get("step")
+        if pending and is_one and step:
+            kind, record = pending[-1]
+            self._step(kind, {**record, **known, "step": step}, session)
         else:
             self.unnumbered += [record["line"] for _, record in pending]
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from ingest.errors import UntimedError
 from ingest.runlog.formats.text import blocks, plain, scan, timeline
 from ingest.runlog.text_format import builtin
 from tests.support.logs.foreign_logs import DAY, codes, read, starts, steps
@@ -120,3 +121,41 @@ def test_a_block_apart_is_its_lines_apart(text: str) -> None:
     assert_frame_equal(blocks.drawn_apart(data, 5, []), expected.select("line", "text", "part"))
     with_word = blocks.drawn_apart(data, 5, ["loss"])
     assert set(expected.filter(pl.col("text").str.contains("loss"))["part"]) <= set(with_word["part"])
+
+
+STARTED = "[INFO|trainer.py:2414] 2026-10-01 08:00:00,000 >> ***** Running training *****\n"
+CALLBACK = "[INFO|2026-10-01 08:00:{:02d}] llamafactory.train.callbacks:143 >> {{'loss': {}, 'learning_rate': 4.9e-05}}"
+LOGGED = "{{'loss': {}, 'grad_norm': 0.77, 'epoch': 0.17, 'num_input_tokens_seen': {}}}\n"
+
+
+def llama_factory(*, drawn: bool, callback: bool = True) -> str:
+    """Six steps of 3 s of LLaMA-Factory, logged every second one: as a file has it, or a terminal's copy."""
+    text = STARTED
+    for step in range(1, 7):
+        text += bar(step, 3 * step) if drawn else bar(step, 3 * step).removeprefix("\r") * (step % 2 == 0)
+        if step % 2 == 0:
+            text += CALLBACK.format(3 * step, 3.0 - step / 10) * callback + ("\n" if callback or not drawn else "")
+            text += ("\r    \r" if drawn else "") + LOGGED.format(3.0 - step / 10, 100 * step)
+            text += bar(step, 3 * step) if drawn else ""
+    return text + "\n"
+
+
+def test_a_callback_and_a_dictionary_are_one_step() -> None:
+    parsed = read(llama_factory(drawn=True))
+    assert steps(parsed) == [(step, 28800.0 + 3 * (step - 1), 3.0) for step in range(1, 7)]
+    assert parsed.frames["steps"]["tokens"].to_list() == [100.0] * 6
+    assert rows_of(read(llama_factory(drawn=True, callback=False)))[1] == rows_of(parsed)[1]
+    assert parsed.rejects.is_empty()
+
+
+def test_a_callback_has_the_number_of_the_bar_before_it() -> None:
+    parsed = read(llama_factory(drawn=False))
+    assert [(step, begin) for step, begin, _ in steps(parsed)][1:] == [(n, 28806.0 + 3 * (n - 3)) for n in range(3, 7)]
+    assert parsed.frames["steps"]["loss"].drop_nulls().to_list() == [2.8, 2.6, 2.4]
+    assert parsed.frames["steps"]["tokens"].to_list() == [None, *[100.0] * 4]
+
+
+def test_the_first_loss_without_a_number_is_named() -> None:
+    text = STARTED + "".join(CALLBACK.format(3 * n, 2.5) + "\n" for n in (1, 2))
+    with pytest.raises(UntimedError, match=r"(?s)first without is in line 2\).*trainer_log\.jsonl"):
+        read(text)
