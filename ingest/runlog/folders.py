@@ -14,15 +14,13 @@ from ingest.delimited.reader import utf_16
 from ingest.errors import DamagedStreamError, InputError, TruncatedInputError, shorten
 from ingest.files.archive import is_archive
 from ingest.files.input import Input, as_text
-from ingest.runlog.formats.registry import may_be_run_log, recognised
+from ingest.runlog.formats.registry import marked, may_be_run_log, recognised
+from ingest.runlog.translation import SEARCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ingest.runlog.text_format import TextFormat
-
-SEARCHED: Final = 1 << 24
-"""Bytes in which a step of a text log is searched."""
 
 _OF_WANDB: Final = re.compile(r"(^|/)(offline-)?run-\d{8}_\d{6}-[^/]*/")
 """W&B's folder of a run: what the program printed is in it once more."""
@@ -68,10 +66,11 @@ def logs_below(
     """The same names, but for a folder the logs below it, in the order of their names.
 
     A file below a folder is a log if its name ends like a run log's (and it is no other JSON), if its contents begin
-    like a format's that is known, or if a text format has a step in its first `SEARCHED` bytes. One that may not be
-    read counts as one, too: nobody knows what it is. Folders called as in `NO_LOGS` are passed over, unless they are
-    named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. Archives are read if they
-    are named: data sets are archives, too. A folder without logs is returned itself, for the message that it is none.
+    like a format's that is known, or if MLPerf has a line or a text format a step in its first `SEARCHED` bytes. One
+    that may not be read counts as one, too: nobody knows what it is. Folders called as in `NO_LOGS` are passed over,
+    unless they are named themselves. Links are not followed: W&B's `latest-run` is one to a folder beside it. Archives
+    are read if they are named: data sets are archives, too. A folder without logs is returned itself, for the message
+    that it is none.
 
     Args:
         names: of files and folders.
@@ -173,7 +172,7 @@ _NO_TEXT: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
 
 def _has_steps(source: Input, formats: Sequence[TextFormat]) -> bool:
-    """Whether a text format has a step in the beginning of a file: most have one in their head."""
+    """Whether MLPerf has a line, or a text format a step, in the beginning of a file: most have one in their head."""
     from ingest.runlog.formats.text.scan import scan  # noqa: PLC0415 - only for folders
     from ingest.runlog.text_format import with_builtin  # noqa: PLC0415 - likewise
 
@@ -182,4 +181,4 @@ def _has_steps(source: Input, formats: Sequence[TextFormat]) -> bool:
     if scan([lines], source.name, forms)[0].has_steps:
         return True
     beginning = next(iter(source.with_short_lines()), b"")[:SEARCHED]
-    return beginning != lines and scan([beginning], source.name, forms)[0].has_steps
+    return beginning != lines and (marked(beginning) is not None or scan([beginning], source.name, forms)[0].has_steps)

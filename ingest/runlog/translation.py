@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 HEAD: Final = 1 << 16
 """Bytes at the beginning of a log in which its format must show."""
 
+SEARCHED: Final = 1 << 24
+"""Bytes in which lines between other output are searched: those with a `mark`, and steps of text logs in a folder."""
+
 Fields = dict[str, Any]
 
 
@@ -153,7 +156,8 @@ class LogFormat:
         read: the log, which comes in chunks, as chunks of a run log, whose lines may name the `line` of the log that
             they were made of.
         is_binary: whether it is no text: nothing in it is a line.
-        has_lines: whether it is found in single lines of a program's output, which a collector may put into JSON.
+        mark: what each of its lines has, if they are single ones of a program's output, which a collector may put into
+            JSON; they may begin behind the `HEAD`.
     """
 
     name: str
@@ -161,4 +165,4 @@ class LogFormat:
     recognise: Callable[[bytes], bool]
     read: Callable[[Iterable[bytes], LogRequest, Account], Iterator[bytes]]
     is_binary: bool = False
-    has_lines: bool = False
+    mark: bytes = b""

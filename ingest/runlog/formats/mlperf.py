@@ -462,4 +462,4 @@ def _gpu_model(platform: object) -> str | None:
     return name if _GPU.search(name) else None
 
 
-FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], read=read, has_lines=True)
+FORMAT: Final = LogFormat("mlperf", "MLPerf Training log", lambda head: MARK in head[:HEAD], read=read, mark=MARK)

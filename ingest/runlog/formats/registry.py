@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
+from collections import deque
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import ingest.runlog.formats as package
 from ingest.runlog.envelopes.exported import lines_of_export
 from ingest.runlog.envelopes.wrapped import unwrapping
-from ingest.runlog.translation import HEAD, Account, LogRequest
+from ingest.runlog.translation import HEAD, SEARCHED, Account, LogRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,6 +42,11 @@ def recognised(head: bytes) -> LogFormat | None:
     return next((one for one in formats() if one.recognise(head)), None)
 
 
+def marked(data: bytes) -> LogFormat | None:
+    """The format of which a line may be in a part of a log, between any other output."""
+    return next((one for one in formats() if one.mark and one.mark in data), None)
+
+
 def is_binary(head: bytes) -> bool:
     """Whether a log that begins like this is no text: nothing in it is a line."""
     form = recognised(head)
@@ -63,12 +69,14 @@ def chunks_of_run_log(
     """
     head, rest = _beginning(chunks)
     form = recognised(head[:HEAD])
-    may_hold_lines = form is None or form.has_lines
+    may_hold_lines = form is None or form.mark != b""
     unwrapped = unwrapping(head[:HEAD]) or lines_of_export(head[:HEAD]) if may_hold_lines else None
     if unwrapped is not None:
         head, rest = _beginning(unwrapped(_chained(head, rest)))
         form = recognised(head[:HEAD])
     named = replace(request, file=name)
+    if form is None and not is_run_log(head[:HEAD]):
+        form, rest = _further(head, rest, named)
     if form is not None:
         yield from form.read(_chained(head, rest), named, account)
     elif is_run_log(head[:HEAD]):
@@ -86,6 +94,40 @@ def _beginning(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
         if len(head) >= HEAD:
             break
     return head, rest
+
+
+def _further(head: bytes, rest: Iterator[bytes], request: LogRequest) -> tuple[LogFormat | None, Iterator[bytes]]:
+    """The format whose lines begin behind other output in the first `SEARCHED` bytes, and the log behind its `head`.
+
+    One that has steps of a text format before these lines is a log of that.
+    """
+    form, taken, size = marked(head), [head], len(head)
+    while form is None and size < SEARCHED and (chunk := next(rest, b"")):
+        form = marked(taken[-1][-_LONGEST_MARK:] + chunk)
+        taken.append(chunk)
+        size += len(chunk)
+    if form is not None and _has_steps(b"".join(taken).partition(form.mark)[0], request):
+        form = None
+    return form, _popped(deque(taken[1:]), rest)
+
+
+_LONGEST_MARK: Final = 64
+"""Bytes of a chunk that are searched once more with the next one."""
+
+
+def _has_steps(text: bytes, request: LogRequest) -> bool:
+    """Whether a text format has a step in a part of a log."""
+    from ingest.runlog.formats.text.scan import scan  # noqa: PLC0415 - run logs need none of it
+    from ingest.runlog.text_format import with_builtin  # noqa: PLC0415 - likewise
+
+    return scan([text], request.file, with_builtin(request.formats))[0].has_steps
+
+
+def _popped(taken: deque[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+    """Chunks that were taken already, none of which is kept, and the rest."""
+    while taken:
+        yield taken.popleft()
+    yield from rest
 
 
 def is_run_log(head: bytes) -> bool:

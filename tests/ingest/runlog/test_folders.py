@@ -17,6 +17,7 @@ from ingest.runlog.folders import PassedOver, logs_below
 from queries.warehouse import open_writer
 from tests.support.command import assert_same, contents
 from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
+from tests.support.logs.mlperf import MlperfRun
 
 if TYPE_CHECKING:
     from ingest.store.report import Report
@@ -53,6 +54,11 @@ def test_a_text_log_below_a_folder_is_found_by_its_steps(tmp_path: Path) -> None
     names = [name.removeprefix(str(tmp_path)) for name in logs_below([str(tmp_path)])]
     assert "/slurm-29.out" in names
     assert len(names) == 3  # W&B's copy of what its run printed is none
+
+
+def test_mlperf_behind_other_output_is_found(tmp_path: Path) -> None:
+    (tmp_path / "slurm-29.out").write_text("loading\n" * 20_000 + MlperfRun().text())
+    assert logs_below([str(tmp_path)]) == [str(tmp_path / "slurm-29.out")]
 
 
 def test_data_sets_beside_logs_are_passed_over(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from ingest.runlog.formats import mlperf
 from ingest.runlog.formats.mlperf import MODELS
 from ingest.runlog.formats.registry import recognised
 from ingest.runlog.translation import Account, LogRequest
+from tests.ingest.runlog.text import test_megatron as megatron
 from tests.support.logs.foreign_logs import codes, read
 from tests.support.logs.mlperf import BEGIN_MS, BENCHMARK, MlperfRun
 from tests.support.logs.run_logs import as_run_log, parse_runlog
@@ -258,6 +259,19 @@ def test_blocks_that_do_not_count_steps_are_named() -> None:
 def test_lines_with_other_output_before_the_mark_are_read() -> None:
     text = "\n".join(f"17: {line}" for line in MlperfRun().text().splitlines())
     assert parsed(text).frames["steps"].height == 6
+
+
+@pytest.mark.parametrize("chunk", [1 << 10, 100_003, 1 << 24])
+def test_lines_far_behind_other_output_are_read(chunk: int) -> None:
+    before = "0: module.decoder.layers.0.self_attention.linear_qkv.weight\n" * 4_000
+    result = read(before + MlperfRun().text(), facts=FACTS, chunk=chunk)
+    assert result.frames["steps"].height == 6
+    assert result.rejects.is_empty()
+
+
+def test_a_log_with_steps_before_a_line_is_of_their_format() -> None:
+    text = "".join(megatron.line(n, f"08:{n // 30:02d}:{2 * n % 60:02d}") for n in range(1, 400))
+    assert read(text + MlperfRun().text()).frames["steps"].height == 399
 
 
 def test_colours_around_lines_are_passed_over() -> None:
