@@ -124,7 +124,7 @@ def read_blocks(
     header: Header | None = None
     rest: list[bytes] = []
     n_damaged = offset = min_size = 0
-    for lines, last in _whole_lines(plain(_decoded(chunks)), block, rest):
+    for lines, last in _whole_lines(plain(decoded(chunks)), block, rest):
         data, count = _utf8(lines)
         n_damaged += count
         if not last and (len(data) < min_size or (header is None and not _shows_header(data))):
@@ -210,7 +210,7 @@ def _whole_lines(chunks: Iterable[bytes], block: int, rest: list[bytes]) -> Iter
     yield _plain_ends(data if started else data.removeprefix(codecs.BOM_UTF8)), True
 
 
-def _decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """UTF-16 as UTF-8 (as a whole: it is rare, and small); everything else as it is."""
     chunks = iter(chunks)
     first = b""
@@ -273,7 +273,7 @@ def _bytes_of(data: bytes, text: _Text, lines: int) -> int:
 
 def clean(data: bytes, origin: str) -> tuple[bytes, list[LoadWarning]]:
     """UTF-8 with plain line ends: no byte order mark, no CRLF, damaged characters replaced and warned of."""
-    data = _plain_ends(b"".join(_decoded([data])).removeprefix(codecs.BOM_UTF8))
+    data = _plain_ends(b"".join(decoded([data])).removeprefix(codecs.BOM_UTF8))
     if not data or data.isspace():
         message = f"{origin} is empty: nothing to load. Did the command that wrote it fail?"
         raise UnrecognisedInputError(message)
@@ -290,7 +290,7 @@ def clean_blocks(chunks: Iterable[bytes], origin: str, block: int) -> Iterator[t
         UnrecognisedInputError: The input is empty.
     """
     blank = True
-    for lines, _ in _whole_lines(_decoded(chunks), block, []):
+    for lines, _ in _whole_lines(decoded(chunks), block, []):
         blank = blank and (not lines or lines.isspace())
         yield _utf8(lines)
     if blank:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import ingest.runlog.formats as package
+from ingest.delimited.reader import as_utf_8, decoded, utf_16
 from ingest.runlog.envelopes.exported import lines_of_export
 from ingest.runlog.envelopes.wrapped import unwrapping
 from ingest.runlog.translation import HEAD, SEARCHED, Account, LogRequest
@@ -38,7 +39,11 @@ def formats() -> tuple[LogFormat, ...]:
 
 
 def recognised(head: bytes) -> LogFormat | None:
-    """The format of a log that begins like this; None where it is a run log, a text, or nothing known."""
+    """The format of a log that begins like this, also in UTF-16; None: it is a run log, a text, or nothing known."""
+    return _recognised(head) or (None if utf_16(head) is None else _recognised(as_utf_8(head)))
+
+
+def _recognised(head: bytes) -> LogFormat | None:
     return next((one for one in formats() if one.recognise(head)), None)
 
 
@@ -69,6 +74,8 @@ def chunks_of_run_log(
     """
     head, rest = _beginning(chunks)
     form = recognised(head[:HEAD])
+    if utf_16(head) is not None and (form is None or not form.is_binary):
+        head, rest = _beginning(decoded(_chained(head, rest)))
     may_hold_lines = form is None or form.mark != b""
     unwrapped = unwrapping(head[:HEAD]) or lines_of_export(head[:HEAD]) if may_hold_lines else None
     if unwrapped is not None:

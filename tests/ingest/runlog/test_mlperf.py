@@ -274,6 +274,11 @@ def test_a_log_with_steps_before_a_line_is_of_their_format() -> None:
     assert read(text + MlperfRun().text()).frames["steps"].height == 399
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_log_in_utf_16_is_read(encoding: str) -> None:
+    assert read(MlperfRun().text().encode(encoding), facts=FACTS).frames["steps"].height == 6
+
+
 def test_colours_around_lines_are_passed_over() -> None:
     text = "\n".join(f"\x1b[36m{line}\x1b[0m" for line in MlperfRun().text().splitlines())
     assert parsed(text).frames["steps"].height == 6
