@@ -30,8 +30,8 @@ in Rust's syntax. Kinds of lines:
   that of one, and a step's follows from those of all its own.
 - `unread`: a line that cannot be used although it records training; it is refused for the reason in `why`.
 - `time`: a line that only has a time, for step lines without one.
-- `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss, or seconds, since it began), for step lines
-  without them.
+- `bar`: a progress bar: `step`, `total` and `elapsed` ([days,] h:mm:ss, seconds, or 1500ms, since it began), for step
+  lines without them.
 
 A line is of a kind if `starts` matches in it. It is damaged if `ends` does not, or a field that its kind needs is not
 in it. The first group of a field's pattern is its value; text of facts is stripped, commas in numbers are left out,

@@ -61,7 +61,7 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     if not found.has_steps:
         if sample.first is None:
             return None
-        raise unknown_text(name, scans, sample.first, sample.candidate)
+        raise unknown_text(name, scans, sample.first, sample.candidates)
     if found.form.mistake:
         raise FormatMistakeError(
             f"{name}: a log of {found.form.title}, whose format has a mistake: {found.form.mistake}"

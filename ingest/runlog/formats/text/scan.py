@@ -266,18 +266,33 @@ def _columns(name: str) -> tuple[str, ...]:
 
 @dataclass
 class Sample:
-    """Lines of a log that a message shows: the first that is not blank, and the first that looks like a step."""
+    """Lines of a log that a message shows: the first that is not blank, and the first ones that look like steps."""
 
     first: str | None = None
-    candidate: str | None = None
+    candidates: list[str] = field(default_factory=list)
 
     def take(self, lines: pl.DataFrame) -> None:
         """Look at lines until there are both."""
         if self.first is None:
             self.first = next(iter(lines["text"].filter(lines["text"].str.contains(r"\S")).head(1)), None)
-        if self.candidate is None:
-            like = lines["text"].filter(lines["text"].str.contains(_LIKE_A_STEP))
-            self.candidate = next(iter([*like.filter(like.str.contains("(?i)loss")).head(1), *like.head(1)]), None)
+        if not self.candidates:
+            self.candidates = _alike(lines["text"].filter(lines["text"].str.contains(_LIKE_A_STEP)))
+
+
+def _alike(lines: pl.Series) -> list[str]:
+    """The first line that has a loss of training, or any loss, or just the first, and those like it behind it."""
+    has_loss = lines.str.contains("(?i)loss")
+    trains = lines.str.replace_all(HELD_OUT, "").str.contains("(?i)loss")
+    at = next((int(mask.arg_true()[0]) for mask in (trains, has_loss) if mask.any()), 0)
+    some = lines[at : at + _COMPARED].to_list()
+    return [line for line in some if _without_numbers(line) == _without_numbers(some[0])]
+
+
+HELD_OUT: Final = r"(?i)(?:val|eval|test|dev)[a-z]*[\s_/.-]*loss"
+"""The name of a loss that is none of training."""
+
+_COMPARED: Final = 100
+"""Lines behind one that looks like a step in which others like it are searched."""
 
 
 _LIKE_A_STEP: Final = r"(?i)\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12}\d+.*\D\d+\.\d"
@@ -484,9 +499,11 @@ _SIZES: Final = {letter: 1e3**power for power, letter in enumerate(_SUFFIXES, 1)
 
 
 def _seconds(pattern: str) -> pl.Expr:
-    """A length of time such as `1:52:09`, `1 day, 2:03:04` or `12.5`, in seconds."""
-    parts = pl.col("text").str.extract(pattern)
+    """A length of time such as `1:52:09`, `1 day, 2:03:04`, `12.5` or `12500ms`, in seconds."""
+    text = pl.col("text").str.extract(pattern)
+    size = pl.when(text.str.ends_with("ms")).then(0.001).otherwise(1.0)
+    parts = text.str.strip_suffix("ms").str.strip_chars_end()
     groups = parts.str.extract_groups(_ELAPSED).struct
     days, hours, minutes, seconds = (groups.field(str(group)).cast(pl.Float64) for group in range(1, 5))
     larger = days.fill_null(0) * 86_400 + hours.fill_null(0) * 3_600 + minutes.fill_null(0) * 60
-    return larger + seconds
+    return (larger + seconds) * size

@@ -6,12 +6,13 @@ it before it is shown.
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from typing import TYPE_CHECKING, Final
 
 from ingest.errors import UnrecognisedInputError, shorten
-from ingest.runlog.formats.text.scan import scan_lines
+from ingest.runlog.formats.text.scan import HELD_OUT, scan_lines
 from ingest.runlog.text_format import FormatError, parse_format
 
 if TYPE_CHECKING:
@@ -22,19 +23,19 @@ if TYPE_CHECKING:
 _STEP: Final = re.compile(r"(?i)(\b[a-z_]*(?:step|iter|iteration|batch|update)s?\b[^\w\n]{0,12})\d+")
 _LOSS: Final = re.compile(r"(?i)([\w/]*loss[\"']?(?:\s+train)?\s*[:=]?\s*)(?:[-+]?\d[\w.+-]*|nan)")
 _TIME: Final = re.compile(
-    r"(?i)((?:time|elapsed|took|duration|dt)[\"')]*(?:\s*(?:\((?P<before>ms|s|sec)\)))?\s*[:=]?\s*)[\d.]+"
+    r"(?i)((?:time|elapsed|took|duration|dt)[\"')]*(?:\s*(?:\((?P<before>ms|s|sec)\)))?\s*[:=]?\s*)(?P<value>\d*\.?\d+)"
     r"(?P<gap>\s*)(?P<behind>ms|s|sec|seconds)?\b"
 )
 
 
-def unknown_text(name: str, scans: Sequence[Scan], shown: str, candidate: str | None) -> UnrecognisedInputError:
+def unknown_text(name: str, scans: Sequence[Scan], shown: str, candidates: Sequence[str]) -> UnrecognisedInputError:
     """The error for a text without steps.
 
     Args:
         name: of the log.
         scans: what each format has found in it.
         shown: the first line that is not blank.
-        candidate: a line that looks like a step; None: there is none.
+        candidates: lines like each other that look like steps.
     """
     parts = [
         f"{name}: no log that is known: no line in it is a step of training. It begins with\n  {shorten(shown)}",
@@ -42,7 +43,7 @@ def unknown_text(name: str, scans: Sequence[Scan], shown: str, candidate: str | 
         "exported from them: _step,_timestamp,... and Wall time,Step,Value), Google's goodput log, "
         f"Lightning's metrics.csv, trainer_state.json, and what is printed by {', '.join(_titles(scans))}.",
         *_nearest(scans),
-        _way_out(candidate),
+        _way_out(candidates),
     ]
     return UnrecognisedInputError("\n".join(parts))
 
@@ -71,14 +72,15 @@ def _nearest(scans: Iterable[Scan]) -> list[str]:
 _NAMED: Final = 3
 
 
-def _way_out(candidate: str | None) -> str:
+def _way_out(candidates: Sequence[str]) -> str:
     own = "trackside docs adding-a-log-format"
-    if candidate is None:
+    if not candidates:
         return (
             "No line looks like a step (a number behind step, iter, iteration, batch or update, and another one). "
             f"If the loop prints its steps otherwise, add its pattern: {own}"
         )
-    entry = suggestion(candidate)
+    candidate = candidates[0]
+    entry = suggestion(*candidates)
     if entry is None:
         return f"This line looks like a step; add its pattern to the configuration ({own}):\n  {shorten(candidate)}"
     return (
@@ -87,8 +89,10 @@ def _way_out(candidate: str | None) -> str:
     )
 
 
-def suggestion(line: str) -> str | None:
+def suggestion(line: str, *others: str) -> str | None:
     r"""An entry of the configuration that reads a line as a step; None where none could be made that does.
+
+    The others are lines like it: a time that only grows from each to the next is since the beginning, no duration.
 
     >>> print(suggestion("iter 10: loss 2.3012, time 100.20ms, mfu 31.20%"))
     [[runlog.format]]
@@ -99,16 +103,15 @@ def suggestion(line: str) -> str | None:
     needs = ["step"]
     fields = { step = 'iter\s+(\d+)', loss = 'loss\s+([-+\w.]+)', duration_ms = 'time\s+([\d.]+)' }
     """
-    step, loss, time = _step(line), _LOSS.search(line), _TIME.search(line)
+    step, loss = _step(line), _loss(line)
     if step is None:
         return None
     is_in_parts = _has_other_counter(line, step)
     fields = {"step": _behind(step[1], r"(\d+)")}
     if loss is not None:
         fields["loss"] = _behind(loss[1], r"([-+\w.]+)")
-    unit = None if time is None else time["before"] or time["behind"]
-    if time is not None and unit is not None and not is_in_parts:
-        fields["duration_ms" if unit.lower() == "ms" else "duration_s"] = _behind(time[1], r"([\d.]+)")
+    if not is_in_parts:
+        fields |= _time((line, *others))
     table = ", ".join(f"{name} = {_quoted(pattern)}" for name, pattern in fields.items())
     starts = _quoted(_behind(step[1], r"\d+"))
     entry = (
@@ -125,6 +128,50 @@ def _step(line: str) -> re.Match[str] | None:
     ['step ', 'global_step: ', 'update ']
     """
     return min(_STEP.finditer(line), key=lambda one: _LEAST_LIKELY.search(one[1]) is not None, default=None)
+
+
+def _loss(line: str) -> re.Match[str] | None:
+    """A loss in a line: of several that of training.
+
+    >>> [_loss(line)[1] for line in ("val_loss 3.2 train_loss 3.5", "test loss: 3, loss: 4", "step 3 val/loss=2.5")]
+    ['train_loss ', 'loss: ', 'val/loss=']
+    """
+
+    def is_held_out(found: re.Match[str]) -> bool:
+        return re.search(f"{HELD_OUT}$", line[: found.end(1)].rstrip(" :=\"'")) is not None
+
+    return min(_LOSS.finditer(line), key=is_held_out, default=None)
+
+
+def _time(lines: Sequence[str]) -> dict[str, str]:
+    r"""The field of a time in lines that are like each other: a duration, else the time since the beginning.
+
+    >>> _time(["time:100ms dt 2 s", "time:210ms dt 1 s", "time:300ms dt 4 s"]), _time(["took 2.0 sec"])
+    ({'duration_s': 'dt\\s+([\\d.]+)'}, {'duration_s': 'took\\s+([\\d.]+)'})
+    >>> _time(["time:100ms", "time:210ms", "time:300ms"]), _time(["time (ms): 1", "time (ms): 2", "time (ms): 3"])
+    ({'elapsed': 'time:([\\d.]+ms)'}, {})
+    """
+    columns = list(zip(*(list(_TIME.finditer(line)) for line in lines), strict=False))
+    known = [column for column in columns if column[0]["before"] or column[0]["behind"]]
+    column = min(known, key=_grows, default=None)
+    if column is None:
+        return {}
+    first, unit = column[0], (column[0]["before"] or column[0]["behind"]).lower()
+    if not _grows(column):
+        return {"duration_ms" if unit == "ms" else "duration_s": _behind(first[1], r"([\d.]+)")}
+    if first["before"] is not None and unit == "ms":
+        return {}
+    suffix = r"\s*ms" if first["gap"] else "ms"
+    return {"elapsed": _behind(first[1], rf"([\d.]+{suffix})" if unit == "ms" else r"([\d.]+)")}
+
+
+def _grows(times: Sequence[re.Match[str]]) -> bool:
+    """Whether a number only grows from a line to the next, over enough of them."""
+    values = [float(one["value"]) for one in times]
+    return len(values) >= _ENOUGH and all(after > before for before, after in itertools.pairwise(values))
+
+
+_ENOUGH: Final = 3
 
 
 def _has_other_counter(line: str, step: re.Match[str]) -> bool:

@@ -28,6 +28,38 @@ LINES = {
 }
 
 
+SINCE_THE_BEGINNING = [
+    ("step:{n}/9 train_time:{ms}ms step_avg:2000.00ms", "elapsed"),
+    ("iter {n} loss 2.5 elapsed: {ms} ms", "elapsed"),
+    ("iter {n} loss 2.5 elapsed {s}.0 s", "elapsed"),
+    ("iter {n} loss 2.5 elapsed {s}.0 s, step time 2.0 s", "duration_s"),
+    ("iter {n} loss 2.5 time (ms): {ms}", None),
+]
+
+
+@pytest.mark.parametrize(("line", "field"), SINCE_THE_BEGINNING)
+def test_a_time_that_only_grows_is_no_duration(line: str, field: str | None) -> None:
+    text = "".join(line.format(n=n, s=2 * n + 60, ms=2_000 * n + 60_000) + "\n" for n in range(1, 6))
+    message = unknown(text)
+    form = parse_format(tomllib.loads(message[message.index("[[runlog") :])["runlog"]["format"][0], origin="message")
+    (one,) = form.lines
+    assert {name for name, _ in one.fields} & {"elapsed", "duration_s", "duration_ms"} == ({field} - {None})
+    if field is not None:
+        lengths = read(text, formats=(form,), begin=DAY).frames["steps"]["duration_s"]
+        assert lengths[1:].to_list() == pytest.approx([2.0] * 4)
+
+
+@pytest.mark.parametrize(
+    "line", ["step {n} | val_loss 3.5 | train_loss 2.5", "step {n} train loss: 2.5, validation loss: 3.5"]
+)
+def test_the_loss_of_training_goes_before_others(line: str) -> None:
+    before = "step 0 | val_loss 9.5 | \n"
+    message = unknown(before + "".join(line.format(n=n) + "\n" for n in range(1, 6)))
+    form = parse_format(tomllib.loads(message[message.index("[[runlog") :])["runlog"]["format"][0], origin="message")
+    text = "".join(f"2026-10-01T08:00:0{n}Z {line.format(n=n)}\n" for n in range(1, 6))
+    assert read(text, formats=(form,)).frames["steps"]["loss"].to_list() == [2.5] * 5
+
+
 def unknown(text: str) -> str:
     with pytest.raises(UnrecognisedInputError) as caught:
         read(text)
