@@ -42,8 +42,8 @@ def table(every: list[Held]) -> pl.DataFrame:
 
     rows = [(each.node, at(each.begin), at(each.end), each.gpus) for each in every]
     time = pl.Datetime("us", "UTC")
-    kinds = {"node": pl.String, "begins": time, "ends": time, "n_gpus": pl.Decimal(12, 3)}
-    return pl.DataFrame(rows, schema=kinds, orient="row")
+    frame = pl.DataFrame(rows, schema=["node", "begins", "ends", "n_gpus"], orient="row", infer_schema_length=None)
+    return frame.cast({"node": pl.String, "begins": time, "ends": time, "n_gpus": pl.Decimal(12, 3)})
 
 
 def by_minute(every: list[Held]) -> dict[tuple[str, int], int | None]:

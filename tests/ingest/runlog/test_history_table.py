@@ -30,8 +30,8 @@ def as_lines(frame: pd.DataFrame) -> str:
     return str(frame.to_json(orient="records", lines=True, double_precision=6))
 
 
-def as_list(frame: pd.DataFrame, **style: int) -> str:
-    return json.dumps([json.loads(line) for line in as_lines(frame).splitlines()], **style)
+def as_list(frame: pd.DataFrame, indent: int | None = None) -> str:
+    return json.dumps([json.loads(line) for line in as_lines(frame).splitlines()], indent=indent)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_platform_without_a_gpu_is_no_gpu_model(platform: str) -> None:
     assert "stated_not_taken" not in codes(result)
 
 
-def test_a_stated_gpu_that_is_not_taken_is_told() -> None:
+def test_a_stated_gpu_that_is_not_taken_is_reported() -> None:
     result = read(MlperfRun(platform="MI355X").text(), facts=FACTS | {"gpu_model": "B300"})
     assert result.frames["run_sessions"]["gpu_model"].to_list() == ["MI355X"]
     assert [one.detail for one in result.warnings if one.code == "stated_not_taken"] == ["gpu_model"]

@@ -11,7 +11,7 @@ from metrics.restarts.whole import begun_whole
 from tests.metrics.tables import Row, at, attempt, attempts, moment, rows
 
 if TYPE_CHECKING:
-    import polars as pl
+    from datetime import datetime
 
 
 def held(node: str, begin: float, end: float | None, gpus: int | None, submitted: float = 5) -> Row:
@@ -21,12 +21,13 @@ def held(node: str, begin: float, end: float | None, gpus: int | None, submitted
     return key | {"node": node, "started_at": at(begin), "ended_at": moment(end), "milli_gpus": milli}
 
 
-def begun(*placements: Row, started: float = 5, ended: float | None = 20) -> pl.Series:
+def begun(*placements: Row, started: float = 5, ended: float | None = 20) -> datetime | None:
     ran = attempts(attempt("7", 5, started, ended, gpus=16), attempt("8", 5, 5, 6))
     found = begun_whole(ran, rows(frames.ATTEMPT_NODES, *placements))
     assert found.drop("started_at").equals(ran.drop("started_at"))
     assert found["started_at"][1] == at(5)  # an attempt without placements
-    return found["started_at"][0]
+    begin: datetime | None = found["started_at"][0]
+    return begin
 
 
 def test_a_gang_is_whole_with_its_last_replacement() -> None:

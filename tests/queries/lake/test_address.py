@@ -70,7 +70,7 @@ def test_message_keeps_no_words_of_libpq() -> None:
     assert "hunter2" not in without_secrets('cannot connect at "host=db password=hunter2": refused')
 
 
-def test_a_role_that_may_only_read_is_told_what_it_lacks() -> None:
+def test_the_message_has_what_a_read_only_role_lacks() -> None:
     address = address_of("ducklake:postgres:dbname=lake")
     assert address is not None
     error = duckdb.TransactionException(
