@@ -112,7 +112,7 @@ def test_bars_lead_to_what_they_stand_for() -> None:
 
 
 def test_yes_and_no_are_words_and_no_boxes_to_tick() -> None:
-    made: Any = components.table_of([{"field": "a"}], [{"a": True}], name="x", height=None)
+    made: Any = components.table_of([{"field": "a", "headerName": "A"}], [{"a": True}], name="x", height=None)
     assert made.defaultColDef["cellDataType"] is False
 
 
