@@ -106,14 +106,14 @@ def _beginning(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
 def _further(head: bytes, rest: Iterator[bytes], request: LogRequest) -> tuple[LogFormat | None, Iterator[bytes]]:
     """The format whose lines begin behind other output in the first `SEARCHED` bytes, and the log behind its `head`.
 
-    One that has steps of a text format before these lines is a log of that.
+    One that has steps of a text format there, too, is a log of that.
     """
     form, taken, size = marked(head), [head], len(head)
-    while form is None and size < SEARCHED and (chunk := next(rest, b"")):
-        form = marked(taken[-1][-_LONGEST_MARK:] + chunk)
+    while size < SEARCHED and (chunk := next(rest, b"")):
+        form = form or marked(taken[-1][-_LONGEST_MARK:] + chunk)
         taken.append(chunk)
         size += len(chunk)
-    if form is not None and _has_steps(b"".join(taken).partition(form.mark)[0], request):
+    if form is not None and _has_steps(b"".join(taken), request):
         form = None
     return form, _popped(deque(taken[1:]), rest)
 

@@ -72,7 +72,7 @@ def test_a_platform_without_a_gpu_is_no_gpu_model(platform: str) -> None:
     assert "stated_not_taken" not in codes(result)
 
 
-def test_a_stated_gpu_that_is_not_taken_is_reported() -> None:
+def test_a_stated_gpu_that_is_not_taken_is_named() -> None:
     result = read(MlperfRun(platform="MI355X").text(), facts=FACTS | {"gpu_model": "B300"})
     assert result.frames["run_sessions"]["gpu_model"].to_list() == ["MI355X"]
     assert [one.detail for one in result.warnings if one.code == "stated_not_taken"] == ["gpu_model"]
@@ -269,9 +269,12 @@ def test_lines_far_behind_other_output_are_read(chunk: int) -> None:
     assert result.rejects.is_empty()
 
 
-def test_a_log_with_steps_before_a_line_is_of_their_format() -> None:
+@pytest.mark.parametrize("chunk", [1 << 10, 1 << 24])
+def test_a_log_with_steps_beside_a_line_is_of_theirs(chunk: int) -> None:
     text = "".join(megatron.line(n, f"08:{n // 30:02d}:{2 * n % 60:02d}") for n in range(1, 400))
-    assert read(text + MlperfRun().text()).frames["steps"].height == 399
+    assert read(text + MlperfRun().text(), chunk=chunk).frames["steps"].height == 399
+    behind = "loading\n" * 20_000 + MlperfRun(steps=0).text() + text
+    assert read(behind, chunk=chunk).frames["steps"].height == 399
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
