@@ -227,17 +227,23 @@ def _since_evictions(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
 def _spans(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     """The attempts of jobs: `attempt` from 1, begun at `since` and succeeded at `until`, and `submitted_at`.
 
+    Pods that are replaced together are one restart, however often each of them was replaced before; a place in the gang
+    that is taken twice is two.
+
     One that follows an eviction was submitted by it: the job waits from then on. `evicted_for` is why one was evicted.
     """
     first_of_round = (pl.col("round") > 0) & (pl.col("created_at") == pl.col("created_at").min().over(*_JOB, "round"))
     first_of_round &= pl.col("round") > pl.col("round").min().over(_JOB)
     later = rows.filter((pl.col("ordinal") > 1) | first_of_round).sort(*_JOB, "created_at", "ordinal")
     gap_s = (pl.col("created_at") - pl.col("created_at").shift(1)).dt.total_microseconds() / 1e6
-    again = pl.col("ordinal") > pl.col("ordinal").cum_max().shift(1)
     evicted = pl.col("round") > pl.col("round").cum_max().shift(1)
-    begins = (gap_s > TOGETHER_S).fill_null(value=True) | (again | evicted).fill_null(value=True)
+    apart = (gap_s > TOGETHER_S).fill_null(value=True) | evicted.fill_null(value=True)
+    together = later.with_columns(together=apart.cast(pl.Int64).cum_sum().over(_JOB))
+    times = pl.int_range(1, pl.len() + 1).over(*_JOB, "together", "slot", order_by=["created_at", "ordinal"])
+    again = (pl.col("times") > pl.col("times").cum_max().shift(1)).fill_null(value=True)
+    counted = together.with_columns(times=times).with_columns(begins=again.over(*_JOB, "together"))
     restarts = (
-        later.with_columns(attempt=begins.cast(pl.Int64).cum_sum().over(_JOB) + 1)
+        counted.with_columns(attempt=pl.col("begins").cast(pl.Int64).cum_sum().over(_JOB) + 1)
         .group_by(_ATTEMPT)
         .agg(since=pl.col("created_at").min())
     )
@@ -390,7 +396,9 @@ def as_attempts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _placements(parts: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """Rows of `placements`: an attempt on a node for as long as it held as many GPUs there."""
-    on_nodes = parts.filter(pl.col("begins").is_not_null() & pl.col("node").is_not_null() & _uses_gpus())
+    number = pl.col("attempt").rank("dense").over(_JOB)  # there is no row of one that was over before it had begun
+    numbered = parts.with_columns(attempt=number.cast(pl.Int64))
+    on_nodes = numbered.filter(pl.col("begins").is_not_null() & pl.col("node").is_not_null() & _uses_gpus())
     keys = attempts.sort("cluster", "job_id", "submitted_at").select(
         "cluster",
         "scheduler",

@@ -244,3 +244,46 @@ def test_pod_that_waits_holds_nothing() -> None:
         ("PENDING", None, Decimal(0), Decimal(8)),
     ]  # fmt: skip
     assert placements == []
+
+
+@pytest.mark.parametrize("queued_s", [0, 60])
+def test_workers_of_different_histories_restart_together(queued_s: int) -> None:
+    """One was replaced before, so the restarts of both that follow are its third and fourth life, and the other's next.
+
+    Pods that wait for a minute hold nothing before the other's replacement comes.
+    """
+    lives = {0: [0, 120.6, 360.6, 600.6], 1: [0, 360.7, 600.7]}
+    ends = {0: [120, 360, 600, 720], 1: [360, 600, 720]}
+    pods = [
+        pod(
+            f"pt-worker-{index}-{life}", above=owner("PyTorchJob", "pt"), node=f"g{index}", created=created,
+            scheduled=created + queued_s / 60, ended=ended, exit_code=int(ended < 720),
+            labels={"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)},
+        )
+        for index in lives
+        for life, (created, ended) in enumerate(zip(lives[index], ends[index], strict=True))
+    ]  # fmt: skip
+    attempts, placements = derived(workload("PyTorchJob", "pt"), *pods)
+    assert [row["submitted_at"] for row in attempts] == [moment(at) for at in (0, 120.6, 360.6, 600.6)]
+    assert {row["n_gpus"] for row in attempts} == {16}
+    assert {row["submitted_at"] for row in placements} == {row["submitted_at"] for row in attempts}
+    held = sum((row["ended_at"] - row["started_at"]).total_seconds() / 60 * 8 for row in placements)
+    alive = [end - begin for index in lives for begin, end in zip(lives[index], ends[index], strict=True)]
+    assert held == pytest.approx(sum(8 * (lived - queued_s / 60) for lived in alive))
+
+
+def test_an_attempt_without_gpu_time_misplaces_no_other() -> None:
+    """A pod that is replaced before it is placed, and again: those between have no row, the others their own GPUs."""
+    labels = {"batch.kubernetes.io/job-completion-index": "0"}
+    above = owner("Job", "j")
+    pods = [
+        pod("j-a", above=above, created=0, scheduled=0, ended=60, exit_code=1, labels=labels, node="n1"),
+        pod("j-b", above=above, created=61, node=None, labels=labels),
+        pod("j-c", above=above, created=61.5, scheduled=90, ended=120, labels=labels, node="n3"),
+    ]
+    attempts, placements = derived(workload("Job", "j"), *pods)
+    starts = {row["submitted_at"]: row["started_at"] for row in attempts}
+    assert [(row["node"], starts[row["submitted_at"]], row["started_at"]) for row in placements] == [
+        ("n1", moment(0), moment(0)),
+        ("n3", moment(90), moment(90)),
+    ]
