@@ -25,6 +25,7 @@ import polars as pl
 
 from ingest.kubernetes.at_once import held_at_once, most_at_once
 from ingest.kubernetes.in_place import ENDS, executions
+from ingest.kubernetes.lists import with_last_list
 from ingest.kubernetes.pods import WORK
 from ingest.kubernetes.workloads import KUBEFLOW, MACHINES, WORKFLOW
 from ingest.tables import ATTEMPTS, columns_of
@@ -107,13 +108,10 @@ def _of_gangs(pods: pl.DataFrame) -> pl.DataFrame:
 
 def _held(pods: pl.DataFrame, workloads: pl.DataFrame, lists: pl.DataFrame, aliases: pl.DataFrame) -> pl.DataFrame:
     """Pods with `held_from`, `held_until`, whether the end is guessed, and their nodes by Slurm's names."""
-    last_list = (
-        lists.filter(pl.col("kind") == "Pod").group_by("cluster", "namespace").agg(listed_at=pl.col("seen_at").max())
-    )
     ends = workloads.select("cluster", "ended_at", root_uid="uid").rename({"ended_at": "root_ended"})
     gone = (pl.col("listed_at") > pl.col("seen_at")) | (pl.col("root_ended") >= pl.col("seen_at"))
     rows = (
-        pods.join(last_list, on=["cluster", "namespace"], how="left")
+        with_last_list(pods, lists, "Pod", "listed_at")
         .join(ends, on=["cluster", "root_uid"], how="left")
         .join(
             aliases.rename({"node": "slurm_node"}),

@@ -20,7 +20,7 @@ from ingest.files.yaml_documents import documents
 from ingest.plausible import LONGEST_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -281,14 +281,16 @@ class Found(msgspec.Struct):
         group: of the API that has it: `batch`, `kueue.x-k8s.io`; empty for the core's.
         data: its text.
         removed: a watch reported that it was removed.
-        listed: it came in a list.
+        listed: it came in a list: 1, or in one within so many others.
+        document: which text of the input it is of, from 1.
     """
 
     kind: str
     data: bytes
     removed: bool = False
-    listed: bool = False
+    listed: int = 0
     group: str = ""
+    document: int = 0
 
 
 LIST: Final = "List"
@@ -320,8 +322,16 @@ def objects(data: bytes, *, origin: str) -> Iterator[Found | str]:
     except DAMAGED:
         yield from _one_after_the_other(text)
         return
-    for document in whole:
-        yield from _opened(bytes(document), "", removed=False)
+    for number, document in enumerate(whole, 1):
+        yield from _of_document(number, _opened(bytes(document), "", removed=False))
+
+
+def _of_document(number: int, every: Iterable[Found | str]) -> Iterator[Found | str]:
+    """Objects with the number of their document."""
+    for found in every:
+        if isinstance(found, Found):
+            found.document = number
+        yield found
 
 
 def objects_of(document: bytes) -> Iterator[Found | str]:
@@ -333,10 +343,11 @@ def _of_yaml(data: bytes, origin: str) -> Iterator[Found | str]:
     """Objects of YAML: what `kubectl get -o yaml` prints, with `--watch` as documents behind each other."""
     found = False
     try:
-        for document in documents(data, origin=origin):
+        for number, document in enumerate(documents(data, origin=origin), 1):
             if isinstance(document, dict) and _KEYS & document.keys():
                 found = True
-                yield from _cut_list(document["items"]) if _is_cut(document) else _again(document)
+                opened = _cut_list(document["items"]) if _is_cut(document) else _again(document)
+                yield from _of_document(number, opened)
             elif document is not None and not found:
                 break
     except InputError as error:
@@ -371,8 +382,9 @@ _BETWEEN: Final = re.compile(r"[ \t\r\n,\x1e]*")
 def _one_after_the_other(text: bytes) -> Iterator[Found | str]:
     """Objects behind each other, as a watch prints them; the last one may be cut."""
     try:
-        for value, _ in json_texts(text.decode("utf-8", "replace"), between=_BETWEEN):
-            yield from _again(value)
+        values = json_texts(text.decode("utf-8", "replace"), between=_BETWEEN)
+        for number, (value, _) in enumerate(values, 1):
+            yield from _of_document(number, _again(value))
     except BrokenTextError as error:
         yield f"the JSON ends or breaks here: {shorten(str(error))}"
 
@@ -419,7 +431,7 @@ def _listed(data: bytes, kind: str, version: str, depth: int) -> Iterator[Found 
     if head.items is not None and head.kind.endswith(LIST):
         yield from _opened(data, "", removed=False, depth=depth + 1)
         return
-    yield Found(head.kind or kind, data, listed=True, group=_group(head.apiVersion or version))
+    yield Found(head.kind or kind, data, listed=depth + 1, group=_group(head.apiVersion or version))
 
 
 def _group(version: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,14 +16,17 @@ from ingest.errors import UnrecognisedInputError, shorten
 from ingest.future import latest
 from ingest.kubernetes import claims, kueue, nodes, pods, workloads
 from ingest.kubernetes.gpus import QuantityError
+from ingest.kubernetes.lists import ALL_NAMESPACES
 from ingest.kubernetes.objects import DAMAGED, NO_OBJECTS, Found, Node, Pod, Workload, objects
 from ingest.kubernetes.sources import OBJECTS
 from ingest.load_warnings import LoadWarning
 from ingest.tables import NODES, RAW_LIMIT, REJECTS, Parsed, columns_of, conform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
+
+    from ingest.kubernetes.objects import Metadata
 
 KEY: Final = ("cluster", "uid")
 NODE_KEY: Final = ("cluster", "node", "valid_from")
@@ -84,6 +88,7 @@ class ObjectsRead:
         removed_at: when removals are observed; None: not known better than the objects report.
         removed_undated: pods that were removed at a time that neither they nor the observer have.
         began: when the work that it shows began: pods that hold GPUs, or may, and what Kueue holds back.
+        above: the latest time that the input has above what is read here; None: there is none.
     """
 
     cluster: str
@@ -106,6 +111,8 @@ class ObjectsRead:
     removed_at: datetime | None = None
     removed_undated: int = 0
     began: list[datetime] = field(default_factory=list)
+    above: datetime | None = None
+    _first: dict[str, str] = field(default_factory=dict)
 
     def add(self, found: Found | str) -> None:
         """Take in an object, or the reason why there is none."""
@@ -138,7 +145,7 @@ class ObjectsRead:
             row["alive_at"] = _AS_LISTED if found.listed else max(times)
         deleted = self.removed_at or pod.metadata.deletionTimestamp or row["ended_at"]
         if found.removed and deleted is None:  # by force: nobody waited for it, and nobody wrote down when
-            deleted = self.latest
+            deleted = max(filter(None, (self.latest, self.above)), default=None)
             self.removed_undated += 1
         self.pods.append({**row, "deleted_at": deleted if found.removed else None})
         if row["role"] != pods.SLURM_NODE and row["n_gpus"] != 0:
@@ -147,8 +154,7 @@ class ObjectsRead:
         self.container_ends += pods.container_end_rows(pod, cluster=self.cluster)
         if found.removed and deleted is not None:
             self.observe([deleted])
-        if found.listed:
-            self.listed.add(("Pod", pod.metadata.namespace))
+        self._note_list("Pod", pod.metadata, found)
 
     def _add_workload(self, found: Found) -> None:
         workload = _decoded(found.data, Workload)
@@ -163,8 +169,7 @@ class ObjectsRead:
         self.kueue_workloads.append(row)
         self.began.append(row["created_at"])
         self.kueue_conditions += kueue.condition_rows(workload, cluster=self.cluster)
-        if found.listed:
-            self.listed.add(("Workload", workload.metadata.namespace))
+        self._note_list("Workload", workload.metadata, found)
 
     def _add_devices(self, found: Found) -> None:
         if found.kind == claims.CLAIM:
@@ -187,6 +192,13 @@ class ObjectsRead:
         if found.listed:
             self.listed.add(("Node", ""))
 
+    def _note_list(self, kind: str, meta: Metadata, found: Found) -> None:
+        """Note that objects of a namespace were listed; a list with those of two is of all namespaces."""
+        if found.listed:
+            self.listed.add((kind, meta.namespace))
+        if found.listed == 1 and found.document and self._first.setdefault(kind, meta.namespace) != meta.namespace:
+            self.listed.add((kind, ALL_NAMESPACES))
+
     def observe(self, times: Iterable[datetime]) -> None:
         """Date the observation: it is not before any of these times."""
         for time in times:
@@ -205,44 +217,39 @@ class ObjectsRead:
         return min((time for time in self.began if oldest <= time <= self.latest), default=self.latest)
 
     def table(self, name: str) -> pl.DataFrame:
-        """The rows of one of the tables, each object once, as it was last seen."""
-        key, seen, schema = OBSERVED[name]
+        """The rows of one of the tables, with the time of the observation."""
+        _, seen, schema = OBSERVED[name]
         rows = [{**row, seen: self.latest} for row in getattr(self, name)]
         for row in rows:
             if "since" in row and row["since"] is None:
                 row["since"] = self.latest
             if row.get("alive_at") is _AS_LISTED:
                 row["alive_at"] = self.latest
-        return pl.DataFrame(rows, schema=schema).unique(key, keep="last", maintain_order=True)
+        return pl.DataFrame(rows, schema=schema)
 
-    def parsed(self, origin: str) -> Parsed:
-        """All of it, with an account of every object."""
-        frames = {name: self.table(name) for name in OBSERVED}
-        ends = pl.DataFrame(self.container_ends, schema=CONTAINER_ENDS)
-        lists = [
+    def lists(self) -> pl.DataFrame:
+        """Rows of `object_lists`."""
+        rows = [
             {"cluster": self.cluster, "kind": kind, "namespace": name, "seen_at": self.latest}
             for kind, name in sorted(self.listed)
             if self.latest is not None
         ]
-        loaded = sum(frames[name].height for name in COUNTED)
-        return Parsed(
-            OBJECTS,
-            frozenset({self.cluster}),
-            {
-                **frames,
-                "object_lists": pl.DataFrame(lists, schema=LISTS),
-                "container_ends": ends.unique(ENDED_KEY, keep="last", maintain_order=True),
-            },
-            self.refused(origin),
-            rows_read=self.rows_read,
-            rows_loaded=loaded,
-            rows_duplicate=sum(len(getattr(self, name)) for name in COUNTED) - loaded,
-            rows_skipped=self.skipped,
-            rows_rejected=len(self.rejects),
-            warnings=[LoadWarning("removed_undated", self.removed_undated)] if self.removed_undated else [],
-            covers_from=self.covers_from(),
-            covers_until=self.latest,
-        )
+        return pl.DataFrame(rows, schema=LISTS)
+
+    def take(self, other: ObjectsRead) -> None:
+        """Add what is of the same observation."""
+        for each in fields(self):
+            mine, more = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(mine, list):
+                mine += more
+            elif each.name in {"rows_read", "skipped", "removed_undated"}:
+                setattr(self, each.name, mine + more)
+        self.listed |= other.listed
+        self.observe([] if other.latest is None else [other.latest])
+
+    def parsed(self, origin: str) -> Parsed:
+        """All of it, with an account of every object."""
+        return parsed_of([self], origin)
 
     def refused(self, origin: str) -> pl.DataFrame:
         """The rejects."""
@@ -258,6 +265,70 @@ class ObjectsRead:
             for reason, data in self.rejects
         ]
         return conform(pl.DataFrame(rows, schema=REJECTS), REJECTS)
+
+
+def parsed_of(observations: Sequence[ObjectsRead], origin: str) -> Parsed:
+    """What an input holds, with an account of every object: each object once, as it was last seen."""
+    frames = {name: _last_seen(name, [each.table(name) for each in observations]) for name in OBSERVED}
+    ends = pl.DataFrame([row for each in observations for row in each.container_ends], schema=CONTAINER_ENDS)
+    loaded = sum(frames[name].height for name in COUNTED)
+    undated = sum(each.removed_undated for each in observations)
+    return Parsed(
+        OBJECTS,
+        frozenset({each.cluster for each in observations}),
+        {
+            **frames,
+            "object_lists": pl.concat([each.lists() for each in observations]).unique(maintain_order=True),
+            "container_ends": ends.unique(ENDED_KEY, keep="last", maintain_order=True),
+        },
+        conform(pl.concat([each.refused(origin) for each in observations]), REJECTS),
+        rows_read=sum(each.rows_read for each in observations),
+        rows_loaded=loaded,
+        rows_duplicate=sum(len(getattr(each, name)) for each in observations for name in COUNTED) - loaded,
+        rows_skipped=sum(each.skipped for each in observations),
+        rows_rejected=sum(len(each.rejects) for each in observations),
+        warnings=[LoadWarning("removed_undated", undated)] if undated else [],
+        covers_from=min((from_ for each in observations if (from_ := each.covers_from())), default=None),
+        covers_until=max((each.latest for each in observations if each.latest), default=None),
+    )
+
+
+def _last_seen(name: str, observed: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of several observations as the last one has them; of two at one time, as the one that saw its end."""
+    key, seen, schema = OBSERVED[name]
+    rows = pl.concat(observed)
+    if len(observed) > 1:
+        rows = rows.sort([seen, *({"ended_at"} & schema.keys())], maintain_order=True)
+    return rows.unique(key, keep="last", maintain_order=True)
+
+
+def _observations(every: Iterable[Found | str], cluster: str, now: datetime) -> list[ObjectsRead]:
+    """What was read, by observations: another one begins with a list of what has been listed before.
+
+    Lists of different kinds and namespaces, and single objects, are of one time.
+    """
+    observations = [ObjectsRead(cluster, now)]
+    for _, of_document in itertools.groupby(every, _document_of()):
+        read = ObjectsRead(cluster, now, above=max(filter(None, (each.latest for each in observations)), default=None))
+        for found in of_document:
+            read.add(found)
+        if read.listed & observations[-1].listed:
+            observations.append(read)
+        else:
+            observations[-1].take(read)
+    return observations
+
+
+def _document_of() -> Callable[[Found | str], int]:
+    """A function of the document that each object is of; what cannot be read is of the one before it."""
+    last = 0
+
+    def document(found: Found | str) -> int:
+        nonlocal last
+        last = found.document if isinstance(found, Found) else last
+        return last
+
+    return document
 
 
 def _decoded(data: bytes, kind: type[_Kind]) -> _Kind:
@@ -288,12 +359,13 @@ def parse_objects(data: bytes, *, origin: str, cluster: str, now: datetime) -> P
         UnrecognisedInputError: none of it is a Kubernetes object, or a list without any.
     """
     data = as_utf_8(data)
-    read = ObjectsRead(cluster, now)
-    for found in objects(data, origin=origin):
-        if isinstance(found, Found) and not found.kind and not read.rows_read:
-            raise UnrecognisedInputError(f"{origin}: {NO_OBJECTS}")
-        read.add(found)
-    is_empty_list = not read.rows_read and ITEMS.search(data)
-    if not is_empty_list and read.rows_read == sum(not data for _, data in read.rejects):
-        raise UnrecognisedInputError(f"{origin}: {read.rejects[0][0] if read.rejects else NO_OBJECTS}")
-    return read.parsed(origin)
+    every = objects(data, origin=origin)
+    first = next(every, None)
+    if isinstance(first, Found) and not first.kind:
+        raise UnrecognisedInputError(f"{origin}: {NO_OBJECTS}")
+    read = _observations(every if first is None else itertools.chain([first], every), cluster, now)
+    n_read, rejects = sum(each.rows_read for each in read), [one for each in read for one in each.rejects]
+    is_empty_list = not n_read and ITEMS.search(data)
+    if not is_empty_list and n_read == sum(not data for _, data in rejects):
+        raise UnrecognisedInputError(f"{origin}: {rejects[0][0] if rejects else NO_OBJECTS}")
+    return parsed_of(read, origin)

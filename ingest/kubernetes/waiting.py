@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from ingest.kubernetes.attempts import as_attempts, job_id
+from ingest.kubernetes.lists import with_last_list
 from ingest.kubernetes.workloads import KINDS, with_roots
 
 _UID: Final = ("cluster", "uid")
@@ -40,13 +41,10 @@ def waiting_of(
     named = named.with_columns(slot=pl.lit(None, dtype=pl.String)).with_columns(job=job_id())
     evicted = orders.group_by("cluster", uid="uid").agg(n_orders=pl.len(), since=pl.col("evicted_at").max())
     tried = attempts.group_by("cluster", job="job_id").agg(n_attempts=pl.len())
-    last_list = (
-        lists.filter(pl.col("kind") == "Workload").group_by("cluster", "namespace").agg(listed=pl.col("seen_at").max())
-    )
     waits = (
-        named.join(evicted, left_on=["cluster", "workload_uid"], right_on=_UID, how="left")
+        with_last_list(named, lists, "Workload", "listed")
+        .join(evicted, left_on=["cluster", "workload_uid"], right_on=_UID, how="left")
         .join(tried, on=_JOB, how="left")
-        .join(last_list, on=["cluster", "namespace"], how="left")
         .filter(pl.col("n_attempts").fill_null(0) <= pl.col("n_orders").fill_null(0))
     )
     return as_attempts(_rows(waits, workloads))

@@ -126,4 +126,4 @@ def _pages(client: KubernetesClient, resource: Resource, position: Position, pag
 
 def _listed(item: bytes, resource: Resource) -> Iterator[Found | str]:
     """An item of a list, which does not repeat its kind."""
-    yield Found(resource.kind, item, listed=True, group=resource.group)
+    yield Found(resource.kind, item, listed=1, group=resource.group)

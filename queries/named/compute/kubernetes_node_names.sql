@@ -9,11 +9,12 @@ SELECT
     p.name AS node,
     p.node AS kubernetes_node,
     p.scheduled_at AS started_at,
-    COALESCE(p.deleted_at, CASE WHEN l.look > p.seen_at THEN p.seen_at END) AS ended_at,
+    COALESCE(p.deleted_at, CASE WHEN GREATEST(l.look, e.look) > p.seen_at THEN p.seen_at END) AS ended_at,
     p.deletion_requested_at AS terminating_at,
     p.ended_at AS pod_ended_at
 FROM pods AS p
 LEFT JOIN looks AS l USING (namespace)
+LEFT JOIN looks AS e ON e.namespace = '' -- of all namespaces
 WHERE p.cluster = $cluster AND p.role = 'slurm_node' AND p.node IS NOT NULL AND p.scheduled_at IS NOT NULL
 UNION ALL
 SELECT
