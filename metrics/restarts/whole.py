@@ -16,7 +16,8 @@ def begun_whole(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataF
 
     Kubernetes replaces the pods that failed, and the others wait for them: they hold their GPUs from the beginning of
     the next attempt, which therefore starts as it is submitted. It trains when "all resources the job needs are
-    available" (Google's definition of the scheduling part of goodput). Null: it never had all of them.
+    available" (Google's definition of the scheduling part of goodput). Null: it never had all of them. Slurm starts an
+    attempt with all that it allocates.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -25,9 +26,8 @@ def begun_whole(attempts: pl.DataFrame, attempt_nodes: pl.DataFrame) -> pl.DataF
     Returns:
         `frames.ATTEMPTS`; those that hold an unknown number of GPUs are as they were.
     """
-    lived_on = attempts.filter(pl.col("started_at") == pl.col("submitted_at")).select(
-        *_KEY, needed=pl.max_horizontal("req_milli_gpus", "milli_gpus")
-    )
+    at_once = (pl.col("started_at") == pl.col("submitted_at")) & (pl.col("scheduler") != "slurm")
+    lived_on = attempts.filter(at_once).select(*_KEY, needed=pl.max_horizontal("req_milli_gpus", "milli_gpus"))
     held = attempt_nodes.join(lived_on, on=_KEY)
     unknown = pl.col("milli_gpus").is_null() | pl.col("needed").is_null()
     known = held.group_by(_KEY).agg(unknown=unknown.any()).filter(~pl.col("unknown"))

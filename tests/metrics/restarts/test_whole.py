@@ -14,15 +14,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-def held(node: str, begin: float, end: float | None, gpus: int | None, submitted: float = 5) -> Row:
+def held(
+    node: str, begin: float, end: float | None, gpus: int | None, *, submitted: float = 5, scheduler: str = "kubernetes"
+) -> Row:
     """A placement of the job's attempt."""
     milli = None if gpus is None else 1000 * gpus
-    key = {"cluster": "c", "scheduler": "slurm", "job_id": "7", "submitted_at": at(submitted)}
+    key = {"cluster": "c", "scheduler": scheduler, "job_id": "7", "submitted_at": at(submitted)}
     return key | {"node": node, "started_at": at(begin), "ended_at": moment(end), "milli_gpus": milli}
 
 
-def begun(*placements: Row, started: float = 5, ended: float | None = 20) -> datetime | None:
-    ran = attempts(attempt("7", 5, started, ended, gpus=16), attempt("8", 5, 5, 6))
+def begun(
+    *placements: Row, started: float = 5, ended: float | None = 20, scheduler: str = "kubernetes"
+) -> datetime | None:
+    ran = attempts(attempt("7", 5, started, ended, gpus=16, scheduler=scheduler), attempt("8", 5, 5, 6))
     found = begun_whole(ran, rows(frames.ATTEMPT_NODES, *placements))
     assert found.drop("started_at").equals(ran.drop("started_at"))
     assert found["started_at"][1] == at(5)  # an attempt without placements
@@ -54,3 +58,7 @@ def test_unknown_gpus_leave_the_start_as_it_was() -> None:
 
 def test_another_attempt_of_the_job_is_no_part_of_it() -> None:
     assert begun(held("a", 5, 20, 8), held("b", 9, 20, 8), held("b", 1, 20, 8, submitted=1)) == at(9)
+
+
+def test_slurm_starts_with_all_that_it_allocates() -> None:
+    assert begun(held("a", 5, 20, 8, scheduler="slurm"), scheduler="slurm") == at(5)
