@@ -1,6 +1,6 @@
 -- stop: the GPUs on the nodes of a cluster's attempts do not add up to the attempts' own
--- Those of placements are not spread, but recorded: pods of an attempt may hold the same GPUs one after the other.
 WITH own AS (
+    -- Those of placements are not spread, but recorded: pods of an attempt may hold the same GPUs one after the other.
     SELECT cluster, SUM(n_gpus) AS gpus FROM attempt_gpus
     ANTI JOIN placements AS p USING (cluster, scheduler, job_id, submitted_at)
     WHERE node_list IS NOT NULL AND (ended_at IS NULL OR ended_at >= $since)

@@ -14,7 +14,7 @@ import pytest
 
 from ingest.runlog import store
 from ingest.runlog.folders import PassedOver, logs_below
-from queries.warehouse import open_writer
+from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same, contents
 from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
 from tests.support.logs.mlperf import MlperfRun
@@ -111,6 +111,9 @@ def test_a_log_read_while_it_was_written_is_whole_in_the_end(tmp_path: Path) -> 
         load(tmp_path / "grown", log)
         cut = contents(tmp_path / "grown")["rejects"]
         assert cut.height == (size < len(whole))
+        with open_reader(tmp_path / "grown") as reader:
+            warned = {each.check.name for each in reader.checks()}
+        assert ("source_rows_rejected" in warned) == (size < len(whole))
     assert_same(tmp_path / "grown", tmp_path / "once")
 
 
