@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from queries.errors import WriteError
+from queries.errors import WarehouseError
 from queries.lake import engine, snapshot
 from queries.sandbox.run import user_sql
 from queries.warehouse import open_reader, vacuum
@@ -99,6 +99,6 @@ def test_refusal_of_a_bucket_has_no_secret(
     source: Path, lake: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("queries.lake.storage._RETRIES", 0)
-    with pytest.raises(WriteError) as refused:
+    with pytest.raises(WarehouseError, match="there is no such bucket") as refused:
         into_lake(source, lake, bucket.replace(BUCKET, "no-such-bucket"))
     assert "hunter2" not in str(refused.value)
