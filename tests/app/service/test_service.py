@@ -417,3 +417,13 @@ def test_no_cycle_is_due_before_the_first(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "none", configured(), every=EVERY, runner=slurm)
     told, status = service.health_of(AnswerCache(tmp_path / "none"), worker, now=datetime(2026, 11, 2, tzinfo=UTC))
     assert (status, told["data_version"], told["data_end"]) == (200, None, None)
+
+
+def test_health_answers_while_the_catalogue_is_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unreachable(_: AnswerCache) -> str:
+        raise WarehouseError("the catalogue of ducklake:postgres:dbname=lake cannot be reached: refused\nIs it up?")
+
+    monkeypatch.setattr(AnswerCache, "version", unreachable)
+    body, status = service.health_of(AnswerCache(tmp_path / "w"), None, now=NOW)
+    assert (status, body["status"], body["data_version"]) == (503, "failing", None)
+    assert body["failures"] == ["warehouse: the catalogue of ducklake:postgres:dbname=lake cannot be reached: refused"]
