@@ -9,7 +9,8 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
+FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
+"""In place of the end of what still lasts."""
 
 
 def held_at_once(pods: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -24,11 +25,9 @@ def held_at_once(pods: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         the number is the same, and none while there is no pod. Pods that all ended as they began have one row.
     """
     steps = _steps(pods, by, "begins").filter(pl.col("pods") > 0)
-    changed = (
-        pl.col("n_gpus").ne_missing(pl.col("n_gpus").shift(1)) | (pl.col("at") != pl.col("until").shift(1))
-    ).over(by)
-    first = pl.int_range(pl.len()).over(by) == 0
-    same = steps.with_columns(stretch=(changed | first).cum_sum().over(by))
+    others = pl.col("n_gpus").ne_missing(pl.col("n_gpus").shift(1))
+    apart = (pl.col("at") != pl.col("until").shift(1)).fill_null(value=True)
+    same = steps.with_columns(stretch=(others | apart).cum_sum().over(by))
     lasting = same.group_by(*by, "stretch", maintain_order=True).agg(
         started_at=pl.col("at").first(), ended_at=pl.col("until").last(), n_gpus=pl.col("n_gpus").first()
     )
@@ -37,7 +36,7 @@ def held_at_once(pods: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         .group_by(by, maintain_order=True)
         .agg(started_at=pl.col("begins").min(), ended_at=pl.col("begins").min(), n_gpus=_sum())
     )
-    ended = pl.when(pl.col("ended_at") < _FAR).then("ended_at")
+    ended = pl.when(pl.col("ended_at") < FAR).then("ended_at")
     return pl.concat([lasting.drop("stretch").with_columns(ended_at=ended), momentary])
 
 
@@ -63,7 +62,7 @@ def _sum() -> pl.Expr:
 
 def _steps(pods: pl.DataFrame, by: Sequence[str], begins: str) -> pl.DataFrame:
     """How many `pods` there were from `at` to `until`, and their `n_gpus`."""
-    until = pl.col("ends").fill_null(_FAR)
+    until = pl.col("ends").fill_null(FAR)
     lasting = pods.with_columns(_from=begins, _until=until).filter(pl.col("_from") < pl.col("_until"))
     one, gpus, unknown = pl.lit(1), pl.col("n_gpus").fill_null(0), pl.col("n_gpus").is_null().cast(pl.Int64)
     come = lasting.select(*by, at="_from", pods=one, n_gpus=gpus, unknown=unknown)

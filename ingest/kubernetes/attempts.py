@@ -23,7 +23,7 @@ from typing import Final
 
 import polars as pl
 
-from ingest.kubernetes.at_once import held_at_once, most_at_once
+from ingest.kubernetes.at_once import FAR, held_at_once, most_at_once
 from ingest.kubernetes.in_place import ENDS, executions
 from ingest.kubernetes.lists import with_last_list
 from ingest.kubernetes.pods import WORK
@@ -51,7 +51,6 @@ NO_ORDERS: Final = pl.DataFrame(
     schema={name: columns_of("evictions")[name] for name in ("cluster", "job_id", "evicted_at", "reason")}
 )
 NO_ENDS: Final = pl.DataFrame(schema=ENDS)
-_FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
 
 
 def attempts_of(
@@ -157,7 +156,7 @@ def _beside_gpus(held: pl.DataFrame) -> pl.DataFrame:
     number = pl.int_range(1, pl.len() + 1).over(_JOB)
     made = gpus.sort("created_at").select(*_JOB, "created_at", n_made=number)
     over = gpus.drop_nulls("held_until").sort("held_until").select(*_JOB, "held_until", n_over=number)
-    others = held.filter(~_uses_gpus()).with_columns(until=pl.col("held_until").fill_null(_FAR)).sort("until")
+    others = held.filter(~_uses_gpus()).with_columns(until=pl.col("held_until").fill_null(FAR)).sort("until")
     counted = others.join_asof(
         made, left_on="until", right_on="created_at", by=list(_JOB), allow_exact_matches=False, check_sortedness=False
     ).sort("created_at")
@@ -193,7 +192,7 @@ def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     pods = rows.join(own, on=["cluster", "uid"]).with_columns(replaced=replaced)
     is_own = pl.col("attempt") == pl.col("own")
     lives_on = (pl.col("held_until") > pl.col("since")).fill_null(value=True) & pl.col("held_from").is_not_null()
-    is_last = (pl.col("until") == _FAR) | (pl.col("attempt") == pl.col("replaced") - 1).fill_null(value=False)
+    is_last = (pl.col("until") == FAR) | (pl.col("attempt") == pl.col("replaced") - 1).fill_null(value=False)
     return (
         pods.join(spans, on=_JOB)
         .filter(is_own | ((pl.col("attempt") > pl.col("own")) & lives_on))
@@ -209,7 +208,7 @@ def _parts(held: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
 
 def _one_at_a_time() -> pl.Expr:
     """Whether no two pods of a job ran at the same time: then each replaces the one before."""
-    before = pl.col("held_until").fill_null(_FAR).shift(1).cum_max().over(_JOB, order_by="created_at")
+    before = pl.col("held_until").fill_null(FAR).shift(1).cum_max().over(_JOB, order_by="created_at")
     return (pl.col("created_at") >= before).fill_null(value=True).all().over(_JOB)
 
 
@@ -247,7 +246,7 @@ def _spans(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     )
     first = rows.group_by(_JOB).agg(attempt=pl.lit(1, dtype=pl.Int64), since=pl.col("created_at").min())
     every = pl.concat([first.select(restarts.columns), restarts]).sort(_ATTEMPT)
-    until = pl.col("since").shift(-1).over(_JOB, order_by="attempt").fill_null(_FAR)
+    until = pl.col("since").shift(-1).over(_JOB, order_by="attempt").fill_null(FAR)
     spans = _with_orders(every.with_columns(until=until), orders)
     repeated = pl.int_range(pl.len()).over(*_JOB, "submitted_at")
     return spans.with_columns(submitted_at=pl.col("submitted_at") + pl.duration(microseconds=repeated))

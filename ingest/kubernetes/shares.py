@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from ingest.kubernetes.at_once import FAR
 from ingest.mig import share_of_a_gpu
 from ingest.tables import columns_of
 
@@ -21,7 +22,6 @@ SINGLE: Final = r"-MIG-(.+?)(?:-SHARED)?$"
 
 _CLAIM: Final = ("cluster", "namespace", "claim")
 _GPUS: Final = columns_of("pods")["n_gpus"]
-_FAR: Final = pl.lit("9999-12-31T00:00:00Z").str.to_datetime(time_unit="us", time_zone="UTC")
 
 
 def with_shares(pods: pl.DataFrame, nodes: pl.DataFrame, named: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
@@ -60,7 +60,7 @@ def _with_claims(pods: pl.DataFrame, named: pl.DataFrame, claims: pl.DataFrame) 
     unknown = pods.filter(pl.col("n_gpus").is_null())
     if named.is_empty() or unknown.is_empty():
         return pods
-    held_until = pl.coalesce("ended_at", "deleted_at", _FAR)
+    held_until = pl.coalesce("ended_at", "deleted_at", FAR)
     spans = pods.select("cluster", "uid", "namespace", begin=pl.coalesce("scheduled_at", "created_at"), end=held_until)
     holders = named.join(spans, on=["cluster", "uid"]).select(*_CLAIM, "uid", "begin", "end")
     known = claims.sort("seen_at").unique(["cluster", "namespace", "name"], keep="last", maintain_order=True)

@@ -12,12 +12,13 @@ import polars as pl
 
 from ingest.errors import OptionError, ServerDownError, SourceError
 from ingest.future import without_future
+from ingest.kubernetes.lists import ALL_NAMESPACES
 from ingest.kubernetes.live.changes import Position, complete_list, events_since
 from ingest.kubernetes.live.client import ForbiddenError, KubernetesClient
 from ingest.kubernetes.live.kubeconfig import from_kubeconfig, in_cluster
 from ingest.kubernetes.live.resources import resources_of
 from ingest.kubernetes.objects import objects_of
-from ingest.kubernetes.parse import LISTS, ObjectsRead
+from ingest.kubernetes.parse import ObjectsRead
 from ingest.kubernetes.store import UNNAMED, write_parsed
 from ingest.load_warnings import LoadWarning
 from ingest.store.clusters import only_cluster
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 VERSIONS: Final = columns_of("object_versions")
 VERSION_KEY: Final = ("cluster", "server", "resource")
 NO_PODS: Final = "trackside ingest kubernetes --rbac prints the role that it needs: kubectl apply -f - makes it."
-NAMESPACED: Final = {"Pod": "pods", "Workload": "kueue_workloads"}
-"""Kinds of which a list says what is gone, and where their namespaces are known from."""
+LISTED: Final = frozenset({"Node", "Pod", "Workload"})
+"""Kinds of which a list says what is gone."""
 
 
 def login_of(settings: Kubernetes) -> Login:
@@ -112,8 +113,6 @@ def _read(writer: Writer, reading: _Reading, progress: Callable[[str, int, int],
         progress(resource.name, number, len(resources))
         reading.read(resource, known.get(resource.name, ""))
     parsed = reading.parsed()
-    lists = pl.concat([parsed.frames["object_lists"], _emptied(writer, reading, cluster)]).unique(maintain_order=True)
-    parsed.frames["object_lists"] = lists
     parsed = without_future(parsed, origin=client.url, now=now)
     digest = hashlib.sha256(repr(sorted(reading.versions.items())).encode()).hexdigest()
     request = LoadRequest(client.url, "rest", request="list and watch")
@@ -137,7 +136,6 @@ class _Reading:
     now: datetime
     follower: Follower | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    complete: set[str] = field(default_factory=set)
     forbidden: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
@@ -160,9 +158,8 @@ class _Reading:
         if position.gone:
             self.missed.append(resource.plural)
         self.versions[resource.name] = position.version
-        self.complete.add(resource.kind)
-        if resource.kind == "Node":
-            self.objects.listed.add(("Node", ""))
+        if resource.kind in LISTED:
+            self.objects.listed.add((resource.kind, ALL_NAMESPACES))
 
     def _events(self, resource: Resource, position: Position) -> Iterator[Found | str]:
         """What came since the last reading: kept by a watch that was held open, else replayed by the server."""
@@ -195,15 +192,3 @@ def _known(writer: Writer, cluster: str, server: str) -> dict[str, str]:
     where = pl.DataFrame({"cluster": [cluster], "server": [server]})
     rows = writer.matching("object_versions", where, keys=["cluster", "server"])
     return dict(rows.select("resource", "version").iter_rows())
-
-
-def _emptied(writer: Writer, reading: _Reading, cluster: str) -> pl.DataFrame:
-    """Rows of `object_lists` of namespaces that have no objects any more: the list is of all namespaces."""
-    where = pl.DataFrame({"cluster": [cluster]})
-    rows = [
-        {"cluster": cluster, "kind": kind, "namespace": name, "seen_at": reading.objects.latest}
-        for kind, table in NAMESPACED.items()
-        if kind in reading.complete and reading.objects.latest is not None
-        for name in writer.matching(table, where, keys=["cluster"])["namespace"].unique().sort()
-    ]
-    return pl.DataFrame(rows, schema=LISTS)
