@@ -1,8 +1,6 @@
-"""The words of the ledger: states, their categories, kinds of evidence; and as column types, numbers with names."""
+"""The words of the ledger: states, their categories, kinds of evidence. Imports nothing: `help` shows them at once."""
 
 from __future__ import annotations
-
-import polars as pl
 
 UNAVAILABLE = ("maintenance", "down", "drained", "unknown")
 """Categories of the state `unavailable`, the strongest first: planned work covers what breaks meanwhile."""
@@ -35,22 +33,3 @@ LOCKSTEP = "lockstep"
 
 Only the rule that an attempt works while all its GPUs do calls it stalled; it may have been productive.
 """
-
-STATE = pl.Enum(["unavailable", "idle", "allocated"])
-CATEGORY = pl.Enum(CATEGORIES)
-EVIDENCE = pl.Enum(EVIDENCE_KINDS)
-
-
-def state(name: str) -> pl.Expr:
-    """A state as a column of the type `STATE`."""
-    return pl.lit(name, dtype=STATE)
-
-
-def category(name: str) -> pl.Expr:
-    """A category as a column of the type `CATEGORY`."""
-    return pl.lit(name, dtype=CATEGORY)
-
-
-def evidence(name: str) -> pl.Expr:
-    """A kind of evidence as a column of the type `EVIDENCE`."""
-    return pl.lit(name, dtype=EVIDENCE)

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from metrics import frames
-from metrics.categories import CATEGORY, GPUS_UNKNOWN, IDLE, STATE, UNAVAILABLE, category, evidence, state
+from metrics.categories import GPUS_UNKNOWN, IDLE, UNAVAILABLE
 from metrics.intervals import merge_equal, overlaps, split_days, sweep
+from metrics.ledger.column_types import CATEGORY, STATE, category, evidence, state
 
 if TYPE_CHECKING:
     from metrics.ledger.inputs import Inputs

@@ -122,7 +122,7 @@ def test_log_with_a_wrong_clock_is_kept_with_lower_evidence(root: Path) -> None:
 @pytest.mark.slow
 def test_a_log_cut_by_a_kill_gives_what_it_has(root: Path) -> None:
     output = ingest(root, log()[:-20])
-    assert "refused" in output
+    assert "rejected" in output
     assert spent(root, "7")["productive", "log"] == 8 * 2990
 
 

@@ -59,7 +59,8 @@ def _save_a_table(chromium: Browser, folder: Path) -> None:
     allowed = {"behavior": "allow", "downloadPath": str(folder)}
     chromium.driver.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
     panel = chromium.until(lambda _: chromium.run(FIRST_TABLE), "the page has no table that can be saved")
-    shown = [each.text for each in panel.find_elements("css selector", ".ag-header-cell-text")]
+    headings = panel.find_elements("css selector", ".ag-header-cell-text")
+    shown = [each.text.replace("\u2011", "-") for each in headings]  # on the page it keeps a unit on one line
     rows = len(panel.find_elements("css selector", ".ag-center-cols-container .ag-row"))
     panel.find_element("css selector", BUTTON).click()
     (file,) = chromium.until(lambda _: list(folder.glob("trackside-*.csv")), "nothing was saved")
