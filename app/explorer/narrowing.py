@@ -10,6 +10,8 @@ from app.explorer import wording
 from dashboards import palette
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from app.explorer.filters import View
     from app.window import Window
     from queries.warehouse import Reader
@@ -75,15 +77,15 @@ def narrow(
         if column is not None:
             rows = rows.filter(pl.col(column).cast(pl.String) == value)
         elif name in OF_RUNS and (runs := _runs_in(rows, dimension)) is not None:
-            rows = rows.filter(pl.col(runs).is_in(runs_of(source, window, name, value).implode()))
+            rows = rows.filter(pl.col(runs).is_in(runs_of(source, window, {name: value}).implode()))
         else:
             beside.append(name)
     return rows, tuple(beside)
 
 
-def runs_of(source: Reader, window: Window, name: str, value: str) -> pl.Series:
-    """Ids of the runs of a value of one of `OF_RUNS` that had time in the window."""
-    wanted = dict.fromkeys(OF_RUNS, "") | {name: value}
+def runs_of(source: Reader, window: Window, values: Mapping[str, str]) -> pl.Series:
+    """Ids of the runs with these values of `OF_RUNS` that had time in the window; one attempt has all its values."""
+    wanted = dict.fromkeys(OF_RUNS, "") | dict(values)
     return source.query("run_ids_of", **window.parameters, **wanted)["run_id"]
 
 

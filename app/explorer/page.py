@@ -90,7 +90,6 @@ class Page:
         alone: whether `layout` is all that there is to show of what was gathered: its sections would have nothing.
         group: heading of the navigation that it stands under.
         narrowed_by: parameters of the address that narrow its rows, besides those of a cluster and period.
-        own_filters: those that a list has fields of its own for; others of an address are said to be without effect.
         pickers: whether users, accounts, partitions, GPU models and schedulers can be chosen above it.
         asked: its sections that are questions of `trackside show` (`questions.Asked`), by name: what drawers explain.
     """
@@ -109,7 +108,6 @@ class Page:
     alone: Callable[[Any, View], bool] = lambda *_: False
     group: str = ""
     narrowed_by: tuple[str, ...] = ()
-    own_filters: tuple[str, ...] = ()
     pickers: bool = False
     asked: Mapping[str, Any] = field(default_factory=dict)
 

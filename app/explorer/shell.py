@@ -225,18 +225,14 @@ def _chips(shown: View, page: Page) -> Component | None:
     return html.Div([html.Span("Filters", className="small"), *chips], className="chips") if chips else None
 
 
-def without_effect(shown: View, page: Page, values_of: Mapping[str, list[str]]) -> list[str]:
-    """What the address asks for in vain: a filter that a list does not have, or a value that no run has."""
-    asked = [name for name in narrowing.OF_RUNS if shown.get(name)]
-    unknown = [name for name in asked if name in values_of and shown.get(name) not in values_of[name]]
-    said = [f"No run of this period has the {_words(name)} {shown.get(name)!r}." for name in unknown]
-    idle = [_words(name) for name in asked if page.own_filters and name not in page.own_filters]
-    return [*said, *([f"Not narrowed by: {', '.join(idle)} (this list has no such filter)."] if idle else [])]
-
-
-def _words(name: str) -> str:
-    """The name of a filter within a sentence."""
-    return narrowing.LABELS.get(name, name)
+def without_effect(shown: View, values_of: Mapping[str, list[str]]) -> list[str]:
+    """What the address asks for in vain: a value that no run has."""
+    asked = [name for name in narrowing.OF_RUNS if name in values_of and shown.get(name)]
+    return [
+        f"No run of this period has the {narrowing.LABELS.get(name, name)} {shown.get(name)!r}."
+        for name in asked
+        if shown.get(name) not in values_of[name]
+    ]
 
 
 def _freshness(shown: View) -> Component:
@@ -368,7 +364,7 @@ def filters(
                 className="period-text",
             ),
             _chips(shown, page),
-            *[html.P(each, className="stale") for each in without_effect(shown, page, values_of)],
+            *[html.P(each, className="stale") for each in without_effect(shown, values_of)],
         ],
         className="filter-bar",
     )  # fmt: skip

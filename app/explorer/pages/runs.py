@@ -11,7 +11,7 @@ import polars as pl
 from dash import html
 
 from app.errors import UsageError
-from app.explorer import components, narrow
+from app.explorer import components, narrow, narrowing
 from app.explorer.filters import address
 from app.explorer.one_run import log_pages
 from app.explorer.page import Data, Page
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 FILTERS = ("user", "account", "partition", "state")
 """Columns that can be narrowed to one value."""
 
+OF_ATTEMPTS = narrowing.CHOSEN_BETWEEN
+"""Facts of a run's attempts: a run matches if one of them does. Offered where there are several values."""
+
 ROWS = 200
 """Runs on one page of the list: the others are never sent."""
 
@@ -43,7 +46,8 @@ ORDERS = {
 """How the list can be sorted: what people read, and the column."""
 
 Wanted: TypeAlias = "tuple[tuple[str, str], ...]"
-"""What a run has to match: `text` in its id, name or user, and a value of each of `FILTERS`; empty: any."""
+"""What a run has to match: `text` in its id, name or user, and a value of each of `FILTERS` and `OF_ATTEMPTS`; empty:
+any."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Listed:
         rows: of `trackside show runs` that match: `ROWS` of them.
         matching: how many runs match.
         total: how many runs there are.
-        choices: the values of each of `FILTERS`.
+        choices: the values of each of `FILTERS`, and of those of `OF_ATTEMPTS` that have several.
         by_logs: how many more runs only their logs know.
     """
 
@@ -78,29 +82,40 @@ def gather(source: Reader, window: Window, wanted: Wanted, order: Order = Order(
     whole = source.query("computed", cluster=window.cluster).select("since", "until").rows()
     if whole == [(window.since, window.until)] and stored_rows(source, window, ()) is not None:
         return _stored(source, window, wanted, order)
-    return listed(runs_answer(source, window, Question()).rows, wanted, order)
+    rows = runs_answer(source, window, Question()).rows
+    values = {name: dict(wanted)[name] for name in OF_ATTEMPTS}
+    matching = narrowing.runs_of(source, window, values) if any(values.values()) else rows["run_id"]
+    found = listed(rows.filter(pl.col("run_id").is_in(matching.implode())), wanted, order)
+    return replace(found, total=rows.height, choices=_choices(source.query("run_choices", **window.parameters)))
+
+
+def _choices(values: pl.DataFrame) -> dict[str, frozenset[str]]:
+    every = {
+        name: frozenset(values.filter(pl.col("name") == name)["value"].drop_nulls())
+        for name in (*FILTERS, *OF_ATTEMPTS)
+    }
+    return {name: each for name, each in every.items() if len(each) > 1 or name not in OF_ATTEMPTS}
 
 
 def _stored(source: Reader, window: Window, wanted: Wanted, order: Order) -> Listed:
     asked = {**window.parameters, **dict(wanted), "sort": order.sort}
     rows = source.query("listed_runs", **asked, most=ROWS, skipped=order.skipped)
     values = source.query("run_choices", **window.parameters)
-    choices = {name: frozenset(values.filter(pl.col("name") == name)["value"].drop_nulls()) for name in FILTERS}
     total = sum(values.filter(pl.col("name") == FILTERS[0])["runs"].to_list())
-    return Listed(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, choices)
+    return Listed(rows.drop("matching"), rows["matching"][0] if rows.height else 0, total, _choices(values))
 
 
 def listed(rows: pl.DataFrame, wanted: Wanted, order: Order = Order()) -> Listed:
-    """The rows of `trackside show runs` that match."""
+    """The rows of `trackside show runs` that match in what is a column of theirs."""
     values, shown = dict(wanted), rows
-    if text := values.pop("text"):
+    if text := values["text"]:
         matches = [
             pl.col(name).fill_null("").str.to_lowercase().str.contains(text, literal=True)
             for name in ("run_id", "name", "user")
         ]
         shown = shown.filter(pl.any_horizontal(matches))
-    for name, value in values.items():
-        if value:
+    for name in FILTERS:
+        if value := values[name]:
             shown = shown.filter(pl.col(name) == value)
     choices = {name: frozenset(map(str, rows[name].drop_nulls().unique())) for name in FILTERS}
     return Listed(_sorted(shown, order.sort).slice(order.skipped, ROWS), shown.height, rows.height, choices)
@@ -138,7 +153,7 @@ LONGEST_NUMBER = 9
 
 def wanted_by(view: View) -> Wanted:
     """What the address asks for."""
-    return (("text", view.get("q").lower()), *((name, view.get(name)) for name in FILTERS))
+    return (("text", view.get("q").lower()), *((name, view.get(name)) for name in (*FILTERS, *OF_ATTEMPTS)))
 
 
 def layout(result: Listed, view: View) -> Component:
@@ -158,15 +173,16 @@ def layout(result: Listed, view: View) -> Component:
     choices = [
         dmc.Select(
             id={"type": "filter", "name": name},
-            label=name.capitalize(),
-            data=sorted(result.choices[name] | ({view.get(name)} - {""})),
+            label=narrowing.label(name),
+            data=sorted(result.choices.get(name, frozenset()) | ({view.get(name)} - {""})),
             value=view.get(name) or None,
             clearable=True,
             searchable=True,
             placeholder="any",
             size="sm",
         )
-        for name in FILTERS
+        for name in (*FILTERS, *OF_ATTEMPTS)
+        if name in FILTERS or name in result.choices or view.get(name)
     ]
     sort = dmc.Select(
         id={"type": "filter", "name": "sort"},
@@ -239,4 +255,4 @@ def _gather(data: Data, view: View) -> Listed:
     return replace(found, by_logs=log_pages.others(data))
 
 
-PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs", own_filters=FILTERS)
+PAGE = Page("/runs", "Runs", "runs", _gather, layout, position=20, group="Runs")

@@ -14,6 +14,17 @@ WITH matched AS (
       AND $account IN ('', account)
       AND $partition IN ('', "partition")
       AND $state IN ('', state)
+      AND (
+          ($gpu_model = '' AND $scheduler = '')
+          OR run_id IN (
+              SELECT run_id
+              FROM run_attempts
+              INNER JOIN attempts USING (cluster, scheduler, job_id, submitted_at)
+              WHERE cluster = $cluster
+                AND $gpu_model IN ('', gpu_model)
+                AND $scheduler IN ('', scheduler)
+          )
+      )
 ),
 -- Only the order by GPU-hours reads the results of every run.
 ranked AS (

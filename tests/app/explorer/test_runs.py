@@ -97,6 +97,24 @@ def test_stored_list_equals_the_computed_one(computed: Path, params: dict[str, s
         assert runs.gather(reader, half, wanted).total < stored.total
 
 
+@pytest.mark.slow
+def test_list_is_narrowed_by_what_an_attempt_ran_on(computed: Path) -> None:
+    with open_reader(computed) as reader:
+        known = reader.query("computed", cluster="tiny").row(0, named=True)
+        stored = Window("tiny", known["since"], known["until"])
+        longer = Window("tiny", known["since"], known["until"] + timedelta(seconds=1))
+        attempts = reader.query("run_choices", **stored.parameters)
+        (model,) = attempts.filter(pl.col("name") == "gpu_model")["value"].drop_nulls()
+        for window in (stored, longer):
+            for params, share in (
+                *(({"gpu_model": model, "scheduler": "slurm"}, 1), ({"gpu_model": model, "scheduler": "other"}, 0)),
+                *(({"gpu_model": "other"}, 0), ({"scheduler": "slurm"}, 1)),
+            ):
+                found = runs.gather(reader, window, runs.wanted_by(view(**params)))
+                assert (found.matching, found.rows.height) == (found.total * share, found.total * share)
+        assert set(found.choices) == set(runs.FILTERS)
+
+
 @pytest.mark.parametrize("params", [{"sort": "colour"}, {"skip": "-1"}, {"skip": "many"}, {"skip": "9" * 30}], ids=str)
 def test_a_part_of_the_list_that_makes_no_sense_is_refused(params: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=next(iter(params))):
