@@ -50,18 +50,18 @@ def ordered(attempts: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `cluster`, `run_id`, `attempt_no`, `joined_by`, `state`, `submitted_at`, `eligible_at`, `started_at`,
-        `ended_at`, `milli_gpus`, `requested_milli_gpus` (held or requested, whichever is more; null: unknown); sorted
-        by run and number.
+        `ended_at`, `milli_gpus`, `requested_milli_gpus` (held or requested, whichever is more; null: unknown),
+        `suspended_s`; sorted by run and number.
     """
     place = ["cluster", "run_id", "attempt_no"]
     requested = pl.max_horizontal("milli_gpus", "req_milli_gpus")
     times = ["submitted_at", "eligible_at", "started_at", "ended_at"]
     selected = attempts.select(
-        *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", requested_milli_gpus=requested
+        *frames.ATTEMPT_KEY[:3], *times, "state", "milli_gpus", "suspended_s", requested_milli_gpus=requested
     )  # of all columns these: there are millions of rows
     rows = join_same(selected, joined, on=frames.ATTEMPT_KEY).sort(*place, *by_id())
-    columns = [*place, "joined_by", "state", *times, "milli_gpus", "requested_milli_gpus"]
-    return as_executions(rows.select(columns), unknown.total("requested_milli_gpus"))
+    columns = [*place, "joined_by", "state", *times, "milli_gpus", "requested_milli_gpus", "suspended_s"]
+    return as_executions(rows.select(columns), unknown.total("requested_milli_gpus"), pl.col("suspended_s").max())
 
 
 def runs_of_other_work(others: pl.DataFrame, joined: pl.DataFrame) -> pl.DataFrame:
@@ -153,7 +153,8 @@ def imputed_in(executed: pl.DataFrame, since: datetime, until: datetime) -> pl.D
     Every attempt is taken to have lost the restart overhead at its start and half a checkpoint interval at its end,
     whatever ended it, so the estimate is meant to be low: `max(0, T - u0 - dt/2)`. What is left between is clipped to
     the window, so windows add up; an attempt that still runs has had no end yet, and a resize is neither an end nor a
-    start. Kokolis et al., section IV.
+    start. Suspended time trains nothing; like in the ledger it is taken to lie at the attempt's end. Kokolis et al.,
+    section IV.
 
     Args:
         executed: as `ordered` returns it.
@@ -166,7 +167,8 @@ def imputed_in(executed: pl.DataFrame, since: datetime, until: datetime) -> pl.D
     starting = pl.when(pl.col("joined_by") == "resize").then(0.0).otherwise(IMPUTED_RESTART_S)
     redone = pl.when(pl.col("state") == "RESIZING").then(0.0).otherwise(IMPUTED_CHECKPOINT_S / 2)
     first = pl.col("started_at") + pl.duration(microseconds=(starting * 1e6).round())
-    last = pl.col("ended_at") - pl.duration(microseconds=(redone * 1e6).round())
+    unproductive = pl.col("suspended_s").fill_null(0) + redone
+    last = pl.col("ended_at") - pl.duration(microseconds=(unproductive * 1e6).round())
     low, high = frames.instant(since), frames.instant(until)
     trained = frames.seconds(pl.min_horizontal(pl.coalesce(last, high), high) - pl.max_horizontal(first, low))
     return (

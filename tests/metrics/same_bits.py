@@ -109,7 +109,7 @@ def _attempts(dice: random.Random) -> pl.DataFrame:
     hours = [(number / 7, number / 7 + 20 * dice.random()) for number in range(900)]
     return pl.DataFrame(
         [{"cluster": "c", "run_id": dice.choice(RUNS), "joined_by": "single", "state": "COMPLETED", "milli_gpus": 8000,
-          "started_at": at(begin), "ended_at": at(end)} for begin, end in hours],
+          "suspended_s": 0.0, "started_at": at(begin), "ended_at": at(end)} for begin, end in hours],
         schema_overrides={"started_at": frames.TIME, "ended_at": frames.TIME},
     )  # fmt: skip
 
