@@ -289,6 +289,7 @@ class ClaimEntry(BaseModel):
     basis: Literal["tokens", "time"] | None = None
     runs: Text | None = None
     tokens: Tokens | None = None
+    score: Literal["mean", "mlperf"] | None = None
     window: Text | None = None
     scope: ScopeEntry = ScopeEntry()
     exclusions: tuple[ExclusionEntry, ...] = ()
@@ -334,7 +335,7 @@ class ClaimEntry(BaseModel):
 
     @field_validator(
         *("gpus", "min_run_hours", "flop_convention", "dtype", "failure_class", "population"),
-        *("base_gpus", "scaling", "basis", "runs", "tokens"),
+        *("base_gpus", "scaling", "basis", "runs", "tokens", "score"),
     )
     @classmethod
     def _applies(cls, value: object, info: ValidationInfo) -> object:
@@ -366,6 +367,12 @@ class ClaimEntry(BaseModel):
             raise ValueError('weak scaling has no common target: basis = "time" is of strong scaling')
         if self.tokens is not None and self.scaling is not None and self.basis != "time":
             raise ValueError('tokens are the target of a time: add basis = "time"')
+        return self
+
+    @model_validator(mode="after")
+    def _is_of_runs_that_there_are(self) -> ClaimEntry:
+        if self.score == "mlperf" and self.kind == "capability":
+            raise ValueError('score = "mlperf" is the result of the runs that there are: kind = "delivered"')
         return self
 
     @model_validator(mode="after")
@@ -411,6 +418,7 @@ class ClaimEntry(BaseModel):
             basis=self.basis or "tokens",
             runs=self.runs,
             tokens=self.tokens,
+            score=self.score or "mean",
             scope=Scope(**self.scope.model_dump()),
             window=self.window,
             exclusions=tuple(Exclusion(**each.model_dump()) for each in self.exclusions),

@@ -12,7 +12,7 @@ from app.results.steps.scaling import scaling_runs
 from ingest.counted import counted
 from metrics.claims.verdict import Claim, Measurement
 from metrics.scaling.efficiency import by_time, by_tokens, comparable, size_of, sizes
-from metrics.scaling.target import REACHED, timed, whole
+from metrics.scaling.target import REACHED, official_time, timed, whole
 from metrics.scaling.target import time_to_train as mean_time
 
 if TYPE_CHECKING:
@@ -40,7 +40,10 @@ def scaling_efficiency(source: Source, window: Window, claim: Claim, scoped: Sco
 
 
 def time_to_train(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> Measurement:
-    """The mean time to train of the runs of the claim's size that reached the target; they are of one recipe."""
+    """The time to train of the runs of the claim's size, which are of one recipe.
+
+    It is the mean of those that reached the target, or MLPerf's official result.
+    """
     runs = _of_size(whole(_runs(source, window, claim, scoped)), claim.gpus)
     recipes = _by_recipe(timed(runs))
     what = "a target in their log" if claim.tokens is None else f"{claim.tokens:,.4g} tokens"
@@ -48,12 +51,29 @@ def time_to_train(source: Source, window: Window, claim: Claim, scoped: Scoped |
         return Measurement(n=0, needed=f"runs of {claim.gpus:,.10g} GPUs that reached {what}")
     if len(recipes) > 1:
         return Measurement(n=0, needed=_one_recipe([str(label) for (label,), _ in recipes]))
+    if claim.score == "mlperf":
+        return _official(claim, runs, recipes[0][0][0])
     result = mean_time(recipes[0][1])
     if result is None:
         return Measurement(n=0, needed=f"runs of {claim.gpus:,.10g} GPUs with a time above zero")
     missed = runs.filter(pl.col("seconds").is_null())["run_id"].n_unique()
     beside = (f"{counted(missed, 'more run')} of this size did not reach {what}: not in the mean",) if missed else ()
     return replace(_measured(claim, result), beside=beside)
+
+
+def _official(claim: Claim, runs: pl.DataFrame, recipe: str | None) -> Measurement:
+    """MLPerf's official result of the runs of a recipe."""
+    own = runs.filter(pl.col("label").eq_missing(pl.lit(recipe)))
+    missed = own["seconds"].null_count()
+    result = official_time(own)
+    if result is None:
+        needed = f"three runs, of which at most one missed the target: there are {own.height}, and {missed} missed it"
+        return Measurement(n=0, needed=needed)
+    beside = ["1 run missed the target: it is the slowest"] if missed else []
+    if (mean := mean_time(own)) is not None:
+        beside.append(f"mean of the {mean.n} runs that reached it: {mean.value:,.1f} s")
+    method = "mean without the fastest and the slowest run"
+    return replace(_measured(claim, result), method=method, beside=tuple(beside))
 
 
 def _runs(source: Source, window: Window, claim: Claim, scoped: Scoped | None) -> pl.DataFrame:

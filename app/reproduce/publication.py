@@ -51,6 +51,8 @@ COLUMNS: Final = (
 class Comparison(NamedTuple):
     """A published number beside ours. `published` is None where the publication has none for these files.
 
+    `decimals` are those of the published number; where they are stated, ours is compared when it is rounded like it.
+
     One without a unit is no number but a sentence: `quantity` is its subject, `explanation` the rest.
     """
 
@@ -59,11 +61,15 @@ class Comparison(NamedTuple):
     published: float | None
     computed: float | None
     explanation: str = ""
+    decimals: int | None = None
 
     @property
     def difference(self) -> float | None:
         """Ours minus the published one."""
-        return None if self.published is None or self.computed is None else self.computed - self.published
+        if self.published is None or self.computed is None:
+            return None
+        ours = self.computed if self.decimals is None else round(self.computed, self.decimals)
+        return ours - self.published
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,9 @@ class Claim:
     (bucket). `flop_convention` and `dtype` are of an MFU: how FLOP are counted, and whose dense peak they are put over
     (None: the configured convention, and the fastest data type that the run's log names). `base_gpus`, `scaling` and
     `basis` are of a scaling efficiency: the smaller size, what both sizes have in common, and what is compared. `runs`
-    is a pattern of run ids (`llama-*`), `tokens` the target of a time to train that no log records. `window` is the
-    claim's own period, in the words of the claims file.
+    is a pattern of run ids (`llama-*`), `tokens` the target of a time to train that no log records, `score` how its
+    runs make one time: their mean, or MLPerf's official result. `window` is the claim's own period, in the words of
+    the claims file.
     """
 
     id: str
@@ -112,6 +113,7 @@ class Claim:
     basis: Literal["tokens", "time"] = "tokens"
     runs: str | None = None
     tokens: float | None = None
+    score: Literal["mean", "mlperf"] = "mean"
     scope: Scope = Scope()
     window: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
@@ -128,6 +130,7 @@ class Claim:
             parts += ["all unplanned failures" if self.failure_class == "unplanned" else None]
             parts += ["jobs of that size only" if self.population == "bucket" else None]
         parts += [f"runs {self.runs}" if self.runs else None]
+        parts += ["the runs without the fastest and the slowest" if self.score == "mlperf" else None]
         return ", ".join(each for each in parts if each) or None
 
 

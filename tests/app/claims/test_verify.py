@@ -242,6 +242,10 @@ SCALING = {"metric": "scaling_efficiency", "gpus": 8.0, "base_gpus": 4.0, "scali
         ({"metric": "time_to_train", "target": 60.0}, "claim 1.gpus: a time to train holds for one job size"),
         ({"metric": "time_to_train", "gpus": 8.0, "target": 60.0, "scaling": "weak"}, "claim 1.scaling: it applies to"),
         ({"metric": "time_to_train", "gpus": 8.0, "target": 60.0, "tokens": 0.0}, "claim 1.tokens: "),
+        (
+            {"metric": "time_to_train", "gpus": 8.0, "target": 60.0, "kind": "capability", "score": "mlperf"},
+            'claim 1: score = "mlperf" is the result of the runs that there are: kind = "delivered"',
+        ),
         ({"metric": "scaling_efficiency", "gpus": 8.0, "scaling": "weak"}, "claim 1.base_gpus: add the number of GPUs"),
         ({"metric": "scaling_efficiency", "gpus": 8.0, "base_gpus": 4.0}, "claim 1.scaling: add scaling = "),
         ({**SCALING, "base_gpus": 8.0}, "claim 1: base_gpus 8 is not below gpus 8"),

@@ -11,7 +11,7 @@ import pytest
 from metrics import frames
 from metrics.scaling.efficiency import by_time, by_tokens, comparable
 from metrics.scaling.speeds import run_speeds
-from metrics.scaling.target import logged_times, time_to_train, timed, token_times
+from metrics.scaling.target import logged_times, official_time, time_to_train, timed, token_times
 from tests.metrics.scaling.runs import BEGIN, steps_of
 
 
@@ -80,3 +80,26 @@ def test_a_run_that_changed_its_size_has_a_time_of_no_size() -> None:
     result = time_to_train(rows)
     assert result is not None
     assert (result.value, result.n) == (6.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "dropped", "expected"),
+    [
+        ([30.0, 10.0, 20.0], 1, 40.0),  # of three the one in the middle
+        ([10.0, None, 40.0], 1, 80.0),  # a run that missed the target is the slowest
+        ([10.0, 20.0, 30.0, 40.0, 90.0], 1, 60.0),
+        ([float(each) for each in range(1, 11)], 4, 11.0),
+        ([10.0, None, None, 40.0], 1, None),
+        ([10.0, 20.0], 1, None),
+        ([10.0], 1, None),
+    ],
+)
+def test_official_time_drops_the_fastest_and_slowest(
+    seconds: list[float | None], dropped: int, expected: float | None
+) -> None:
+    """As MLPerf's rules say: Benchmark Results of its training rules."""
+    rows = pl.DataFrame(
+        {"seconds": seconds, "time_factor": [2.0] * len(seconds)}, schema_overrides={"seconds": pl.Float64}
+    )
+    result = official_time(rows, dropped=dropped)
+    assert (None if result is None else result.value) == expected

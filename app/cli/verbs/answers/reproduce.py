@@ -188,17 +188,17 @@ def _shown(rows: list[Comparison]) -> pl.DataFrame:
         {
             "quantity": [row.quantity for row in rows],
             "unit": ["%" if row.unit == "ratio" else row.unit for row in rows],
-            "published": [_cell(row.published, row.unit) for row in rows],
+            "published": [_cell(row.published, row.unit, row.decimals) for row in rows],
             "computed": [CANNOT_TELL if row.computed is None else _cell(row.computed, row.unit) for row in rows],
-            "difference": [_cell(row.difference, row.unit) for row in rows],
+            "difference": [_cell(row.difference, row.unit, row.decimals) for row in rows],
             "how": [row.explanation for row in rows],
         }
     )
 
 
-def _cell(value: float | None, unit: str) -> str:
+def _cell(value: float | None, unit: str, decimals: int | None = None) -> str:
     if value is None:
         return ""
-    decimals = 3 if unit == "x" else 2
+    decimals = decimals if decimals is not None else 3 if unit == "x" else 2
     rounded = round(value * 100 if unit == "ratio" else value, decimals) + 0.0  # no -0.00
     return f"{rounded:,.{decimals}f}"
