@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -25,9 +25,6 @@ from metrics.mfu.peaks import Peak, check_peak, peak, peaks
 from metrics.mfu.remark import INPUTS
 from metrics.mfu.session_flops import flops_per_token_expr
 from metrics.statistics import bootstrap_ratio_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["CONVENTIONS", "FACTS", "MEASURES", "Convention", "Fleet", "Measure", "fleet", "step_mfu", "summary"]
 
@@ -221,23 +218,23 @@ def summary(steps: pl.DataFrame, *, seed: int, resamples: int = 2000) -> pl.Data
         .with_columns(mfu=pl.when(pl.col("peak_flop") > 0).then(pl.col("flop") / pl.col("peak_flop")))
         .sort("cluster", "run_id")
     )
-    counted = steps.filter(present).sort(*_IN_TIME)
-    runs = {(row[0], row[1]): row for row in _of_runs(counted, seed, resamples)}
+    counted = steps.filter(present).select(*_IN_TIME, *_KIND).sort(*_IN_TIME)
+    runs = _of_runs(counted, seed, resamples)
     mine = [runs.get((row["cluster"], row["run_id"]), _NOTHING) for row in totals.iter_rows(named=True)]
     notes = [
         _note(
             row["mfu"],
             unknown=row["n_unknown"],
             n=row["n"],
-            kinds=known_of_run[4],
+            kinds=known_of_run.kinds,
             implausible=row["n_implausible"],
             impossible=row["n_impossible"],
         )
         for row, known_of_run in zip(totals.iter_rows(named=True), mine, strict=True)
     ]
     return totals.with_columns(
-        pl.Series("ci_low", [each[2] for each in mine], dtype=pl.Float64),
-        pl.Series("ci_high", [each[3] for each in mine], dtype=pl.Float64),
+        pl.Series("ci_low", [each.low for each in mine], dtype=pl.Float64),
+        pl.Series("ci_high", [each.high for each in mine], dtype=pl.Float64),
         pl.Series("note", notes, dtype=pl.String),
     )
 
@@ -303,21 +300,36 @@ _FLOP_SUMS = tuple(exact_sum(pl.col(name), places=FLOP).alias(name) for name in 
 _IN_TIME = ("cluster", "run_id", "ts", "flop", "peak_flop")
 """Order of steps: those of one moment by what they did, so that blocks are the same in any order of rows."""
 
-_NOTHING: tuple[str, str, None, None, list[tuple[str | None, str | None]]] = ("", "", None, None, [])
+_KIND = ("gpu_model", "dtype")
+_RUN = ("cluster", "run_id")
 
 
-def _of_runs(
-    steps: pl.DataFrame, seed: int, resamples: int
-) -> Iterable[tuple[str, str, float | None, float | None, list[tuple[str | None, str | None]]]]:
-    """Each run's interval, and the GPUs and data types of its steps."""
-    for (cluster, run), rows in steps.group_by("cluster", "run_id", maintain_order=True):
-        length = math.ceil(math.sqrt(rows.height))
-        blocks = rows.group_by(pl.int_range(pl.len()) // length, maintain_order=True).agg(*_FLOP_SUMS)
-        interval = bootstrap_ratio_interval(
-            blocks["flop"].to_numpy(), blocks["peak_flop"].to_numpy(), seed=seed, resamples=resamples
-        )
+class _OfRun(NamedTuple):
+    """A run's interval, and the GPUs and data types of its steps."""
+
+    low: float | None
+    high: float | None
+    kinds: list[tuple[str | None, str | None]]
+
+
+_NOTHING = _OfRun(None, None, [])
+
+
+def _of_runs(steps: pl.DataFrame, seed: int, resamples: int) -> dict[tuple[str, str], _OfRun]:
+    """Of each run, from the steps of all runs in the order of `_IN_TIME`: their blocks are added up in one pass."""
+    place, n_steps = pl.int_range(pl.len()).over(*_RUN), pl.len().over(*_RUN)
+    block = place // n_steps.sqrt().ceil().cast(pl.Int64)
+    blocks = steps.group_by(*_RUN, block.alias("block"), maintain_order=True).agg(*_FLOP_SUMS)
+    top, bottom = (blocks[name].to_numpy() for name in ("flop", "peak_flop"))
+    kinds = steps.select(*_RUN, *_KIND).unique(maintain_order=True).rows_by_key(_RUN)
+    found, begin = {}, 0
+    for cluster, run, n in blocks.group_by(*_RUN, maintain_order=True).len().iter_rows():
+        mine = slice(begin, begin + n)
+        interval = bootstrap_ratio_interval(top[mine], bottom[mine], seed=seed, resamples=resamples)
         low, high = (None, None) if interval is None or np.isnan(interval.low) else interval
-        yield str(cluster), str(run), low, high, rows.select("gpu_model", "dtype").unique(maintain_order=True).rows()
+        found[cluster, run] = _OfRun(low, high, kinds[cluster, run])
+        begin += n
+    return found
 
 
 def _note(
