@@ -18,12 +18,12 @@ from app.access.oidc import read_secret, secret_of
 from app.cli import future_rows
 from app.cli.telemetry_budget import budget_lines
 from app.config.log_formats import marked_formats
-from app.errors import EXIT_STATUS, ConfigError, UsageError, exit_status
+from app.errors import EXIT_STATUS, ConfigError, exit_status
 from app.formatting import display
 from app.service import integrity
 from ingest import registry
 from ingest.counted import counted
-from ingest.errors import SourceError, SourceMissingError
+from ingest.errors import OptionError, SourceError, SourceMissingError
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.connect import connect
 from ingest.prometheus.gpu.server import READER, no_metrics
@@ -238,7 +238,7 @@ def _prometheus(settings: Config, now: datetime) -> int:
         return 0
     try:
         server = connect(settings)
-    except UsageError as error:
+    except OptionError as error:
         _line("fail", str(error).splitlines()[0])
         return exit_status(error) or 1
     scrape = scrape_spec(settings, settings.prometheus.cluster or "")

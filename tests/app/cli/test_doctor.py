@@ -56,6 +56,16 @@ def test_a_slurmrestd_that_does_not_answer_is_a_failure(tmp_path: Path) -> None:
     assert "load files instead (trackside ingest slurm" not in done.stdout
 
 
+def test_a_missing_secret_of_prometheus_is_one_failure(tmp_path: Path) -> None:
+    """What else doctor checks is checked all the same."""
+    file = tmp_path / "trackside.toml"
+    file.write_text('[prometheus]\nurl = "http://127.0.0.1:1"\ntoken_env = "ABSENT"\n')
+    done = trackside("doctor", "--config", str(file), "--warehouse", str(tmp_path / "w"), env={"PATH": str(tmp_path)})
+    assert done.returncode == 2
+    assert "fail prometheus.token_env names $ABSENT, which is not set or empty here" in done.stdout
+    assert "\nexplorer\n" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("said", "status"), [("2.0", 0), ("3.0", 10)])
 def test_doctor_tries_the_examples_of_log_formats(tmp_path: Path, said: str, status: int) -> None:
