@@ -94,6 +94,9 @@ SAMPLES: Final[Schema] = {
 READINGS: Final[Schema] = {**SAMPLES, "series": TEXT}
 """Values as they were exported, with the `identity` of their series."""
 
+_ANYWHERE = "*"
+"""In place of a node's name: whichever it is."""
+
 _PORT = re.compile(r":[\w-]+$")
 _ADDRESS = re.compile(r"[\d.]+|\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*\]?")
 
@@ -162,33 +165,41 @@ def _short(uuid: str) -> str:
 
 @dataclass
 class Indexes:
-    """Which GPU has which UUID: some exporters give the index, some the UUID, and some both.
+    """Which GPU of a node has which UUID: some exporters give the index, some the UUID, and some both.
 
-    Where none gives a GPU's index, its minor number is used instead. A UUID that is reported with several of them (a
-    GPU that was numbered anew) has none.
+    Where none gives a GPU's index, its minor number is used instead. A UUID that a node reports with several of them (a
+    GPU that was numbered anew) has none. A GPU that moved has one on each of its nodes; a node that reports no index of
+    it (its exporters may name it otherwise) has that of the others, if they agree.
     """
 
-    _index: dict[str, set[str]] = field(default_factory=dict)
-    _minor: dict[str, set[str]] = field(default_factory=dict)
+    _index: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    _minor: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     def add(self, labels: Labels[str, str]) -> None:
         """Take note of a series."""
-        uuid = _short(_first(labels, UUID_LABELS))
-        for names, identities in ((INDEX_LABELS, self._index), (MINOR_LABELS, self._minor)):
+        uuid, node = _short(_first(labels, UUID_LABELS)), node_of(labels)
+        for names, numbers in ((INDEX_LABELS, self._index), (MINOR_LABELS, self._minor)):
             number = _first(labels, names).removeprefix("nvidia")
             if uuid and number:
-                identities.setdefault(uuid, set()).add(number)
+                for key in ((node, uuid), (_ANYWHERE, uuid)):
+                    numbers.setdefault(key, set()).add(number)
 
-    def of(self, uuid: str) -> str | None:
-        """The index of a GPU; None where it is unknown."""
-        indexes = self._index.get(_short(uuid)) or self._minor.get(_short(uuid)) or set()
-        return next(iter(indexes)) if len(indexes) == 1 else None
+    def of(self, uuid: str, node: str = "") -> str | None:
+        """The index of a GPU of a node; None where it is unknown."""
+        keys = (node, _short(uuid)), (_ANYWHERE, _short(uuid))
+        known = (named[key] for named in (self._index, self._minor) for key in keys if key in named)
+        numbers = next(known, set())
+        return next(iter(numbers)) if len(numbers) == 1 else None
 
     def renamed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """A frame with `gpu`, in which UUIDs whose index is known are replaced by that."""
-        names = frame["gpu"].unique().to_list()
-        indexes_of = {name: index for name in names if (index := self.of(name)) is not None}
-        return frame.with_columns(pl.col("gpu").replace(indexes_of)) if indexes_of else frame
+        """A frame with `node` and `gpu`, in which UUIDs whose index is known are replaced by that."""
+        gpus = frame.select("node", "gpu").unique().rows()
+        known = [(node, gpu, index) for node, gpu in gpus if (index := self.of(gpu, node)) is not None]
+        if not known:
+            return frame
+        indexes = pl.DataFrame(known, {"node": TEXT, "gpu": TEXT, "index": TEXT}, orient="row")
+        joined = frame.join(indexes, on=["node", "gpu"], how="left", maintain_order="left")
+        return joined.with_columns(gpu=pl.coalesce("index", "gpu")).drop("index")
 
 
 def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
@@ -200,7 +211,7 @@ def with_indexes(series: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     indexes = Indexes()
     for labels in series:
         indexes.add(labels)
-    identities = [(labels, indexes.of(uuid_alone(labels))) for labels in series]
+    identities = [(labels, indexes.of(uuid_alone(labels), node_of(labels))) for labels in series]
     return [labels if index is None else {**labels, "gpu": index} for labels, index in identities]
 
 

@@ -89,10 +89,17 @@ def test_minor_number_is_the_index_unless_a_series_gives_one() -> None:
 def test_a_gpu_that_was_numbered_anew_keeps_its_uuid() -> None:
     indexes = Indexes()
     indexes.add({"gpu": "3", "UUID": "GPU-1f"})
-    named = pl.DataFrame({"gpu": ["GPU-1f", "1f", "0", "GPU-2e"], "value": [1, 2, 3, 4]})
+    named = pl.DataFrame({"node": ["n1"] * 4, "gpu": ["GPU-1f", "1f", "0", "GPU-2e"], "value": [1, 2, 3, 4]})
     assert indexes.renamed(named)["gpu"].to_list() == ["3", "3", "0", "GPU-2e"]
     indexes.add({"gpu": "2", "UUID": "GPU-1f"})
     assert indexes.renamed(named).equals(named)
+
+
+def test_a_gpu_that_moved_has_an_index_on_each_node() -> None:
+    first, second = ({"gpu": gpu, "UUID": "GPU-1f", "Hostname": node} for gpu, node in (("0", "n1"), ("3", "n2")))
+    alone = [{"uuid": "1f", "instance": f"{node}:9835"} for node in ("n1", "n2", "n3")]
+    indexes = [labels.get("gpu") for labels in with_indexes([first, second, *alone])]
+    assert indexes == ["0", "3", "0", "3", None]
 
 
 def exported_as(name: str, *values: float) -> pl.DataFrame:
