@@ -18,12 +18,13 @@ def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table
     Rows for exactly the same time become one: a new value beats an old one, any value beats none. Otherwise new rows
     replace those that they overlap, except that within a cell of the grid the one that covers more stays whole,
     and the other keeps what is left of its time: the edge of a file does not replace a whole cell, and where two edges
-    meet within a cell no second is lost.
+    meet within a cell no second is lost. What only the shorter one has of a cell is the longer one's, too.
     """
     new = new.unique(list(of.key), keep="last", maintain_order=True)
     if stored.is_empty():
         return new.select(of.schema.keys()).sort(of.key)
     exact = [*of.key, "interval_s"]
+    new, stored = _filled(new, stored, interval_s, of), _filled(stored, new, interval_s, of)
     new = _not_overlapping(new, stored.join(new, on=exact, how="anti"), interval_s, of, longer=True)
     old_only = stored.join(new, on=exact, how="anti")
     new_only = new.join(stored, on=exact, how="anti")
@@ -32,6 +33,34 @@ def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table
     )
     remaining = _not_replaced(_not_overlapping(old_only, new, interval_s, of, longer=False), new, of)
     return pl.concat([remaining, new_only, both.select(of.schema.keys())]).sort(of.key)
+
+
+def _filled(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table) -> pl.DataFrame:
+    """Rows with the values that they lack, where a shorter row that they overlap within their cell has one."""
+    parts = others.filter(pl.col("interval_s") < interval_s)
+    if len(of.values) == 1 or parts.is_empty():
+        return rows
+    cell = (pl.col("ts").dt.epoch("us") // (interval_s * _US)).alias("cell")
+    pairs = (
+        rows.filter(pl.col("interval_s") <= interval_s, pl.any_horizontal(pl.col(of.values).is_null()))
+        .select(*of.key, end("ts", "interval_s").alias("end"), "interval_s", cell)
+        .join(
+            parts.with_columns(end("ts", "interval_s").alias("end"), cell), on=[*of.series_key, "cell"], suffix="_other"
+        )
+        .filter(
+            pl.col("ts_other") < pl.col("end"),
+            pl.col("end_other") > pl.col("ts"),
+            pl.col("interval_s_other") < pl.col("interval_s"),
+        )
+        .sort("interval_s_other", "ts_other", descending=[True, False])
+    )
+    if pairs.is_empty():
+        return rows
+    found = pairs.group_by(of.key).agg(pl.col(of.values).drop_nulls().first())
+    joined = rows.join(found, on=list(of.key), how="left", suffix="_other", maintain_order="left")
+    return joined.select(
+        *of.key, "interval_s", *(pl.coalesce(name, f"{name}_other").alias(name) for name in of.values)
+    ).select(rows.columns)
 
 
 def _not_overlapping(

@@ -108,3 +108,14 @@ def test_every_table_is_merged_by_the_same_rule(loads: list[list[tuple[str, int,
 def test_a_table_declares_its_columns(of: Table) -> None:
     assert [*of.key, "interval_s", *of.values] == list(of.schema)
     assert (len(of.values) > 1) == (of is GPUS)
+
+
+@pytest.mark.parametrize("edge_first", [True, False])
+def test_a_whole_cell_keeps_what_only_an_edge_has(edge_first: bool) -> None:
+    """An exporter's file that ends within a cell, and another exporter's that does not."""
+    whole = as_gpus(nodes([("0", 0, 60, 1.0)]))
+    edge = as_gpus(nodes([("0", 0, 45, 9.0)])).rename({"power_w": "temperature_c", "temperature_c": "power_w"})
+    edge = conform(edge, GPUS.schema)
+    first, second = (edge, whole) if edge_first else (whole, edge)
+    merged = merge(first, second, interval_s=60)
+    assert merged.select("interval_s", "power_w", "temperature_c").rows() == [(60.0, 1.0, 9.0)]
