@@ -347,7 +347,7 @@ def _on_grid(moment: datetime, interval_s: int) -> datetime:
 
 def _is_news(writer: Writer, parsed: Parsed) -> bool:
     """Whether rows without samples have news: rows other than events, or events that are not in the warehouse."""
-    repeated = {"health_events", "driver_versions"}
+    repeated = {"health_events", "driver_versions", "gpu_uuids"}
     others = any(frame.height for name, frame in parsed.frames.items() if name not in repeated)
     return others or ("health_events" in parsed.frames and has_new_events(writer, parsed))
 

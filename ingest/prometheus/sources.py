@@ -12,7 +12,7 @@ SOURCES: Final = (
     Source(
         name="prometheus.gpu",
         title="GPU telemetry",
-        feeds=("gpu_samples", "gpu_hours", "health_events", "driver_versions"),
+        feeds=("gpu_samples", "gpu_hours", "health_events", "driver_versions", "gpu_uuids"),
         files="OpenMetrics text with timestamps, dcgm-exporter's names; gzip",
         command="trackside ingest prometheus --url http://prometheus:9090",
         gives="What allocated GPUs did, and which XIDs they had. Without it the use of allocated time is unknown.",

@@ -17,6 +17,7 @@ from ingest.prometheus.client.remote_read import Samples
 from ingest.prometheus.gpu.drivers import Versions
 from ingest.prometheus.gpu.samples import KEY, LONG, end, of_whole_gpus, too_sparse, usable, wide
 from ingest.prometheus.gpu.server import cell_means
+from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
 from ingest.prometheus.series.gather import chosen, keep_readings
 from ingest.prometheus.series.labels import (
@@ -195,8 +196,9 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
     samples = averaging.samples(cluster)
     health = xid.events(_xid_readings(raw, averaging.present()), cluster=cluster)
     times = samples.select(pl.col("ts").min().alias("low"), end("ts", "interval_s").max().alias("high"))
-    versions = Versions()
+    versions, uuids = Versions(), Uuids()
     versions.add(gathered.samples)
+    uuids.add(gathered.samples)
     account = _account(gathered, set(names(mapping)), counts, raw.height)
     return Parsed(
         SOURCE,
@@ -205,6 +207,7 @@ def from_readings(gathered: Gathered, mapping: Mapping, *, cluster: str, interva
             "gpu_samples": samples,
             "health_events": health,
             "driver_versions": versions.frame(cluster),
+            "gpu_uuids": uuids.frame(cluster),
         },
         empty(REJECTS),
         **account,

@@ -25,6 +25,7 @@ from ingest.prometheus.gpu.drivers import LABELS as DRIVER_LABELS
 from ingest.prometheus.gpu.drivers import Versions
 from ingest.prometheus.gpu.means import Means, means_of, samples_of
 from ingest.prometheus.gpu.samples import too_sparse
+from ingest.prometheus.gpu.uuids import Uuids
 from ingest.prometheus.health import xid
 from ingest.prometheus.reader import Reader, ScrapeSpec
 from ingest.prometheus.series.labels import (
@@ -74,6 +75,7 @@ class _Reading:
     refused: dict[str, str] = field(default_factory=dict)
     indexes: Indexes = field(default_factory=Indexes)
     versions: Versions = field(default_factory=lambda: Versions(early_ms=1))
+    uuids: Uuids = field(default_factory=Uuids)
 
     @property
     def step(self) -> timedelta:
@@ -115,8 +117,9 @@ class _Reading:
             yield self._averaged(as_samples(points, name), chosen=True)
 
     def _averaged(self, samples: Samples, *, chosen: bool = False) -> Means:
-        """Means without what is not meant; the drivers that they name are noted."""
+        """Means without what is not meant; the drivers and UUIDs that they name are noted."""
         self.versions.add(samples)
+        self.uuids.add(samples)
         return means_of(self._identities(samples, chosen=chosen), samples)
 
     def xids(self) -> pl.DataFrame:
@@ -238,7 +241,7 @@ def _frame(identities: Sequence[tuple[str, ...] | None], samples: Samples) -> pl
 
 
 def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datetime, until: datetime) -> Parsed:
-    """Telemetry of a segment of time on the grid: `gpu_samples`, `health_events` and `driver_versions`.
+    """Telemetry of a segment of time on the grid: `gpu_samples`, `health_events`, `driver_versions` and `gpu_uuids`.
 
     See `ingest.prometheus.reader.Read`.
 
@@ -268,6 +271,7 @@ def read(server: Server, spec: ScrapeSpec, names: Sequence[str], *, since: datet
             "gpu_samples": samples,
             "health_events": health,
             "driver_versions": reading.versions.frame(spec.cluster),
+            "gpu_uuids": reading.uuids.frame(spec.cluster),
         },
         rejects,
         rows_read=made.n_read + raw.height + rejects.height,

@@ -158,6 +158,15 @@ def uuid_alone(labels: Labels[str, str]) -> str:
     return "" if _first(labels, INDEX_LABELS) else _first(labels, UUID_LABELS)
 
 
+def index_and_uuid(labels: Labels[str, str]) -> tuple[str, str]:
+    """Index and UUID (in small letters, without GPU-) of a GPU; empty where a series lacks one.
+
+    >>> index_and_uuid({"gpu": "3", "UUID": "GPU-1F"})
+    ('3', '1f')
+    """
+    return _first(labels, INDEX_LABELS).removeprefix("nvidia"), _short(_first(labels, UUID_LABELS))
+
+
 def _short(uuid: str) -> str:
     """A UUID as all exporters would write it: some leave the GPU- out."""
     return uuid.lower().removeprefix("gpu-")

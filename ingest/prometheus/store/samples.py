@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -16,6 +17,7 @@ from ingest.prometheus.health import events as health
 from ingest.prometheus.node import kubernetes_nodes, kubernetes_pods
 from ingest.prometheus.series.node_turns import node_turns
 from ingest.prometheus.sources import source_named
+from ingest.prometheus.store import uuids
 from ingest.prometheus.store.merge import merge
 from ingest.prometheus.store.rollup import Activity, nodes_rolled_up, rolled_up
 from ingest.prometheus.tables import GPUS, NODES, TABLES, Table
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 ALIASES: Final = "prometheus"
 """Source in `node_aliases` of names that telemetry has for nodes."""
+
+_OF_GPUS: Final[tuple[str, ...]] = ("gpu_samples", "gpu_hours", "health_events")
 
 _HOUR: Final = timedelta(hours=1)
 """No sample is longer."""
@@ -131,9 +135,12 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
         name: _renamed(writer, frame, parsed.clusters, RENAMED_AT.get(name, "ts"))
         for name, frame in parsed.frames.items()
     }
+    of_gpus = _by_index(writer, settings, frames)
+    frames |= {name: pl.concat(parts) for name, parts in of_gpus.items()}
     for table in TABLES:
         if table.name in frames:
-            _write_samples(writer, settings, table, frames[table.name])
+            for part in of_gpus.get(table.name, [frames[table.name]]):
+                _write_samples(writer, settings, table, part)
     if "gpu_hours" in frames:
         _write_hours(writer, GPUS, without_duplicates(frames["gpu_hours"]))  # two names may have been one node
     if "node_hours" in frames:
@@ -145,6 +152,16 @@ def _write(writer: Writer, settings: TelemetrySettings, parsed: Parsed) -> None:
     if "metered_pods" in frames:
         _write_pods(writer, frames["metered_pods"], frames["metered_namespaces"])
         _write_metered_nodes(writer, parsed.frames["metered_node_states"], parsed.frames["metered_nodes"])
+
+
+def _by_index(
+    writer: Writer, settings: TelemetrySettings, frames: Mapping[str, pl.DataFrame]
+) -> dict[str, list[pl.DataFrame]]:
+    """The frames about GPUs, each in parts of which none names a GPU twice, by index where that is known."""
+    if "gpu_uuids" in frames:
+        hours = uuids.Hours(partial(_write_hours, writer, GPUS), partial(roll_up, writer, settings, GPUS))
+        uuids.write(writer, frames["gpu_uuids"], interval_s=settings.prometheus.interval_s, hours=hours)
+    return {name: uuids.by_index(writer, frames[name]) for name in _OF_GPUS if name in frames}
 
 
 def _write_drivers(writer: Writer, versions: pl.DataFrame) -> None:
@@ -191,7 +208,7 @@ def _write_aliases(writer: Writer, aliases: pl.DataFrame) -> None:
             writer.replace("node_aliases", merged, keys=["cluster", "source", "name"])
 
 
-RENAMED_AT: Final = {"driver_versions": "first_seen_at"}
+RENAMED_AT: Final = {"driver_versions": "first_seen_at", "gpu_uuids": "first_seen_at"}
 """Columns of the time at which a row's node has its name, where that is not `ts`."""
 
 
