@@ -140,6 +140,13 @@ MESSAGES: Final[Mapping[str, str]] = {
         "{count:step is|steps are} logged in lines that stand for several: their number and their time together are "
         "as logged, the time of each is a mean, and so their spread is unknown"
     ),
+    "steps_in_bursts": (
+        "{count:step was|steps were} stamped at one instant with others: the program, or what collects its lines, kept "
+        "them back. Where their lines have durations, each ends where the next begins; else they share the time since "
+        "the step before, so their number and their time together are right, and the time of each is a mean. Each may "
+        "have ended earlier than is shown, by up to the time between two bursts; what lay between them (checkpoints, "
+        "waiting) is unknown. A logger that writes each line at once with its own time shows it (python -u)"
+    ),
     "durations_of_micro_batches": (
         "{count:line of a step has|lines of steps have} the duration of the last micro-batch alone: a step is taken "
         "to last as long as that times the number of its micro-batches. The last one also updates the weights, so "

@@ -84,7 +84,9 @@ def _placed_by() -> pl.Expr:
     is_length = (length >= 0) & (length < LONGEST_US / US)
     by_duration = at.is_null() & is_length & pl.col("elapsed_s").is_null()
     return (
-        pl.when(at.is_not_null() & is_length)
+        pl.when(pl.col("burst").list.len() == 0)
+        .then(None)
+        .when(at.is_not_null() & is_length)
         .then(pl.lit(_BOTH))
         .when(at.is_not_null() & length.is_null())
         .then(pl.lit(_STAMP))
@@ -196,12 +198,17 @@ def add_lines(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None
         several = several.with_columns(_number=pl.int_ranges(0, count)).explode("_number")
     else:
         several = several.with_columns(_number=pl.lit(0, dtype=pl.Int64))
+    several = several.with_columns(_step=pl.col("step") - count + 1 + number)
+    loss = pl.when(number == count - 1).then("loss").otherwise(None)
+    if lines["burst"].count():
+        several = several.join(_losses(lines), on=["line", "part", "_step"], how="left", maintain_order="left")
+        loss = pl.coalesce(loss, "_loss")
     made = several.select(
-        step=pl.col("step") - count + 1 + number,
+        step="_step",
         begin=pl.col("_begin") + (number * pl.col("_length")).round(mode="half_to_even").cast(pl.Int64),
         length="_length",
         tokens="tokens",
-        loss=pl.when(number == count - 1).then("loss"),
+        loss=loss,
         line="line",
         tflops_per_gpu="tflops_per_gpu",
         mfu_percent="mfu_percent",
@@ -209,6 +216,12 @@ def add_lines(timeline: Timeline, session: Session, lines: pl.DataFrame) -> None
     timeline.counts["averaged"] += int(lines.filter(count > 1)["_count"].sum())
     session.began = min([*([] if session.began is None else [session.began]), *made["begin"].bottom_k(1)])
     timeline.steps.extend(len(timeline.sessions) - 1, made)
+
+
+def _losses(lines: pl.DataFrame) -> pl.DataFrame:
+    """The losses of steps that lines stand for besides their own: `line`, `part`, `_step`, `_loss`."""
+    others = lines.select("line", "part", "burst").explode("burst").drop_nulls("burst").unnest("burst")
+    return others.select("line", "part", _step=pl.col("step").cast(pl.Int64), _loss="loss")
 
 
 def tokens_of_steps(lines: pl.DataFrame, counts: pl.Series, session: Session) -> pl.Series:

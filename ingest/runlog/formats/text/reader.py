@@ -18,6 +18,7 @@ from ingest.errors import FormatMistakeError, OptionError, UntimedError
 from ingest.load_warnings import LoadWarning
 from ingest.runlog.facts import converted
 from ingest.runlog.formats.text.bars import drawn_runs, take_drawn
+from ingest.runlog.formats.text.bursts import Bursts
 from ingest.runlog.formats.text.order import Copies, Order, in_order, without_copies
 from ingest.runlog.formats.text.plain import take_all
 from ingest.runlog.formats.text.ranks import commands_for, of_one_rank, of_one_run, writers
@@ -74,6 +75,8 @@ def read_text(chunks: Iterable[bytes], request: LogRequest, account: Account) ->
     _add_driver(timeline, found.driver)
     steps = timeline.steps
     _report(found, timeline, account)
+    if records.bursts.is_often:
+        account.warnings.append(LoadWarning("steps_in_bursts", records.bursts.n_steps))
     if not steps.height:
         if timeline.unnumbered and not timeline.unplaced:
             raise UntimedError(_unnumbered(name, found, min(timeline.unnumbered)))
@@ -88,11 +91,13 @@ class _Records(NamedTuple):
         parts: they, as often as they are asked for.
         is_timed: whether any has a time.
         last_lines: the last line of each writer, where there are several.
+        bursts: counts the steps that were stamped at one instant, as the parts are read.
     """
 
     parts: Callable[[], Iterator[pl.DataFrame]]
     is_timed: bool
     last_lines: Mapping[str | None, int]
+    bursts: Bursts
 
 
 def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
@@ -101,6 +106,7 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
     All records are in memory at once only where several ranks print, a copy of the log may be in it, or its lines are
     not in the order of time.
     """
+    bursts = Bursts(found.form)
 
     def timed() -> Iterator[pl.DataFrame]:
         times = Times(request, request.file, found.stamps)
@@ -117,7 +123,7 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
         order = Order(found.form)
         order.take(own)
     elif order.is_plain:
-        return _Records(timed, order.is_timed, {})
+        return _Records(lambda: bursts.spread(timed()), order.is_timed, {}, bursts)
     else:
         own = pl.concat(timed())
     if order.is_mixed:
@@ -127,7 +133,7 @@ def _counted(found: Scan, request: LogRequest, account: Account) -> _Records:
     else:
         records = own if order.is_plain else _in_time(own)
     last_lines = dict(records.group_by("writer").agg(pl.col("line").max()).iter_rows()) if len(authors) > 1 else {}
-    return _Records(lambda: records.iter_slices(SLICE), order.is_timed, last_lines)
+    return _Records(lambda: bursts.spread(records.iter_slices(SLICE)), order.is_timed, last_lines, bursts)
 
 
 def _of_one_rank(found: Scan, request: LogRequest, account: Account) -> pl.DataFrame:
@@ -164,7 +170,7 @@ def _in_time(records: pl.DataFrame) -> pl.DataFrame:
 def _timeline(found: Scan, records: _Records, request: LogRequest, name: str) -> Timeline:
     begin = None if request.begin is None else round(request.begin.timestamp() * US)
     timeline = Timeline(found.form, request.facts, begin, records.last_lines)
-    if begin is None and found.first_stamp is not None:
+    if begin is None and found.first_stamp is not None and not found.stamps.collected.is_late:
         stamps = Stamps(is_dated=True)
         timeline.now = Times(request, name, stamps).of(found.first_stamp.with_columns(line=1))["at"][0]
     for part in records.parts():

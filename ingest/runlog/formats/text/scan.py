@@ -18,6 +18,7 @@ from polars.exceptions import PolarsError
 
 from ingest.runlog.formats.text.bars import PLAIN, redrawn, without_redrawn
 from ingest.runlog.formats.text.blocks import STAMP, any_of, lines_in_blocks
+from ingest.runlog.formats.text.collected import Collected, own_texts
 from ingest.runlog.formats.text.step_lines import StepLines
 from ingest.runlog.formats.text.times import STAMP_COLUMNS, Stamps, moments
 from ingest.runlog.lines import CUT
@@ -86,6 +87,11 @@ class Scan:
     _unread: list[Refused] = field(default_factory=list)
     has_steps: bool = False
     step_lines: StepLines | None = None
+
+    def __post_init__(self) -> None:
+        """Its stamps know which records are steps."""
+        kinds = frozenset(number for number, line in enumerate(self.form.lines) if line.kind == "step")
+        self.stamps.collected = Collected(kinds)
 
     def take(self, lines: pl.DataFrame, *, is_last: bool) -> None:
         """Read lines (`line`, `part`, `text`); the last one of the last block may be cut off."""
@@ -397,7 +403,7 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
         has_clock &= ~lines["text"].str.contains(PLAIN)
     parts = [
         moments(part)
-        for part in (stamped(lines.filter(has_clock)), _unstamped(lines.filter(~has_clock)))
+        for part in (_with_own(stamped(lines.filter(has_clock))), _unstamped(lines.filter(~has_clock)))
         if part.height
     ]
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
@@ -411,6 +417,12 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
         )
         .select(pl.col(name).cast(kind_) for name, kind_ in SCHEMA.items())
     )
+
+
+def _with_own(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with their own stamps behind a collector's, if any has one."""
+    texts = own_texts(lines)
+    return lines if texts is None else lines.hstack(texts)
 
 
 def _unstamped(lines: pl.DataFrame) -> pl.DataFrame:

@@ -301,7 +301,10 @@ class Timeline:
         end = self._end_of(record, session)
         length = _length(record)
         count = self._count(session, step, end, length)
-        if length is None and end is not None and session.cursor is not None and session.previous is not None:
+        is_burst = record.get("burst") == []  # its line was kept back: the time since the one before says nothing
+        knows = end is not None and session.cursor is not None and session.previous is not None and not is_burst
+        if length is None and knows:
+            assert end is not None and session.cursor is not None  # noqa: S101, PT018 - both are known
             length = max(end - session.cursor - _held(session, session.cursor, end), 0) / count
         is_placed = session.is_reckoned
         if end is None and length is not None and session.cursor is not None:
@@ -311,7 +314,7 @@ class Timeline:
         if end is None:
             self.unplaced.append(record["line"])
             return
-        count = count if length is not None else 1
+        count = count if length is not None or is_burst else 1
         begins, end = self._begins(record, session, count, length, end)
         self._resolve(session, begins[0], is_placed=is_placed or _length(record) is None)
         self.counts["reckoned"] += count if is_placed else 0
@@ -322,8 +325,9 @@ class Timeline:
         n = len(self.sessions) - 1
         session.begin_at(begins[0])
         session.began = begins[0] if session.began is None else min(session.began, begins[0])
+        losses = {one["step"]: one["loss"] for one in record.get("burst") or ()} | {step: record["loss"]}
         for number, begin in enumerate(begins, step - count + 1):
-            loss = record["loss"] if number == step else None
+            loss = losses.get(number)
             speed = record["tflops_per_gpu"], record["mfu_percent"]
             self.steps.append(n, number, begin, length, tokens, loss, record["line"], *speed)
         session.cursor = end
@@ -367,7 +371,7 @@ class Timeline:
         A step that does not fit behind an event lies before it, unless it would reach further into the step before.
         """
         if length is None:
-            return [end], end
+            return [end] * count, end
         size = round(length)
         since = session.cursor
         holding = [] if since is None else list(_between(session, since, end))

@@ -10,7 +10,7 @@ refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from ingest.errors import OptionError, TimeZoneError, YearError
+from ingest.runlog.formats.text.collected import OWN_COLUMNS, Collected, own_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,15 +41,20 @@ STAMP_COLUMNS: Final[dict[str, pl.DataType]] = {
     "month_day": pl.String(),
     "of_day": pl.Int64(),
     "fine": pl.Boolean(),
+    **OWN_COLUMNS,
 }
 """The stamp of a line: microseconds since 1970 as if it were UTC, seconds by which it is ahead of UTC, the date as it
-is written where it has no year, microseconds since midnight where it has no date, and whether it has a fraction."""
+is written where it has no year, microseconds since midnight where it has no date, and whether it has a fraction.
+Behind a collector's stamp, the line's own one, too (`OWN_COLUMNS`)."""
 
 _SOURCES: Final = {
     "naive": ("date",),
     "offset": ("offset",),
     "of_day": ("month_day", "clock"),
     "fine": ("fraction", "clock_fraction"),
+    "own": ("own_date", "own_clock"),
+    "own_offset": ("own_offset",),
+    "own_fine": ("own_date", "own_clock"),
 }
 """The texts without which a column has no value."""
 
@@ -61,11 +67,13 @@ class Stamps:
         is_dated: some line has a date.
         has_clock: some line has a time of day alone.
         first: the first whole date, in microseconds since 1970 as if it were UTC; None: there is none.
+        collected: how a collector's stamps lie beside those of the lines.
     """
 
     is_dated: bool = False
     has_clock: bool = False
     first: int | None = None
+    collected: Collected = field(default_factory=Collected)
 
     def take(self, records: pl.DataFrame) -> None:
         """Look at records (`scan.SCHEMA`) in the order of the log."""
@@ -74,6 +82,7 @@ class Stamps:
         days = records["month_day"].drop_nulls()
         self.is_dated = self.is_dated or self.first is not None or any(map(_month_and_day, days))
         self.has_clock = self.has_clock or records["of_day"].count() > days.len()
+        self.collected.take(records)
 
 
 @dataclass
@@ -109,7 +118,26 @@ class Times:
         unit = pl.when("fine").then(US // 1_000).otherwise(US)
         timed = records.with_columns(unit=unit)
         at = self._by_date(self._with_years(timed)) if self.stamps.is_dated else self._by_clock(timed)
-        return timed.with_columns(at.alias("at")).drop(STAMP_COLUMNS)
+        stamped = timed.with_columns(at.alias("at"))
+        return (self._by_own(stamped) if self.stamps.collected.is_late else stamped).drop(STAMP_COLUMNS)
+
+    def _by_own(self, records: pl.DataFrame) -> pl.DataFrame:
+        """Records with the times of the lines' own stamps: the collector's come in bursts.
+
+        Raises:
+            TimeZoneError: their zone does not follow from the collector's stamps, and none is stated.
+        """
+        own = records["own"]
+        is_local = (own >= _DAY_US).fill_null(value=False) & records["own_offset"].is_null()
+        if self.stamps.collected.zones or not is_local.any():
+            return own_times(records.with_columns(local=pl.lit(None, dtype=pl.Int64)), self.stamps.collected).drop(
+                "local", strict=False
+            )
+        naive = pl.select(pl.when(is_local).then(own)).to_series()
+        zone = self._zone(records.with_columns(naive=naive), is_local)
+        early, late = (each.to_physical() for each in _in_utc(naive, zone))
+        local = late.zip_with((late <= records["at"]).fill_null(value=False), early)
+        return own_times(records.with_columns(local=local), self.stamps.collected).drop("local")
 
     def _by_date(self, records: pl.DataFrame) -> pl.Series:
         """The times of whole dates, by their offsets or the zone that was stated."""
@@ -156,11 +184,7 @@ class Times:
     def _local(self, records: pl.DataFrame, is_local: pl.Series) -> pl.Series:
         """The times of stamps without an offset, by the zone that was stated."""
         zone = self._zone(records, is_local)
-        moment = records["naive"].cast(pl.Datetime("us"))
-        early, late = (
-            moment.dt.replace_time_zone(zone, ambiguous=which, non_existent="null").dt.convert_time_zone("UTC")
-            for which in ("earliest", "latest")
-        )
+        early, late = _in_utc(records["naive"], zone)
         naive = pl.concat([pl.Series([self._naive], dtype=pl.Int64), records["naive"]]).forward_fill()
         self._naive = naive[-1]
         both = pl.DataFrame({"early": early.to_physical(), "late": late.to_physical(), "is_local": is_local})
@@ -214,24 +238,43 @@ class Times:
         return midnight(self.request.begin, self.request.timezone) + later * _DAY_US + clock
 
 
+def _in_utc(naive: pl.Series, zone: str) -> tuple[pl.Series, pl.Series]:
+    """Local times (microseconds since 1970 as if they were UTC) in UTC: of one that occurs twice both."""
+    moment = naive.cast(pl.Datetime("us")).dt
+    early, late = (
+        moment.replace_time_zone(zone, ambiguous=which, non_existent="null").dt.convert_time_zone("UTC")
+        for which in ("earliest", "latest")
+    )
+    return early, late
+
+
 def moments(lines: pl.DataFrame) -> pl.DataFrame:
     """Lines whose stamps are numbers (`STAMP_COLUMNS`), not text.
 
     Args:
-        lines: with `date`, `time`, `fraction`, `offset`, `month_day`, `clock` and `clock_fraction` as they are written.
+        lines: with `date`, `time`, `fraction`, `offset`, `month_day`, `clock` and `clock_fraction` as they are written,
+            and their own stamps behind a collector's (`OWN_TEXTS`) where they have any.
     """
     has_date = pl.col("date").is_not_null() | pl.col("month_day").is_not_null()
     made = {
         "naive": _since(_dashed("date"), "time") + _parts("fraction"),
-        "offset": _offset(),
+        "offset": _offset("offset"),
         "of_day": pl.coalesce(
             pl.when(pl.col("month_day").is_not_null()).then(_since(pl.lit("1970-01-01"), "time") + _parts("fraction")),
             pl.when(pl.col("date").is_null()).then(_since(pl.lit("1970-01-01"), "clock") + _parts("clock_fraction")),
         ),
         "fine": pl.when(has_date).then("fraction").otherwise("clock_fraction").is_not_null(),
+        "own": pl.coalesce(
+            _since(_dashed("own_date"), "own_time") + _parts("own_fraction"),
+            _since(pl.lit("1970-01-01"), "own_clock") + _parts("own_clock_fraction"),
+        ),
+        "own_offset": _offset("own_offset"),
+        "own_fine": pl.coalesce("own_fraction", "own_clock_fraction").is_not_null(),
     }
     lacking = [
-        name for name, source in _SOURCES.items() if all(lines[each].null_count() == lines.height for each in source)
+        name
+        for name, source in _SOURCES.items()
+        if all(each not in lines.columns or lines[each].null_count() == lines.height for each in source)
     ]
     return lines.with_columns(
         pl.lit(None, dtype=STAMP_COLUMNS[name]).alias(name)
@@ -255,11 +298,12 @@ def _since(date: pl.Expr, time: str) -> pl.Expr:
     return both.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False).to_physical()
 
 
-def _offset() -> pl.Expr:
+def _offset(name: str) -> pl.Expr:
     """Seconds by which a stamp is ahead of UTC; null where it does not say its zone."""
-    sign = pl.when(pl.col("offset").str.starts_with("-")).then(-1).otherwise(1)
-    hours, minutes = (pl.col("offset").str.extract(r"(\d\d):?(\d\d)$", group).cast(pl.Int64) for group in (1, 2))
-    return pl.when(pl.col("offset").is_not_null()).then((sign * (hours * 3_600 + minutes * 60)).fill_null(0))
+    text = pl.col(name)
+    sign = pl.when(text.str.starts_with("-")).then(-1).otherwise(1)
+    hours, minutes = (text.str.extract(r"(\d\d):?(\d\d)$", group).cast(pl.Int64) for group in (1, 2))
+    return pl.when(text.is_not_null()).then((sign * (hours * 3_600 + minutes * 60)).fill_null(0))
 
 
 def _month_and_day(text: str | None) -> tuple[int, int] | None:
