@@ -156,7 +156,8 @@ def figure(reader: Reader, window: Window, *, of: Round) -> list[Panel]:
     """Time to train, efficiency, and MFU over both peaks, by the number of GPUs."""
     rows = scaling_table(scaling_runs(reader, window, convention="palm_full")).unique("n_gpus", maintain_order=True)
     computed = _times_of(_logs_with_times(reader, window.cluster))
-    times = tuple(Point(gpus, time.minutes) for gpus, time in computed.items())
+    official = tuple(Point(gpus, time.official) for gpus, time in computed.items() if time.official is not None)
+    means = tuple(Point(gpus, time.minutes) for gpus, time in computed.items())
     theirs = tuple(
         Point(gpus, float(minutes)) for (name, gpus), minutes in of.minutes.items() if name == window.cluster
     )
@@ -169,9 +170,9 @@ def figure(reader: Reader, window: Window, *, of: Round) -> list[Panel]:
     )
     return [
         Panel(
-            "Time to train (min)",
+            "Official time to train (min)" if official else "Mean time to train (min)",
             "GPUs",
-            (Series("Trackside", BLUE, times), *([of_others] if theirs else [])),
+            (Series("Trackside", BLUE, official or means), *([of_others] if theirs else [])),
         ),
         Panel(
             "Strong scaling by mean time to train",
@@ -206,27 +207,24 @@ def _mfu_points(steps: pl.DataFrame, window: Window, dtype: str) -> tuple[Point,
 
 
 class _Time(NamedTuple):
-    """A time to train in minutes, and how it follows from the runs."""
+    """The mean time to train of `n` runs in minutes, and MLPerf's official time where there are enough of them."""
 
     minutes: float
-    how: str
+    n: int
+    official: float | None
 
 
 def _times_of(logs: pl.DataFrame) -> dict[int, _Time]:
-    """The time to train by GPUs: the official one, or the mean of the runs where they are too few for it."""
+    """The times to train by GPUs."""
     results = {int(gpus): _time(logs.filter(n_gpus=gpus)) for gpus in sorted(logs["n_gpus"].drop_nulls().unique())}
     return {gpus: result for gpus, result in results.items() if result is not None}
 
 
 def _time(logs: pl.DataFrame) -> _Time | None:
-    if (official := official_time(logs)) is not None:
-        return _Time(official.value / 60, _OFFICIAL)
-    if (mean := time_to_train(logs)) is not None:
-        few = (
-            f"mean of {counted(mean.n, 'run')} that reached the target, x scaling factor; no official time: too few did"
-        )
-        return _Time(mean.value / 60, few)
-    return None
+    mean, official = time_to_train(logs), official_time(logs)
+    if mean is None:
+        return None
+    return _Time(mean.value / 60, mean.n, None if official is None else official.value / 60)
 
 
 def _logs_with_times(reader: Reader, cluster: str) -> pl.DataFrame:
@@ -238,9 +236,16 @@ def _logs_with_times(reader: Reader, cluster: str) -> pl.DataFrame:
 
 def _times(cluster: str, times: Mapping[int, _Time], of: Round) -> Iterator[Comparison]:
     for gpus, time in times.items():
+        few = "" if time.official is not None else "; no official time: too few did"
+        how = f"mean of {counted(time.n, 'run')} that reached the target, x scaling factor{few}"
+        yield Comparison(f"time to train, {gpus:,} GPUs", "min", None, time.minutes, how)
+    for gpus, time in times.items():
         published = of.minutes.get((cluster, gpus))
-        row = Comparison(f"time to train, {gpus:,} GPUs", "min", None, time.minutes, time.how)
-        yield row if published is None else row._replace(published=float(published), decimals=_decimals(published))
+        row = Comparison(f"official time, {gpus:,} GPUs", "min", None, time.official, _OFFICIAL)
+        if published is not None:
+            yield row._replace(published=float(published), decimals=_decimals(published))
+        elif time.official is not None:
+            yield row
 
 
 def _unfinished(logs: pl.DataFrame) -> Iterator[Comparison]:
@@ -253,7 +258,7 @@ def _unfinished(logs: pl.DataFrame) -> Iterator[Comparison]:
 
 
 def _efficiencies(times: Mapping[int, _Time], steps: pl.DataFrame) -> Iterator[Comparison]:
-    """Strong scaling from the smallest system to the largest: by official time, and by tokens of kept steps."""
+    """Strong scaling from the smallest system to the largest: by time to train, and by tokens of kept steps."""
     rates = {gpus: _tokens_per_gpu_s(of) for gpus, of in _by_size(steps)}
     for gpus, rate in rates.items():
         yield Comparison(f"tokens/s/GPU, {gpus:,} GPUs", "1/s", None, rate, "kept steps")
@@ -261,10 +266,14 @@ def _efficiencies(times: Mapping[int, _Time], steps: pl.DataFrame) -> Iterator[C
         yield Comparison(f"tokens/s/GPU, {gpus:,} GPUs", "1/s", None, None, _WITHOUT_STEPS)
     if len(times) > 1:
         small, large = min(times), max(times)
-        value = times[small].minutes * small / (times[large].minutes * large)
-        official = {times[small].how, times[large].how} == {_OFFICIAL}
-        why = "by official time" if official else "by mean time"
-        yield Comparison(f"strong scaling, {small:,} to {large:,} GPUs", "ratio", None, value, why)
+        of_times = {
+            "by mean time to train": (times[small].minutes, times[large].minutes),
+            "by official time": (times[small].official, times[large].official),
+        }
+        for why, (short, long) in of_times.items():
+            if short is not None and long is not None:
+                value = short * small / (long * large)
+                yield Comparison(f"strong scaling, {small:,} to {large:,} GPUs", "ratio", None, value, why)
         of_small, of_large = rates.get(small), rates.get(large)
         rate = of_large / of_small if of_small and of_large else None
         yield Comparison(f"strong scaling, {small:,} to {large:,} GPUs", "ratio", None, rate, "by tokens/s/GPU")

@@ -49,7 +49,7 @@ def test_time_to_train_and_scaling_are_as_written(results: Path, tmp_path: Path)
     rows = rows_of("mlperf-v5.0", results, tmp_path / "out")
     assert rows["time to train, 16 GPUs", OF_TWO]["computed"] == pytest.approx(200 * 1.5 / 60)
     assert rows["time to train, 32 GPUs", OF_ONE]["computed"] == pytest.approx(140 / 60)
-    scaling = rows["strong scaling, 16 to 32 GPUs", "by mean time"]["computed"]
+    scaling = rows["strong scaling, 16 to 32 GPUs", "by mean time to train"]["computed"]
     assert scaling == pytest.approx((300 * 16) / (140 * 32))
 
 
@@ -59,8 +59,10 @@ def test_the_official_time_is_that_of_mlperf(tmp_path: Path) -> None:
     of_steps = {0: 10.0, 1: 30.0, 2: 12.0}
     runs = {n: MlperfRun(step_s=step_s, begin_ms=BEGIN_MS + n * hour) for n, step_s in of_steps.items()}
     publish(tmp_path / "in", "Acme", "x", runs, nodes=4, gpus=4)
-    row = rows_of("mlperf-v5.0", tmp_path / "in", tmp_path / "out")["time to train, 16 GPUs", OFFICIAL]
-    assert row["computed"] == pytest.approx((6 * 12 + 2 * 40) / 60)
+    rows = rows_of("mlperf-v5.0", tmp_path / "in", tmp_path / "out")
+    assert rows["official time, 16 GPUs", OFFICIAL]["computed"] == pytest.approx((6 * 12 + 2 * 40) / 60)
+    of_three = OF_TWO.replace("2", "3")
+    assert rows["time to train, 16 GPUs", of_three]["computed"] == pytest.approx((6 * (10 + 30 + 12) / 3 + 80) / 60)
 
 
 @pytest.mark.slow
@@ -248,7 +250,10 @@ def test_published_times_and_mfu_of_a_vendor_come_out(tmp_path: Path) -> None:
         (root / "systems").mkdir(exist_ok=True)
         shutil.copy(flat / f"carina_{gpus}_system.json", root / "systems" / f"{folder.parent.name}.json")
     rows = rows_of("mlperf-v5.0", tmp_path, tmp_path / "out")
-    times = [row for (quantity, _), row in rows.items() if quantity.startswith("time to train")]
+    means = [row["computed"] for (quantity, _), row in rows.items() if quantity.startswith("time to train")]
+    assert [round(mean, 2) for mean in means] == [121.28, 62.06, 44.32, 32.65, 27.32]
+    assert round(rows["strong scaling, 512 to 2,496 GPUs", "by mean time to train"]["computed"], 4) == 0.9105
+    times = [row for (quantity, _), row in rows.items() if quantity.startswith("official time")]
     assert [row["published"] for row in times] == [121.1, 62.1, 42.46, 32.6, 27.33]
     assert [round(row["difference"], 9) for row in times] == [0.0] * 5
     assert round(rows["strong scaling, 512 to 2,496 GPUs", "by official time"]["computed"], 4) == 0.9087
