@@ -52,8 +52,8 @@ def test_runs_are_those_with_such_an_attempt(source: Reader, name: str) -> None:
     attempts = source.frame(ATTEMPTS)
     for value in attempts[name].drop_nulls().unique():
         expected = attempts.filter(pl.col(name) == value)["run_id"].unique().sort()
-        assert narrowing.runs_of(source, WHOLE, name, value).to_list() == expected.to_list()
-    assert narrowing.runs_of(source, WHOLE, name, "another").is_empty()
+        assert narrowing.runs_of(source, WHOLE, {name: value}).to_list() == expected.to_list()
+    assert narrowing.runs_of(source, WHOLE, {name: "another"}).is_empty()
 
 
 def test_rows_by_run_are_narrowed_by_scheduler(source: Reader) -> None:

@@ -127,7 +127,7 @@ def test_imputed_time_of_a_window_split_in_two_adds_up(cut: float) -> None:
 
 
 def test_suspended_time_is_imputed_no_training() -> None:
-    """Ten hours of which five were suspended: at most half can have trained, and the assumption must not exceed that."""
+    """Ten hours of which five were suspended: at most half can have trained, and no more may be assumed."""
     ran = attempts(attempt("7", 0, 0, 10)).with_columns(suspended_s=pl.lit(5.0 * HOUR))
     parts = [imputed(ran, joined(ran), at(low), at(high))["imputed_gpu_s"].sum() for low, high in [(0, 6), (6, 10)]]
     assert parts == [pytest.approx(8 * (5 * HOUR - 2100)), 0.0]
