@@ -30,8 +30,9 @@ def waiting(
     """What demand is made of: when eligible work that requests GPUs waited, and the nodes where it could have run.
 
     A job waits from `eligible_at` until it starts, or until it ends without having started, or until the end of the
-    data. It could run on the nodes of its partitions; where the inventory names no partitions, on any node. A job that
-    its user holds, that depends on another, or that requests what no node or rule allows, waits for no node.
+    data. It could run on the nodes of its partitions; where the inventory names no partitions, or accounting none of
+    the job, on any node. A job that its user holds, that depends on another, or that requests what no node or rule
+    allows, waits for no node.
 
     Accounting keeps one reason for each job: the last one that was neither `Priority` nor `Resources`, even of a job
     that started. So a reason alone never decides; `metrics.ledger.demand_causes` has the rules.
@@ -199,8 +200,9 @@ def _places(serving: pl.DataFrame, queues: pl.DataFrame) -> pl.DataFrame:
         left_on=["cluster", "partition"],
         right_on=["cluster", "partitions"],
     )
-    anywhere = queues.join(serving.filter(~has_partitions).select("cluster", "node"), on="cluster")
-    return pl.concat([by_name.select("lane", "cluster", "node"), anywhere.select("lane", "cluster", "node")])
+    # Where one of the two is not known, it rules no node out.
+    anywhere = queues.join(serving, on="cluster").filter(~has_partitions | (pl.col("partition") == ""))
+    return pl.concat([each.select("lane", "cluster", "node") for each in (by_name, anywhere)])
 
 
 def _idle(

@@ -115,8 +115,9 @@ HALF = Place(8, MAIN, held=((0, UNTIL, 4),))
 
 @pytest.mark.parametrize(
     ("partition", "waiting"),
-    [("main", ["n1", "n3"]), ("main,scav", ["n1", "n2", "n3"]), ("scav", ["n2", "n3"]), ("other", ["n3"])],
-)
+    [("main", ["n1", "n3"]), ("main,scav", ["n1", "n2", "n3"]), ("scav", ["n2", "n3"]), ("other", ["n3"]),
+     ("", ["n1", "n2", "n3"])],
+)  # fmt: skip
 def test_demand_waits_on_the_nodes_of_its_partitions(partition: str, waiting: list[str]) -> None:
     places = {"n1": FREE, "n2": Place(8, ("scav",)), "n3": Place(8, ())}
     result = demand(places, [Job(tuple(partition.split(",")), 5, 9, 8)]).sort("node")
