@@ -53,6 +53,13 @@ class RawIds:
             return empty(ATTEMPTS)
         return conform(self._writer.query("linked_by_db_index", since=since, until=until), ATTEMPTS)
 
+    def split_up(self) -> pl.DataFrame:
+        """Keys of waiting arrays whose tasks are all stored under displayed ids, so that none waits in the array.
+
+        Where raw ids are known, the record of the array is that of one of its tasks, and its start is that task's.
+        """
+        return self._writer.query("arrays_split_up") if self._any else empty(ATTEMPTS).select(ATTEMPT_KEY)
+
     def resolve(self, attempts: pl.DataFrame) -> pl.DataFrame:
         """The same attempts under raw ids where they are known; merged among themselves, as they came.
 

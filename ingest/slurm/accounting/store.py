@@ -92,6 +92,7 @@ class AttemptWriter:
         self._write_rest()
         n_attempts = self._counted.total() - self._n_fetched
         self._link_ids()
+        self._remove_split_arrays()
         self._assign_steps()
         if self._several:
             jobs = pl.concat(self._several).unique()
@@ -116,6 +117,12 @@ class AttemptWriter:
         if linked.height:
             self.add(linked)
             self._write_rest()
+
+    def _remove_split_arrays(self) -> None:
+        gone = self._raw_ids.split_up()
+        if gone.height:
+            self._writer.delete("stored.attempts", gone)
+            self._writer.delete("resubmissions", gone)
 
     def _assign_steps(self) -> None:
         """Give the attempts in the warehouse the GPUs of steps that were read apart from them."""

@@ -71,6 +71,30 @@ def test_displayed_ids_are_the_key_if_no_dump_has_raw_ids(tmp_path: Path) -> Non
     assert attempts["job_id"].to_list() == ["11+0", "11+1", "29_0", "29_1", "29_2", "29_2", "40", "40"]
 
 
+ARRAY = {
+    "waiting": ("50_[2-3,5%1]|1795247000|Unknown|Unknown|PENDING|None assigned||amara",),
+    "first": ("50_2|1795247000|1795247010|1795247110|COMPLETED|n1|gres/gpu=8,node=1|amara",),
+    "rest": (
+        "50_3|1795247000|1795247110|1795247210|COMPLETED|n1|gres/gpu=8,node=1|amara",
+        "50_5|1795247300|1795247310|Unknown|RUNNING|n1|gres/gpu=8,node=1|amara",
+    ),
+}
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(ARRAY)])
+def test_an_array_whose_tasks_all_began_waits_no_more(tmp_path: Path, order: tuple[str, ...]) -> None:
+    """Without raw ids nothing else tells that the record of the array became that of its last task."""
+    head = "JobID|Submit|Start|End|State|NodeList|AllocTRES|User|Cluster"
+    for name, rows in ARRAY.items():
+        (tmp_path / name).write_text("\n".join([head, *(f"{row}|c1" for row in rows)]) + "\n")
+
+    some, _ = loaded(tmp_path / "some", tmp_path / "waiting", tmp_path / "first")
+    attempts, _ = loaded(tmp_path / "w", *(tmp_path / name for name in order))
+
+    assert some["job_id"].to_list() == ["50", "50_2"]
+    assert attempts["job_id"].to_list() == ["50_2", "50_3", "50_5"]
+
+
 DISPLAY, RAW = ("JobID",), ("JobIDRaw",)
 INDEXED = {"display": (*DISPLAY, "DBIndex"), "raw": (*RAW, "DBIndex")}
 DUMPS = INDEXED | {"bare display": DISPLAY, "bare raw": RAW, "both": (*DISPLAY, *RAW)}
