@@ -148,7 +148,7 @@ def _below(judged: Sequence[Judged], terminal: Terminal) -> list[str]:
     texts = []
     for each in judged:
         claim = each.claim
-        known = [f"only {claim.narrowed}"] if claim.narrowed else []
+        known = [claim.narrowed] if claim.narrowed else []
         known += [PEAK_IN_USE] if claim.metric == "mfu" and claim.dtype is None else []
         known += [f"left out {one.words()}" for one in claim.exclusions]
         known += (
@@ -196,8 +196,9 @@ def _about(judged: Judged) -> list[tuple[str, str]]:
     rows += [("beside", text) for text in result.beside]
     rows += [("left out", one.words()) for one in claim.exclusions]
     if claim.exclusions:
-        hours = "" if result.excluded_gpu_s is None else f", {display(result.excluded_gpu_s, 'gpu_h')} GPU-hours"
-        rows.append(("", f"together {display(result.excluded_s, 'seconds')} of the window{hours}"))
+        hours = [] if result.excluded_gpu_s is None else [f"{display(result.excluded_gpu_s, 'gpu_h')} GPU-hours"]
+        time = [f"{display(result.excluded_s, 'seconds')} of the window"] if result.excluded_s or not hours else []
+        rows.append(("", f"together {', '.join(time + hours)}"))
     if judged.adjudications:
         rows.append(
             ("corrected", f"by {counted(judged.adjudications, 'correction')} of persons: trackside adjudicate list")

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from metrics import statistics
 from metrics.claims.claim import Claim, Exclusion, Judged, Kind, Measurement, Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from metrics.statistics import Verdict
 
 __all__ = ["Claim", "Exclusion", "Judged", "Kind", "Measurement", "Scope", "failures_that_decide", "judge",
@@ -162,12 +164,26 @@ def _beside_mttf(failures: int, exposure: float, claim: Claim, phi: float) -> tu
     word = "refuted" if against <= ONE_SIDED_P else "supported" if for_ <= ONE_SIDED_P else "undetermined"
     least = statistics.mttf_lower_one_sided(failures / phi, exposure / phi)
     results = [
-        f"one-sided, 5 %: {word} (p against it {against:.4f}, for it {for_:.4f}; {expected:.4g} failures expected, "
+        f"one-sided, 5 %: {word} (p against it {_p(against)}, for it {_p(for_)}; {expected:.4g} failures expected, "
         f"{failures} seen); MTTF at least {least:.3g} d with one-sided 95 %"
     ]
     if failures < FACTOR_TWO:
         results.append(f"fewer than {FACTOR_TWO} failures: the interval is wider than a factor of 2")
     return tuple(results)
+
+
+def _p(value: float) -> str:
+    """A probability; one that no four digits show is below or above what they can.
+
+    >>> _p(0.04037), _p(1e-9), _p(0.99999)
+    ('0.0404', 'below 0.0001', 'above 0.9999')
+    """
+    if value < _LEAST_P:
+        return f"below {_LEAST_P}"
+    return f"above {1 - _LEAST_P}" if value > 1 - _LEAST_P else f"{value:.4f}"
+
+
+_LEAST_P: Final = 0.0001
 
 
 def _without_failure(exposure: float, claim: Claim) -> Measurement:
@@ -240,17 +256,38 @@ def measure_ratio(  # noqa: PLR0917 - a ratio with its bounds, in the usual orde
     needed = None
     if _verdict(claim, low, high) == "undetermined":
         needed = _evidence_needed(claim, low, high, denominator_gpu_s)
-    return Measurement(value, low, high, n, needed, "bounds: all unobserved time unproductive / productive")
+    return Measurement(value, low, high, n, needed, f"bounds: {_open_of(claim).bounds}")
+
+
+class _Open(NamedTuple):
+    """What is open within a ratio's bounds: the evidence that decides, what it may prove, and the bounds in words."""
+
+    evidence: str
+    proof: str
+    bounds: str
+
+
+_OPEN: Final[Mapping[str, _Open]] = {
+    "availability": _Open("node states", "in service", "all time of unknown node state out of service / in service"),
+    "occupancy": _Open("the GPUs of attempts", "allocated", "all unknown GPUs of attempts unallocated / allocated"),
+}
+
+
+def _open_of(claim: Claim) -> _Open:
+    """Of most ratios it is what GPUs did that is open."""
+    usual = _Open("telemetry or a run log", "productive", "all unobserved time unproductive / productive")
+    return _OPEN.get(claim.metric, usual)
 
 
 def _evidence_needed(claim: Claim, low: float, high: float, denominator_gpu_s: float) -> str:
     """The least GPU-hours that must turn out productive, or unproductive, of all that the bounds leave open."""
+    evidence, proof, _ = _open_of(claim)
     hours = denominator_gpu_s / 3600
     above, below = max(claim.target - low, 0) * hours, max(high - claim.target, 0) * hours
     good, bad = ("support", "refute") if claim.direction == "at_least" else ("refute", "support")
     return (
-        f"evidence (telemetry or a run log) for at least {min(above, below):,.1f} of the {(high - low) * hours:,.1f} "
-        f"GPU-hours that the bounds leave open: {above:,.1f} that prove productive would {good} it, "
+        f"evidence ({evidence}) for at least {min(above, below):,.1f} of the {(high - low) * hours:,.1f} "
+        f"GPU-hours that the bounds leave open: {above:,.1f} that prove {proof} would {good} it, "
         f"more than {below:,.1f} that do not would {bad} it"
     )
 

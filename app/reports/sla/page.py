@@ -83,6 +83,7 @@ def _environment() -> jinja2.Environment:
         "credits_in_words": words.credits_in_words,
         "credit_in_words": words.credit_in_words,
         "budget_in_words": words.budget_in_words,
+        "leaves_out": words.leaves_out,
         "left_out_in_words": words.left_out_in_words,
         "rates": rates,
         "constant": words.constant,

@@ -241,7 +241,7 @@ def _objective_facts(o: Document, *, agreed: bool) -> list[tuple[str, str]]:
     facts += [("Events, runs or days", display(o["n"], "count"))] if o["n"] is not None else []
     facts += [("Numerator", above), ("Denominator", below)] if above != "-" else []
     facts += [("Scope", o["narrowed"])] if o["narrowed"] else []
-    facts += [("Left out", left_out_in_words(o))] if o["excluded_s"] else []
+    facts += [("Left out", left_out_in_words(o))] if leaves_out(o) else []
     facts += [("Contract", f"{outcome['result']}: {RULES[outcome['rule']]}")] if agreed else []
     facts += [("Credit", credit_in_words(o))] if outcome["credits"] else []
     facts += [("Error budget", budget_in_words(budget))] if budget else []
@@ -250,10 +250,18 @@ def _objective_facts(o: Document, *, agreed: bool) -> list[tuple[str, str]]:
     return facts + ([("Evidence", shares)] if shares else [])
 
 
+def leaves_out(o: Document) -> bool:
+    """Whether exclusions took something out of an objective: a category takes GPU-time and no time of the window."""
+    return bool(o["excluded_s"] or o["excluded_gpu_seconds"])
+
+
 def left_out_in_words(o: Document) -> str:
     """The time that exclusions took out of an objective, with its GPU-hours where they are known."""
     time, amount = display(o["excluded_s"], "seconds"), o["excluded_gpu_seconds"]
-    return time if amount is None else f"{time}: {display(amount, 'gpu_h')} GPU-h"
+    if amount is None:
+        return time
+    hours = f"{display(amount, 'gpu_h')} GPU-h"
+    return f"{time}: {hours}" if o["excluded_s"] else hours
 
 
 def credit_in_words(o: Document) -> str:

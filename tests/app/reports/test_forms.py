@@ -312,6 +312,14 @@ def test_every_form_has_scope_rates_and_constants(report: dict[str, Any], form: 
         assert words_ in text
 
 
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_a_category_left_out_is_in_every_form(report: dict[str, Any], form: str) -> None:
+    """It takes GPU-time out of an objective, and no time of the window."""
+    agreed = json.loads(json.dumps(report))
+    agreed["objectives"][0] |= {"excluded_s": 0.0, "excluded_gpu_seconds": 172_800.0}
+    assert re.search(r"Left out\W{0,6}(?:<.dt><dd>)?48\.00 GPU-h", rendered(agreed, form).decode())
+
+
 def test_rows_of_a_markdown_table_have_as_many_cells(report: dict[str, Any]) -> None:
     tables = re.findall(r"(?:^\|.*\n)+", rendered(report, "md").decode(), flags=re.MULTILINE)
     cells = [{len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()} for table in tables]

@@ -285,6 +285,26 @@ def test_ratio_reports_the_gpu_hours_that_would_decide() -> None:
     assert measure_ratio(ratio(), 0.9, 0.9, 0.95, 12, 3600.0).needed is None
 
 
+@pytest.mark.parametrize(
+    ("metric", "evidence", "proof"),
+    [
+        ("availability", "node states", "in service"),
+        ("occupancy", "the GPUs of attempts", "allocated"),
+        ("goodput_capacity", "telemetry or a run log", "productive"),
+    ],
+)
+def test_what_would_decide_is_evidence_of_the_metric(metric: str, evidence: str, proof: str) -> None:
+    """No run log shows whether an idle node was in service."""
+    result = measure_ratio(replace(ratio(), metric=metric), None, 0.5, 0.99, 12, 1000 * 3600.0)
+    assert (result.needed or "").startswith(f"evidence ({evidence}) for at least 30.0 of the 490.0 GPU-hours")
+    assert f"460.0 that prove {proof} would support it" in (result.needed or "")
+
+
+def test_a_probability_always_has_digits() -> None:
+    result = measure_mttf(4, 30.0, claim(target=1e6))
+    assert "p against it below 0.0001, for it above 0.9999" in result.beside[0]
+
+
 @given(
     st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.01, 0.99), st.sampled_from(["at_least", "at_most"])
 )  # fmt: skip
