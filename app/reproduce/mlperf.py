@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from app.reproduce.figure import BLUE, GREY, ORANGE, Panel, Point, Series
-from app.reproduce.mlperf_files import read
+from app.reproduce.mlperf_files import BENCHMARKS, COMPARED, read
 from app.reproduce.publication import Comparison, Publication, Sources, computed_windows
 from app.results.mfu import fleet_row, kept_steps, mfu_wall_run_rows
 from app.results.steps.scaling import scaling_runs
 from ingest.counted import counted
+from ingest.runlog.formats.mlperf import MODELS
 from metrics.mfu.mfu import step_mfu
 from metrics.scaling.table import scaling_table
 from metrics.scaling.target import logged_times, official_time, time_to_train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from app.window import Window
     from metrics.mfu.flops import Convention
@@ -100,6 +101,8 @@ _OFFICIAL: Final = "mean of the runs without the fastest and the slowest, x scal
 def claims(sources: Sources, cluster: str, *, of: Round) -> str:
     """The claims on a submitter: MFU over both peaks that people use, its scaling, its published times."""
     sizes = {facts["n_gpus"] for _, facts in sources.run_logs if facts["cluster"] == cluster}
+    if sources.facts[BENCHMARKS][cluster] != COMPARED:
+        return ""  # nothing is published of it here, and the claims on MFU are of this model
     dtypes = ("fp8", "bf16") if max(sizes, default=0) >= THOUSAND else ()
     texts = [_MFU_CLAIM.format(dtype=dtype, name=dtype.upper(), gpus=THOUSAND) for dtype in dtypes]
     few, many, share = of.scaling.get(cluster, (0, 0, 0.0))
@@ -127,22 +130,28 @@ def _decimals(number: str) -> int:
     return len(number.partition(".")[2])
 
 
-def compare(reader: Reader, _: Sources, *, of: Round) -> list[Comparison]:
+def compare(reader: Reader, sources: Sources, *, of: Round) -> list[Comparison]:
     """Time to train, scaling and MFU by the number of GPUs, of each submitter; of several, each row names its own."""
     windows = computed_windows(reader)
     several = len(windows) > 1
-    rows = ((window.cluster, row) for window in windows for row in _of_submitter(reader, window, of))
+    benchmarks = sources.facts[BENCHMARKS]
+    rows = (
+        (window.cluster, row)
+        for window in windows
+        for row in _of_submitter(reader, window, of, benchmarks[window.cluster])
+    )
     return [row._replace(quantity=f"{name}: {row.quantity}") if several else row for name, row in rows]
 
 
-def _of_submitter(reader: Reader, window: Window, of: Round) -> list[Comparison]:
+def _of_submitter(reader: Reader, window: Window, of: Round, benchmark: str) -> list[Comparison]:
     logs = _logs_with_times(reader, window.cluster)
-    times = _times_of(logs)
+    times = _times_of(logs, _DROPPED.get(benchmark, 1))
     steps = kept_steps(reader, window)
+    speeds = [*_times(window.cluster, times, of), *_unfinished(logs), *_efficiencies(times, steps)]
+    if not MODELS.get(benchmark):
+        return [*speeds, Comparison(f"MFU of {benchmark}", "ratio", None, None, _WITHOUT_MODEL)]
     return [
-        *_times(window.cluster, times, of),
-        *_unfinished(logs),
-        *_efficiencies(times, steps),
+        *speeds,
         *(row for convention in ("palm_full", "causal_half") for row in _mfu_by_size(steps, window, convention, of)),
         *_mfu_wall_by_size(reader, window, of),
         *_mfu_of_thousands(steps, window),
@@ -207,24 +216,35 @@ def _mfu_points(steps: pl.DataFrame, window: Window, dtype: str) -> tuple[Point,
 
 
 class _Time(NamedTuple):
-    """The mean time to train of `n` runs in minutes, and MLPerf's official time where there are enough of them."""
+    """The mean time to train of `n` runs in minutes, and MLPerf's official time where there are enough of them.
+
+    `dropped` runs are left out of that at either end.
+    """
 
     minutes: float
     n: int
     official: float | None
+    dropped: int
+
+    @property
+    def how(self) -> str:
+        """How the official time follows from the runs."""
+        several = f"{self.dropped} fastest and the {self.dropped} slowest"
+        return _OFFICIAL if self.dropped == 1 else _OFFICIAL.replace("fastest and the slowest", several)
 
 
-def _times_of(logs: pl.DataFrame) -> dict[int, _Time]:
+def _times_of(logs: pl.DataFrame, dropped: int = 1) -> dict[int, _Time]:
     """The times to train by GPUs."""
-    results = {int(gpus): _time(logs.filter(n_gpus=gpus)) for gpus in sorted(logs["n_gpus"].drop_nulls().unique())}
+    sizes = sorted(logs["n_gpus"].drop_nulls().unique())
+    results = {int(gpus): _time(logs.filter(n_gpus=gpus), dropped) for gpus in sizes}
     return {gpus: result for gpus, result in results.items() if result is not None}
 
 
-def _time(logs: pl.DataFrame) -> _Time | None:
-    mean, official = time_to_train(logs), official_time(logs)
+def _time(logs: pl.DataFrame, dropped: int) -> _Time | None:
+    mean, official = time_to_train(logs), official_time(logs, dropped=dropped)
     if mean is None:
         return None
-    return _Time(mean.value / 60, mean.n, None if official is None else official.value / 60)
+    return _Time(mean.value / 60, mean.n, None if official is None else official.value / 60, dropped)
 
 
 def _logs_with_times(reader: Reader, cluster: str) -> pl.DataFrame:
@@ -241,7 +261,7 @@ def _times(cluster: str, times: Mapping[int, _Time], of: Round) -> Iterator[Comp
         yield Comparison(f"time to train, {gpus:,} GPUs", "min", None, time.minutes, how)
     for gpus, time in times.items():
         published = of.minutes.get((cluster, gpus))
-        row = Comparison(f"official time, {gpus:,} GPUs", "min", None, time.official, _OFFICIAL)
+        row = Comparison(f"official time, {gpus:,} GPUs", "min", None, time.official, time.how)
         if published is not None:
             yield row._replace(published=float(published), decimals=_decimals(published))
         elif time.official is not None:
@@ -278,6 +298,11 @@ def _efficiencies(times: Mapping[int, _Time], steps: pl.DataFrame) -> Iterator[C
         rate = of_large / of_small if of_small and of_large else None
         yield Comparison(f"strong scaling, {small:,} to {large:,} GPUs", "ratio", None, rate, "by tokens/s/GPU")
 
+
+_DROPPED: Final = {"unet3d": 4}
+"""Runs that MLPerf's rules leave out at either end, where it is not one."""
+
+_WITHOUT_MODEL: Final = "the FLOP of a sample of this benchmark are not known here"
 
 _WITHOUT_STEPS: Final = "no step has a time in these logs (tracked_stats with train_step_time), so there is no MFU"
 
@@ -326,21 +351,21 @@ def _mfu_of_thousands(steps: pl.DataFrame, window: Window) -> Iterator[Compariso
         yield Comparison(f"MFU, {THOUSAND:,} GPUs and more", "ratio", None, row["value"], why)
 
 
-def publication_of(name: str, dtype: str | None = None) -> Publication | None:
-    """The round of that name (`mlperf-v5.1`), with the data types that the caller states.
+def publication_of(name: str, dtype: str | None = None, benchmarks: Sequence[str] = ()) -> Publication | None:
+    """The round of that name (`mlperf-v5.1`), with the data types and of the benchmarks that the caller states.
 
     Of other rounds than 5.0 no published number is known here, and no data type.
     """
     match = _ROUND.fullmatch(name)
     if match is None:
         return None
-    of = V5_0 if match[1] == V5_0.version else Round(match[1])
-    of = of if dtype is None else replace(of, dtype=dtype)
+    known = V5_0 if match[1] == V5_0.version else Round(match[1])
+    of = known if dtype is None else replace(known, dtype=dtype)
     return Publication(
         name,
-        f"MLPerf Training {of.version}: Llama 3.1 405B, time to train, scaling and MFU from the submitters' own logs",
+        f"MLPerf Training {of.version}: time to train, scaling and MFU from the submitters' own logs",
         f"github.com/mlcommons/training_results_v{of.version} (Apache-2.0)",
-        partial(read, version=of.version, dtype=of.dtype),
+        partial(read, version=of.version, dtype=dtype, benchmarks=benchmarks, known=known.dtype),
         partial(compare, of=of),
         partial(claims, of=of),
         partial(figure, of=of),

@@ -3,8 +3,8 @@
     SUBMITTER/results/SYSTEM/BENCHMARK/result_I.txt   the log of a run; scaling.json has the factor of its time
     SUBMITTER/systems/SYSTEM.json                     nodes, GPUs of a node, and the GPU's name
 
-A submitter is a cluster (several, where it has several kinds of GPU or systems of one size), a result a run of one
-attempt on nodes of its own, from its first event to its last.
+A submitter is a cluster (several, where it has several benchmarks, kinds of GPU or systems of one size), a result a run
+of one attempt on nodes of its own, from its first event to its last.
 """
 
 from __future__ import annotations
@@ -22,32 +22,44 @@ from ingest.plausible import EARLIEST_S, LATEST_S
 from ingest.runlog.formats.mlperf import has_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-BENCHMARKS: Final = ("llama31_405b",)
-"""The benchmarks that are read: those whose published results and claims are compared with ours."""
+COMPARED: Final = "llama31_405b"
+"""The benchmark whose published results and claims are compared with ours; it is read where no other is named."""
+
+EVERY: Final = "all"
+"""Names every benchmark that there is."""
+
+BENCHMARKS: Final = "benchmarks"
+"""The key of the sources' facts that holds the benchmark of each cluster."""
 
 
-def read(path: Path, *, version: str, dtype: str | None) -> Sources:
+def read(
+    path: Path, *, version: str, dtype: str | None, benchmarks: Sequence[str] = (), known: str | None = None
+) -> Sources:
     """The results below a path.
 
     Args:
         path: a folder that has SUBMITTER/results somewhere below it.
         version: the round, such as 5.0.
-        dtype: the data types that its runs multiply matrices in; None: unknown.
+        dtype: the data types that its runs multiply matrices in, as the caller states them; None: nothing is stated.
+        benchmarks: those that are read; none: `COMPARED`, or where it is not there every benchmark.
+        known: the data types of `COMPARED` where none are stated; None: unknown.
 
     Raises:
         UsageError: there are none that can be read.
     """
     sources = Sources()
-    systems = list(_systems(path, dtype, sources))
+    systems = list(_systems(path, _wanted(path, benchmarks), sources))
     for system, cluster in zip(systems, _clusters(systems), strict=True):
+        system.described["dtype"] = dtype or (known if system.benchmark == COMPARED else None)
+        sources.facts.setdefault(BENCHMARKS, {})[cluster] = system.benchmark
         for log in _logs(system.folder):
             _add(sources, log, cluster, system.described)
     if not sources.run_logs:
         raise UsageError(_without_results(path, sources))
-    if dtype is None:
+    if dtype is None and any("dtype" not in facts for _, facts in sources.run_logs):
         sources.left_out.append(
             f"MFU: logs of round {version} do not record the data type, and it is not known here; state it: "
             "--dtype fp8+bf16 (several: by +)"
@@ -63,26 +75,46 @@ def _without_results(path: Path, sources: Sources) -> str:
     return f"{path}: no result of MLPerf Training lies as published: {layout}{found}"
 
 
+def _wanted(path: Path, benchmarks: Sequence[str]) -> set[str]:
+    """The benchmarks that are read.
+
+    Raises:
+        UsageError: one that is named is not there.
+    """
+    there = {folder.name for folder in _result_folders(path)}
+    if missing := sorted(set(benchmarks) - there - {EVERY}):
+        raise UsageError(f"{path} has no results of {', '.join(missing)}; it has: {', '.join(sorted(there)) or 'none'}")
+    if EVERY in benchmarks or (not benchmarks and COMPARED not in there):
+        return there
+    return set(benchmarks) or {COMPARED}
+
+
 class _Submitted(NamedTuple):
     """The results of one system: their folder, who submitted them, and the facts that their logs do not record."""
 
     folder: Path
     submitter: str
     system: str
-    described: Mapping[str, Any]
+    benchmark: str
+    described: dict[str, Any]
 
     @property
-    def size(self) -> tuple[str, str, int]:
-        """Submitter, GPU and their number: two systems of one size are two systems all the same."""
-        return self.submitter, self.described["gpu_model"], self.described["nodes"] * self.described["gpus_per_node"]
+    def group(self) -> tuple[str, str]:
+        """Results of different groups are never compared."""
+        return self.submitter, self.benchmark
+
+    @property
+    def size(self) -> tuple[tuple[str, str], str, int]:
+        """The group, GPU and their number: two systems of one size are two systems all the same."""
+        return self.group, self.described["gpu_model"], self.described["nodes"] * self.described["gpus_per_node"]
 
 
-def _systems(path: Path, dtype: str | None, sources: Sources) -> Iterator[_Submitted]:
+def _systems(path: Path, wanted: Collection[str], sources: Sources) -> Iterator[_Submitted]:
     """The systems whose results are read; the others are left out with the reason."""
     for folder in sorted(_result_folders(path)):
         benchmark, system, submitter = folder.name, folder.parent.name, folder.parents[2].name
-        if benchmark not in BENCHMARKS:
-            sources.left_out.append(f"{submitter}/{system}: {benchmark} is not read (only {', '.join(BENCHMARKS)})")
+        if benchmark not in wanted:
+            sources.left_out.append(f"{submitter}/{system}: {benchmark} (to read it: --benchmark {benchmark})")
             continue
         described = _system(folder.parents[2] / "systems" / f"{system}.json", sources)
         if described is None:
@@ -92,20 +124,22 @@ def _systems(path: Path, dtype: str | None, sources: Sources) -> Iterator[_Submi
         except ValueError as error:
             sources.left_out.append(f"{submitter}/{system}: {error}")
             continue
-        yield _Submitted(folder, submitter, system, described | {"time_factor": factor, "dtype": dtype})
+        yield _Submitted(folder, submitter, system, benchmark, described | {"time_factor": factor})
 
 
 def _clusters(systems: Sequence[_Submitted]) -> list[str]:
     """The cluster of each system: its submitter, with the GPU or the system where those of one submitter differ.
 
-    Times and speeds are compared and averaged within a cluster: two kinds of GPU, or two systems of one size, are not.
+    Times and speeds are compared and averaged within a cluster: two kinds of GPU, or two systems of one size, are not,
+    and neither are two benchmarks. Every benchmark but `COMPARED` is in the name.
     """
-    models = {one.submitter: {each.size[1] for each in systems if each.submitter == one.submitter} for one in systems}
+    models = {one.group: {each.size[1] for each in systems if each.group == one.group} for one in systems}
     alike = Counter(one.size for one in systems)
     names = []
     for one in systems:
-        own = one.system if alike[one.size] > 1 else one.size[1] if len(models[one.submitter]) > 1 else None
-        names.append(_cluster(one.submitter if own is None else f"{one.submitter}-{own}"))
+        own = one.system if alike[one.size] > 1 else one.size[1] if len(models[one.group]) > 1 else None
+        benchmark = None if one.benchmark == COMPARED else one.benchmark
+        names.append(_cluster("-".join(each for each in (one.submitter, own, benchmark) if each is not None)))
     return names
 
 
@@ -148,7 +182,7 @@ def _add(sources: Sources, log: Path, cluster: str, described: Mapping[str, Any]
     nodes, gpus = described["nodes"], described["nodes"] * described["gpus_per_node"]
     number = len(sources.run_logs) + 1
     facts = {
-        "run_id": f"{log.parents[1].name}/{log.name.partition('.')[0]}",
+        "run_id": _run_id(log),
         "cluster": cluster,
         "scheduler": "slurm",
         "job_id": str(number),
@@ -168,6 +202,13 @@ def _add(sources: Sources, log: Path, cluster: str, described: Mapping[str, Any]
     held = f"gres/gpu={gpus},node={nodes}"
     sources.accounting.append((number, number, cluster, *who, begin, begin, begin, end, nodes, names, held))
     sources.run_logs.append((log, facts))
+
+
+def _run_id(log: Path) -> str:
+    """System and number of a result; the benchmark, too, where it is not `COMPARED`."""
+    benchmark, system = log.parent.name, log.parents[1].name
+    named = system if benchmark == COMPARED else f"{system}/{benchmark}"
+    return f"{named}/{log.name.partition('.')[0]}"
 
 
 def _span(data: bytes) -> tuple[int, int]:

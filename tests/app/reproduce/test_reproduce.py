@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.command import trackside
-from tests.support.logs.mlperf import BEGIN_MS, MlperfRun, publish
+from tests.support.logs.mlperf import BEGIN_MS, BENCHMARK, MlperfRun, publish
 
 PUBLIC = [Path(__file__).parents[4] / "shared" / "public", Path(os.environ.get("TRACKSIDE_PUBLIC_DATA", "."))]
 OFFICIAL = "mean of the runs without the fastest and the slowest, x scaling factor"
@@ -66,6 +66,36 @@ def test_the_official_time_is_that_of_mlperf(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_other_benchmarks_have_their_official_time(tmp_path: Path) -> None:
+    """One system ran two benchmarks: they are never averaged, and of the one whose model is unknown MFU is null."""
+    root = tmp_path / "in"
+    for at, name in enumerate(("llama2_70b_lora", "llama31_8b", BENCHMARK)):
+        begins = [BEGIN_MS + (10 * at + number) * 3_600_000 for number in range(3)]
+        runs = {n: MlperfRun(step_s=10.0 + n, begin_ms=begin, benchmark=name) for n, begin in enumerate(begins)}
+        publish(root, "Acme", "x", runs, nodes=2, gpus=8)
+    options = ("--benchmark", "llama2_70b_lora", "--benchmark", "llama31_8b", "--dtype", "fp8", "--format", "json")
+    done = trackside("reproduce", "mlperf-v5.1", str(root), "--dir", str(tmp_path / "out"), *options)
+    assert done.returncode == 0, done.stderr
+    assert "not read: Acme/x: llama31_405b (to read it: --benchmark llama31_405b)" in done.stderr
+    rows = {(row["quantity"], row["explanation"].split(";")[0]): row["computed"] for row in json.loads(done.stdout)}
+    for cluster in ("Acme-llama2_70b_lora", "Acme-llama31_8b"):
+        assert rows[f"{cluster}: official time, 16 GPUs", OFFICIAL] == pytest.approx((6 * 11 + 2 * 40) / 60)
+    flop = 6 * 8_030_261_248 + 12 * 32 * 32 * 128 * 8192
+    mfu = 18 * 12 * 8192 * flop / (6 * 33.0 * 16 * 1979e12)
+    of_8b = rows["Acme-llama31_8b: MFU, 16 GPUs", "palm_full, dense FP8 peak"]
+    assert of_8b == pytest.approx(mfu, rel=1e-3)
+    of_lora = [value for (quantity, _), value in rows.items() if "lora: MFU" in quantity]
+    assert of_lora == [None]
+
+
+def test_a_benchmark_that_is_not_there_is_refused(results: Path) -> None:
+    done = trackside("reproduce", "mlperf-v5.0", str(results), "--benchmark", "gpt3")
+    assert done.returncode == 2
+    assert "has no results of gpt3; it has: llama31_405b" in done.stderr
+    assert "elasticflow has no benchmarks" in trackside("reproduce", "elasticflow", ".", "--benchmark", "x").stderr
+
+
+@pytest.mark.slow
 def test_two_systems_of_one_size_are_not_averaged(results: Path, tmp_path: Path) -> None:
     publish(results, "Acme + Co", "tuned", {0: MlperfRun(step_s=10.0)}, nodes=2, gpus=8)
     publish(results, "Bolt", "only", {0: MlperfRun(step_s=10.0)}, nodes=2, gpus=8)
@@ -105,7 +135,7 @@ def test_what_is_not_read_is_named(results: Path, tmp_path: Path) -> None:
     (results / "Bare" / "systems" / "lonely.json").unlink()
     done = trackside("reproduce", "mlperf-v5.0", str(results), "--dir", str(tmp_path / "out"))
     assert done.returncode == 0
-    assert "bert is not read" in done.stderr
+    assert "not read: Acme + Co/small: bert (to read it: --benchmark bert)" in done.stderr
     assert "lonely.json: the system's description cannot be used" in done.stderr
 
 

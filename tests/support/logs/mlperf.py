@@ -29,6 +29,7 @@ class MlperfRun:
     begin_ms: int = BEGIN_MS
     platform: str = "2xNVIDIA H100"
     status: str = "success"
+    benchmark: str = BENCHMARK
     lines: list[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -38,7 +39,7 @@ class MlperfRun:
             self._entry(at + rank, "cache_clear", value=True)
             self._entry(at + 10 - rank, "init_start")
         for key, value in (
-            ("submission_benchmark", BENCHMARK),
+            ("submission_benchmark", self.benchmark),
             ("submission_platform", self.platform),
             ("global_batch_size", self.batch),
             ("max_sequence_length", self.sequence),
@@ -73,7 +74,8 @@ class MlperfRun:
 
 def publish(root: Path, submitter: str, system: str, runs: dict[int, MlperfRun], *, nodes: int, gpus: int) -> Path:
     """Write results in the layout of the results' repository; the folder of the logs."""
-    folder = root / submitter / "results" / system / BENCHMARK
+    benchmark = next((one.benchmark for one in runs.values()), BENCHMARK)
+    folder = root / submitter / "results" / system / benchmark
     folder.mkdir(parents=True, exist_ok=True)
     for number, one in runs.items():
         (folder / f"result_{number}.txt").write_text(one.text())

@@ -21,7 +21,7 @@ Publications (without NAME they are listed):
 
   mlperf-v5.0   MLPerf Training 5.0, Llama 3.1 405B: time to train, scaling and MFU from the submitters' own logs, and
                 the claims on them judged, that of more than 50 % MFU over both peaks that people use; other rounds:
-                mlperf-v5.1, mlperf-v4.1
+                mlperf-v5.1, mlperf-v4.1; other benchmarks: --benchmark llama2_70b_lora
   elasticflow   GPU-hours of ten clusters of Microsoft, from 69,351 jobs
   straggler-artifact
                 traces of slow jobs at ByteDance, operation by operation: how slow they were, and whether a node or the
@@ -52,6 +52,14 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="TYPE",
         help="data types that the runs of an MLPerf round multiply matrices in, which their logs do not record: fp8 "
         "(known of 5.0)",
+    )
+    parser.add_argument(
+        "--benchmark",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a benchmark of an MLPerf round, as its folder is called: llama2_70b_lora; several times, or all "
+        "(default: llama31_405b, or where it is not there every one)",
     )
     add_format(parser)
 
@@ -84,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         for each in publications().values():
             console.echo(f"{each.name:<19} {each.title}\n{'':<19} files: {each.origin}")
         return 0
-    chosen = publication(options.name, options.dtype)
+    chosen = publication(options.name, options.dtype, options.benchmark)
     if options.path is None:
         raise UsageError(
             f"name the published files: trackside reproduce {chosen.name} PATH\nThey are at {chosen.origin}"
