@@ -51,6 +51,8 @@ DERIVED = (
     "user_activity",
     *ACTIVITY_DAYS,
     "mfu",
+    "mfu_totals",
+    "run_mfu_wall",
     "checkpoint_advice",
     "mfu_proxies",
     "expected_inputs",

@@ -26,15 +26,15 @@ from app.results.failures.failure_rates import failure_history, failure_rate_tab
 from app.results.failures.interruptions import second_order_rows
 from app.results.failures.lemons import judged, stored_node_scores
 from app.results.goodput import goodput_rows, lost_imputed_rows, mpg_rows
-from app.results.mfu import mfu_rows, mfu_run_rows, mfu_wall_rows
+from app.results.mfu import flop_convention, mfu_rows, mfu_wall_rows
 from app.results.mfu_proxy import mfu_estimated_rows, mfu_proxy
+from app.results.mfu_totals import mfu_to_store, wall_to_store
 from app.results.runs.job_goodput import job_accounts, job_goodput_rows
 from app.results.source import OF_ONE_WINDOW, CachedSource
 from app.times import months
 from app.window import Window
 from metrics import frames
 from metrics.ettr.expected import shared_of
-from metrics.mfu.flops import MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -180,10 +180,14 @@ def _write_windows(  # noqa: PLR0917 - private, and every one of them is needed
         if standard == window:
             writer.append("expected_inputs", _expected_inputs(window, shared_of(own), own_rates))
     progress("MFU of runs", 0.6)
-    writer.append("mfu", mfu_run_rows(source, window, measures=MEASURES))
+    of_steps = mfu_to_store(source, window)
+    writer.append("mfu", of_steps.runs)
+    writer.append("mfu_totals", of_steps.totals)
+    walls, wall_rows = wall_to_store(source, window, flop_convention(source, window.cluster))
+    writer.append("run_mfu_wall", wall_rows)
     proxy = mfu_proxy(source, window)
     writer.append("mfu_proxies", proxy.fitted)
-    of_cluster += [mfu_wall_rows(source, window), mfu_estimated_rows(proxy, window)]
+    of_cluster += [mfu_wall_rows(source, window, walls), mfu_estimated_rows(proxy, window)]
     writer.append("cluster_metrics", pl.concat(of_cluster))
     progress("nodes and checkpoints", 0.85)
     _write_advice(writer, source, windows, rates)

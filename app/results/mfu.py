@@ -19,11 +19,14 @@ from metrics.mfu.wall import allocated, run_mfu
 from metrics.no_rows import none_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from app.results.runs.run_logs import Logs
     from app.window import Source, Window
     from metrics.mfu.flops import Convention, Measure
+
+INTERVAL: Final = "BCa bootstrap over blocks of steps, 95 %"
+"""How the interval of all runs together is made."""
 
 
 def step_mfu_rows(
@@ -117,7 +120,7 @@ def fleet_row(steps: pl.DataFrame, window: Window, convention: Convention, measu
             "n": [pooled.n],
             "ci_low": [pooled.low],
             "ci_high": [pooled.high],
-            "ci_method": ["BCa bootstrap over blocks of steps, 95 %"],
+            "ci_method": [INTERVAL],
             "evidence_log": [1.0],
             "note": ["; ".join([basis, *([pooled.note] if pooled.note else [])])],
         }
@@ -140,10 +143,17 @@ def mfu_wall_run_rows(source: Source, window: Window, convention: Convention | N
 
 
 @result("mfu_wall")
-def mfu_wall_rows(source: Source, window: Window) -> pl.DataFrame:
-    """MFU of all logged runs over all time that they were allocated GPUs, as one result row; none without logs."""
+def mfu_wall_rows(source: Source, window: Window, of_runs: pl.DataFrame | None = None) -> pl.DataFrame:
+    """MFU of all logged runs over all time that they were allocated GPUs, as one result row; none without logs.
+
+    Args:
+        source: where to read.
+        window: cluster and time.
+        of_runs: `mfu_wall_run_rows` of the window by the configured convention, where they are at hand.
+    """
     used = flop_convention(source, window.cluster)
-    by_run = mfu_wall_run_rows(source, window, used).filter(pl.col("value").is_not_null())
+    rows = mfu_wall_run_rows(source, window, used) if of_runs is None else of_runs
+    by_run = rows.filter(pl.col("value").is_not_null())
     if by_run.is_empty():
         return frames.empty(frames.RESULT)
     runs_logged = counted(by_run.height, "logged run")
@@ -184,30 +194,50 @@ def mfu_run_rows(
 
     A run that multiplies in several data types has a row over each one's peak.
     """
-    parts = []
     kept = kept_steps(source, window)
     steps = kept if run_id is None else kept.filter(pl.col("run_id") == run_id)
+    found = measured_steps(steps, measures)
+    return in_order([rows_of_runs(mine, window, convention, measure) for mine, measure, convention, _ in found], window)
+
+
+def measured_steps(
+    steps: pl.DataFrame, measures: Sequence[Measure]
+) -> Iterator[tuple[pl.DataFrame, Measure, Convention, bool]]:
+    """Steps with their MFU (`step_mfu`) by each measure and convention that their logs allow.
+
+    With them comes whether it is over the lower peak: the steps that multiply in several data types come again so.
+    """
     ambiguous = steps.filter(mixes(steps))
     for measure in measures:
         for convention in CONVENTIONS:
             for some, lower in ((steps, False), (ambiguous, True)):
                 mine = step_mfu(some, convention=convention, measure=measure, lower_peak=lower)
-                if mine["flop"].null_count() == mine.height:  # this log cannot tell it
-                    continue
-                parts.append(_by_run(mine, window, convention, measure))
+                if mine["flop"].null_count() < mine.height:
+                    yield mine, measure, convention, lower
+
+
+def in_order(parts: Sequence[pl.DataFrame], window: Window | None = None) -> pl.DataFrame:
+    """Rows of runs (`RUN_ROWS`) in one order: by run, measure and convention, the higher peak first.
+
+    Args:
+        parts: as `rows_of_runs` returns them, or rows of the table `mfu`.
+        window: of the first.
+    """
     if not parts:
-        return pl.DataFrame(schema=_MFU)
-    rows = pl.concat(parts).with_columns(
-        window_from=frames.instant(window.since),
-        window_until=frames.instant(window.until),
-        numerator="flop",
-        denominator="peak_flop",
-        value="mfu",
-        median="mfu_median",
-        mean="mfu_mean",
-    )
-    order = [_place("measure", MEASURES), _place("convention", CONVENTIONS), -pl.col("peak_flops")]
-    return frames.conform(rows.sort("cluster", "run_id", *order), _MFU)
+        return pl.DataFrame(schema=RUN_ROWS)
+    rows = pl.concat(parts)
+    if window is not None:
+        rows = rows.with_columns(
+            window_from=frames.instant(window.since),
+            window_until=frames.instant(window.until),
+            numerator="flop",
+            denominator="peak_flop",
+            value="mfu",
+            median="mfu_median",
+            mean="mfu_mean",
+        )
+    order = [place_among("measure", MEASURES), place_among("convention", CONVENTIONS), -pl.col("peak_flops")]
+    return frames.conform(rows.sort("cluster", "run_id", *order), RUN_ROWS)
 
 
 def headline_mfu(rows: Sequence[dict[str, Any]], convention: str) -> dict[str, Any] | None:
@@ -221,12 +251,13 @@ def headline_mfu(rows: Sequence[dict[str, Any]], convention: str) -> dict[str, A
     return min(measured, key=lambda row: row["convention"] != convention, default=None)
 
 
-def _place(column: str, names: tuple[str, ...]) -> pl.Expr:
+def place_among(column: str, names: tuple[str, ...]) -> pl.Expr:
     """Where each value stands among these names."""
     return pl.col(column).replace_strict({name: place for place, name in enumerate(names)})
 
 
-def _by_run(steps: pl.DataFrame, window: Window, convention: Convention, measure: Measure) -> pl.DataFrame:
+def rows_of_runs(steps: pl.DataFrame, window: Window, convention: Convention, measure: Measure) -> pl.DataFrame:
+    """MFU of each run from steps of `measured_steps`, for `in_order`."""
     kinds = steps.group_by("cluster", "run_id").agg(
         pl.coalesce("peak_dtype", "dtype").drop_nulls().first().alias("dtype"),
         (pl.col("peak_flop") / pl.col("n_gpus") / pl.col("wall_s")).drop_nulls().first().alias("peak_flops"),
@@ -243,7 +274,7 @@ def _by_run(steps: pl.DataFrame, window: Window, convention: Convention, measure
 
 _OTHER_GPUS: Final = "over the GPUs allocated, which are not as many as the log says"
 
-_MFU: frames.Schema = {
+RUN_ROWS: Final[frames.Schema] = {
     "cluster": frames.TEXT,
     "run_id": frames.TEXT,
     "window_from": frames.TIME,
@@ -262,3 +293,4 @@ _MFU: frames.Schema = {
     "ci_high": frames.NUMBER,
     "note": frames.TEXT,
 }
+"""The MFU of a run under one convention: the columns of the table `mfu`."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from app.cli import main as cli
 from app.compute import pipeline as computing
 from app.config.settings import Config
+from app.show.answer import Question
+from app.show.registry import question_of
+from app.window import Window
 from ingest.prometheus.load_files import ingest_files
 from ingest.prometheus.target import TelemetryRequest
 from ingest.runlog import store as runlogs
@@ -167,6 +172,21 @@ def test_run_with_two_data_types_is_shown_over_both_peaks(shown: Shown) -> None:
     assert [row["dtype"] for row in rows] == ["fp8", "bf16"]
     assert [row["value"] for row in rows] == pytest.approx([0.4 * 989 / 1979, 0.4])
     assert all("several data types" in row["note"] for row in rows)
+
+
+@pytest.mark.parametrize("question", [{}, {"convention": "causal_half"}, {"by": "run"}, {"run": "mixed"}], ids=str)
+def test_stored_mfu_equals_computed(root: Path, question: dict[str, Any]) -> None:
+    entry = question_of("mfu")
+    with open_reader(root) as reader:
+        computed = reader.query("computed", cluster="c").row(0, named=True)
+        whole = Window("c", computed["since"], computed["until"])
+        read, made = (entry(reader, whole, Question(**question, details=details)) for details in (False, True))
+        part = entry(
+            reader, replace(whole, until=whole.until - timedelta(hours=1)), Question(**question, details=False)
+        )
+    assert_frame_equal(read.rows, made.rows, check_exact=True)
+    assert (read.notes, read.headline, read.columns) == (made.notes, made.headline, made.columns)
+    assert ("steps" in part.queries, "steps" in read.queries) == (True, False)
 
 
 def test_hfu_needs_the_recomputed_share(shown: Shown) -> None:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.results.mfu import (
-    allocated_to_runs,
-    fleet_row,
     flop_convention,
     kept_steps,
     mfu_run_rows,
     mfu_wall_run_rows,
     step_mfu_rows,
 )
+from app.results.mfu_totals import stored_runs, stored_totals, total_rows
 from app.show.answer import MOST_EXPLAINED, Answer, Question
 from app.show.mfu_parts import PARTS, by_part
 from app.show.mfu_proxy import disagreements, estimates, proxies
@@ -23,10 +22,8 @@ from app.show.selection import conventions_meant, only, requested_runs, runs_mea
 from app.show.sentences import percent, row_of
 from ingest.counted import counted
 from metrics.mfu.flops import MEASURES
-from metrics.mfu.mfu import step_mfu
 from metrics.mfu.peaks import gpu_of
 from metrics.mfu.remark import beyond_peak
-from metrics.mfu.wall import run_mfu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,12 +61,13 @@ def mfu(source: Reader, window: Window, question: Question) -> Answer:
         return _by_gpu(source, window, question, conventions)
     if by == "run" or question.run is not None:
         return _by_run(source, window, question, conventions)
-    return _whole(source, window, conventions)
+    return _whole(source, window, question, conventions)
 
 
-def _whole(source: Reader, window: Window, conventions: tuple[Convention, ...]) -> Answer:
-    """Of all logged runs together."""
-    rows = _fleets(source, window, kept_steps(source, window), conventions)
+def _whole(source: Reader, window: Window, question: Question, conventions: tuple[Convention, ...]) -> Answer:
+    """Of all logged runs together: as stored, where the parts are not requested."""
+    stored = None if question.details else stored_totals(source, window, conventions)
+    rows = total_rows(source, window, kept_steps(source, window), conventions) if stored is None else stored
     return Answer(
         "MFU over the kept steps of all logged runs, by FLOP convention",
         rows,
@@ -78,7 +76,7 @@ def _whole(source: Reader, window: Window, conventions: tuple[Convention, ...]) 
         ranked=("convention", "value", "ci_low", "ci_high", "mfu_wall", "n"),
         in_words=(pl.col("note").str.strip_prefix(pl.concat_str("convention", pl.lit(" "))),),
         metrics=("mfu", "hfu", "mfu_wall"),
-        queries=(*_QUERIES, "ledger_sums"),
+        queries=(*_QUERIES, "ledger_sums") if stored is None else ("stored_mfu_totals",),
         parts={"metric": "metric", "subject": "convention", **_MFU_PARTS},
         when_empty=_NO_STEPS,
         notes=(*_ABOUT, *beyond_peak(_values(rows)), *disagreements(source, window)),
@@ -94,37 +92,11 @@ def _headline(rows: pl.DataFrame) -> str:
     return f"MFU {percent(row['value'])} over {row['n']:,} kept steps ({row['convention']}){wall}."
 
 
-def _fleets(source: Reader, window: Window, steps: pl.DataFrame, conventions: tuple[Convention, ...]) -> pl.DataFrame:
-    """Steps together: a row for each convention and measure that their logs allow."""
-    held = allocated_to_runs(source, window)
-    rows = []
-    for measure in MEASURES:
-        for convention in conventions:
-            steps_mfu = step_mfu(steps, convention=convention, measure=measure)
-            if steps_mfu["flop"].null_count() == steps_mfu.height:
-                continue
-            wall = run_mfu(steps_mfu, held)
-            share = _total(wall, "flop") / _total(wall, "peak_flop") if _total(wall, "peak_flop") else None
-            rows.append(
-                fleet_row(steps_mfu, window, convention, measure).with_columns(
-                    pl.lit(convention).alias("convention"),
-                    pl.lit(steps_mfu["mfu"].mean(), dtype=pl.Float64).alias("mean"),
-                    pl.lit(steps_mfu["mfu"].median(), dtype=pl.Float64).alias("median"),
-                    pl.lit(share, dtype=pl.Float64).alias("mfu_wall"),
-                )
-            )
-    if not rows:
-        return pl.DataFrame(schema=dict.fromkeys(("metric", "convention"), pl.String()))
-    return pl.concat(rows).filter(pl.col("n") > 0)
-
-
-def _total(rows: pl.DataFrame, name: str) -> float:
-    return float(rows[name].sum())
-
-
 def _by_run(source: Reader, window: Window, question: Question, conventions: tuple[Convention, ...]) -> Answer:
-    measured = mfu_run_rows(source, window, measures=MEASURES).filter(pl.col("convention").is_in(conventions))
-    wall = mfu_wall_run_rows(source, window).select("run_id", "step_share", "allocated_gpu_s")
+    stored = None if question.details else stored_runs(source, window)
+    every, walls = stored or (mfu_run_rows(source, window, measures=MEASURES), mfu_wall_run_rows(source, window))
+    measured = every.filter(pl.col("convention").is_in(conventions))
+    wall = walls.select("run_id", "step_share", "allocated_gpu_s")
     with_wall = measured.join(wall, on="run_id", how="left", maintain_order="left").with_columns(
         mfu_wall=pl.col("value") * pl.col("step_share")
     )
@@ -143,7 +115,7 @@ def _by_run(source: Reader, window: Window, question: Question, conventions: tup
         headline=_largest(rows),
         ranked=("measure", "convention", "value", "mfu_wall", "n", "ci_low", "ci_high"),
         metrics=("mfu", "hfu", "mfu_wall"),
-        queries=(*_QUERIES, "ledger_sums"),
+        queries=(*_QUERIES, "ledger_sums") if stored is None else ("stored_run_mfu", "stored_run_mfu_wall"),
         notes=(
             *notes,
             *_ABOUT,
@@ -175,6 +147,10 @@ def _largest(rows: pl.DataFrame) -> str:
     value = f"MFU {percent(first['value'])} over {counted(first['n'], 'kept step')} ({first['convention']})"
     runs = known["run_id"].n_unique()
     return f"{first['run_id']}: {value}." if runs == 1 else f"{runs:,} runs; the largest, {first['run_id']}: {value}."
+
+
+def _total(rows: pl.DataFrame, name: str) -> float:
+    return float(rows[name].sum())
 
 
 def _of_steps(steps: pl.DataFrame, convention: str) -> str:
@@ -230,7 +206,7 @@ def _by_gpu(source: Reader, window: Window, question: Question, conventions: tup
     rows = []
     for (model, dtype), some in steps.group_by("gpu_model", "dtype", maintain_order=True):
         gpu = gpu_of(None if model is None else str(model))
-        fleets = _fleets(source, window, some, conventions).drop("mfu_wall", strict=False)
+        fleets = total_rows(source, window, some, conventions).drop("mfu_wall", strict=False)
         name = pl.lit(gpu.name if gpu else str(model or "unknown"))
         rows.append(fleets.with_columns(name.alias("gpu_model"), pl.lit(dtype, dtype=pl.String).alias("dtype")))
     together = pl.concat(rows, how="diagonal_relaxed") if rows else pl.DataFrame(schema={"gpu_model": pl.String})
