@@ -157,12 +157,16 @@ class Connection:
         """
         from queries.samples.blocks import blocks  # noqa: PLC0415 - the process that runs a person's SQL imports no polars
 
-        declared = self.frame(f"SELECT * FROM raw.{table} WHERE cluster = $cluster", {"cluster": cluster})  # noqa: S608 - our name
+        declared = self._beside_files(table, cluster)
         files = self._live_files(table, *integrity.scope("", {"cluster": cluster, "since": since, "until": until}))
         self.require(files)
         if declared.height:
             yield declared.lazy()
         yield from blocks([self.root / file.path for file in files], declared.schema)
+
+    def _beside_files(self, table: str, cluster: str) -> pl.DataFrame:
+        """Samples that lie in the database itself."""
+        return self.frame(f"SELECT * FROM raw.{table} WHERE cluster = $cluster", {"cluster": cluster})  # noqa: S608 - our name
 
     def files(self) -> list[integrity.File]:
         """The Parquet files of samples that count."""
@@ -412,6 +416,7 @@ class Reader(Connection):
         self._computed: set[str] = set()
         self._files: dict[tuple[object, ...], list[integrity.File]] = {}
         self._viewed: dict[str, Sequence[integrity.File]] = {}
+        self._none_beside: dict[tuple[str, str], pl.DataFrame] = {}
         self._stopped = ""
 
     def frame(self, sql: str, params: Params | None = None) -> pl.DataFrame:
@@ -443,6 +448,16 @@ class Reader(Connection):
         if key not in self._files:
             self._files[key] = super()._live_files(table, cluster, first, last)
         return self._files[key]
+
+    def _beside_files(self, table: str, cluster: str) -> pl.DataFrame:
+        """As the database has them, which is asked once where there are none: days are read one by one."""
+        key = (table, cluster)
+        if key in self._none_beside:
+            return self._none_beside[key]
+        rows = super()._beside_files(table, cluster)
+        if rows.is_empty():
+            self._none_beside[key] = rows
+        return rows
 
     def _view_samples(self, table: str, files: Sequence[integrity.File]) -> None:
         if self._viewed.get(table) != files:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from app.results.stored import RESULTS
 from app.results.telemetry.anomaly_days import (
     DAY,
     Counts,
@@ -24,6 +25,7 @@ from metrics.anomalies.evidence import deviation_text
 from metrics.anomalies.hours import Limits
 from metrics.anomalies.scan import Joined
 from queries.errors import CorruptWarehouseError
+from queries.warehouse import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from app.results.telemetry.anomaly_days import DayTests
     from app.window import Source, Window
-    from queries.warehouse import Reader, Writer
+    from queries.warehouse import Reader
 
 LOOKBACK: Final = REACH_DAYS * DAY
 """Days before a window that its tests depend on."""
@@ -72,7 +74,7 @@ def anomalies(source: Reader | Writer, window: Window, run_ids: list[str] | None
         return Anomalies(Joined().result(), 0, 0, 0, _NOTHING_HELD)
     hours = _hours(source, window, run_ids)
     first, last = window.since.date(), days[-1] + DAY
-    stored = Stored(hours, first, last) if run_ids is None else None
+    stored = Stored(hours, first, last, unchanged=_unchanged(source, window)) if run_ids is None else None
     wanted = {day: span for day in days if (span := _within(day, window, hours.until)) is not None}
     try:
         return _joined(days_tested(hours, days, wanted, stored), hours.held)
@@ -80,6 +82,13 @@ def anomalies(source: Reader | Writer, window: Window, run_ids: list[str] | None
         if stored is None:
             raise
         return _joined(days_tested(hours, days, wanted, None), hours.held)
+
+
+def _unchanged(source: Reader | Writer, window: Window) -> bool:
+    """Whether the last computation is the newest change, and the window lies within what it computed."""
+    if isinstance(source, Writer) or source.fact_of_version(RESULTS) is None:
+        return False
+    return window.until <= source.query("computed", cluster=window.cluster)["until"].item()
 
 
 def _joined(days: Iterator[DayTests], held: pl.DataFrame) -> Anomalies:

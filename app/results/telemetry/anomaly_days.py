@@ -155,15 +155,16 @@ class Stored:
         hours: of the cluster.
         first: the first day that is asked for.
         last: the day after the last one.
+        unchanged: nothing has changed since they were stored, so that no telemetry is read to compare it.
     """
 
-    def __init__(self, hours: Hours, first: date, last: date) -> None:
+    def __init__(self, hours: Hours, first: date, last: date, *, unchanged: bool = False) -> None:
         self._hours = hours
         rows = hours.source.query("anomaly_days", cluster=hours.cluster).iter_rows(named=True)
         early = first - REACH_DAYS * DAY
         near: dict[date, dict[str, Any]] = {row["day"]: row for row in rows if early <= row["day"] < last}
-        now = digests(hours, early, last) if near else {}
-        self._days = {day: row for day, row in near.items() if now.get(day) == row["inputs"]}
+        now = digests(hours, early, last) if near and not unchanged else {}
+        self._days = {day: row for day, row in near.items() if unchanged or now.get(day) == row["inputs"]}
 
     def __contains__(self, day: date) -> bool:
         return day in self._days
@@ -187,7 +188,7 @@ class Stored:
             block.filter(same).with_columns(day=pl.lit(number_of(day), dtype=frames.COUNT)).select(*SUMS)
             for block in blocks
         ]
-        sums = frames.conform(pl.concat([pl.LazyFrame(schema=SUMS), *parts]).collect(), SUMS)
+        sums = frames.conform(pl.concat([frames.empty(SUMS).lazy(), *parts]).collect(), SUMS)
         return DayTests(day, sums, Counts(row["busy_hours"], row["compared_hours"], row["device_hours"]))
 
 

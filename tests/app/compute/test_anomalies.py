@@ -106,7 +106,7 @@ def test_part_of_a_day_has_the_tests_of_its_hours(root: Path) -> None:
     window = Window("c", BEGIN + timedelta(hours=5, minutes=20), NOW - timedelta(hours=3))
     with open_reader(root) as reader, pytest.MonkeyPatch.context() as patch:
         rows = results.anomalies(reader, window)
-        patch.setattr(results, "Stored", lambda *_: None)
+        patch.setattr(results, "Stored", lambda *_, **__: None)
         assert_frame_equal(rows.rows, results.anomalies(reader, window).rows)
     assert rows.busy_hours == 17 * (24 * DAYS - 6 - 3)
     assert rows.rows["tested_hours"].max() == 24 * DAYS - 9

@@ -72,7 +72,7 @@ def from_samples(reader: Reader) -> pl.DataFrame:
     """The anomalies of a scan that uses nothing stored."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BusyHours, "_hours", lambda _self, since, until: sampled_hours(reader, "c", since, until, LIMITS))
-        patch.setattr(results, "Stored", lambda *_: None)
+        patch.setattr(results, "Stored", lambda *_, **__: None)
         return results.anomalies(reader, WINDOW).rows
 
 

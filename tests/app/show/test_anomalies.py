@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from datetime import date as date_of
 from typing import TYPE_CHECKING, Any
@@ -225,6 +226,12 @@ def test_before_the_drop_nothing_deviates(reader: Reader) -> None:
     assert f"since {first:%Y-%m-%d %H:%M} or before (" in late.headline
     untested = answer_of(reader, window=Window("c", BEGIN, BEGIN + timedelta(hours=2)))
     assert untested.when_empty.startswith("Nothing could be tested on ")
+
+
+def test_unchanged_days_are_read_without_comparing(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = results.anomalies(reader, replace(WINDOW, until=NOW + timedelta(hours=1))).rows
+    monkeypatch.delattr("app.results.telemetry.anomaly_days.digests")
+    assert_frame_equal(results.anomalies(reader, WINDOW).rows, compared, check_exact=True)
 
 
 def test_of_one_run(reader: Reader) -> None:
