@@ -88,7 +88,7 @@ def _unchanged(source: Reader | Writer, window: Window) -> bool:
     """Whether the last computation is the newest change, and the window lies within what it computed."""
     if isinstance(source, Writer) or source.fact_of_version(RESULTS) is None:
         return False
-    return window.until <= source.query("computed", cluster=window.cluster)["until"].item()
+    return bool(window.until <= source.query("computed", cluster=window.cluster)["until"].item())
 
 
 def _joined(days: Iterator[DayTests], held: pl.DataFrame) -> Anomalies:
