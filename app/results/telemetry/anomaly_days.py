@@ -99,6 +99,8 @@ class Hours:
         period: _Period = {"cluster": self.cluster, "since": since, "until": until}
         first = number_of(day) * HOURS_A_DAY
         owners = held_hours(self.held, first, first + hours_before(day, self.until))
+        if self._meant is not None and owners.join(self._meant, on="attempt", how="semi").is_empty():
+            return frames.empty(DEVIATIONS), Counts()
         busy = self._owned(self._busy.of_day(since, until), owners)
         devices = self._owned(self.source.query("node_device_hours", **period), owners)
         of_gpus, of_nodes = gpu_deviations(busy), node_deviations(devices)

@@ -20,6 +20,7 @@ from app.config.settings import Config
 from app.results.telemetry import anomalies as results
 from app.results.telemetry.busy_hours import BusyHours
 from app.show.answer import Question
+from app.show.selection import runs_meant
 from app.window import Window
 from ingest.slurm import load_files as ingesting
 from ingest.tables import GPU_HOURS, GPU_SAMPLES, HEALTH_EVENTS, NODE_SAMPLES, columns_of, conform
@@ -239,6 +240,25 @@ def test_of_one_run(reader: Reader) -> None:
     alone = answer_of(reader, run="2")
     assert alone.rows.is_empty()
     assert alone.when_empty.startswith("96 GPU-hours were busy in this window, but none had 3 peers")
+
+
+def test_no_hour_is_read_of_days_without_the_run(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = set[date_of]()
+    of_day = BusyHours.of_day
+
+    def noted(self: BusyHours, since: datetime, until: datetime) -> pl.DataFrame:
+        read.add(since.date())
+        return of_day(self, since, until)
+
+    held = results.held_by
+
+    def shortened(*asked: Any) -> pl.DataFrame:
+        return held(*asked).with_columns(ended_at=pl.col("ended_at").clip(upper_bound=BEGIN + timedelta(days=2)))
+
+    monkeypatch.setattr(BusyHours, "of_day", noted)
+    monkeypatch.setattr(results, "held_by", shortened)
+    assert results.anomalies(reader, WINDOW, runs_meant(reader, WINDOW, "1")).rows.height
+    assert read == {BEGIN.date(), (BEGIN + timedelta(days=1)).date()}
 
 
 @pytest.mark.slow
