@@ -15,7 +15,7 @@ import polars as pl
 
 from ingest.load_warnings import LoadWarning
 from ingest.prometheus.files import by_source
-from ingest.prometheus.files.openmetrics_parser import AHEAD_S, Reading
+from ingest.prometheus.files.openmetrics_parser import AHEAD_S, NO_LINE, Reading
 from ingest.prometheus.gpu import readings
 from ingest.prometheus.mapping.mapping import builtin
 from ingest.prometheus.series.gather import Gathering
@@ -92,4 +92,5 @@ def _with_rest(first: Parsed, text: Text, cluster: str, origin: str) -> Parsed:
 def _nothing(text: Text) -> list[LoadWarning]:
     names = {*text.gathered.outside, *(labels["__name__"] for labels in text.gathered.samples.labels)}
     nothing = names <= {HOST_INFO, *by_source.OF_PODS_WITH_GPUS}
-    return [LoadWarning("no_known_metric")] if nothing else []
+    of_known_metrics = text.refused.filter(pl.col("reason") != NO_LINE)
+    return [LoadWarning("no_known_metric")] if nothing and of_known_metrics.is_empty() else []

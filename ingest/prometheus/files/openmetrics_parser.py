@@ -50,6 +50,9 @@ _UNWANTED, _INVALID, _UNPLACED = -1, -2, -3
 _UNTIMED: Final = "no timestamp: a scrape alone does not record when it was made"
 _BOM: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = 10
+NO_LINE: Final = "not a line of the text format"
+"""Why a line is refused that names no metric."""
+
 REFUSED: Final[Schema] = {"line": WHOLE, "reason": TEXT, "raw": TEXT}
 """Rows that are refused; `line` is null where there are no lines."""
 
@@ -221,7 +224,7 @@ class Reading:
         number = pl.col("number")
         reasons = (
             (cut, "the file ends in the middle of this line"),
-            (number == _INVALID, "not a line of the text format"),
+            (number == _INVALID, NO_LINE),
             (pl.col("value").is_null(), "the value is not a number"),
             (pl.col("stamp").is_null(), _UNTIMED),
             *time_reasons(pl.col("at"), self.latest_s),

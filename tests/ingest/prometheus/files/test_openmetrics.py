@@ -197,6 +197,13 @@ def test_readings_rarer_than_the_interval_are_warned_of() -> None:
     assert any("prometheus.interval_s to 300" in warning for warning in messages(parse(*lines).warnings))
 
 
+@pytest.mark.parametrize("labels", ['gpu="0",Hostname="n1"', ""])
+def test_refused_lines_of_a_metric_do_not_make_it_unknown(labels: str) -> None:
+    parsed = parse(f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 50 {T + 60 + 86_400 * bool(labels)}")
+    assert parsed.rows_rejected == 1
+    assert messages(parsed.warnings) == []
+
+
 def test_text_without_a_known_metric_is_reported() -> None:
     parsed = parse(f"up 1 {T}")
     assert (parsed.rows_loaded, parsed.rows_skipped, parsed.covers_until) == (0, 1, None)
