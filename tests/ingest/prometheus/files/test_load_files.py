@@ -193,7 +193,11 @@ def test_a_warehouses_own_files_read_back_are_the_same_rows(reference: Path, tmp
     assert [(report.error, report.parsed and report.parsed.rows_rejected) for report in reports] == [(None, 0)] * len(
         reports
     )
-    assert_same(tmp_path / "w", reference)
+    tables, expected = contents(tmp_path / "w"), contents(reference)
+    for each in (tables, expected):
+        del each["gpu_uuids"]  # the rows name GPUs by index alone
+    for name, rows in tables.items():
+        assert rows.equals(expected[name]), name
 
 
 def test_host_names_of_a_file_apply_to_its_own_rows(tmp_path: Path) -> None:
