@@ -11,6 +11,9 @@ from ingest.prometheus.tables import GPUS, Table
 
 _US: Final = 1_000_000
 
+SEAM: Final = 10
+"""Rows of GPUs that are apart by less than the interval through this are not."""
+
 
 def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table = GPUS) -> pl.DataFrame:
     """Both as one, sorted by series and time; no two rows of a series cover the same time.
@@ -18,7 +21,8 @@ def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table
     Rows for exactly the same time become one: a new value beats an old one, any value beats none. Otherwise new rows
     replace those that they overlap, except that within a cell of the grid the one that covers more stays whole,
     and the other keeps what is left of its time: the edge of a file does not replace a whole cell, and where two edges
-    meet within a cell no second is lost. What only the shorter one has of a cell is the longer one's, too.
+    meet within a cell no second is lost. What only the shorter one has of a cell is the longer one's, too. Rows of
+    GPUs that are less than a tenth of the interval apart within a cell touch (`_without_seams`).
     """
     new = new.unique(list(of.key), keep="last", maintain_order=True)
     if stored.is_empty():
@@ -32,7 +36,38 @@ def merge(stored: pl.DataFrame, new: pl.DataFrame, *, interval_s: int, of: Table
         *exact, *(pl.coalesce(name, f"{name}_old").alias(name) for name in of.values)
     )
     remaining = _not_replaced(_not_overlapping(old_only, new, interval_s, of, longer=False), new, of)
-    return pl.concat([remaining, new_only, both.select(of.schema.keys())]).sort(of.key)
+    merged = pl.concat([remaining, new_only, both.select(of.schema.keys())]).sort(of.key)
+    return _without_seams(merged, interval_s) if of is GPUS else merged
+
+
+def _without_seams(rows: pl.DataFrame, interval_s: int) -> pl.DataFrame:
+    """Rows in order, where those of a cell that lie a trifle apart touch: the earlier one lasts until the later begins.
+
+    A file's first reading covers the usual step before it, and scrapes come a little earlier or later than usual: two
+    files of one history leave up to that between them. A row that begins a trifle after its cell begins with it, if
+    there is one right before.
+    """
+    width = interval_s * _US
+    begin, stop = pl.col("ts").dt.epoch("us"), end("ts", "interval_s").dt.epoch("us")
+    series = list(GPUS.series_key)
+    following, reached = begin.shift(-1).over(series), stop.shift(1).over(series)
+    cell = begin // width * width
+    near = rows.with_columns(begin=begin, stop=stop, cell=cell, following=following, reached=reached)
+    behind, before = pl.col("following") - pl.col("stop"), pl.col("begin") - pl.col("reached")
+    trifle, edge = width / SEAM, pl.col("interval_s") < interval_s
+    lasts = edge & (behind > 0) & (behind < trifle) & (pl.col("following") <= pl.col("cell") + width)
+    earlier = edge & (before > 0) & (before < trifle) & (pl.col("reached") == pl.col("cell"))
+    if not near.select((lasts | earlier).any()).item():
+        return rows
+    from_us = pl.when(earlier).then("reached").otherwise("begin")
+    until_us = pl.when(lasts).then("following").otherwise("stop")
+    touching = near.with_columns(
+        ts=from_us.cast(pl.Datetime("us")).dt.replace_time_zone("UTC"),
+        interval_s=pl.when(lasts | earlier)
+        .then(((until_us - from_us) / _US).cast(GPUS.schema["interval_s"]))
+        .otherwise("interval_s"),
+    )
+    return touching.select(rows.columns)
 
 
 def _filled(rows: pl.DataFrame, others: pl.DataFrame, interval_s: int, of: Table) -> pl.DataFrame:

@@ -271,7 +271,8 @@ def _merge_nodes(  # noqa: PLR0917 - as above
     """Roll up the hours that the new samples of some nodes touch; returns which rows of the day go, and which come."""
     existing = _existing(writer, of, cluster, day, new)
     low, high = new["ts"].min(), new.select(end("ts", "interval_s").max()).item()
-    within = (pl.col("ts") < high) & (end("ts", "interval_s") > low)
+    cell = timedelta(seconds=settings.prometheus.interval_s)  # what lies in the same one may be a neighbour
+    within = (pl.col("ts") < high + cell) & (end("ts", "interval_s") > low - cell)
     near = existing.filter(within)
     merged = merge(near, new, interval_s=settings.prometheus.interval_s, of=of)
     out, into = _without(near, merged), _without(merged, near)

@@ -119,3 +119,17 @@ def test_a_whole_cell_keeps_what_only_an_edge_has(edge_first: bool) -> None:
     first, second = (edge, whole) if edge_first else (whole, edge)
     merged = merge(first, second, interval_s=60)
     assert merged.select("interval_s", "power_w", "temperature_c").rows() == [(60.0, 1.0, 9.0)]
+
+
+def test_between_two_files_of_a_history_no_trifle_is_lost() -> None:
+    """Scrapes come a little later than usual; a gap that may be real stays."""
+    first = [("0", 0, 60, 1.0), ("0", 60, 29, 1.0), ("1", 0, 60, 1.0), ("2", 60, 29, 1.0)]
+    second = [("0", 91, 29, 2.0), ("1", 62, 58, 2.0), ("2", 96, 24, 2.0)]
+    for loads in ((first, second), (second, first)):
+        merged = as_gpus(nodes([]))
+        for load in loads:
+            merged = merge(merged, as_gpus(nodes(load)), interval_s=60)
+        result = spans(merged.rename({"gpu": "device"}))
+        assert result["0"] == [(0, 60), (60, 91), (91, 120)]
+        assert result["1"] == [(0, 60), (60, 120)]
+        assert result["2"] == [(60, 89), (96, 120)]
