@@ -64,6 +64,7 @@ NUMBERS: Final = (
     "duration_ms",
     "tokens",
     "total_tokens",
+    "total_hours",
     "samples",
     "samples_per_s",
     "tokens_per_s",
@@ -75,18 +76,20 @@ NUMBERS: Final = (
     "tflops_per_gpu",
     "mfu_percent",
 )
-"""Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs, `total_tokens` of all steps so far;
-`seconds` is an event's length;
-`tflops_per_gpu` and `mfu_percent` are the framework's own figures."""
+"""Fields that are numbers. `tokens` and `samples` are of one step, over all GPUs, `total_tokens` and `total_hours` of
+all steps so far; `seconds` is an event's length; `tflops_per_gpu` and `mfu_percent` are the framework's own figures."""
 
-FIELDS: Final = (*NUMBERS, "elapsed")
-"""Fields of all kinds but `facts`."""
+FIELDS: Final = (*NUMBERS, "steps_before", "elapsed")
+"""Fields of all kinds but `facts`; `steps_before` are the steps before this one, for a line without its `step`."""
 
 NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = {"bar": ("step", "total", "elapsed"), "train": ()}
 """Fields without which a line of a kind is damaged; a `step` needs the fields of `needs`."""
 
 DURATIONS: Final = ("duration_s", "duration_ms")
 """Fields of which a line that needs a `duration` has one."""
+
+STANDING_FOR: Final[Mapping[str, tuple[str, ...]]] = {"duration": DURATIONS, "step": ("step", "steps_before")}
+"""Fields that a line may have for one that it needs."""
 
 _LONGEST_PATTERN: Final = 2_000
 
@@ -203,7 +206,7 @@ def parse_format(entry: object, *, origin: str) -> TextFormat:
         raise FormatError(f'{where}: no line is of kind "step", so it has no steps; write [[line]] with kind = "step"')
     drawn = any(line.kind == "bar" for line in lines)
     for n, line in enumerate(lines, 1):
-        if line.kind == "step" and not drawn and "step" not in dict(line.fields):
+        if line.kind == "step" and not drawn and not {"step", "steps_before"} & dict(line.fields).keys():
             raise FormatError(f"{where}, line {n}: a step has no number; add its pattern: fields = {{ step = '...' }}")
     examples = tuple(_example(one, f"{where}, example {n}") for n, one in enumerate(values.get("example", ()), 1))
     rest = {
@@ -227,7 +230,7 @@ def _line(entry: object, where: str) -> LineKind:
         raise FormatError(f"{where}: why is missing; write why such a line is not read, and what to do")
     needs = values.pop("needs", NEEDED.get(kind, ()))
     for name in needs:
-        if not fields.keys() & set(DURATIONS if name == "duration" else (name,)):
+        if not fields.keys() & set(STANDING_FOR.get(name, (name,))):
             raise FormatError(f"{where}: needs the field {name}, which is not in fields; add its pattern")
     return LineKind(fields=tuple(fields.items()), needs=tuple(needs), **values)
 

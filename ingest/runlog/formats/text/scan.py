@@ -151,7 +151,7 @@ class Scan:
     @property
     def is_numbered(self) -> bool:
         """Whether its steps have numbers: of their own, or of a progress bar."""
-        own = any("step" in dict(self.form.lines[number].fields) for number in self._steps)
+        own = any({"step", "steps_before"} & dict(self.form.lines[number].fields).keys() for number in self._steps)
         return own or self._counts["bar"] > 0
 
     @property
@@ -408,6 +408,8 @@ def _records(number: int, kind: LineKind, lines: pl.DataFrame, *, us_dates: bool
     ]
     patterns = {} if kind.kind == "facts" else dict(kind.fields)
     values = {name: _number(patterns[name]) if name in patterns else _nothing() for name in NUMBERS}
+    if "steps_before" in patterns:
+        values["step"] = pl.coalesce(values["step"], _number(patterns["steps_before"]) + 1)
     return (
         pl.concat(parts, how="diagonal")
         .with_columns(

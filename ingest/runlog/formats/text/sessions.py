@@ -43,7 +43,8 @@ class Session:
         of_writer: the last step that each writer reported.
         untimed: saves that ended at an unknown time.
         held_until: the latest end of an event.
-        is_reckoned: its beginning is not in the log.
+        elapsed: seconds that the last progress bar of a step had run.
+        is_reckoned: its beginning, or that of a progress bar, is not in the log.
         total_tokens: those of all steps up to the last that says them.
         total_at: the step that says them.
     """
@@ -64,6 +65,7 @@ class Session:
     bar: Mapping[str, Any] | None = None
     bar_total: float | None = None
     bar_began: int | None = None
+    elapsed: float = 0.0
     is_reckoned: bool = False
     total_tokens: float | None = None
     total_at: int | None = None

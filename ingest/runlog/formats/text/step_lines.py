@@ -4,6 +4,7 @@
 - `micro_batch` lines are of a step that goes on. Where lines number their micro-batches, the duration in a line is that
   of one: a step's is the sum of all of its own, where each has a line. Where only some have one, a step has as many
   times the last one's duration, and is counted as estimated; where its line has a time, that tells its duration.
+- `total_hours` are those of all steps so far: a step's duration is what they grew by since the line before.
 """
 
 from __future__ import annotations
@@ -39,16 +40,18 @@ class StepLines:
     n_estimated: int = 0
     refused: list[Refused] = field(default_factory=list)
     _waiting: pl.DataFrame | None = None
+    _before: pl.DataFrame | None = None
 
     def __post_init__(self) -> None:
         """Which kinds of lines there are."""
         kinds = {name: [n for n, line in enumerate(self.form.lines) if line.kind == name] for name in _KINDS}
         self._step, self._values, self._micro = (kinds[name] for name in _KINDS)
+        self._has_totals = any("total_hours" in dict(line.fields) for line in self.form.lines)
 
     @property
     def is_needed(self) -> bool:
         """Whether the format has steps in several lines."""
-        return bool(self._values or self._micro)
+        return bool(self._values or self._micro or self._has_totals)
 
     def take(self, records: pl.DataFrame) -> pl.DataFrame:
         """The records (`scan.SCHEMA`) that are complete, of these and of those before."""
@@ -68,7 +71,25 @@ class StepLines:
         return None if waiting is None else self._ready(waiting)
 
     def _ready(self, records: pl.DataFrame) -> pl.DataFrame:
-        return records.filter(~self._is(self._micro)).drop("_done")
+        whole = records.filter(~self._is(self._micro)).drop("_done")
+        return self._with_growth(whole) if self._has_totals else whole
+
+    def _with_growth(self, records: pl.DataFrame) -> pl.DataFrame:
+        """Records whose steps have the durations that follow from the hours of all steps so far.
+
+        Of the first of a process, and where the hours have too few digits to tell, that is the mean of all so far.
+        """
+        total, number = pl.col("total_hours") * 3_600, pl.col("step")
+        steps = records.filter(self._is(self._step) & total.is_not_null() & (number > 0)).select(
+            "line", "part", "step", "total_hours"
+        )
+        every = steps if self._before is None else pl.concat([self._before, steps])
+        self._before = every[-1:]
+        grown = pl.when((number.diff() > 0) & (total.diff() > 0)).then(total.diff() / number.diff())
+        lengths = every.select("line", "part", _length=pl.coalesce(grown, total / number))
+        joined = records.join(lengths, on=["line", "part"], how="left", maintain_order="left")
+        of_step = pl.when(self._is(self._step)).then("_length")
+        return joined.with_columns(duration_s=pl.coalesce("duration_s", of_step)).drop("_length")
 
     def _is(self, kinds: list[int]) -> pl.Expr:
         return pl.col("kind").is_in(kinds)

@@ -342,7 +342,9 @@ class Timeline:
             return int(record["at"])
         began = session.bar_began if session.bar_began is not None else self.now
         if elapsed is not None and began is not None:
-            session.bar_began = began
+            if elapsed < session.elapsed and session.cursor is not None:
+                began, session.is_reckoned = session.cursor, True  # the bar of the next epoch
+            session.bar_began, session.elapsed = began, elapsed
             return int(began + round(elapsed * US))
         if session.cursor is None:
             session.cursor = self._reached(session)

@@ -1,0 +1,125 @@
+"""Composer, torchtune and AXLearn as they print; Axolotl and TRL, whose Trainer is Hugging Face's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from ingest.errors import UntimedError
+from tests.support.logs.foreign_logs import DAY, codes, events, read, starts, steps
+
+EIGHT = DAY + timedelta(hours=8)
+
+
+def block(batch: int, *, hours: float, of: int = 7) -> str:
+    """The console logger's block behind a batch, in a run that is as long as some epochs."""
+    return (
+        f"[epoch={1 + (batch - 1) // of}][batch={(batch - 1) % of + 1}/{of}]:\n"
+        f"\t Train time/batch: {batch - 1}\n"
+        f"\t Train time/batch_in_epoch: {(batch - 1) % of}\n"
+        f"\t Train time/token: {2048 * (batch - 1)}\n"
+        f"\t Train loss/train/total: {10 - batch / 10:.4f}\n"
+        "\t Train metrics/train/LanguageCrossEntropy: 10.4162\n"
+        "\t Train throughput/batches_per_sec: 0.0277\n"
+        f"\t Train time/train: {hours:.4f}\n"
+    )
+
+
+def test_composer_blocks_are_steps_by_their_hours() -> None:
+    text = "".join(block(batch, hours=batch * 36 / 3600) for batch in (1, 10, 20, 30))
+    parsed = read(text, begin=EIGHT)
+    assert steps(parsed) == [(step, 28800 + 36 * (step - 1), 36.0) for step in range(1, 31)]
+    assert codes(parsed) == ["steps_averaged", "times_reckoned"]
+    rows = parsed.frames["steps"].sort("step")
+    assert rows["tokens"].to_list() == [None] * 10 + [2048.0] * 20
+    assert [loss for loss in rows["loss"] if loss is not None] == [9.9, 9.0, 8.0, 7.0]
+
+
+def test_composer_hours_go_on_behind_a_restart() -> None:
+    start = (
+        "2026-10-01 08:{}:00,000: rank0[1][MainThread]: INFO: llmfoundry.command_utils.train: Starting training...\n"
+    )
+    text = start.format("00") + "".join(block(batch, hours=batch / 100) for batch in (1, 2, 3))
+    text += start.format("30") + "".join(block(batch, hours=batch / 100) for batch in (3, 4))
+    parsed = read(text)
+    assert steps(parsed) == [(1, 28800, 36), (2, 28836, 36), (3, 28872, 36), (3, 30600, 36), (4, 30636, 36)]
+    assert starts(parsed) == [28800, 30600]
+
+
+@pytest.mark.parametrize("chunk", [97, 1 << 20])
+def test_composer_rejects_a_cut_block(chunk: int) -> None:
+    whole = block(1, hours=0.01) + block(2, hours=0.02)
+    parsed = read(whole[: whole.rindex("time/batch: 1") + len("time/batch: 1")], begin=DAY, chunk=chunk)
+    assert [step for step, _, _ in steps(parsed)] == [1]
+    assert parsed.rejects["raw"].to_list() == ["\t Train time/batch: 1"]
+
+
+TUNE = "Step {} | loss:1.5400923490524292 lr:9.9e-05 tokens_per_second_per_gpu:512.0 \n"
+TUNE_BAR = "{}|{}|Loss: 1.54:  12%|█▎        | {}/4 [{}<09:41,  2.52s/it]"
+
+
+def test_torchtune_lines_with_stamps() -> None:
+    text = "".join(f"2026-10-01T08:00:{4 * step:02d}Z {TUNE.format(step)}" for step in range(1, 5))
+    parsed = read(text, facts={"n_gpus": 8})
+    assert steps(parsed)[1:] == [(2, 28804, 4.0), (3, 28808, 4.0), (4, 28812, 4.0)]
+    assert parsed.frames["steps"]["tokens"].to_list()[1:] == [512.0 * 8 * 4] * 3
+
+
+def test_torchtune_lines_alone_are_refused() -> None:
+    with pytest.raises(UntimedError, match="torchtune"):
+        read("".join(TUNE.format(step) for step in range(1, 5)), begin=DAY)
+
+
+def test_torchtune_bars_and_lines_are_one_step() -> None:
+    text = ""
+    for step in range(1, 9):
+        bar = TUNE_BAR.format(1 + (step - 1) // 4, step, (step - 1) % 4 + 1, f"00:{4 * ((step - 1) % 4 + 1):02d}")
+        text += f"\r{bar}\r{bar}{TUNE.format(step)}"
+        if step == 4:
+            text += "INFO:torchtune.utils._logging:Model checkpoint of size 4.98 GiB saved to /out/epoch_0/model.bin\n"
+    parsed = read(text, begin=DAY)
+    assert steps(parsed)[1:] == [(step, 4.0 * (step - 1), 4.0) for step in range(2, 9)]
+    assert [(kind, step) for kind, step, _, _ in events(parsed)] == [("checkpoint_save", 4)]
+    assert len(starts(parsed)) == 1
+
+
+def test_the_bar_of_the_next_epoch_goes_on_behind_the_last() -> None:
+    bar = (
+        "Epoch {}:   1%|          | {}/4 [00:{:02d}<08:01, 41.36s/it, loss=3.1, v_num=, reduced_train_loss=3.090, "
+        "global_step={}.0, consumed_samples=1.63e+6]\n"
+    )
+    text = "".join(bar.format((n - 1) // 4, (n - 1) % 4 + 1, 4 * ((n - 1) % 4 + 1), n) for n in range(1, 9))
+    parsed = read(text, begin=DAY)
+    assert [begin for _, begin, _ in steps(parsed)] == [4.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 28.0]
+    assert "times_reckoned" in codes(parsed)
+
+
+def test_axlearn_hundreds_have_their_mean_time() -> None:
+    line = "I1001 08:{:02d}:{:02d}.000000 140123 trainer.py:905] trainer process   0 step {:8}] {}\n"
+    text = line.format(0, 0, 0, "Starting run up to step 5000")
+    for step in (1, 2, 3, 4, 5, 100, 200):
+        text += line.format(step // 60, step % 60, step, "loss=2.4312 aux={}")
+        if step % 100 == 0:
+            text += line.format(step // 60, step % 60, step, "Average step time: 1.0 seconds")
+    parsed = read(text, year=2026)
+    assert [step for step, _, _ in steps(parsed)] == list(range(1, 201))
+    assert steps(parsed)[-1] == (200, 28999, 1.0)
+    assert starts(parsed) == [28800]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "'loss': 1.2, 'grad_norm': 0.5, 'learning_rate': 2e-05, 'memory/max_active (GiB)': 11.2, ",
+        "'loss': 0.01, 'grad_norm': 0.2, 'num_tokens': 12345.0, 'completions/mean_length': 200.5, 'reward': 0.5, ",
+    ],
+)
+def test_dictionaries_of_axolotl_and_trl_are_the_trainers(more: str) -> None:
+    text = "[2026-10-01 08:00:00,123] [INFO] [axolotl.train.train:200] [PID:77] [RANK:0] Starting trainer...\n"
+    for step in range(1, 9):
+        text += (
+            f"  {step}%|###       | {step}/99 [00:{4 * step:02d}<20:27:23,  4.00s/it]\n{{{more}'epoch': 0.{step}}}\n"
+        )
+    parsed = read(text, begin=EIGHT)
+    assert steps(parsed) == [(step, 28800 + 4 * (step - 1), 4.0) for step in range(1, 9)]
