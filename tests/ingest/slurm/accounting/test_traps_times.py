@@ -257,6 +257,17 @@ LIVES = [
         HELD_NOTHING,
         warned="1 row ran for some time but without a node",
     ),
+    Trap(
+        "ran, but names no node, in a dump without Elapsed",
+        {"NodeList": "None assigned", "ElapsedRaw": ""},
+        HELD_NOTHING,
+        warned="1 row ran for some time but without a node",
+    ),
+    Trap(
+        "cancelled while it waited: Start is End, in a dump without Elapsed",
+        {"NodeList": "None assigned", "ElapsedRaw": "", "State": "CANCELLED by 2001", "Start": str(END)},
+        HELD_NOTHING,
+    ),
 ]
 
 
