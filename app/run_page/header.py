@@ -129,7 +129,11 @@ def _held(row: Row) -> str:
 
 
 def _held_nodes(contents: Contents) -> str:
-    return ", ".join(texts.name(row["node_list"]) for row in components(contents) if row["node_list"])
+    """The nodes of the last attempt; said to be its own where an earlier one held others."""
+    nodes = ", ".join(texts.name(row["node_list"]) for row in components(contents) if row["node_list"])
+    starts = {row["started_at"] for row in contents.attempts if row["node_list"]}
+    lists = {row["node_list"] for row in contents.attempts if row["node_list"]}
+    return f"{nodes}, in the last attempt" if nodes and min(len(starts), len(lists)) > 1 else nodes
 
 
 def _started(contents: Contents) -> str:
