@@ -272,7 +272,7 @@ def _merge_nodes(  # noqa: PLR0917 - as above
     existing = _existing(writer, of, cluster, day, new)
     low, high = new["ts"].min(), new.select(end("ts", "interval_s").max()).item()
     cell = timedelta(seconds=settings.prometheus.interval_s)  # what lies in the same one may be a neighbour
-    within = (pl.col("ts") < high + cell) & (end("ts", "interval_s") > low - cell)
+    within = (pl.col("ts") - cell < high) & (end("ts", "interval_s") + cell > low)
     near = existing.filter(within)
     merged = merge(near, new, interval_s=settings.prometheus.interval_s, of=of)
     out, into = _without(near, merged), _without(merged, near)
