@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 US: Final = 1_000_000
 
-_AT_ONCE_US: Final = US // 100
+_AT_ONCE_US: Final = US // 500
 """Stamps with a fraction that are this close together are of one instant; others if they are the same."""
 
 _GAP_US: Final = US // 10

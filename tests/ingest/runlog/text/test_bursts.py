@@ -134,6 +134,13 @@ def test_steps_of_one_second_are_no_burst() -> None:
     assert "steps_in_bursts" not in codes(read(text))
 
 
+def test_fast_steps_are_no_burst() -> None:
+    text = "".join(titan(BEGIN + timedelta(milliseconds=5 * step), step) for step in range(1, 201))
+    parsed = read(text)
+    assert steps(parsed)[1:] == [(step, round(28800 + (step - 1) / 200, 3), 0.005) for step in range(2, 201)]
+    assert "steps_in_bursts" not in codes(parsed)
+
+
 def test_a_save_within_a_burst_lies_between_its_steps() -> None:
     lines = []
     for step in range(1, 41):
