@@ -231,6 +231,16 @@ def test_lightning_csv_that_goes_back_runs_steps_again() -> None:
     assert parsed.frames["steps"]["loss"].to_list() == [2.5, 2.4, 2.3, 2.41, 2.31]
 
 
+def test_lightning_csv_has_other_columns_behind_a_restart() -> None:
+    text = "epoch,step,train_loss,step_time\n" + "".join(f"0,{step},{3 - step / 100},2.0\n" for step in range(20))
+    text += "epoch,step,lr,train_loss,step_time\n"
+    text += "".join(f"0,{step},0.001,{3 - step / 100},4.0\n" for step in range(15, 30))
+    parsed = read(text, begin=DAY)
+    assert [step for step, _, _ in steps(parsed)] == [*range(20), *range(15, 30)]
+    assert [length for _, _, length in steps(parsed)] == [2.0] * 20 + [4.0] * 15
+    assert parsed.rejects.is_empty()
+
+
 def test_litgpts_csv_is_refused_for_its_micro_batches() -> None:
     with pytest.raises(InputError, match="counts micro-batches"):
         read("epoch,iter,iter_time,loss,step\n0,4,0.5,2.5,3\n", begin=DAY, facts={"step_time_key": "iter_time"})
