@@ -57,10 +57,11 @@ def placed(rows: Sequence[Logged], request: LogRequest, account: Account, *, tit
     title = f"{request.file}: {title}" if request.file else title
     if request.begin is None or any(row.length is None for row in rows):
         lacking = "when it begins" if request.begin is None else "how long its steps took"
+        advice = "If it records how long steps took, state when it begins: --begin 2026-10-01T08:00:00Z; the"
         raise UntimedError(
             f"{title} has no times: {known}. It is unknown {lacking}, so its steps cannot be placed.\n"
-            "If it records how long steps took, state when it begins: --begin 2026-10-01T08:00:00Z; "
-            f"the stdout of the same run, or its W&B or TensorBoard log, has times{guessed_begin(request, _took(rows))}"
+            f"{advice if request.begin is None else 'The'} stdout of the same run, or its W&B or TensorBoard log, has "
+            f"times{guessed_begin(request, _took(rows))}"
         )
     if request.several:
         raise UntimedError(begin_of_several(title))
