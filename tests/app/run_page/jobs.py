@@ -23,6 +23,7 @@ from ingest.runlog import store as runlogs
 from ingest.slurm import load_files as ingesting
 from ingest.store.report import first_error
 from queries.warehouse import open_reader, open_writer
+from tests.support.warehouses import copy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,6 +169,15 @@ def load(folder: Path) -> Path:
         assert first_error(reports) is None, first_error(reports)
         computing.compute(writer, settings, now=NOW)
     return root
+
+
+def loaded(folder: Path) -> Path:
+    """The warehouse in a folder, copied from the one that a test of the session made first."""
+
+    def make(place: Path) -> None:
+        load(place)
+
+    return copy_of("run-pages", make, folder, "w")
 
 
 def contents_of(root: Path, text: str, cluster: str | None = None) -> Contents:

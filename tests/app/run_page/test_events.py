@@ -13,7 +13,7 @@ import pytest
 from app.config.settings import Config
 from app.run_page.events import as_program, events_of
 from queries.warehouse import open_reader
-from tests.app.run_page.jobs import HOSTILE, HOUR, KINDS, contents_of, load
+from tests.app.run_page.jobs import HOSTILE, HOUR, KINDS, contents_of, loaded
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ T = 1_790_000_000
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return load(tmp_path_factory.mktemp("events"))
+    return loaded(tmp_path_factory.mktemp("events"))
 
 
 def events(root: Path, text: str) -> list[dict[str, Any]]:

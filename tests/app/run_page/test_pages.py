@@ -15,7 +15,7 @@ from app.run_page.next_steps import next_steps
 from app.run_page.page import page_of
 from app.terminal.cells import width
 from app.terminal.terminal import Terminal
-from tests.app.run_page.jobs import HOSTILE, KINDS, PAGES, contents_of, load, page
+from tests.app.run_page.jobs import HOSTILE, KINDS, PAGES, contents_of, loaded, page
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ BAR = re.compile(r"^.{13}.{23} +(?:< )?(?P<share>[0-9.]+) % +(?P<hours>[0-9.,]+)
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return load(tmp_path_factory.mktemp("run_page"))
+    return loaded(tmp_path_factory.mktemp("run_page"))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from app.errors import UsageError
 from app.run_page.request import RunChoice, choose
 from queries.warehouse import open_reader
-from tests.app.run_page.jobs import HOUR, T, accounting, load
+from tests.app.run_page.jobs import HOUR, T, accounting, loaded
 from tests.support.command import trackside
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return load(tmp_path_factory.mktemp("run_request"))
+    return loaded(tmp_path_factory.mktemp("run_request"))
 
 
 def chosen(
