@@ -139,7 +139,7 @@ def test_trainer_state_has_no_times() -> None:
         read(state(*HISTORY), begin=DAY)
 
 
-def test_trainer_state_with_a_begin_asks_for_no_begin() -> None:
+def test_trainer_state_with_a_begin_wants_no_begin() -> None:
     state = json.dumps({"log_history": [{"step": 10, "loss": 2.5}, {"step": 20, "loss": 2.4}]})
     with pytest.raises(UntimedError, match=r"how long its steps took.*\nThe stdout of the same run"):
         read(state, begin=DAY)
