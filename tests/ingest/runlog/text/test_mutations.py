@@ -72,6 +72,11 @@ LINES: dict[str, list[str]] = {
         '{{"current_steps": {n}, "total_steps": 150, "loss": 1.7, "lr": 4.5e-05, "elapsed_time": "{e}"}}'
     ),
     "verl": lines_of("(TaskRunner pid=4) step:{n} - actor/pg_loss:-0.01 - timing_s/step:4.0 - training/global_step:1"),
+    "torchtune": lines_of(
+        "2026-10-01T{at}Z Step {n} | loss:2.5 lr:9.9e-05 tokens_per_second_per_gpu:101.2 grad_norm:0.5"
+    ),
+    "axlearn": lines_of("I1001 {at}.000000 1 trainer.py:905] trainer process   0 step {n:8d}] loss=2.4312 aux={{}}"),
+    "composer": lines_of("2026-10-01T{at}Z Train time/batch: {n}", first=0),
 }
 BEGUN = {"megatron-untimed", "nemo-untimed", "transformers", "llama-factory", "nanogpt", "verl"}
 """Logs without times."""
