@@ -57,8 +57,12 @@ def value_label(name: str, value: str) -> str:
 
 def choices(source: Reader, window: Window) -> dict[str, list[str]]:
     """Users, accounts and partitions that have runs in a window; GPU models and schedulers if there are several."""
-    rows = source.query("run_choices", **window.parameters)
-    values = {name: sorted(rows.filter(pl.col("name") == name)["value"].drop_nulls().to_list()) for name in OF_RUNS}
+    return offered(source.query("run_choices", **window.parameters), OF_RUNS)
+
+
+def offered(rows: pl.DataFrame, names: tuple[str, ...]) -> dict[str, list[str]]:
+    """What can be chosen of some filters, from the rows of the query `run_choices`."""
+    values = {name: sorted(rows.filter(pl.col("name") == name)["value"].drop_nulls().to_list()) for name in names}
     return {name: each for name, each in values.items() if len(each) > 1 or name not in CHOSEN_BETWEEN}
 
 

@@ -196,48 +196,37 @@ def mfu_run_rows(
     """
     kept = kept_steps(source, window)
     steps = kept if run_id is None else kept.filter(pl.col("run_id") == run_id)
-    found = measured_steps(steps, measures)
-    return in_order([rows_of_runs(mine, window, convention, measure) for mine, measure, convention, _ in found], window)
+    found = (*measured_steps(steps, measures), *over_lower_peaks(steps, measures))
+    return in_order([rows_of_runs(mine, window, convention, measure) for mine, measure, convention in found])
 
 
 def measured_steps(
-    steps: pl.DataFrame, measures: Sequence[Measure]
-) -> Iterator[tuple[pl.DataFrame, Measure, Convention, bool]]:
-    """Steps with their MFU (`step_mfu`) by each measure and convention that their logs allow.
-
-    With them comes whether it is over the lower peak: the steps that multiply in several data types come again so.
-    """
-    ambiguous = steps.filter(mixes(steps))
+    steps: pl.DataFrame,
+    measures: Sequence[Measure],
+    conventions: Sequence[Convention] = CONVENTIONS,
+    *,
+    lower_peak: bool = False,
+) -> Iterator[tuple[pl.DataFrame, Measure, Convention]]:
+    """Steps with their MFU (`step_mfu`) by each measure and convention that their logs allow."""
     for measure in measures:
-        for convention in CONVENTIONS:
-            for some, lower in ((steps, False), (ambiguous, True)):
-                mine = step_mfu(some, convention=convention, measure=measure, lower_peak=lower)
-                if mine["flop"].null_count() < mine.height:
-                    yield mine, measure, convention, lower
+        for convention in conventions:
+            mine = step_mfu(steps, convention=convention, measure=measure, lower_peak=lower_peak)
+            if mine["flop"].null_count() < mine.height:
+                yield mine, measure, convention
 
 
-def in_order(parts: Sequence[pl.DataFrame], window: Window | None = None) -> pl.DataFrame:
-    """Rows of runs (`RUN_ROWS`) in one order: by run, measure and convention, the higher peak first.
+def over_lower_peaks(
+    steps: pl.DataFrame, measures: Sequence[Measure]
+) -> Iterator[tuple[pl.DataFrame, Measure, Convention]]:
+    """`measured_steps` of those that multiply in several data types, once more over the lower peak."""
+    return measured_steps(steps.filter(mixes(steps)), measures, lower_peak=True)
 
-    Args:
-        parts: as `rows_of_runs` returns them, or rows of the table `mfu`.
-        window: of the first.
-    """
-    if not parts:
-        return pl.DataFrame(schema=RUN_ROWS)
-    rows = pl.concat(parts)
-    if window is not None:
-        rows = rows.with_columns(
-            window_from=frames.instant(window.since),
-            window_until=frames.instant(window.until),
-            numerator="flop",
-            denominator="peak_flop",
-            value="mfu",
-            median="mfu_median",
-            mean="mfu_mean",
-        )
+
+def in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Rows of runs (`RUN_ROWS`) in one order: by run, measure and convention, the higher peak first."""
+    rows = pl.concat([frames.empty(RUN_ROWS), *parts])
     order = [place_among("measure", MEASURES), place_among("convention", CONVENTIONS), -pl.col("peak_flops")]
-    return frames.conform(rows.sort("cluster", "run_id", *order), RUN_ROWS)
+    return rows.sort("cluster", "run_id", *order)
 
 
 def headline_mfu(rows: Sequence[dict[str, Any]], convention: str) -> dict[str, Any] | None:
@@ -257,7 +246,7 @@ def place_among(column: str, names: tuple[str, ...]) -> pl.Expr:
 
 
 def rows_of_runs(steps: pl.DataFrame, window: Window, convention: Convention, measure: Measure) -> pl.DataFrame:
-    """MFU of each run from steps of `measured_steps`, for `in_order`."""
+    """MFU of each run (`RUN_ROWS`) from steps of `measured_steps`."""
     kinds = steps.group_by("cluster", "run_id").agg(
         pl.coalesce("peak_dtype", "dtype").drop_nulls().first().alias("dtype"),
         (pl.col("peak_flop") / pl.col("n_gpus") / pl.col("wall_s")).drop_nulls().first().alias("peak_flops"),
@@ -265,11 +254,19 @@ def rows_of_runs(steps: pl.DataFrame, window: Window, convention: Convention, me
     )
     by_run = summary(steps, seed=seed("mfu", convention, *named(window))).join(kinds, on=["cluster", "run_id"])
     other = pl.when("_other_gpus").then(pl.lit(_OTHER_GPUS))
-    return by_run.filter(pl.col("n") > 0).with_columns(
+    rows = by_run.filter(pl.col("n") > 0).with_columns(
+        window_from=frames.instant(window.since),
+        window_until=frames.instant(window.until),
         convention=pl.lit(convention),
         measure=pl.lit(measure),
+        numerator="flop",
+        denominator="peak_flop",
+        value="mfu",
+        median="mfu_median",
+        mean="mfu_mean",
         note=pl.concat_str([pl.col("note"), other], separator="; ", ignore_nulls=True).replace("", None),
     )
+    return frames.conform(rows, RUN_ROWS)
 
 
 _OTHER_GPUS: Final = "over the GPUs allocated, which are not as many as the log says"

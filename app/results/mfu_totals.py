@@ -16,12 +16,12 @@ from app.results.mfu import (
     kept_steps,
     measured_steps,
     mfu_wall_run_rows,
+    over_lower_peaks,
     place_among,
     rows_of_runs,
 )
 from metrics import frames
 from metrics.mfu.flops import MEASURES
-from metrics.mfu.mfu import step_mfu
 from metrics.mfu.wall import run_mfu
 
 if TYPE_CHECKING:
@@ -56,14 +56,15 @@ class StoredMfu:
 def mfu_to_store(source: Source, window: Window) -> StoredMfu:
     """MFU and HFU of runs and of all runs, from one reckoning of the steps under each convention."""
     held = allocated_to_runs(source, window)
+    kept = kept_steps(source, window)
     runs, totals = [], []
-    for steps, measure, convention, lower in measured_steps(kept_steps(source, window), MEASURES):
+    for steps, measure, convention in measured_steps(kept, MEASURES):
         runs.append(rows_of_runs(steps, window, convention, measure))
-        if not lower:
-            totals.append(_total(steps, held, window, convention, measure))
+        totals.append(_total(steps, held, window, convention, measure))
+    runs += [rows_of_runs(steps, window, name, measure) for steps, measure, name in over_lower_peaks(kept, MEASURES)]
     stored = [name for name in TOTALS if name not in _SAME]
     rows = pl.concat(totals).filter(pl.col("n") > 0) if totals else frames.empty(TOTALS)
-    return StoredMfu(in_order(runs, window), rows.select(stored))
+    return StoredMfu(in_order(runs), rows.select(stored))
 
 
 def total_rows(
@@ -71,12 +72,10 @@ def total_rows(
 ) -> pl.DataFrame:
     """Steps together: a row of `TOTALS` for each measure and convention that their logs allow."""
     held = allocated_to_runs(source, window)
-    rows = []
-    for measure in MEASURES:
-        for convention in conventions:
-            steps_mfu = step_mfu(steps, convention=convention, measure=measure)
-            if steps_mfu["flop"].null_count() < steps_mfu.height:
-                rows.append(_total(steps_mfu, held, window, convention, measure))
+    rows = [
+        _total(measured, held, window, convention, measure)
+        for measured, measure, convention in measured_steps(steps, MEASURES, conventions)
+    ]
     return pl.concat(rows).filter(pl.col("n") > 0) if rows else _NONE
 
 

@@ -90,11 +90,7 @@ def gather(source: Reader, window: Window, wanted: Wanted, order: Order = Order(
 
 
 def _choices(values: pl.DataFrame) -> dict[str, frozenset[str]]:
-    every = {
-        name: frozenset(values.filter(pl.col("name") == name)["value"].drop_nulls())
-        for name in (*FILTERS, *OF_ATTEMPTS)
-    }
-    return {name: each for name, each in every.items() if len(each) > 1 or name not in OF_ATTEMPTS}
+    return {name: frozenset(each) for name, each in narrowing.offered(values, (*FILTERS, *OF_ATTEMPTS)).items()}
 
 
 def _stored(source: Reader, window: Window, wanted: Wanted, order: Order) -> Listed:

@@ -302,9 +302,8 @@ class Timeline:
         length = _length(record)
         count = self._count(session, step, end, length)
         is_burst = record.get("burst") == []  # its line was kept back: the time since the one before says nothing
-        knows = end is not None and session.cursor is not None and session.previous is not None and not is_burst
-        if length is None and knows:
-            assert end is not None and session.cursor is not None  # noqa: S101, PT018 - both are known
+        follows = length is None and session.previous is not None and not is_burst
+        if follows and end is not None and session.cursor is not None:
             length = max(end - session.cursor - _held(session, session.cursor, end), 0) / count
         is_placed = session.is_reckoned
         if end is None and length is not None and session.cursor is not None:
