@@ -97,6 +97,7 @@ READINGS: Final[Schema] = {**SAMPLES, "series": TEXT}
 _ANYWHERE = "*"
 """In place of a node's name: whichever it is."""
 
+_NUMBERED = re.compile(r"(?:gpu|nvidia|card)?(\d+)", re.ASCII | re.IGNORECASE)
 _PORT = re.compile(r":[\w-]+$")
 _ADDRESS = re.compile(r"[\d.]+|\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*\]?")
 
@@ -150,21 +151,29 @@ def node_label(labels: Labels[str, str], among: Sequence[str] = NODE_LABELS) -> 
 
 
 def _gpu_of(labels: Labels[str, str]) -> str:
-    return _first(labels, GPU_LABELS).removeprefix("nvidia")
+    """Index, else minor number, else UUID of a GPU; where a series has none of them, the first label that names it."""
+    numbers = (_number(labels, names) for names in (INDEX_LABELS, MINOR_LABELS))
+    return next((number for number in numbers if number), "") or _first(labels, (*UUID_LABELS, *GPU_LABELS))
+
+
+def _number(labels: Labels[str, str], names: Iterable[str]) -> str:
+    """The first number that some labels give, alone or behind its kind: 3, gpu3, nvidia3, card3. Addresses are none."""
+    found = (_NUMBERED.fullmatch(labels[name]) for name in names if labels.get(name))
+    return next((number[1] for number in found if number), "")
 
 
 def uuid_alone(labels: Labels[str, str]) -> str:
     """The UUID of a GPU whose index a series lacks; empty where it does, or has no UUID."""
-    return "" if _first(labels, INDEX_LABELS) else _first(labels, UUID_LABELS)
+    return "" if _number(labels, INDEX_LABELS) else _first(labels, UUID_LABELS)
 
 
 def index_and_uuid(labels: Labels[str, str]) -> tuple[str, str]:
     """Index and UUID (in small letters, without GPU-) of a GPU; empty where a series lacks one.
 
-    >>> index_and_uuid({"gpu": "3", "UUID": "GPU-1F"})
-    ('3', '1f')
+    >>> index_and_uuid({"gpu": "3", "UUID": "GPU-1F"}), index_and_uuid({"gpu": "00000000:3B:00.0", "UUID": "GPU-1F"})
+    (('3', '1f'), ('', '1f'))
     """
-    return _first(labels, INDEX_LABELS).removeprefix("nvidia"), _short(_first(labels, UUID_LABELS))
+    return _number(labels, INDEX_LABELS), _short(_first(labels, UUID_LABELS))
 
 
 def _short(uuid: str) -> str:
@@ -188,7 +197,7 @@ class Indexes:
         """Take note of a series."""
         uuid, node = _short(_first(labels, UUID_LABELS)), node_of(labels)
         for names, numbers in ((INDEX_LABELS, self._index), (MINOR_LABELS, self._minor)):
-            number = _first(labels, names).removeprefix("nvidia")
+            number = _number(labels, names)
             if uuid and number:
                 for key in ((node, uuid), (_ANYWHERE, uuid)):
                     numbers.setdefault(key, set()).add(number)

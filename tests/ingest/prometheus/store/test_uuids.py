@@ -72,6 +72,14 @@ def test_index_and_uuid_in_two_files_are_one_gpu(tmp_path: Path, order: str) -> 
         assert tables[name].equals(whole[name]), name
 
 
+@pytest.mark.parametrize("name", ['gpu="gpu0"', 'card="card0"', 'gpu="00000000:3B:00.0",UUID="GPU-a0"'])
+def test_a_gpu_that_exporters_name_otherwise_is_one(tmp_path: Path, name: str) -> None:
+    other = {f'nvidia_smi_power_draw_watts{{{name},instance="n1:9835"}}': [200] * 300}
+    samples = loaded(tmp_path / "w", [text(BY_INDEX | other)])["gpu_samples"]
+    assert samples["gpu"].unique().sort().to_list() == ["0", "1"]
+    assert samples.filter(gpu="0").select("gpu_util", "power_w").unique().rows() == [(0.5, 200.0)]
+
+
 def test_a_uuid_with_two_indexes_on_a_node_has_none() -> None:
     at = datetime(2026, 11, 21, tzinfo=UTC)
     rows = [("c", "n1", "a", "0", at), ("c", "n2", "a", "3", at), ("c", "n3", "b", "1", at), ("c", "n3", "b", "2", at)]
