@@ -49,19 +49,20 @@ class QuantityError(ValueError):
 def gpus_of_pod(spec: PodSpec) -> Decimal | None:
     """GPUs that a pod holds while it is on its node; None: unknown.
 
-    Containers run together, init containers before them and one after the other: the pod holds the larger of the two,
-    and init containers that keep running (sidecars) count with the containers.
+    Containers run together, init containers before them and one after the other: the pod holds the larger of the two.
+    Init containers that keep running (sidecars) count with the containers, and with each init container after them.
 
     Raises:
         QuantityError: a quantity is no number.
     """
     init = spec.initContainers or ()
-    beside = [one for one in init if one.restartPolicy == ALWAYS]
-    before = [one for one in init if one.restartPolicy != ALWAYS]
-    together = _sum([*(spec.containers or ()), *beside])
-    if together is None or any(_sum([one]) is None for one in before):
+    beside = [[one for one in init[:at] if one.restartPolicy == ALWAYS] for at in range(len(init) + 1)]
+    together = [[*(spec.containers or ()), *beside[-1]], *([*others, one] for others, one in zip(beside, init, strict=False))]
+    sums = [_sum(containers) for containers in together]
+    known = [each for each in sums if each is not None]
+    if len(known) < len(sums):
         return None
-    most = max([together, *(_sum([one]) or Decimal(0) for one in before)])
+    most = max(known)
     return None if not most and spec.resourceClaims else most
 
 
