@@ -4,7 +4,8 @@ A workload is the outermost object that controls pods: the TrainJob above a JobS
 Workflow, a pod that nothing (or only a ReplicaSet, StatefulSet or DaemonSet) controls. It is one job, and its pods are
 one gang. A pod that takes the place (`slot`) of an earlier one begins a new attempt of the whole gang; replacements
 within `TOGETHER_S` are one restart. Pods that live on across a restart hold their GPUs in both attempts, each for its
-part of the time: every second of a pod is in exactly one attempt.
+part of the time: every second of a pod is in exactly one attempt. With such pods it is the failure of the replaced ones
+that ends the attempt, which is before the replacements are created.
 
 A pod holds GPUs on its node from its assignment until its last container ends. One that a later list of its namespace
 lacks, or whose workload was over later, has ended unobserved: its end is its workload's, else the latest observation,
@@ -231,6 +232,8 @@ def _spans(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     """
     first_of_round = (pl.col("round") > 0) & (pl.col("created_at") == pl.col("created_at").min().over(*_JOB, "round"))
     first_of_round &= pl.col("round") > pl.col("round").min().over(_JOB)
+    failed = pl.when(pl.col("state").is_in(ENDED_BY)).then("held_until")
+    rows = rows.with_columns(broken=failed.shift(1).over(*_JOB, "slot", order_by="ordinal"))
     later = rows.filter((pl.col("ordinal") > 1) | first_of_round).sort(*_JOB, "created_at", "ordinal")
     gap_s = (pl.col("created_at") - pl.col("created_at").shift(1)).dt.total_microseconds() / 1e6
     evicted = pl.col("round") > pl.col("round").cum_max().shift(1)
@@ -242,14 +245,29 @@ def _spans(rows: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:
     restarts = (
         counted.with_columns(attempt=pl.col("begins").cast(pl.Int64).cum_sum().over(_JOB) + 1)
         .group_by(_ATTEMPT)
-        .agg(since=pl.col("created_at").min())
+        .agg(since=pl.col("created_at").min(), broken=pl.col("broken").max(), last_made=pl.col("created_at").max())
     )
+    restarts = _broken_before(restarts, rows)
     first = rows.group_by(_JOB).agg(attempt=pl.lit(1, dtype=pl.Int64), since=pl.col("created_at").min())
     every = pl.concat([first.select(restarts.columns), restarts]).sort(_ATTEMPT)
     until = pl.col("since").shift(-1).over(_JOB, order_by="attempt").fill_null(FAR)
     spans = _with_orders(every.with_columns(until=until), orders)
     repeated = pl.int_range(pl.len()).over(*_JOB, "submitted_at")
     return spans.with_columns(submitted_at=pl.col("submitted_at") + pl.duration(microseconds=repeated))
+
+
+def _broken_before(restarts: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Restarts since the last failure of what they replace, where pods with GPUs live on: these train no longer."""
+    next_made = pl.col("created_at").shift(-1).over(*_JOB, "slot", order_by="ordinal")
+    pods = rows.filter(_uses_gpus()).select(*_JOB, "created_at", "held_from", "held_until", next_made=next_made)
+    alive = (pl.col("held_from") < pl.col("broken")) & (pl.col("held_until") > pl.col("since")).fill_null(value=True)
+    stays = (pl.col("next_made") > pl.col("last_made")).fill_null(value=True)
+    across = restarts.join(pods, on=_JOB).filter(alive & stays & (pl.col("broken") < pl.col("since")))
+    begun = restarts.join(across.select(_ATTEMPT).unique(), on=_ATTEMPT, how="semi").select(*_ATTEMPT, failed="broken")
+    before = pl.col("since").shift(1).over(_JOB, order_by="attempt")
+    in_order = (pl.col("failed") > before).fill_null(value=True)
+    since = pl.coalesce(pl.when(in_order).then("failed"), "since")
+    return restarts.join(begun, on=_ATTEMPT, how="left").select(*_ATTEMPT, since=since)
 
 
 def _with_orders(spans: pl.DataFrame, orders: pl.DataFrame) -> pl.DataFrame:

@@ -96,11 +96,11 @@ def test_pods_that_live_on_hold_their_gpus_once() -> None:
     attempts, placements = derived(
         workload("PyTorchJob", "elastic", status=completed(100, kind="Succeeded")), *workers, *replaced
     )
-    assert shown(attempts) == [("FAILED", moment(0.5), moment(41)), ("COMPLETED", moment(41), moment(100))]
+    assert shown(attempts) == [("FAILED", moment(0.5), moment(40)), ("COMPLETED", moment(40), moment(100))]
     held = {(row["node"], row["started_at"], row["ended_at"]) for row in placements}
     assert held == {
-        ("host-0", moment(0.5), moment(41)), ("host-0", moment(41), moment(100)),
-        ("host-1", moment(0.5), moment(41)), ("host-1", moment(41), moment(100)),
+        ("host-0", moment(0.5), moment(40)), ("host-0", moment(40), moment(100)),
+        ("host-1", moment(0.5), moment(40)), ("host-1", moment(40), moment(100)),
         ("host-2", moment(0.5), moment(40)), ("host-3", moment(41.5), moment(100)),
     }  # fmt: skip
 
@@ -250,6 +250,8 @@ def test_pod_that_waits_holds_nothing() -> None:
 def test_workers_of_different_histories_restart_together(queued_s: int) -> None:
     """One was replaced before, so the restarts of both that follow are its third and fourth life, and the other's next.
 
+    The first restart dates from the failure, since the other worker lives on; those of both from the replacements.
+
     Pods that wait for a minute hold nothing before the other's replacement comes.
     """
     lives = {0: [0, 120.6, 360.6, 600.6], 1: [0, 360.7, 600.7]}
@@ -264,7 +266,7 @@ def test_workers_of_different_histories_restart_together(queued_s: int) -> None:
         for life, (created, ended) in enumerate(zip(lives[index], ends[index], strict=True))
     ]  # fmt: skip
     attempts, placements = derived(workload("PyTorchJob", "pt"), *pods)
-    assert [row["submitted_at"] for row in attempts] == [moment(at) for at in (0, 120.6, 360.6, 600.6)]
+    assert [row["submitted_at"] for row in attempts] == [moment(at) for at in (0, 120, 360.6, 600.6)]
     assert {row["n_gpus"] for row in attempts} == {16}
     assert {row["submitted_at"] for row in placements} == {row["submitted_at"] for row in attempts}
     held = sum((row["ended_at"] - row["started_at"]).total_seconds() / 60 * 8 for row in placements)
