@@ -219,7 +219,7 @@ def _listed(fields: dict[str, str]) -> tuple[str | None, ...]:
 
 
 def _require(rows: Rows, cluster: str | None, origin: str) -> None:
-    shown = {"name": "Name", "timestart": "Start", "timeend": "End", "nodename": "NodeNames", "flags": "Flags"}
+    shown = {"name": "Name", "timestart": "TimeStart", "timeend": "TimeEnd", "nodename": "NodeName", "flags": "Flags"}
     missing = [name for column, name in shown.items() if column not in rows.header.names]
     missing += [] if cluster or "cluster" in rows.header.names else ["Cluster (or pass --cluster NAME)"]
     if missing:

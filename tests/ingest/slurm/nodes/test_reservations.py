@@ -153,8 +153,14 @@ def test_implausible_history_row_is_refused_alone(row: str, reason: str) -> None
 
 
 def test_the_history_needs_nodes_and_flags() -> None:
-    with pytest.raises(MissingColumnError, match="NodeNames, Flags"):
+    with pytest.raises(MissingColumnError, match="columns: NodeName, Flags"):
         history("c|m|x|1795281817|1795285417|0", header="Cluster|Name|TRES|TimeStart|TimeEnd|UnusedWall")
+
+
+def test_a_missing_column_has_the_name_of_sacctmgrs_heading() -> None:
+    text = "Cluster|Name|Start|End|NodeNames|Flags\nc|m|1795281817|1795281824|n1|MAINT\n"
+    with pytest.raises(MissingColumnError, match=r"missing columns: TimeStart, TimeEnd, NodeName\nfound: .*Start"):
+        parse_reservations(text.encode(), ParseContext("r.txt", until=NOW))
 
 
 def test_local_times_need_a_zone() -> None:
