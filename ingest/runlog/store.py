@@ -22,6 +22,7 @@ from ingest.runlog.formats.registry import chunks_of_run_log, is_binary
 from ingest.runlog.parse import read_runlog
 from ingest.runlog.sources import SOURCES
 from ingest.runlog.storing import ReadLog, load_in_batches
+from ingest.runlog.trainer_states import newest_states
 from ingest.runlog.translation import Account, LogRequest
 from ingest.runlog.wandb import live
 from ingest.runlog.wandb.api import server_of_environment
@@ -117,7 +118,8 @@ def ingest_files(
     below = logs_below([name for name in files if not is_live(name)], request.formats, passed_over)
     with unpacked(below, is_wanted) as members:
         on_servers = [one for name in files if is_live(name) for one in _runs(name)]
-        named_files = {member.shown: member for member in (*members, *on_servers)}
+        found = newest_states(members, files, passed_over)
+        named_files = {member.shown: member for member in (*found, *on_servers)}
         cuts = cut_lines(writer, [as_text(name) for name in named_files])
         reports = load_in_batches(writer, list(named_files), read_file, now=now, progress=progress)
     return [*reports, *_note(passed_over)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -67,8 +67,14 @@ class LogRequest:
         return {"run_id": _run_id(self.file), **ids, **self.facts}
 
 
-_UNNAMED: Final = re.compile(r"attempt_\d+|\d+|\.\.|/")
-"""Folders whose names are of no run: torchrun's of attempts and ranks."""
+_ORDINARY: Final = {"stdout", "stderr", "trainer_state", "trainer_log", "running_log", "metrics"}
+"""Names, without endings, that launchers and frameworks give to every log."""
+
+_UNNAMED: Final = re.compile(r"attempt_\d+|\d+|checkpoint-\d+|\.\.|/")
+"""Folders whose names are of no run: torchrun's of attempts and ranks, Hugging Face's of checkpoints."""
+
+_VERSION: Final = re.compile(r"version_\d+")
+"""Lightning's folders of runs."""
 
 
 def _run_id(file: str) -> str:
@@ -76,14 +82,19 @@ def _run_id(file: str) -> str:
 
     >>> _run_id("logs/llama-8b.out.gz"), _run_id("logs/llama-8b/attempt_0/3/stdout.log"), _run_id("stdout.log")
     ('llama-8b', 'llama-8b', 'stdout')
+    >>> _run_id("out/llama-8b/checkpoint-500/trainer_state.json"), _run_id("lightning_logs/version_3/metrics.csv")
+    ('llama-8b', 'lightning_logs/version_3')
     """
     path = PurePath(file)
     own = path.name.partition(".")[0]
-    if own not in {"stdout", "stderr"}:
+    if own not in _ORDINARY:
         return own
-    return next(
-        (name for name in reversed(path.parent.parts) if name not in {"/", ".."} and not _UNNAMED.fullmatch(name)), own
-    )
+    if Path(file).is_file():
+        path = Path(file).absolute()
+    names = [name for name in path.parent.parts if not _UNNAMED.fullmatch(name)]
+    if not names:
+        return own
+    return "/".join(names[-2:]) if _VERSION.fullmatch(names[-1]) else names[-1]
 
 
 @dataclass

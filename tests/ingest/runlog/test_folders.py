@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import tarfile
@@ -10,10 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from ingest.runlog import store
 from ingest.runlog.folders import PassedOver, logs_below
+from ingest.runlog.translation import LogRequest
 from queries.warehouse import open_reader, open_writer
 from tests.support.command import assert_same, contents
 from tests.support.logs.binary_logs import DATA, EVENT_FILES, wandb_folder
@@ -202,3 +205,47 @@ def test_what_may_not_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
     reports = load(tmp_path / "w", tmp_path / "logs")
     names = [tmp_path / "logs" / name for name in ("secret.out", "closed")]
     assert [str(report.error) for report in reports] == [f"{name}: Permission denied" for name in names]
+
+
+def saved_state(folder: Path, step: int) -> Path:
+    """A Trainer's state at a step, of which each took two seconds, in a folder that is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    history = [{"loss": 2.5, "step": step}, {"step": step, "train_loss": 2.5, "train_runtime": 2.0 * step}]
+    path = folder / "trainer_state.json"
+    path.write_text(json.dumps({"global_step": step, "log_history": history}))
+    return path
+
+
+def load_from_october(warehouse: Path, *names: Path) -> tuple[list[str], dict[str, int]]:
+    """Load logs that begin on 1 October: what the reports say, and the last step of each run."""
+    october = LogRequest(begin=datetime(2026, 10, 1, tzinfo=UTC))
+    with open_writer(warehouse, verb="test", now=NOW) as writer:
+        files = [str(name) for name in names]
+        reports = store.ingest_files(writer, files, cluster="a", now=NOW, progress=lambda *_: None, logs=october)
+        last = writer.table("steps").group_by("run_id").agg(pl.col("step").max())
+    assert all(report.error is None for report in reports)
+    return [report.origin for report in reports], dict(last.rows())
+
+
+def test_trainer_states_of_a_run_only_the_newest(tmp_path: Path) -> None:
+    for step in (20, 100, 40):
+        saved_state(tmp_path / "llama" / f"checkpoint-{step}", step)
+    said, last = load_from_october(tmp_path / "warehouse", tmp_path / "llama")
+    assert last == {"llama": 100}
+    assert any("states of older checkpoints: 2 (checkpoint-20, checkpoint-40)" in line for line in said)
+    saved_state(tmp_path / "llama", 100)  # the same step: the one at the end has the time of its process
+    assert load_from_october(tmp_path / "other", *tmp_path.glob("llama/**/*.json"))[1] == {"llama": 100}
+
+
+def test_trainer_state_beside_another_log_is_passed_over(tmp_path: Path) -> None:
+    saved_state(tmp_path / "llama" / "checkpoint-20", 20)
+    shutil.copytree(EVENT_FILES[0].parent, tmp_path / "llama" / "runs")
+    said, last = load_from_october(tmp_path / "warehouse", tmp_path / "llama")
+    assert list(last) == ["runs"]
+    assert any("states without times, beside other logs of their run: 1" in line for line in said)
+
+
+def test_run_id_of_an_ordinary_name_is_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved_state(tmp_path / "llama", 20)
+    monkeypatch.chdir(tmp_path / "llama")
+    assert load_from_october(tmp_path / "warehouse", Path("trainer_state.json"))[1] == {"llama": 20}
