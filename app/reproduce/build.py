@@ -53,7 +53,12 @@ def build(sources: Sources, folder: Path, settings: Config, *, now: datetime, pr
         for number, (path, facts) in enumerate(sources.run_logs):
             progress(path.name, number, len(sources.run_logs))
             reports += runlogs.ingest_files(
-                writer, [str(path)], cluster=None, now=now, progress=lambda *_: None, logs=LogRequest(facts)
+                writer,
+                [str(path)],
+                cluster=None,
+                now=now,
+                progress=lambda *_: None,
+                logs=LogRequest(facts, facts_prevail=True),
             )
         if error := first_error(reports):
             raise UsageError(f"it could not be loaded: {error}")

@@ -19,7 +19,8 @@ from app.errors import UsageError
 from app.reproduce.publication import Sources
 from ingest.files.input import Input
 from ingest.plausible import EARLIEST_S, LATEST_S
-from ingest.runlog.formats.mlperf import has_entry
+from ingest.runlog.formats.mlperf import gpu_model_of, has_entry
+from metrics.mfu.peaks import gpu_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -193,10 +194,13 @@ def _add(sources: Sources, log: Path, cluster: str, described: Mapping[str, Any]
     }
     facts = {name: value for name, value in facts.items() if value is not None}
     try:
-        begin, end = _span(Input(str(log)).whole())
+        data = Input(str(log)).whole()
+        begin, end = _span(data)
     except ValueError as error:
         sources.left_out.append(f"{log}: {error}")
         return
+    if other := _other_gpu(data, described["gpu_model"]):
+        sources.left_out.append(f"{log}: its platform, {other}: the system's description says {described['gpu_model']}")
     names = f"r{number}-[{1:04d}-{nodes:04d}]" if nodes > 1 else f"r{number}-0001"
     who = ("mlperf", "mlperf", "batch", facts["run_id"], "COMPLETED", "0:0")
     held = f"gres/gpu={gpus},node={nodes}"
@@ -223,6 +227,15 @@ def _span(data: bytes) -> tuple[int, int]:
         raise ValueError("there is no line `:::MLLOG` with a time in it")
     return math.floor(min(known)), math.ceil(max(known))
 
+
+def _other_gpu(data: bytes, described: str) -> str | None:
+    """The GPU that a log names where it is not the one of the system's description."""
+    platform = _PLATFORM.search(data)
+    named = gpu_model_of(platform[1].decode(errors="replace")) if platform else None
+    return named if named is not None and gpu_of(named) != gpu_of(described) else None
+
+
+_PLATFORM: Final = re.compile(rb':::MLLOG [^\n]*?"key": ?"submission_platform"[^\n]*?"value": ?"([^"\n]*)"')
 
 _TIME: Final = re.compile(rb':::MLLOG [^\n]*?"time_ms": ?(\d+(?:\.\d+)?)')
 

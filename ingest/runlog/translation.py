@@ -49,6 +49,7 @@ class LogRequest:
         file: the log's name; without its endings it is the run id of a log that names no run.
         written_at: when the file was last written; None: unknown (standard input, a file of an archive). It only goes
             into messages: no step is placed by it.
+        facts_prevail: whether the facts go before what an MLPerf log records: they are its submission's.
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -60,6 +61,7 @@ class LogRequest:
     several: bool = False
     file: str = ""
     written_at: datetime | None = None
+    facts_prevail: bool = False
 
     def run_facts(self, **recorded: object) -> dict[str, Any]:
         """Facts of a `run` line: ids that the log records go before its file's name, and those stated before both."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ingest.runlog.envelopes.partial_lines import is_of_containerd, joined
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -47,6 +49,8 @@ def unwrapping(head: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]] | No
     >>> unwrapping(b'{"type":"step","t":1,"step":2}\n')
     """
     first = next((line for line in head.split(b"\n") if line.strip()), b"")
+    if is_of_containerd(first):
+        return joined
     return None if _line(first) is None else unwrapped
 
 

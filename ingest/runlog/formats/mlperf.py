@@ -175,10 +175,10 @@ class _Session:
 
 def read(chunks: Iterable[bytes], request: LogRequest, account: Account) -> Iterator[bytes]:
     """An MLPerf log, as it comes, as a run log; of its other output nothing is kept."""
-    yield from _translated(chunks, request.run_facts(), account).chunks()
+    yield from _translated(chunks, request.run_facts(), account, prevails=request.facts_prevail).chunks()
 
 
-def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Account) -> Translation:
+def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Account, *, prevails: bool) -> Translation:
     log = _Log(Translation())
     for number, line in _marked(chunks):
         try:
@@ -188,7 +188,7 @@ def _translated(chunks: Iterable[bytes], facts: Mapping[str, Any], account: Acco
                 account.refused.append(Refused(number, CUT, line.decode(errors="replace")[:RAW_LIMIT]))
             else:
                 account.refused.append(Refused(number, f"not JSON: {error}", line.decode(errors="replace")[:RAW_LIMIT]))
-    log.close(facts)
+    log.close(facts, prevails=prevails)
     account.refused += log.refused
     account.n_duplicates += log.repeated
     if log.averaged:
@@ -295,22 +295,23 @@ class _Log:
         blocks = Counter(block_stop=sum(one.uncounted for one in self.sessions))
         return self._losses + self._speeds + blocks
 
-    def close(self, facts: Mapping[str, Any]) -> None:
-        """Write the `run` lines, now that all facts are known."""
+    def close(self, facts: Mapping[str, Any], *, prevails: bool = False) -> None:
+        """Write the `run` lines, now that all facts are known; those that are given may go before the log's own."""
         for session in self.sessions:
             self._put_blocks(session)
             named = session.facts.get("submission_benchmark")
             benchmark = named if isinstance(named, str) else None
             model = MODELS.get(benchmark or "", {})
             recorded = {
-                "gpu_model": _gpu_model(session.facts.get("submission_platform")),
+                "gpu_model": gpu_model_of(session.facts.get("submission_platform")),
                 "seq_len": _number(session.facts.get("max_sequence_length")),
                 "global_batch": session.batch,
                 "learning_rate": _number(session.facts.get("opt_base_learning_rate")),
                 "recipe": benchmark,
                 **model,
             }
-            known = {name: value for name, value in recorded.items() if value is not None}
+            prevailing = facts if prevails else {}
+            known = {name: value for name, value in recorded.items() if value is not None and name not in prevailing}
             self.not_taken |= {name for name, value in known.items() if facts.get(name, value) != value}
             run_id = facts["run_id"] if session.trial == 1 else f"{facts['run_id']}-{session.trial}"
             began = {"t": session.began_ms / 1000, **facts, "run_id": run_id}
@@ -450,12 +451,12 @@ def _loss(value: object) -> float | None:
     return value if isinstance(value, float) and math.isfinite(value) else None
 
 
-def _gpu_model(platform: object) -> str | None:
+def gpu_model_of(platform: object) -> str | None:
     """The GPU that a platform names.
 
-    >>> _gpu_model("128xNVIDIA GB200"), _gpu_model("MI355X"), _gpu_model("2xNVIDIA H100-SXM5-80GB")
+    >>> gpu_model_of("128xNVIDIA GB200"), gpu_model_of("MI355X"), gpu_model_of("2xNVIDIA H100-SXM5-80GB")
     ('NVIDIA GB200', 'MI355X', 'NVIDIA H100-SXM5-80GB')
-    >>> _gpu_model("1xSUBMISSION_PLATFORM_PLACEHOLDER"), _gpu_model("1xESC_N8A-E12"), _gpu_model(None)
+    >>> gpu_model_of("1xSUBMISSION_PLATFORM_PLACEHOLDER"), gpu_model_of("1xESC_N8A-E12"), gpu_model_of(None)
     (None, None, None)
     """
     name = re.sub(r"^\d+\s*x\s*", "", platform) if isinstance(platform, str) else ""

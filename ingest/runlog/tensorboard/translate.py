@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ingest.errors import InputError
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 ORDINARY: Final = {"train", "training", "validation", "val", "eval", "test", "logs", "tensorboard", "tb", "events", "."}
 """Names of folders that name no run."""
+
+_PROCESS: Final = re.compile(r"[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.+")
+"""The folder that PyTorch's SummaryWriter names by the time and the host."""
 
 _VERSION: Final = re.compile(r"version_\d+")
 _FILE: Final = re.compile(r"events\.out\.tfevents\.\d+\.(?P<host>.+?)(\.\d+\.\d+)?(\.v2)?(\.gz)?$")
@@ -103,20 +106,27 @@ class _EventLog(RecordLog):
         known = {"node": match["host"] if match else None, **recorded(self._model)}
         return {
             "t": first,
-            "run_id": run_id(self._path),
+            "run_id": run_id(self._path, of_trainer=bool(self._model)),
             **self._stated(),
             **{name: each for name, each in known.items() if each is not None},
         }
 
 
-def run_id(path: str) -> str:
+def run_id(path: str, *, of_trainer: bool = False) -> str:
     """The run that a file belongs to: the last folder with a name of its own, else the file.
+
+    Hugging Face's Trainer makes a folder for each process, below `runs` in the one that it was told.
 
     >>> run_id("runs/llama-8b/train/events.out.tfevents.1795415966.n1.12.0")
     'llama-8b'
     >>> run_id("lightning_logs/version_3/events.out.tfevents.1795415966.n1.12.0")
     'lightning_logs/version_3'
+    >>> run_id("llama-8b/runs/Nov30_08-41-20_n1/events.out.tfevents.1795415966.n1.12.0", of_trainer=True)
+    'llama-8b'
     """
+    if of_trainer and _PROCESS.fullmatch(PurePath(path).parent.name):
+        path = str((Path(path).absolute() if Path(path).is_file() else PurePath(path)).parent)
+        path = str(PurePath(path).parent) if PurePath(path).parent.name == "runs" else path
     parts = [part for part in PurePath(path).parts[:-1] if part.lower() not in ORDINARY and part != "/"]
     if not parts:
         return PurePath(path).name

@@ -127,6 +127,19 @@ def test_mfu_is_that_of_the_written_steps(results: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+def test_system_description_goes_before_the_log(tmp_path: Path) -> None:
+    publish(tmp_path / "in", "Acme", "x", {0: MlperfRun(platform="4xNVIDIA GB200")}, nodes=4, gpus=4)
+    out = str(tmp_path / "out")
+    done = trackside("reproduce", "mlperf-v5.0", str(tmp_path / "in"), "--dir", out, "--format", "json")
+    rows = {(row["quantity"], row["explanation"]): row["computed"] for row in json.loads(done.stdout)}
+    flop = 6 * 405_849_533_440 + 12 * 126 * 128 * 128 * 8192
+    mfu = 12 * 8192 * flop / (20.0 * 16 * 1979e12)  # an H100's peak
+    assert rows["MFU, 16 GPUs", "palm_full, dense FP8 peak"] == pytest.approx(mfu, rel=1e-6)
+    named = "its platform, NVIDIA GB200: the system's description says NVIDIA H100-SXM5-80GB"
+    assert f"not read: {tmp_path / 'in'}/Acme/results/x/llama31_405b/result_0.txt: {named}" in done.stderr
+
+
+@pytest.mark.slow
 def test_what_is_not_read_is_named(results: Path, tmp_path: Path) -> None:
     other = results / "Acme + Co" / "results" / "small" / "bert"
     other.mkdir()

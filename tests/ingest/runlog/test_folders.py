@@ -239,9 +239,9 @@ def test_trainer_states_of_a_run_only_the_newest(tmp_path: Path) -> None:
 
 def test_trainer_state_beside_another_log_is_passed_over(tmp_path: Path) -> None:
     saved_state(tmp_path / "llama" / "checkpoint-20", 20)
-    shutil.copytree(EVENT_FILES[0].parent, tmp_path / "llama" / "runs")
+    shutil.copytree(EVENT_FILES[0].parent, tmp_path / "llama" / "runs" / "Nov30_08-41-20_vm")
     said, last = load_from_october(tmp_path / "warehouse", tmp_path / "llama")
-    assert list(last) == ["runs"]
+    assert list(last) == ["llama"]
     assert any("states without times, beside other logs of their run: 1" in line for line in said)
 
 

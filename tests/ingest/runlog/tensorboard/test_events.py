@@ -39,6 +39,15 @@ def test_both_files_are_sessions_of_the_run_of_their_folder() -> None:
     assert [(session["layers"], session["hidden"], session["gated"]) for session in sessions] == [(4, 64, True)] * 2
 
 
+def test_processes_of_one_trainer_are_one_run() -> None:
+    names = [f"out/llama/runs/Nov30_08-4{n}-20_vm/events.out.tfevents.1795417488.vm.12.0" for n in (1, 2)]
+    runs = [
+        parsed(data, name).frames["run_sessions"]["run_id"][0]
+        for data, name in zip((FIRST, SECOND), names, strict=True)
+    ]
+    assert runs == ["llama", "llama"]
+
+
 def test_what_no_event_file_records_is_stated() -> None:
     (session,) = parsed(SECOND, NAME, run_id="r", job_id="29", n_gpus=8).frames["run_sessions"].rows(named=True)
     assert (session["run_id"], session["scheduler"], session["job_id"], session["n_gpus"]) == ("r", "slurm", "29", 8)

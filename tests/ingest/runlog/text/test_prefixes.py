@@ -84,6 +84,18 @@ def test_a_stamp_before_a_line_is_its_time(form: str) -> None:
         assert len(starts(parsed)) == 1, name
 
 
+def test_lines_that_containerd_cut_are_whole_again() -> None:
+    for name in FEW:
+        stamped = []
+        for n, line in enumerate(lines_of(name), 1):
+            stamp, place = f"{at(n):%Y-%m-%dT%H:%M:%S}.5Z", len(line) // 2
+            drawn = "20%|##   | 1/9\r" * 1_200
+            stamped += [f"{stamp} stdout P {drawn}{line[:place]}\n", f"{stamp} stderr F a warning\n"]
+            stamped += [f"{stamp} stdout F {line[place:]}"]
+        parsed = read("".join(stamped), timezone=None, facts=FACTS)
+        assert values(parsed)[1:] == values(parsed_of(name, lines_of(name)))[1:], name
+
+
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_format_of_ones_own_is_read_behind_prefixes(prefix: str) -> None:
     """Its pattern begins where the line does: the blank behind a prefix is the prefix's."""
