@@ -47,6 +47,8 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "lm-loss-training/lm loss",
         "reduced_train_loss",
         "loss_metrics/global_avg_loss",
+        "train/gpt_loss",
+        "train/policy_loss",
         "loss",
     ),
     "step_time_key": (

@@ -43,9 +43,18 @@ def unknown_text(name: str, scans: Sequence[Scan], shown: str, candidates: Seque
         "exported from them: _step,_timestamp,... and Wall time,Step,Value), Google's goodput log, "
         f"Lightning's metrics.csv, trainer_state.json, and what is printed by {', '.join(_titles(scans))}.",
         *_nearest(scans),
+        *([_OF_BARS] if _BAR.search(shown) else []),
         _way_out(candidates),
     ]
     return UnrecognisedInputError("\n".join(parts))
+
+
+_BAR: Final = re.compile(r"^(?P<title>[^|]*?)\d{1,3}%\|[^|]*\| \d+/\d+ \[[\d:]+<")
+_OF_BARS: Final = (
+    "It is a progress bar (OpenRLHF and ColossalAI draw such ones): it counts the batches of one epoch, of which "
+    "several may be one step, and begins anew with the next.\nLoad what the loop logs of its steps instead: its TensorBoard "
+    "folder (--use_tensorboard, --tensorboard_dir) or W&B's (WANDB_MODE=offline)"
+)
 
 
 def _titles(scans: Iterable[Scan]) -> list[str]:

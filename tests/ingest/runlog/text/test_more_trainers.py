@@ -97,7 +97,7 @@ def test_the_bar_of_the_next_epoch_goes_on_behind_the_last() -> None:
 
 def test_axlearn_hundreds_have_their_mean_time() -> None:
     line = "I1001 08:{:02d}:{:02d}.000000 140123 trainer.py:905] trainer process   0 step {:8}] {}\n"
-    text = line.format(0, 0, 0, "Starting run up to step 5000")
+    text = line.format(0, 0, 0, "##################### Model analysis #####################")
     for step in (1, 2, 3, 4, 5, 100, 200):
         text += line.format(step // 60, step % 60, step, "loss=2.4312 aux={}")
         if step % 100 == 0:
@@ -106,6 +106,25 @@ def test_axlearn_hundreds_have_their_mean_time() -> None:
     assert [step for step, _, _ in steps(parsed)] == list(range(1, 201))
     assert steps(parsed)[-1] == (200, 28999, 1.0)
     assert starts(parsed) == [28800]
+
+
+def test_axlearn_resumed_goes_on_from_its_step() -> None:
+    """The mean comes every hundred steps of the process, the loss every hundred of the run."""
+    line = "I1001 08:{:02d}:{:02d}.000000 140123 trainer.py:905] trainer process   0 step {:8}] {}\n"
+    text = ""
+    for at, first, last in ((0, 0, 230), (600, 150, 400)):
+        text += line.format(*divmod(at, 60), first, "##################### Model analysis #####################")
+        text += line.format(*divmod(at, 60), first, "Training state size: 52.11 GiB")
+        for step in range(first + 1, last + 1):
+            at += 1  # noqa: PLW2901 - a second a step
+            if step % 100 == 0 or step <= 5:
+                text += line.format(*divmod(at, 60), step, "loss=2.4312 aux={}")
+            if (step - first) % 100 == 0:
+                text += line.format(*divmod(at, 60), step, "Average step time: 1.0 seconds")
+    parsed = read(text, year=2026)
+    assert [step for step, _, _ in steps(parsed)] == [*range(1, 201), *range(151, 401)]
+    assert steps(parsed)[200] == (151, 28800 + 600, 1.0)
+    assert starts(parsed) == [28800, 28800 + 600]
 
 
 @pytest.mark.parametrize(
