@@ -51,9 +51,9 @@ def unknown_text(name: str, scans: Sequence[Scan], shown: str, candidates: Seque
 
 _BAR: Final = re.compile(r"^(?P<title>[^|]*?)\d{1,3}%\|[^|]*\| \d+/\d+ \[[\d:]+<")
 _OF_BARS: Final = (
-    "It is a progress bar (OpenRLHF and ColossalAI draw such ones): it counts the batches of one epoch, of which "
-    "several may be one step, and begins anew with the next.\nLoad what the loop logs of its steps instead: its TensorBoard "
-    "folder (--use_tensorboard, --tensorboard_dir) or W&B's (WANDB_MODE=offline)"
+    "It is a progress bar (OpenRLHF and ColossalAI draw such ones): it counts the batches of one epoch, of which\n"
+    "several may be one step, and begins anew with the next. Load what the loop logs of its steps instead: its\n"
+    "TensorBoard folder (--use_tensorboard, --tensorboard_dir) or W&B's (WANDB_MODE=offline)"
 )
 
 
