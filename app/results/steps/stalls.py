@@ -21,6 +21,9 @@ LONGEST_LINE: Final = timedelta(days=1)
 MOST: Final = 200
 """Stalls whose ranks are read; of more, those that lasted longest."""
 
+_FEW: Final = 3
+"""Of fewer stalls it is not asked beforehand which runs have times of ranks."""
+
 
 def stall_rows(source: Source, window: Window, rules: Rules, run: str | None = None) -> pl.DataFrame:
     """`metrics.stragglers.stalls.STALLS` of steps that began in the window: of all runs, or of the run or job named."""
@@ -68,7 +71,21 @@ def _lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
             until=gap["resumed_at"],
             began=gap["began_at"],
         )
-        for gap in longest.iter_rows(named=True)
+        for gap in _with_lines(source, cluster, longest).iter_rows(named=True)
     ]
     lines = [frames.conform(each, RANK_LINES) for each in during]
     return pl.concat([frames.empty(RANK_LINES), *lines]).unique(maintain_order=True)
+
+
+def _with_lines(source: Source, cluster: str, gaps: pl.DataFrame) -> pl.DataFrame:
+    """The late steps of runs whose ranks recorded anything: most record nothing, and each costs a query."""
+    if gaps.height < _FEW:
+        return gaps
+    runs = source.query(
+        "runs_with_rank_lines",
+        cluster=cluster,
+        since=gaps["began_at"].min() - LONGEST_LINE,  # type: ignore[operator]  # polars types min() broadly
+        until=gaps["resumed_at"].max(),
+        runs=gaps["run_id"].unique().sort().to_list(),
+    )
+    return gaps.join(runs, on="run_id", how="semi", maintain_order="left")

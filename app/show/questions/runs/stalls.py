@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from app.window import Window
     from queries.warehouse import Reader
 
-_QUERIES: Final = ("step_gaps", "run_events", "rank_lines_during", "collective_dumps", "rank_places")
+_QUERIES: Final = (
+    *("step_gaps", "run_events", "runs_with_rank_lines", "rank_lines_during", "collective_dumps", "rank_places"),
+)
 
 _NONE: Final = "No step was late by many times the usual in this window, as far as run logs record steps."
 _UNLOGGED: Final = (
