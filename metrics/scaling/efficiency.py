@@ -28,7 +28,11 @@ def by_tokens(few: pl.DataFrame, many: pl.DataFrame) -> Estimate | None:
         few: rows of `metrics.scaling.speeds.run_speeds`: the runs of one recipe, size and batch.
         many: those of a larger size.
     """
-    small, large = rate(few), rate(many)
+    return of_rates(rate(few), rate(many))
+
+
+def of_rates(small: Estimate | None, large: Estimate | None) -> Estimate | None:
+    """The larger size's tokens per GPU-second over the smaller's; None where either is unknown."""
     return None if small is None or large is None else quotient(large, small)
 
 
@@ -40,9 +44,12 @@ def by_time(few: pl.DataFrame, many: pl.DataFrame) -> Estimate | None:
         many: those of a larger size.
     """
     small, large = time_to_train(few), time_to_train(many)
-    if small is None or large is None:
-        return None
-    return quotient(small, large, float(few["n_gpus"][0] / many["n_gpus"][0]))
+    return None if small is None or large is None else of_times(small, large, few["n_gpus"][0] / many["n_gpus"][0])
+
+
+def of_times(small: Estimate | None, large: Estimate | None, factor: float) -> Estimate | None:
+    """The smaller size's time to the target over the larger's, times `factor`: its GPUs over theirs."""
+    return None if small is None or large is None else quotient(small, large, factor)
 
 
 def comparable(few: tuple[float, float | None], many: tuple[float, float | None], scaling: Scaling) -> bool:

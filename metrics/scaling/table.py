@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
 from metrics import frames
-from metrics.scaling.efficiency import SCALINGS, by_time, by_tokens, comparable, size_of, sizes
+from metrics.scaling.efficiency import SCALINGS, comparable, of_rates, of_times, size_of, sizes
 from metrics.scaling.speeds import rate
 from metrics.scaling.target import time_to_train, timed
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
     from metrics.scaling.estimate import Estimate
 
 _TEXT, _NUMBER, _COUNT = frames.TEXT, frames.NUMBER, frames.COUNT
@@ -58,55 +60,98 @@ def scaling_table(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_recipe(recipe: pl.DataFrame) -> list[dict[str, Any]]:
-    ordered = sizes(recipe)
     times = timed(recipe)
-    return [_row(size, ordered[:at], times) for at, size in enumerate(ordered)]
+    reached = {gpus: time_to_train(rows) for (gpus,), rows in times.group_by("n_gpus", maintain_order=True)}
+    in_time = set(times["run_id"])
+    ordered = [_Size.of(runs, times, in_time) for runs in sizes(recipe)]
+    return [_row(size, ordered[:at], reached) for at, size in enumerate(ordered)]
 
 
-def _row(runs: pl.DataFrame, smaller: list[pl.DataFrame], times: pl.DataFrame) -> dict[str, Any]:
-    gpus, batch = size_of(runs)
-    own = times.join(runs, on="run_id", how="semi")
+class _Size(NamedTuple):
+    """The runs of a size of a recipe, and what each pair of sizes asks of them, made once.
+
+    Attributes:
+        runs: `metrics.scaling.speeds.run_speeds`'s rows with `seconds`.
+        gpus: of each run.
+        batch: global batch; None if unknown.
+        learning_rate: None where it differs or is unknown.
+        speed: tokens per second of a GPU.
+        reached: how many of them reached the target.
+        seconds: time to the target.
+    """
+
+    runs: pl.DataFrame
+    gpus: float
+    batch: float | None
+    learning_rate: float | None
+    speed: Estimate | None
+    reached: int
+    seconds: Estimate | None
+
+    @classmethod
+    def of(cls, runs: pl.DataFrame, times: pl.DataFrame, in_time: Collection[str]) -> _Size:
+        """A size.
+
+        Args:
+            runs: its runs.
+            times: the whole runs of the recipe that reached the target.
+            in_time: their ids.
+        """
+        names = {*runs["run_id"]}.intersection(in_time)
+        own = times.filter(pl.col("run_id").is_in(names)) if names else times.clear()
+        gpus, batch = size_of(runs)
+        rates = {*runs["learning_rate"]}
+        learning_rate = None if len(rates) != 1 else rates.pop()
+        return cls(runs, gpus, batch, learning_rate, rate(runs), own.height, time_to_train(own))
+
+
+def _row(size: _Size, smaller: Sequence[_Size], times: Mapping[float, Estimate | None]) -> dict[str, Any]:
+    runs, batch = size.runs, size.batch
     steps, wall_s, flop, peak = runs.select(pl.col("n", "wall_s", "flop", "peak_flop").sum()).row(0)
-    learning_rate = _only(runs, "learning_rate")
-    first = smaller[0] if smaller else runs
+    first = smaller[0] if smaller else size
     row = {
         "cluster": runs["cluster"][0],
         "recipe": runs["label"][0],
-        "n_gpus": gpus,
+        "n_gpus": size.gpus,
         "batch": batch,
-        "batch_per_gpu": None if batch is None else batch / gpus,
-        "learning_rate": learning_rate,
+        "batch_per_gpu": None if batch is None else batch / size.gpus,
+        "learning_rate": size.learning_rate,
         "n": runs["run_id"].n_unique(),
         "steps": steps,
         "step_s": wall_s / steps if steps else None,
         "mfu": flop / peak if peak else None,
-        "reached": own.height,
-        "batch_factor": _over(batch, size_of(first)[1]),
-        "learning_rate_factor": _over(learning_rate, _only(first, "learning_rate")),
+        "reached": size.reached,
+        "batch_factor": _over(batch, first.batch),
+        "learning_rate_factor": _over(size.learning_rate, first.learning_rate),
     }
-    speed = rate(runs)
-    row |= _ends(speed, "tokens_per_gpu_s", "ci_low", "ci_high") | {"over": _units(speed)}
-    row |= _ends(time_to_train(own), "time_to_train_s", "time_low", "time_high")
-    return row | _efficiencies(runs, own, smaller, times)
+    row |= _ends(size.speed, "tokens_per_gpu_s", "ci_low", "ci_high") | {"over": _units(size.speed)}
+    row |= _ends(size.seconds, "time_to_train_s", "time_low", "time_high")
+    return row | _efficiencies(size, smaller, times)
 
 
-def _efficiencies(
-    runs: pl.DataFrame, own: pl.DataFrame, smaller: list[pl.DataFrame], times: pl.DataFrame
-) -> dict[str, Any]:
+def _efficiencies(size: _Size, smaller: Sequence[_Size], times: Mapping[float, Estimate | None]) -> dict[str, Any]:
+    """The efficiencies over the smallest size that is comparable.
+
+    Args:
+        size: of which.
+        smaller: the sizes before it, in order.
+        times: time to the target by number of GPUs, of those numbers of which a run reached it.
+    """
     row: dict[str, Any] = {}
-    fewer = [each for each in smaller if each["n_gpus"][0] < runs["n_gpus"][0]]
+    fewer = [each for each in smaller if each.gpus < size.gpus]
     for kind in SCALINGS:
-        base = next((each for each in fewer if comparable(size_of(each), size_of(runs), kind)), None)
-        row |= _efficiency(kind, base, None if base is None else by_tokens(base, runs))
-    timed_bases = (times.filter(pl.col("n_gpus") == each["n_gpus"][0]) for each in fewer)
-    base = next((each for each in timed_bases if each.height), None)
-    result = None if base is None or not own.height else by_time(base, own)
-    return row | _efficiency("by_time", base, result)
+        own = (size.gpus, size.batch)
+        base = next((each for each in fewer if comparable((each.gpus, each.batch), own, kind)), None)
+        result = None if base is None else of_rates(base.speed, size.speed)
+        row |= _efficiency(kind, None if base is None else base.gpus, result)
+    gpus = next((each.gpus for each in fewer if each.gpus in times), None)
+    result = None if gpus is None else of_times(times[gpus], size.seconds, gpus / size.gpus)
+    return row | _efficiency("by_time", gpus, result)
 
 
-def _efficiency(kind: str, base: pl.DataFrame | None, result: Estimate | None) -> dict[str, Any]:
+def _efficiency(kind: str, base_gpus: float | None, result: Estimate | None) -> dict[str, Any]:
     ends = _ends(result, kind, f"{kind}_low", f"{kind}_high")
-    return ends | {f"{kind}_base_gpus": None if base is None or result is None else base["n_gpus"][0]}
+    return ends | {f"{kind}_base_gpus": None if result is None else base_gpus}
 
 
 def _ends(result: Estimate | None, value: str, low: str, high: str) -> dict[str, Any]:
@@ -120,12 +165,6 @@ def _ends(result: Estimate | None, value: str, low: str, high: str) -> dict[str,
 
 def _units(result: Estimate | None) -> str | None:
     return None if result is None else f"{result.n} {result.over}"
-
-
-def _only(runs: pl.DataFrame, name: str) -> float | None:
-    """The value that all runs have; None where they differ or it is unknown."""
-    values = runs[name].unique()
-    return None if len(values) != 1 else values[0]
 
 
 def _over(value: float | None, base: float | None) -> float | None:

@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 from metrics import frames
+from metrics.scaling import table
 from metrics.scaling.reference import beside_references
-from metrics.scaling.speeds import run_speeds
+from metrics.scaling.speeds import rate, run_speeds
 from metrics.scaling.table import TABLE, scaling_table
 from tests.metrics.scaling.runs import steps_of
 
@@ -66,3 +67,13 @@ def test_other_recipes_gpus_and_sizes_are_beside_nothing() -> None:
     mine = runs(steps_of("a", gpus=8.0, step_s=2.0, recipe="r"))
     for other in ({"recipe": "q"}, {"gpu": "H200"}, {"n_gpus": 16}):
         assert beside_references(mine, [REFERENCE | other | {"tokens_per_gpu_s": 1.0}]).is_empty()
+
+
+def test_speed_is_estimated_once_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair of sizes compares them: forty sizes are eight hundred pairs."""
+    estimated: list[list[str]] = []
+    monkeypatch.setattr(table, "rate", lambda of: estimated.append(of["run_id"].to_list()) or rate(of))
+    sizes = {name: 8.0 * 2**at for at, name in enumerate("abcd")}
+    rows = scaling_table(runs(*(steps_of(name, gpus=gpus, step_s=2.0) for name, gpus in sizes.items())))
+    assert rows["strong_base_gpus"].to_list() == [None, 8.0, 8.0, 8.0]
+    assert estimated == [["a"], ["b"], ["c"], ["d"]]
