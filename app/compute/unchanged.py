@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ from app.window import Window
 from queries.reader import CheckResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from app.config.settings import Config
@@ -29,7 +31,7 @@ FACT: Final = "computed"
 
 _PACKAGES: Final = ("app", "ingest", "metrics", "queries")
 _ENGINES: Final = ("duckdb", "numpy", "polars", "scipy")
-_CODE: Final = frozenset({".py", ".sql", ".toml"})
+_CODE: Final = (".py", ".sql", ".toml")
 
 
 def inputs_digest(settings: Config, *, since: datetime | None, until: datetime | None) -> str:
@@ -84,10 +86,20 @@ def code_digest() -> bytes:
     """
     root = Path(__file__).parents[2]
     digest = hashlib.sha256()
-    for package in _PACKAGES:
-        for file in sorted(each for each in (root / package).rglob("*") if each.suffix in _CODE):
-            digest.update(f"{file.relative_to(root)}\0{file.stat().st_size}\0".encode())
-            digest.update(file.read_bytes())
+    for file in sorted(file for package in _PACKAGES for file in _code_below(str(root / package))):
+        content = Path(file).read_bytes()
+        digest.update(f"{file.removeprefix(str(root))}\0{len(content)}\0".encode())
+        digest.update(content)
     for name in _ENGINES:
         digest.update(f"{name}\0{metadata.version(name)}\0".encode())
     return digest.digest()
+
+
+def _code_below(folder: str) -> Iterator[str]:
+    """The source files of a folder: as texts, for a path costs more than to read a file."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _code_below(entry.path)
+            elif entry.name.endswith(_CODE):
+                yield entry.path
