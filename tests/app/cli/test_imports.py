@@ -103,3 +103,16 @@ def test_settings_are_imported_where_a_configuration_names_some(warehouse: Path,
     config.write_text("[sql]\nrows = 5\n", encoding="utf-8")
     command = ("sql", "SELECT 1", "--warehouse", str(warehouse), "--config", str(config))
     assert imported(*command) >= {"polars", "pydantic"}
+
+
+def test_no_garbage_is_looked_for_during_imports(warehouse: Path) -> None:
+    """Imports make so many objects that Python would look through them all two hundred times."""
+    program = PROGRAM.replace("atexit, sys", "atexit, gc, sys").replace(
+        "'imported', *(m for m in sys.modules if sys.modules[m])",
+        "'looked', *(each['collections'] for each in gc.get_stats())",
+    )
+    command = [sys.executable, "-c", program, "compute", "--full", "--warehouse", str(warehouse)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("looked "))
+    assert sum(map(int, line.split()[1:])) <= 50
