@@ -44,7 +44,7 @@ class CachedSource:
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query; those of the first time where they are kept, or those that `keep` was given."""
-        key = (name, *_key(params))
+        key = (name, *answer_key(params))
         if key in self._kept:
             return self._kept[key]
         if self._only is not None and name not in self._only:
@@ -56,7 +56,7 @@ class CachedSource:
 
         That holds from now on, of any query, and also where it was read before.
         """
-        self._kept[name, *_key(params)] = rows
+        self._kept[name, *answer_key(params)] = rows
 
     def memo(self, key: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` returned when it was first called under that key, here or by the source itself."""
@@ -72,10 +72,10 @@ def memo_of_cache(source: Source, key: tuple[object, ...], make: Callable[[], T]
     return source.own_memo(key, make) if isinstance(source, CachedSource) else make()
 
 
-def _key(params: dict[str, object]) -> tuple[tuple[str, object], ...]:
+def answer_key(params: dict[str, object]) -> tuple[tuple[str, object], ...]:
     """Parameters of a query as a key: lists as tuples.
 
-    >>> _key({"runs": ["a"], "cluster": "c"})
+    >>> answer_key({"runs": ["a"], "cluster": "c"})
     (('cluster', 'c'), ('runs', ('a',)))
     """
     return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in sorted(params.items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from app.results.source import answer_key
 from queries.memo import Memo
 from queries.of_run import CONDITIONS
 
@@ -35,7 +36,7 @@ class SomeRuns:
 
     def query(self, name: str, **params: object) -> pl.DataFrame:
         """Rows of a named query, each read once."""
-        key = (name, *sorted(params.items()))
+        key = (name, *answer_key(params))
         if name in CONDITIONS:
             return self._answers.get(key, lambda: self._reader.query_of_runs(name, self._run_ids, **params))
         return self._answers.get(key, lambda: self._reader.query(name, **params))

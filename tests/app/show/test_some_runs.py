@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from app.explorer.narrowing import narrow
+from app.results.runs.some_runs import SomeRuns
 from app.show.answer import Question
 from app.show.registry import of_runs, question_of, questions
 from app.window import Window
@@ -62,3 +64,12 @@ def test_one_run_is_as_among_all(root: Path, name: str) -> None:
         own = question_of(name)(reader, window, Question(run=run, details=False)).rows
     assert own.height > 0
     assert_frame_equal(own, every.filter(pl.col("run_id") == run), check_row_order=False)
+
+
+def test_a_query_of_several_runs_is_read_once(root: Path) -> None:
+    with open_reader(root) as reader:
+        source = SomeRuns(reader, "demo", ["a"])
+        until = datetime(2030, 1, 1, tzinfo=UTC)
+        several = {"cluster": "demo", "since": datetime(2020, 1, 1, tzinfo=UTC), "until": until, "runs": ["a", "b"]}
+        rows = source.query("runs_with_rank_lines", **several)
+        assert source.query("runs_with_rank_lines", **several) is rows
