@@ -208,6 +208,8 @@ def measured_steps(
     lower_peak: bool = False,
 ) -> Iterator[tuple[pl.DataFrame, Measure, Convention]]:
     """Steps with their MFU (`step_mfu`) by each measure and convention that their logs allow."""
+    if steps.is_empty():  # most clusters have no log
+        return
     for measure in measures:
         for convention in conventions:
             mine = step_mfu(steps, convention=convention, measure=measure, lower_peak=lower_peak)
