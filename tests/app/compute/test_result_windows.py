@@ -21,7 +21,6 @@ from app.adjudicate.make import adjudicate
 from app.adjudicate.requests import CauseRequest, Signature, WhichAttempts, WithdrawRequest
 from app.compute import pipeline as computing
 from app.compute.attempt_nodes import AttemptNodes
-from app.compute.incidents import TABLES as INCIDENTS
 from app.compute.stored_results import BY_WINDOW
 from app.compute.window_inputs import Rows
 from app.config.settings import Config, parse
@@ -47,22 +46,13 @@ END = datetime(2026, 10, 3, tzinfo=UTC)
 LATE = "4140"
 RULES = parse({"rules": {"run_gap_hours": 3, "critical_reasons": ["never"]}}, origin="test")
 
-DERIVED_ROWS: Final = (
-    *("inventory", "runs", "run_attempts", "interruptions", "restarts", "run_results"),
-    *("gpu_time", "ledger_days", "day_sums"),
-    *INCIDENTS,
-)
-"""Tables of which only rows or days that changed are written."""
-
 ALL_RESULTS: Final = (
     *BY_WINDOW,
     "result_windows",
     "run_metrics",
-    "expected_inputs",
-    "mfu",
-    "checkpoint_advice",
-    *DERIVED_ROWS,
+    *(table for table in (*computing.DERIVED, *computing.BY_ROW, *computing.BY_DAY) if table != "computes"),
 )
+"""All that a computation writes, but for when it was made: a table that comes later is compared from its first day."""
 
 
 @pytest.fixture(scope="module")
