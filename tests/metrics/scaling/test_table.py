@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 import pytest
 
@@ -11,6 +13,9 @@ from metrics.scaling.reference import beside_references
 from metrics.scaling.speeds import rate, run_speeds
 from metrics.scaling.table import TABLE, scaling_table
 from tests.metrics.scaling.runs import steps_of
+
+if TYPE_CHECKING:
+    from metrics.scaling.estimate import Estimate
 
 
 def runs(*rows: pl.DataFrame, **seconds: float) -> pl.DataFrame:
@@ -72,7 +77,12 @@ def test_other_recipes_gpus_and_sizes_are_beside_nothing() -> None:
 def test_speed_is_estimated_once_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pair of sizes compares them: forty sizes are eight hundred pairs."""
     estimated: list[list[str]] = []
-    monkeypatch.setattr(table, "rate", lambda of: estimated.append(of["run_id"].to_list()) or rate(of))
+
+    def noted(of: pl.DataFrame) -> Estimate | None:
+        estimated.append(of["run_id"].to_list())
+        return rate(of)
+
+    monkeypatch.setattr(table, "rate", noted)
     sizes = {name: 8.0 * 2**at for at, name in enumerate("abcd")}
     rows = scaling_table(runs(*(steps_of(name, gpus=gpus, step_s=2.0) for name, gpus in sizes.items())))
     assert rows["strong_base_gpus"].to_list() == [None, 8.0, 8.0, 8.0]
