@@ -133,8 +133,7 @@ def flagged(spending: pl.DataFrame, *, since: datetime, until: datetime) -> pl.D
     ran = frames.seconds(pl.col("ended_at") - pl.col("started_at")) - pl.col("suspended_s").fill_null(0.0)
     limit = pl.when(pl.col("time_limit_s") > 0).then("time_limit_s")
     timely = over & pl.col("state").is_in(["COMPLETED", "TIMEOUT"])
-    alone = pl.col("attempt_no").fill_null(1) == 1
-    short = (timely & alone & (ran / limit < SHORT)).fill_null(value=False)
+    short = (timely & _went_on_from_none() & (ran / limit < SHORT)).fill_null(value=False)
     none = pl.lit(0.0)
     timed = _loops(spending).join(maxima(spending), on=["cluster", "partition"], how="left").with_columns(
         used=pl.when(timely).then(ran / limit)
@@ -246,18 +245,25 @@ def time_limits(flags: pl.DataFrame, by: Sequence[str] = ("cluster",)) -> pl.Dat
         by: columns to group by.
 
     Returns:
-        The columns `by`, `n_limited` (attempts that were done, or out of time), `used_p25`, `used_median`,
-        `used_p75` (run time over limit), `not_run_gpu_s` (requested and not run: what backfill planned around).
+        The columns `by`, `n_limited` (attempts that were done, or out of time, and went on from no other, whose work
+        they would have had to do, too), `used_p25`, `used_median`, `used_p75` (run time over limit of these),
+        `not_run_gpu_s` (requested and not run, by all: what backfill planned around).
     """
     labelled = flags.filter(pl.col("used").is_not_null())
+    used = pl.col("used").filter(_went_on_from_none())
     left = exact_sum(pl.col("time_limit_s") * (1 - pl.col("used")).clip(0) * pl.col("n_gpus"))
     return labelled.group_by(by).agg(
-        n_limited=pl.len().cast(pl.Int64),
-        used_p25=pl.col("used").quantile(0.25, "linear"),
-        used_median=pl.col("used").median(),
-        used_p75=pl.col("used").quantile(0.75, "linear"),
+        n_limited=used.len().cast(pl.Int64),
+        used_p25=used.quantile(0.25, "linear"),
+        used_median=used.median(),
+        used_p75=used.quantile(0.75, "linear"),
         not_run_gpu_s=left,
     )
+
+
+def _went_on_from_none() -> pl.Expr:
+    """Whether an attempt is the first of its run: a later one needs only what is left of the run's time."""
+    return pl.col("attempt_no").fill_null(1) == 1
 
 
 def ending(state: str) -> pl.Expr:
@@ -323,7 +329,8 @@ METRICS = (
         unit="ratio",
         summary="Of the time that attempts requested, the share that they ran.",
         formula=(
-            "run time / time limit per attempt that completed or ran out of time in the window; median and quartiles"
+            "run time / time limit per first attempt of a run that completed or ran out of time in the window; median "
+            "and quartiles. A later attempt requests the whole run's time again and needs only what is left of it"
         ),
         query="attempt_spending",
         function=time_limits,

@@ -215,6 +215,22 @@ def test_limits_are_judged_by_completed_and_timed_out_only() -> None:
     assert result["not_run_gpu_s"] / HOUR == 8 * (3.5 + 1)
 
 
+def test_use_of_limits_is_of_first_attempts_alone() -> None:
+    table = flags(
+        spent("a", 0, 3, run_id="r", attempt_no=1, state="NODE_FAIL"),
+        spent("b", 3, 3.5, run_id="r", attempt_no=2),
+        spent("alone", 0, 3, attempt_no=1),
+    )
+    result = time_limits(table).row(0, named=True)
+    assert (result["n_limited"], result["used_median"], result["used_p25"], result["used_p75"]) == (1, 0.75, 0.75, 0.75)
+    assert result["not_run_gpu_s"] / HOUR == 8 * (3.5 + 1)  # the scheduler planned around both
+
+
+def test_use_of_limits_is_null_without_a_first_attempt() -> None:
+    result = time_limits(flags(spent("b", 3, 3.5, run_id="r", attempt_no=2))).row(0, named=True)
+    assert (result["n_limited"], result["used_median"]) == (0, None)
+
+
 def test_partition_maximum_is_the_largest_limit_of_several() -> None:
     requested = [spent(str(hours), time_limit_s=hours * HOUR) for hours in (4, 4, 4, 9, 9)]
     table = rows(SPENDING, *requested, spent("b", partition="dev", time_limit_s=8 * HOUR))

@@ -255,11 +255,11 @@ def _inactive(source: Reader, window: Window, rows: pl.DataFrame) -> tuple[str, 
 
 def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
     limits = limit_rows(flags)
-    if limits.is_empty():
-        return ("No attempt that was done, or out of time, had a time limit.",)
+    if limits.is_empty() or not limits["n_limited"].item(0):
+        return ("No first attempt of a run that was done, or out of time, had a time limit.",)
     row = limits.row(0, named=True)
     return (
-        f"Time limits: {row['n_limited']:,} attempts that were done, or out of time, ran {percent(row['used_median'])} "
+        f"Time limits: {row['n_limited']:,} first attempts of runs that were done, or out of time, ran {percent(row['used_median'])} "
         f"of what they had requested (median; quartiles {percent(row['used_p25'])} and {percent(row['used_p75'])}). "
         "What was requested and not run, "
         f"{row['not_run_gpu_s'] / 3600:,.0f} GPU-h, is not lost, but the scheduler planned around it. GPU-time of "
