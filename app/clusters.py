@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from app.near_names import did_you_mean
 from ingest import cluster_names
 from ingest.errors import OptionError
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from app.window import Source

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from app.near_names import near_names
+from queries.near_names import near_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

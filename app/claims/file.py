@@ -15,11 +15,11 @@ from app.claims.entries import ClaimEntry, ContractEntry
 from app.config import mistakes as config_mistakes
 from app.config import toml_file
 from app.errors import ClaimsError, UsageError
-from app.near_names import did_you_mean
 from app.times import zone_of
 from ingest.counted import counted
 from ingest.errors import InputError
 from metrics.catalog import CLAIMABLE
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from app import manual
 from app.errors import UsageError
-from app.near_names import did_you_mean
 from dashboards.palette import STATES, SWATCHES
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from app.near_names import did_you_mean
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

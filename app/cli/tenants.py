@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from app.errors import UsageError
-from app.near_names import did_you_mean
 from metrics.frames import ATTEMPT_KEY
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

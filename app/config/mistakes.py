@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import annotated_types
 from pydantic import BaseModel
 
-from app.near_names import near_names
+from queries.near_names import near_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

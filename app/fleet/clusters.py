@@ -12,10 +12,10 @@ from app.config import settings as config
 from app.config.place import warehouse_of_environment
 from app.errors import ConfigError, UsageError
 from app.fleet.task import Outcome, Task, digest_of, failed
-from app.near_names import did_you_mean
 from queries import directory
 from queries.errors import WarehouseError
 from queries.lake.address import address_of
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from app.errors import UsageError
-from app.near_names import did_you_mean
 from app.results.runs.runs import resolve_run
 from app.show.declared import declared
 from metrics.mfu.flops import CONVENTIONS
 from metrics.runs.naming import APART
+from queries.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from app.window import Window

@@ -11,7 +11,7 @@ from app.explorer import components
 from app.explorer.narrowing import choices
 from app.explorer.page import Page
 from app.explorer.questions import FILTERS, Asked, heading, section
-from app.near_names import MISTYPED, near_names
+from queries.near_names import MISTYPED, near_names
 
 if TYPE_CHECKING:
     from dash.development.base_component import Component

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from app.errors import UsageError
-from app.near_names import near_names
 from app.reports.digest.advice import advice
 from app.results.coverage import covered
 from app.results.people.cost import cost_rows
@@ -18,6 +17,7 @@ from app.show.answer import Question
 from app.show.registry import question_of
 from app.times import iso
 from app.window import Window
+from queries.near_names import near_names
 
 if TYPE_CHECKING:
     from app.config.cost import Cost

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.errors import UsageError
-from app.near_names import near_names
 from app.reports.delivery.outbox import Outbox, folder_of
 from app.reports.delivery.send import Sender
 from app.reports.schedule.make import make, plan_of
 from app.reports.schedule.run import Runner
+from queries.near_names import near_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

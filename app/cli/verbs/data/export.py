@@ -56,8 +56,8 @@ def _table(name: str, names: Collection[str]) -> str:
     Raises:
         QueryError: there is none of that name.
     """
-    from app.near_names import did_you_mean
     from queries.errors import QueryError
+    from queries.near_names import did_you_mean
 
     if name in names:
         return name
