@@ -6,13 +6,13 @@ text means wherever it hides it: in a subquery, a CTE, a lambda, a pivot, the ar
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
 from queries.errors import QueryError
+from queries.near_names import MISTYPED, did_you_mean, near_names
 from queries.sandbox.functions import FUNCTIONS, TABLE_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -211,8 +211,8 @@ def _words(name: object) -> str:
 def _check_function(name: object, allowed: Collection[str], others: Collection[str]) -> None:
     if str(name).lower() in allowed:
         return
-    close = difflib.get_close_matches(str(name).lower(), [*allowed, *others], n=1, cutoff=0.8)
-    hint = f"; did you mean {close[0]}()?" if close else ""
+    near = near_names(str(name), [*allowed, *others], similarity=MISTYPED)
+    hint = f"; did you mean {near[0]}()?" if near else ""
     raise QueryError(
         f"the function {_words(name)} cannot be called here{hint}\n"
         "SQL reads the tables and views of the warehouse and computes with values. Functions that read files, run "
@@ -228,8 +228,7 @@ def _check_relation(node: dict[str, Any], relation_names: Collection[str], datab
     )
     if not inside or (f"{schema}.{name}" not in relation_names and name not in relation_names):
         shown = ".".join(filter(None, (catalog, schema, name)))
-        close = difflib.get_close_matches(name, sorted(relation_names), n=2, cutoff=0.7)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        hint = did_you_mean(name, sorted(relation_names), most=2)
         raise QueryError(f"there is no table {_words(shown)}{hint}\nAll of them: trackside export tables")
 
 

@@ -245,6 +245,8 @@ def test_what_is_not_one_select_of_known_parts_is_refused(engine: duckdb.DuckDBP
         ("ATTACH 'x'", "ATTACH is refused"),
         ("COPY users TO 'x'", "COPY is refused"),
         ("SELECT 1; SELECT 2", "2 statements are refused"),
+        ("SELECT abss(1)", "did you mean abs()?"),
+        ("FROM usrs", "there is no table 'usrs'; did you mean users?"),
         ("PIVOT users ON a", "PIVOT needs its values"),
         ("--", "there is no statement"),
     ],
