@@ -260,8 +260,8 @@ def _limits(flags: pl.DataFrame) -> tuple[str, ...]:
     row = limits.row(0, named=True)
     return (
         f"Time limits: {row['n_limited']:,} first attempts of runs that were done, or out of time, ran "
-        f"{percent(row['used_median'])} of what they had requested (median; quartiles {percent(row['used_p25'])} and {percent(row['used_p75'])}). "
-        "What was requested and not run, "
+        f"{percent(row['used_median'])} of what they had requested (median; quartiles {percent(row['used_p25'])} and "
+        f"{percent(row['used_p75'])}). What was requested and not run, "
         f"{row['not_run_gpu_s'] / 3600:,.0f} GPU-h, is not lost, but the scheduler planned around it. GPU-time of "
         "attempts that ran far short of their limit is no waste in itself: it shows where less could be requested.",
     )
