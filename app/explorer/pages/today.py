@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from app.results import advice, headline_text
 from app.results.failures.interruptions import node_failures
 from app.results.failures.lemons import judged as judged_window
 from app.results.failures.lemons import node_score_rows
+from app.results.nodes.lifecycle import lifecycle
 from app.results.windows import ledger_sums
 from app.times import iso
 from dashboards import palette
@@ -76,11 +78,19 @@ def flagged(source: Reader, window: Window) -> list[dict[str, Any]]:
     return rows.join(costs, on="node", how="left", maintain_order="left").to_dicts()
 
 
+def still_out(source: Reader, window: Window) -> list[dict[str, Any]]:
+    """Unplanned outages that last at the end of a window, those that lost most of it first: rows of `OUTAGES`."""
+    rows = lifecycle(source, window).outages
+    lasting = pl.col("back_at").is_null() | (pl.col("back_at") > window.until)
+    return rows.filter(~pl.col("planned"), lasting).sort("lost_gpu_s", "node", descending=[True, False]).to_dicts()
+
+
 def _tasks(data: Data, view: View) -> list[Task]:
     numbers = data.answers.ask(overview.gather, view.window, data.claims.now(), view.requested)
     refuted = [each for each in numbers.judged if each.verdict == "refuted"]
     return [
         *_of_data(view),
+        *_of_outages(data.answers.ask(still_out, view.window), view),
         *(_of_node(row, view) for row in data.answers.ask(flagged, view.window)),
         *_of_claims(refuted, view),
     ]
@@ -109,6 +119,33 @@ def _of_data(view: View) -> list[Task]:
         )
         tasks.append(Task("The data are old", why, "trackside ingest slurm && trackside compute", *more))
     return tasks
+
+
+MOST_OUT = 5
+"""Nodes that are out of service of which each is described."""
+
+
+def _of_outages(rows: Sequence[dict[str, Any]], view: View) -> list[Task]:
+    """One task for all nodes that are out of service and should not be."""
+    if not rows:
+        return []
+    nodes = [row["node"] for row in rows]
+    one = len(nodes) == 1
+    what = f"{nodes[0]} is out of service" if one else f"{len(nodes):,} nodes are out of service"
+    described = "; ".join(_outage(row, view, named=not one) for row in rows[:MOST_OUT])
+    more = f"; and {len(rows) - MOST_OUT:,} more" if len(rows) > MOST_OUT else ""
+    command = f"scontrol show node {shlex.quote(','.join(nodes[:MOST_OUT]))}"
+    href = view.link("/node", node=nodes[0]) if one else view.link("/nodes")
+    return [Task(what, f"{described}{more}.", command, href, nodes[0] if one else "Nodes")]
+
+
+def _outage(row: dict[str, Any], view: View, *, named: bool) -> str:
+    """Since when a node is out of service, why, and what that cost within the period."""
+    whose = f"{row['node']} since" if named else "Since"
+    again = ", within a day of its last outage" if row["relapse"] else ""
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    cost = f"; {headline_text.hours(row['lost_gpu_s'] / 3600)} GPU-h so far" if row["lost_gpu_s"] else ""
+    return f"{whose} {view.moment(row['failed_at'])}{again}{reason}{cost}"
 
 
 def _of_node(row: dict[str, Any], view: View) -> Task:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+import polars as pl
 
 from app.explorer import filters
 from app.explorer.filters import ClusterState, Situation
-from app.explorer.pages.today import _change, _of_claims, _of_node
+from app.explorer.pages import today
+from app.explorer.pages.today import _change, _of_claims, _of_node, _of_outages, still_out
+
+if TYPE_CHECKING:
+    import pytest
+
+    from queries.reader import Reader
 
 END = datetime(2026, 11, 1, tzinfo=UTC)
 STATE = ClusterState("c", datetime(2026, 9, 1, tzinfo=UTC), END, END, 0, ())
@@ -48,6 +57,41 @@ def test_a_lemon_comes_with_the_command_that_drains_it() -> None:
     row = LEMON
     assert _of_node(row, VIEW).command.startswith("scontrol update NodeName=n1 State=DRAIN Reason=")
     assert _of_node(row | {"verdict": "suspect"}, VIEW).command == "scontrol show node n1"
+
+
+OUTAGE = {"node": "n1", "failed_at": datetime(2026, 10, 31, 23, 4, tzinfo=UTC), "reason": "XID 119 on GPU 7",
+          "relapse": True, "lost_gpu_s": 3600.0 * 7}  # fmt: skip
+
+
+def test_a_node_out_of_service_is_a_task() -> None:
+    (task,) = _of_outages([OUTAGE], VIEW)
+    assert (task.what, task.page, task.href) == ("n1 is out of service", "n1", "/node?since=2026-10-01&node=n1")
+    assert task.why == (
+        "Since 2026-10-31 23:04, within a day of its last outage (XID 119 on GPU 7); 7.00 GPU-h so far."
+    )
+    assert task.command == "scontrol show node n1"
+
+
+def test_nodes_out_of_service_are_one_task() -> None:
+    assert _of_outages([], VIEW) == []
+    bare = {"reason": None, "relapse": False, "lost_gpu_s": 0.0}
+    (task,) = _of_outages([OUTAGE | bare | {"node": f"n{each}"} for each in range(7)], VIEW)
+    assert (task.what, task.href) == ("7 nodes are out of service", "/nodes?since=2026-10-01")
+    assert task.why.startswith("n0 since 2026-10-31 23:04; n1 since")
+    assert task.why.endswith("n4 since 2026-10-31 23:04; and 2 more.")
+    assert task.command == "scontrol show node n0,n1,n2,n3,n4"
+
+
+def test_only_unplanned_outages_that_last_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = {"lasting": None, "planned": None, "over": END - timedelta(hours=1), "ends later": END + timedelta(hours=1)}
+    rows = [
+        {"node": node, "planned": node == "planned", "back_at": back, "lost_gpu_s": 1.0 + (node == "ends later")}
+        for node, back in ended.items()
+    ]
+    outages = pl.DataFrame(rows, schema_overrides={"back_at": pl.Datetime("us", "UTC")})
+    monkeypatch.setattr(today, "lifecycle", lambda *_: SimpleNamespace(outages=outages))
+    found = still_out(cast("Reader", None), replace(VIEW.window, until=END))
+    assert [row["node"] for row in found] == ["ends later", "lasting"]
 
 
 def test_a_change_is_a_signed_number_that_fits_a_phone() -> None:
