@@ -55,6 +55,14 @@ def logged_run(reader: Reader, window: Window) -> str:
     return str(job_accounts(reader, window).runs["run_id"][0])
 
 
+def test_parts_of_goodput_have_a_unit_or_a_note_with_it(everything: Path) -> None:
+    by_partition = shown(everything, "goodput", "--by", "partition", "--wide")
+    assert "numerator GPU-h" in by_partition
+    assert "denominator GPU-h" in by_partition
+    by_cluster = shown(everything, "goodput", "--wide")
+    assert "numerator / denominator: GPU-seconds; of goodput_job seconds" in by_cluster
+
+
 def test_intervals_of_each_run_sum_to_its_ettr_denominator(reader: Reader, window: Window) -> None:
     for row in ettr_run_rows(reader, window).iter_rows(named=True):
         result = run_stretches(reader, window, row["run_id"])

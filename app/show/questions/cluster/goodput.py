@@ -60,8 +60,7 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
             "value": ("value", "ratio"),
             "bound_low": ("at least", "ratio"),
             "bound_high": ("at most", "ratio"),
-            "numerator": ("numerator", "amount"),
-            "denominator": ("denominator", "amount"),
+            **(_PARTS if dimension in _SEVERAL_UNITS else _PARTS_IN_GPU_H),
             "note": ("note", "text"),
         },
         headline=_headline(rows, dimension),
@@ -69,7 +68,7 @@ def goodput(source: Reader, window: Window, question: Question) -> Answer:
         brief=_side_by_side(rows, dimension, (_BOUNDS, *capacity)),
         metrics=names,
         queries=queries,
-        notes=(_BOUNDS, *(_UNITS if dimension in {"cluster", "run"} else ()), *capacity),
+        notes=(_BOUNDS, *(_UNITS if dimension in _SEVERAL_UNITS else ()), *capacity),
         parameters={"dimension": dimension},
         when_empty=NO_TIME,
         details=details,
@@ -196,7 +195,7 @@ def _computed(source: Reader, window: Window, dimension: str) -> _Parts:
     """Rows, metrics, named queries and details, computed from the ledger and the run logs."""
     rows = [goodput_rows(source, window, dimension)]
     queries = ("ledger_sums", "inventoried", "nodes_by_accounting")
-    if dimension not in {"cluster", "run"}:
+    if dimension not in _SEVERAL_UNITS:
         return rows[0], _OF_LEDGER, queries, ()
     accounts = job_accounts(source, window)
     names: tuple[str, ...] = (*_OF_LEDGER, "goodput_job")
@@ -208,6 +207,12 @@ def _computed(source: Reader, window: Window, dimension: str) -> _Parts:
     of_logs = ("steps", "run_sessions", "run_events", "runs")
     return pl.concat(rows), names, (*queries, *of_logs), _job_details(source, window, accounts)
 
+
+_SEVERAL_UNITS: Final = ("cluster", "run")
+"""Dimensions by which there are metrics of logs, too, whose parts are no GPU-seconds."""
+
+_PARTS: Final = {"numerator": ("numerator", "amount"), "denominator": ("denominator", "amount")}
+_PARTS_IN_GPU_H: Final = {"numerator": ("numerator GPU-h", "gpu_h"), "denominator": ("denominator GPU-h", "gpu_h")}
 
 _UNITS = (
     "numerator / denominator: GPU-seconds; of goodput_job seconds of the runs' wall time (--by bucket shows where the "
