@@ -185,7 +185,6 @@ def _definition(key: str, heading: str, unit: str, texts: list[str], shown: dict
         "field": key,
         "headerName": titled(heading),
         "minWidth": width,
-        "flex": 1 if unit == "text" else None,
         "headerTooltip": heading,
         "context": components.unit_of_file(heading, unit),
     }

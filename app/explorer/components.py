@@ -294,13 +294,13 @@ def table_of(
 ) -> Component:
     """AG Grid as every page has it; `_row` of the cells, where they have it, names a row for its clicks."""
     low = len(cells) <= LOW or height is None
-    definitions = [each | {"headerName": unbroken(each["headerName"])} for each in definitions]
+    definitions = [_flexible(each) | {"headerName": unbroken(each["headerName"])} for each in definitions]
     named: dict[str, Any] = {"getRowId": "params.data._row"} if cells and "_row" in cells[0] else {}
     made: Component = dag.AgGrid(
         id={"type": "grid", "name": name},
         rowData=cells,
         columnDefs=definitions,
-        defaultColDef={"sortable": True, "resizable": True, "suppressMovable": True, "minWidth": 70,
+        defaultColDef={"sortable": True, "resizable": True, "suppressMovable": True, "minWidth": NARROWEST,
                        "wrapHeaderText": True, "autoHeaderHeight": True, "suppressHeaderMenuButton": True,
                        "cellDataType": False},  # else yes and no become boxes that look as if they could be ticked
         dashGridOptions={
@@ -313,7 +313,6 @@ def table_of(
             "suppressColumnVirtualisation": True,
             "suppressFieldDotNotation": True,
         },
-        columnSize="responsiveSizeToFit",
         eventListeners={"columnEverythingChanged": ["arranged(params)"]},
         csvExportParams={
             "fileName": f"trackside-{name}.csv",
@@ -325,6 +324,23 @@ def table_of(
         **named,
     )  # fmt: skip
     return made
+
+
+NARROWEST: Final = 70
+"""Pixels of a column at least, where it does not say otherwise."""
+
+
+def _flexible(definition: dict[str, Any]) -> dict[str, Any]:
+    """A column that takes its share of a table's width, by the width that it asks for.
+
+    The table lays columns out by their shares while it draws, however narrow or hidden it still is. Columns that were
+    fitted afterwards were drawn twice, and on a slow machine fitted to a table that had no width yet.
+    """
+    if definition.get("flex"):
+        return definition
+    width = definition.get("width") or definition.get("minWidth") or NARROWEST
+    others = {key: value for key, value in definition.items() if key != "width"}
+    return others | {"flex": width / 100}
 
 
 def unbroken(heading: str) -> str:

@@ -25,7 +25,6 @@ window.trackside_arrange = (api) => {
   if (looks(arranged) === looks(api.getColumnDefs())) return;
   api.setGridOption("context", { ...held, wide });
   api.setGridOption("columnDefs", arranged);
-  api.sizeColumnsToFit();
 };
 PHONE.addEventListener("change", () => {
   for (const each of document.querySelectorAll(".grid")) {

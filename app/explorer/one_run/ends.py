@@ -114,8 +114,8 @@ def _of_node(reason: dict[str, Any], view: View) -> Component | None:
     return html.Span([f"{reason['of_node']:,} of them on ", node], className="small")
 
 
-MOST_BLAMED: Final = 100
-"""Ends of attempts that are explained one by one."""
+MOST_BLAMED: Final = 20
+"""Ends of attempts that are explained one by one: a browser pays for each part of a page whenever one of them changes."""
 
 
 SEEN_AT_ONCE: Final = 4
@@ -123,17 +123,21 @@ SEEN_AT_ONCE: Final = 4
 
 
 def ends(interruptions: pl.DataFrame, view: View) -> Component:
-    """Each end of an attempt, with its cause and the evidence for it."""
-    rows = interruptions.sort("ended_at").to_dicts()
+    """The last ends of attempts, the newest first, each with its cause and the evidence for it."""
+    rows = interruptions.sort("ended_at", descending=True).to_dicts()
     if not rows:
         nothing = html.P(UNINTERRUPTED, className="nothing")
         return components.panel("Why attempts ended", nothing)
-    more = f" The first {MOST_BLAMED} of {len(rows):,}." if len(rows) > MOST_BLAMED else ""
-    more += " The list scrolls." if len(rows) > SEEN_AT_ONCE else ""
+    more = " The list scrolls." if len(rows) > SEEN_AT_ONCE else ""
+    more += (
+        f" The last {MOST_BLAMED} of {len(rows):,}: all are below, by what they cost."
+        if len(rows) > MOST_BLAMED
+        else ""
+    )
     return components.panel(
         "Why attempts ended",
         html.Ol([html.Li(_end(row, view)) for row in rows[:MOST_BLAMED]], className="blame"),
-        note=f"The cause of each attempt's end, and the evidence for it.{more}",
+        note=f"The cause of each attempt's end, and the evidence for it, the newest first.{more}",
     )
 
 

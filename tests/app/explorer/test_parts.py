@@ -49,6 +49,15 @@ def test_neighbours_in_the_stack_have_distinct_colours(kind: str) -> None:
         assert distance > 10 or one.hatched != other.hatched, f"{one.name} and {other.name}: {distance:.1f}"
 
 
+def test_columns_share_a_table_by_the_width_they_ask_for() -> None:
+    asked = [{"flex": 2}, {"width": 140, "minWidth": 120}, {"minWidth": 90}, {"flex": None}]
+    definitions = [{"field": str(at), "headerName": "", **each} for at, each in enumerate(asked)]
+    table = parts.table_of(definitions, [], name="t", height=None)
+    assert [each["flex"] for each in table.columnDefs] == [2, 1.4, 0.9, 0.7]
+    assert not any("width" in each for each in table.columnDefs)
+    assert getattr(table, "columnSize", None) is None  # it fits columns after they are drawn, and to no width at all
+
+
 def test_verdict_is_shown_in_words_and_not_by_colour_alone() -> None:
     for verdict in ("supported", "refuted", "undetermined"):
         output = [each for each in components(parts.verdict_badge(verdict)) if isinstance(each, str)]

@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 from app.claims.watched import WatchedClaims
+from app.explorer import filters
 from app.explorer.application import Explorer, page
+from app.explorer.filters import ClusterState, Situation
 from app.explorer.one_run import ends as run_ends
 from app.explorer.one_run.parts import slow_words
 from app.results.serving.cache import AnswerCache
@@ -107,6 +109,20 @@ def test_causes_come_by_how_often_they_ended_it_with_the_node() -> None:
     ]
     assert "request more" in run_ends.to_do(found[2])
     assert {*run_ends.TO_DO} == {*CLASSES}
+
+
+def test_last_ends_of_attempts_come_first_and_no_more_than_twenty() -> None:
+    begun = datetime(2026, 10, 1, tzinfo=UTC)
+    state = ClusterState("c", begun, begun + timedelta(days=31), begun, 0, ())
+    view = filters.resolve(Situation(("c",), (state,), 1), {})
+    rows = [
+        {"attempt_no": each, "ended_at": begun + timedelta(hours=each), "class": "infrastructure", "cause": "ecc",
+         "node": "n1", "detail": None, "evidence": "telemetry", "state": "NODE_FAIL"}
+        for each in range(1, 31)
+    ]  # fmt: skip
+    output = words(run_ends.ends(pl.DataFrame(rows), view))
+    assert re.findall(r"Attempt (\d+)", output) == [str(each) for each in range(30, 10, -1)]
+    assert "The last 20 of 30" in output
 
 
 def test_a_run_says_why_it_restarted_and_what_to_do(explorer: Explorer) -> None:
