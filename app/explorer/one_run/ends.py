@@ -115,7 +115,7 @@ def _of_node(reason: dict[str, Any], view: View) -> Component | None:
 
 
 MOST_BLAMED: Final = 20
-"""Ends of attempts that are explained one by one: a browser pays for each part of a page whenever one of them changes."""
+"""Ends of attempts that are explained one by one: a browser pays for each part of a page whenever one changes."""
 
 
 SEEN_AT_ONCE: Final = 4
