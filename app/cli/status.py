@@ -116,7 +116,8 @@ def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
     counts = row_counts(reader)
     rows = counts.group_by("cluster", "source", maintain_order=True).agg(pl.struct("fed", "n").alias("rows"))
     covered = reader.query("status_sources").select("cluster", "source", "loads", "covers_from", "covers_until")
-    last = reader.query("last_loads").select(
+    loads = reader.query("last_loads")
+    last = loads.select(
         "cluster",
         "source",
         "loaded_at",
@@ -126,7 +127,7 @@ def _sources(reader: Reader, now: datetime) -> pl.DataFrame:
         (pl.col("rows_taken") - pl.col("rows_new")).alias("known"),
         pl.col("rows_skipped").alias("skipped"),
         pl.col("rows_rejected").alias("rejected"),
-        pl.col("warnings").map_elements(_messages, return_dtype=pl.List(pl.String)),
+        pl.Series("warnings", list(map(_messages, loads["warnings"])), pl.List(pl.String)),
     )
     key = ["cluster", "source"]
     return (
@@ -148,9 +149,9 @@ def _listed(rows: list[dict[str, Any]]) -> str:
     return ", ".join(f"{each['n']:,} {each['fed']}" for each in rows) or "0"
 
 
-def _messages(records: pl.Series) -> list[str]:
-    """The messages of warnings, each once, sorted."""
-    return sorted(set(messages(from_records(records.to_list()))))
+def _messages(records: pl.Series | None) -> list[str] | None:
+    """The messages of warnings, each once, sorted; None where there are none."""
+    return None if records is None else sorted(set(messages(from_records(records.to_list()))))
 
 
 def _warnings(reader: Reader, sources: pl.DataFrame) -> None:

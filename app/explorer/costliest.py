@@ -8,6 +8,7 @@ import polars as pl
 from dash import html
 
 from app.explorer import components, open_pages, wording
+from app.explorer.row_texts import texts_of
 from app.results import advice
 from app.results.failures.interruptions import node_failures
 from app.results.goodput import lost_rows
@@ -15,8 +16,6 @@ from dashboards import palette
 from metrics.categories import COSTLY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dash.development.base_component import Component
 
     from app.explorer.filters import View
@@ -134,7 +133,7 @@ def _node_table(blamed: pl.DataFrame, view: View) -> tuple[Component, str]:
         "unobserved; no sum includes their cost."
     )
     rows = blamed.head(COSTLIEST).with_columns(
-        href=links("node", lambda node: view.link("/node", node=node)),
+        href=texts_of(blamed["node"].head(COSTLIEST), lambda node: view.link("/node", node=node)),
         gpu_hours=pl.col("cost_gpu_s") / 3600,
     )
     columns = [
@@ -159,14 +158,11 @@ def _top(rows: pl.DataFrame) -> float:
 
 def _cost_table(spent: pl.DataFrame, by: str, view: View) -> tuple[Component, str]:
     """Causes, or who had the GPUs, by what they cost, and what the numbers are."""
-    targets = {
-        "cause": links_of_causes(view),
-        "run": links("subject", lambda run: view.link("/run", id=run)),
-    }
-    rows = spent.head(COSTLIEST).with_columns(
-        subject=pl.struct("category", "cause").map_elements(_named, pl.String) if by == "cause" else pl.col("subject"),
-        href=targets.get(by, links("subject", lambda who: view.link("/runs", **{by: who}))),
-        **category_looks(),
+    first = spent.head(COSTLIEST)
+    rows = first.with_columns(
+        subject=texts_of(first.iter_rows(named=True), _named) if by == "cause" else first["subject"],
+        href=_hrefs(first, by, view),
+        **category_looks(first),
     )
     if by == "cause":
         named = [
@@ -227,31 +223,31 @@ def _costly(state: str | None = None) -> str:
     return "; ".join(swatch.label.lower() for swatch in swatches if state in {None, swatch.state})
 
 
-def links(column: str, made: Callable[[str], str]) -> pl.Expr:
-    """The address of each value of a column."""
-    return _texts(column, made)
+def _hrefs(rows: pl.DataFrame, by: str, view: View) -> pl.Series:
+    """Where each row's subject is told."""
+    if by == "cause":
+        return links_of_causes(rows, view)
+    if by == "run":
+        return texts_of(rows["subject"], lambda run: view.link("/run", id=run))
+    return texts_of(rows["subject"], lambda who: view.link("/runs", **{by: who}))
 
 
-def links_of_causes(view: View) -> pl.Expr:
+def links_of_causes(rows: pl.DataFrame, view: View) -> pl.Series:
     """Where the GPU-time of each row's `category` and `cause` is told."""
-    return pl.struct("category", "cause").map_elements(
-        lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""), pl.String
+    return texts_of(
+        rows.iter_rows(named=True),
+        lambda row: view.link("/gpu-time", category=row["category"], cause=row["cause"] or ""),
     )
 
 
-def category_looks() -> dict[str, pl.Expr]:
+def category_looks(rows: pl.DataFrame) -> dict[str, pl.Series]:
     """`label` and `colour` of each row's `category`."""
     return {
-        "label": _texts("category", lambda name: palette.swatch(name).label),
-        "colour": _texts("category", lambda name: palette.swatch(name).colour),
+        "label": texts_of(rows["category"], lambda name: palette.swatch(name).label),
+        "colour": texts_of(rows["category"], lambda name: palette.swatch(name).colour),
     }
 
 
-def class_colours() -> pl.Expr:
+def class_colours(rows: pl.DataFrame) -> pl.Series:
     """The colour of each row's `class` of interruptions."""
-    return _texts("class", lambda name: palette.CLASS_COLOURS.get(name, "#888888"))
-
-
-def _texts(column: str, made: Callable[[str], str]) -> pl.Expr:
-    """A text made of each value of a column."""
-    return pl.col(column).map_elements(made, return_dtype=pl.String, skip_nulls=True)
+    return texts_of(rows["class"], lambda name: palette.CLASS_COLOURS.get(name, "#888888"))

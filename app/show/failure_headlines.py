@@ -18,7 +18,7 @@ def _law(row: Mapping[str, Any]) -> str:
     return caveat(row["b"], row["b_low"], row["b_high"], slope=False)
 
 
-LAW_IN_WORDS: Final = pl.struct("b", "b_low", "b_high").map_elements(_law, return_dtype=pl.String).alias("note")
+LAW_IN_WORDS: Final = pl.col("note").str.replace(r": b -?[0-9.]+, 95 % .*$", "")
 """The note of `size_law_rows` without the fitted slope."""
 
 

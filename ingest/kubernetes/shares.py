@@ -45,7 +45,9 @@ def _by_nodes(pods: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         return pods
     profile = pl.col("gpu_model").str.extract(SINGLE, 1)
     shared = pl.col("gpu_model").str.ends_with(SHARED)
-    share = pl.when(~shared).then(profile.map_elements(share_of_a_gpu, return_dtype=pl.Float64))
+    profiles = parts.select(profile.unique().drop_nulls()).to_series().to_list()
+    shares = [share_of_a_gpu(each) for each in profiles]
+    share = pl.when(~shared).then(profile.replace_strict(profiles, shares, default=None, return_dtype=pl.Float64))
     joined = pods.join(
         parts.select("cluster", "node", share=share, is_part=pl.lit(value=True)), on=["cluster", "node"], how="left",
         maintain_order="left",

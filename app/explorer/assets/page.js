@@ -97,10 +97,11 @@ const paperLine = (kind, texts, columns) => {
   });
   return line;
 };
+const MANY = 11; // columns from which on the letters of a table on paper are smaller, and closer
 const paperTable = (api) => {
   const columns = api.getAllDisplayedColumns().map((column) => column.getColDef());
   const table = document.createElement("table");
-  table.className = "paper";
+  table.className = columns.length > MANY ? "paper many" : "paper";
   table.createTHead().append(paperLine("th", columns.map((column) => column.headerName), columns));
   const body = table.createTBody();
   api.forEachNodeAfterFilterAndSort(({ data }) => {

@@ -13,6 +13,7 @@ from app.explorer import commands, components, wording
 from app.explorer.filters import address, parameters
 from app.explorer.one_run import cards, logged, parts
 from app.explorer.page import Addresses, Data
+from app.explorer.row_texts import texts_of
 from app.formatting import duration, measured
 from app.results import headline_text
 from app.run_page.next_steps import next_steps
@@ -124,8 +125,9 @@ _LONGEST: Final = 9
 def panel(found: logged.Listed, path: str, params: Mapping[str, str]) -> Component:
     """The list of runs, the newest first."""
     rows = found.rows.with_columns(
-        href=pl.struct("run_id", "cluster").map_elements(
-            lambda row: address(RUN, {"id": row["run_id"], "cluster": row["cluster"]}), return_dtype=pl.String
+        href=texts_of(
+            found.rows.iter_rows(named=True),
+            lambda row: address(RUN, {"id": row["run_id"], "cluster": row["cluster"]}),
         )
     )
     cluster = [components.column("cluster", "Cluster", minWidth=90, flex=1)] if found.n_clusters > 1 else []

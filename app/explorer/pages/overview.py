@@ -15,6 +15,7 @@ from app.claims.printed import target_text, verdict_word
 from app.errors import UsageError
 from app.explorer import components, costliest, figures, filters, wording
 from app.explorer.page import Data, Page, Section
+from app.explorer.row_texts import texts_of
 from app.results import headline_text
 from app.results.failures.interruptions import interruption_costs
 from app.results.headlines import headlines
@@ -193,15 +194,12 @@ def _account(data: Account, view: View) -> Component:
         return components.panel("Where the GPU-time went", html.P("No GPU-time in this period.", className="nothing"))
     by_category = lost.group_by("category").agg(pl.col("gpu_hours").sum())
     whole = float(by_category["gpu_hours"].sum())
-    rows = (
+    parts = (
         lost.group_by("state", "category", "cause", "evidence")
         .agg(pl.col("gpu_hours").sum(), pl.col("share").sum())
         .sort("gpu_hours", descending=True)
-        .with_columns(
-            **costliest.category_looks(),
-            href=costliest.links_of_causes(view),
-        )
     )
+    rows = parts.with_columns(**costliest.category_looks(parts), href=costliest.links_of_causes(parts, view))
     return components.panel(
         "Where the GPU-time went",
         components.stacked_bar(
@@ -297,10 +295,10 @@ def interruptions_table(
     """
     events, count = found
     node, cause = view.get("node"), wording.in_words(view.get("cause"))
-    rows = events.with_columns(cause=costliest.links("cause", wording.in_words)).with_columns(
-        href=costliest.links("run_id", lambda run: view.link("/run", id=run)),
-        node_href=costliest.links("node", lambda name: view.link("/node", node=name)),
-        colour=costliest.class_colours(),
+    rows = events.with_columns(cause=texts_of(events["cause"], wording.in_words)).with_columns(
+        href=texts_of(events["run_id"], lambda run: view.link("/run", id=run)),
+        node_href=texts_of(events["node"], lambda name: view.link("/node", node=name)),
+        colour=costliest.class_colours(events),
         why=pl.when((pl.col("class") == pl.col("cause")) | (chosen == "infrastructure"))
         .then(pl.col("cause"))
         .otherwise(pl.format("{}: {}", "class", "cause")),

@@ -16,6 +16,7 @@ from app.explorer.one_run.cards import cards
 from app.explorer.one_run.data import RunPage
 from app.explorer.page import Data, Page, Section
 from app.explorer.questions import Asked, section
+from app.explorer.row_texts import texts_of
 from app.results import headline_text
 from app.results.constants import computed_constants
 from app.results.ettr import ettr_run_rows
@@ -165,7 +166,7 @@ def _command(run_id: str, view: View) -> str:
 
 def _attempts(attempts: pl.DataFrame, view: View) -> Component:
     linked = attempts.with_columns(
-        node_href=pl.col("node").map_elements(lambda node: view.link("/node", node=node), return_dtype=pl.String),
+        node_href=texts_of(attempts["node"], lambda node: view.link("/node", node=node)),
         joined_by=pl.col("joined_by").replace(JOINED_BY),
     )
     return components.panel(

@@ -15,6 +15,7 @@ from app.explorer import components, narrow, narrowing
 from app.explorer.filters import address
 from app.explorer.one_run import log_pages
 from app.explorer.page import Data, Page
+from app.explorer.row_texts import texts_of
 from app.results.stored import stored_rows
 from app.show.answer import Question
 from app.show.questions.runs.runs import runs as runs_answer
@@ -154,9 +155,7 @@ def wanted_by(view: View) -> Wanted:
 
 def layout(result: Listed, view: View) -> Component:
     """The page."""
-    linked = result.rows.with_columns(
-        href=pl.col("run_id").map_elements(lambda run: view.link("/run", id=run), return_dtype=pl.String)
-    )
+    linked = result.rows.with_columns(href=texts_of(result.rows["run_id"], lambda run: view.link("/run", id=run)))
     search = dmc.TextInput(
         id={"type": "filter", "name": "q"},
         value=view.get("q"),

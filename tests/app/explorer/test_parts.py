@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import polars as pl
 import pytest
@@ -50,9 +51,9 @@ def test_neighbours_in_the_stack_have_distinct_colours(kind: str) -> None:
 
 
 def test_columns_share_a_table_by_the_width_they_ask_for() -> None:
-    asked = [{"flex": 2}, {"width": 140, "minWidth": 120}, {"minWidth": 90}, {"flex": None}]
+    asked: list[dict[str, Any]] = [{"flex": 2}, {"width": 140, "minWidth": 120}, {"minWidth": 90}, {"flex": None}]
     definitions = [{"field": str(at), "headerName": "", **each} for at, each in enumerate(asked)]
-    table = parts.table_of(definitions, [], name="t", height=None)
+    table: Any = parts.table_of(definitions, [], name="t", height=None)
     assert [each["flex"] for each in table.columnDefs] == [2, 1.4, 0.9, 0.7]
     assert not any("width" in each for each in table.columnDefs)
     assert getattr(table, "columnSize", None) is None  # it fits columns after they are drawn, and to no width at all
