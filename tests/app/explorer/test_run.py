@@ -111,7 +111,7 @@ def test_causes_come_by_how_often_they_ended_it_with_the_node() -> None:
     assert {*run_ends.TO_DO} == {*CLASSES}
 
 
-def test_last_ends_of_attempts_come_first_and_no_more_than_twenty() -> None:
+def test_last_ends_of_attempts_come_first_twenty_at_most() -> None:
     begun = datetime(2026, 10, 1, tzinfo=UTC)
     state = ClusterState("c", begun, begun + timedelta(days=31), begun, 0, ())
     view = filters.resolve(Situation(("c",), (state,), 1), {})
