@@ -50,7 +50,7 @@ def test_neighbours_in_the_stack_have_distinct_colours(kind: str) -> None:
         assert distance > 10 or one.hatched != other.hatched, f"{one.name} and {other.name}: {distance:.1f}"
 
 
-def test_columns_share_a_table_by_the_width_they_ask_for() -> None:
+def test_columns_share_a_table_by_their_own_widths() -> None:
     asked: list[dict[str, Any]] = [{"flex": 2}, {"width": 140, "minWidth": 120}, {"minWidth": 90}, {"flex": None}]
     definitions = [{"field": str(at), "headerName": "", **each} for at, each in enumerate(asked)]
     table: Any = parts.table_of(definitions, [], name="t", height=None)
