@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.explorer.pages import overview
+from tests.app.explorer.conftest import open_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,16 @@ def test_a_table_is_whole_on_paper(site: Site, chromium: Browser) -> None:
     chromium.run("window.dispatchEvent(new Event('afterprint'))")
     assert not chromium.all(".paper")
     assert chromium.console() == []
+
+
+def test_tables_of_many_columns_are_closer_on_paper(site: Site, chromium: Browser) -> None:
+    open_whole(chromium, f"{site.url}/gpu-time")
+    chromium.run("window.dispatchEvent(new Event('beforeprint'))")
+    columns = "[each.querySelectorAll('th').length, each.classList.contains('many')]"
+    tables = chromium.run(f"return [...document.querySelectorAll('.paper')].map((each) => {columns})")
+    assert {many for _, many in tables} == {False, True}
+    assert all(many == (n > 11) for n, many in tables)
+    chromium.run("window.dispatchEvent(new Event('afterprint'))")
 
 
 def test_a_dark_page_is_printed_light(site: Site, chromium: Browser) -> None:
