@@ -36,10 +36,10 @@ def add_verb(
     epilog: str = "",
     manual: str = "",
 ) -> argparse.ArgumentParser:
-    """The parser of a verb, with the common options.
+    """The parser of a verb, or of an action below one, with the common options.
 
     Args:
-        subparsers: the argument of the verb's `add_parser(subparsers)`.
+        subparsers: the argument of the verb's `add_parser(subparsers)`, or the actions of a verb.
         name: of the verb.
         help_: one line; `trackside --help` shows it, and the verb's own help begins with it.
         warehouse: whether it works on a warehouse; otherwise it has no --warehouse.
@@ -50,10 +50,10 @@ def add_verb(
     """
     description = help_[0].upper() + help_[1:] + "."
     common = common_options(warehouse=warehouse, config=config, writes=writes)
-    return add_parser(subparsers, name, help_, description=description, common=common, epilog=epilog, manual=manual)
+    return _add_parser(subparsers, name, help_, description=description, common=common, epilog=epilog, manual=manual)
 
 
-def add_parser(
+def _add_parser(
     subparsers: Subparsers,
     name: str,
     help_: str,
@@ -195,6 +195,6 @@ def add_source(
 ) -> argparse.ArgumentParser:
     """The parser of a source of `trackside ingest`, with the common options."""
     common = common_options(writes=True)
-    parser = add_parser(subparsers, name, help_, description=description, common=common, epilog=epilog, manual=manual)
+    parser = _add_parser(subparsers, name, help_, description=description, common=common, epilog=epilog, manual=manual)
     parser.set_defaults(kept="inputs that were loaded completely are kept, and loading them again changes nothing")
     return parser

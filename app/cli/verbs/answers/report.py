@@ -50,9 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def _add(
     reports: Subparsers, name: str, help_: str, *, warehouse: bool = True, epilog: str = ""
 ) -> argparse.ArgumentParser:
-    common = shared.common_options(warehouse=warehouse, config=warehouse)
-    description = help_[0].upper() + help_[1:] + "."
-    return shared.add_parser(reports, name, help_, description=description, common=common, epilog=epilog, manual=MANUAL)
+    return shared.add_verb(reports, name, help_, warehouse=warehouse, config=warehouse, epilog=epilog, manual=MANUAL)
 
 
 def _add_sla(reports: Subparsers) -> None:

@@ -38,9 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add_action(actions: Subparsers, name: str, help_: str, *, epilog: str = "") -> argparse.ArgumentParser:
-    common = shared.common_options(warehouse=True, config=True)
-    description = help_[0].upper() + help_[1:] + "."
-    return shared.add_parser(actions, name, help_, description=description, common=common, epilog=epilog, manual=MANUAL)
+    return shared.add_verb(actions, name, help_, epilog=epilog, manual=MANUAL)
 
 
 def _add_list(actions: Subparsers) -> None:

@@ -52,15 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add_action(actions: Subparsers, name: str, help_: str) -> argparse.ArgumentParser:
-    description = help_[0].upper() + help_[1:] + "."
-    return shared.add_parser(
-        actions,
-        name,
-        help_,
-        description=description,
-        common=shared.common_options(writes=name != "list"),
-        manual=MANUAL,
-    )
+    return shared.add_verb(actions, name, help_, writes=name != "list", manual=MANUAL)
 
 
 def _add_cause(actions: Subparsers) -> None:

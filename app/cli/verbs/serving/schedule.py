@@ -57,9 +57,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add(actions: Subparsers, name: str, help_: str) -> argparse.ArgumentParser:
-    description = help_[0].upper() + help_[1:] + "."
-    common = shared.common_options()
-    return shared.add_parser(actions, name, help_, description=description, common=common, manual=MANUAL)
+    return shared.add_verb(actions, name, help_, manual=MANUAL)
 
 
 def run(options: argparse.Namespace) -> int:
