@@ -157,6 +157,13 @@ def test_every_verb_ends_its_help_with_a_page() -> None:
         assert text
 
 
+def test_help_texts_fit_the_cells_of_the_reference() -> None:
+    for command, parser in cli.commands(cli.build_parser()):
+        assert not re.search(r"[?!.]\.$", parser.description or ""), command
+        for action in parser._actions:
+            assert "\n" not in (action.help or ""), f"{command} {action.dest}"
+
+
 def test_every_question_has_its_section() -> None:
     page = manual.find("questions")
     for what in QUESTIONS:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 RUN_EPILOG = """\
 A report that is due is made once for each period, and delivered to each of its targets; what was made or delivered
-before is left as it is. So this may run at any time, and again: timers of other schedulers call it (trackside schedule
-export), and `trackside serve` does the same by itself."""
+before is left as it is. It is safe to run at any time, and repeatedly: timers of other schedulers call it (trackside
+schedule export); `trackside serve` does the same by itself."""
 
 RESEND_EPILOG = """\
-KEY is in the list of `trackside reports deliveries`. The same files are sent again under the same key."""
+`trackside reports deliveries` lists the keys. The same files are sent again under the same key."""
 
 
 def add_actions(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -28,13 +28,13 @@ def add_actions(add: Callable[..., argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--period",
         metavar="PERIOD",
-        help="the report on this period, due or not; needs NAME. One that is unchanged is not delivered again",
+        help="make the report of this period, due or not; needs NAME. An unchanged report is not delivered again",
     )
-    parser = add("deliveries", "list what was delivered where, and what was not")
-    parser.add_argument("--dead", action="store_true", help="only what was given up")
+    parser = add("deliveries", "list deliveries: which report went where, and which failed")
+    parser.add_argument("--dead", action="store_true", help="only deliveries that were given up")
     _add_rows(parser)
-    parser = add("resend", "deliver a report again, or all that was given up", epilog=RESEND_EPILOG)
-    parser.add_argument("key", nargs="?", metavar="KEY", help="which report")
+    parser = add("resend", "deliver a report again, or all deliveries that were given up", epilog=RESEND_EPILOG)
+    parser.add_argument("key", nargs="?", metavar="KEY", help="key of the delivery")
     parser.add_argument("--target", metavar="NAME", help="only to this target")
     parser.add_argument("--dead", action="store_true", help="all deliveries that were given up")
 

@@ -118,7 +118,7 @@ def add_period(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="start, UTC: 2026-10-01, 2026-10-01T12:00, or 7d: seven days before the end of the data",
     )
-    parser.add_argument("--until", metavar="TIME", help="end, UTC, itself not included (default: the end of the data)")
+    parser.add_argument("--until", metavar="TIME", help="end, UTC, not included (default: the end of the data)")
 
 
 def add_format(parser: argparse.ArgumentParser, *, usual: str = "table") -> None:
@@ -148,7 +148,9 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--all", action="store_true", help="all rows, in a terminal too")
     group.add_argument("--columns", metavar="NAME,...", help="these columns, by their names in CSV or their headings")
     group.add_argument(
-        "--sort", metavar="NAME[:asc|desc]", help="sort by a column; numbers from the largest, unless :asc says so"
+        "--sort",
+        metavar="NAME[:asc|desc]",
+        help="sort by a column; numbers from the largest, or with :asc from the smallest",
     )
     group.add_argument("--wide", action="store_true", help="all columns, in lines longer than the terminal is wide")
 
@@ -178,7 +180,7 @@ def add_address(parser: argparse.ArgumentParser) -> None:
         "configuration), or --without-login",
     )
     parser.add_argument(
-        "--without-login", action="store_true", help="serve other machines although nobody logs in: everyone sees all"
+        "--without-login", action="store_true", help="serve other machines without a login: everyone sees everything"
     )
     parser.add_argument("--port", type=int, metavar="PORT", help="port (default: 8050; 0: any free one)")
 

@@ -37,10 +37,10 @@ class Fleet(Section):
         default=None, description="lake into which each is committed; a cluster's own `[serve] lake` beats it"
     )
     lake_files: str | None = Field(
-        default=None, description="where the files of a new lake are going to be: a folder, or s3://BUCKET/..."
+        default=None, description="where the files of a new lake are to be stored: a folder, or s3://BUCKET/..."
     )
     workers: int = Field(
-        default=0, ge=0, le=1024, description="worker processes on this machine; 0: one cluster after another, in ours"
+        default=0, ge=0, le=1024, description="worker processes on this machine; 0: none, one cluster after another"
     )
     scheduler: Annotated[str, AfterValidator(scheduler_address)] = Field(
         default="", description="Dask scheduler whose workers do it, such as tls://scheduler.example.org:8786"

@@ -168,7 +168,7 @@ class Serve(Section):
     runlogs: tuple[str, ...] = Field(default=(), description="run logs that `serve` loads: file patterns")
     lake: Path | None = Field(default=None, description="lake into which `serve` copies the warehouse after each cycle")
     lake_files: str | None = Field(
-        default=None, description="where the files of a new lake are going to be: a folder, or s3://BUCKET/..."
+        default=None, description="where the files of a new lake are to be stored: a folder, or s3://BUCKET/..."
     )
 
 

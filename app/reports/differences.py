@@ -1,4 +1,4 @@
-"""What two SLA reports say otherwise: every number and word of their JSON forms, part by part."""
+"""The differences between two SLA reports: every number and word of their JSON forms, part by part."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def _costs() -> list[Any]:
         ),
         grafana.bar_gauge(
             "Interrupted attempts, by class",
-            "Attempts that ended otherwise than by completing, over the chosen clusters. Infrastructure is what MTTF "
+            "Attempts that ended without completing, over the chosen clusters. Infrastructure is what MTTF "
             "counts: evidence against the machine from 10 minutes before to 5 minutes after the end.",
             [instant(f"sort_desc(sum by (class) ({exported('failures_observed')}))", "{{class}}")],
             size=(8, 7),

@@ -94,7 +94,7 @@ def _how_often(targets: Mapping[str, tuple[float, ...]]) -> list[Any]:
         ),
         grafana.time_series(
             "Interrupted attempts, by class",
-            f"Attempts that ended otherwise than by completing, over the chosen clusters. {HISTORY}",
+            f"Attempts that ended without completing, over the chosen clusters. {HISTORY}",
             [ranged(f"sum by (class) ({exported('failures_observed')})", "{{class}}")],
             size=(12, 8),
             **_COUNT,

@@ -31,7 +31,7 @@ FOLDER: Final = SourceFolder(
     position=6,
     called="Determined",
     loader="ingest.determined.store",
-    files="CSV of allocations, .gz is fine; - is standard input",
+    files="CSV of allocations; .gz is accepted; - is standard input",
     epilog="""\
 det resources allocations 2026-10-01T00:00:00Z 2026-11-01T00:00:00Z > october.csv
 Allocations that still ran are completed by a later export. Exports may overlap.""",

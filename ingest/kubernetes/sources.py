@@ -46,7 +46,7 @@ FOLDER: Final = SourceFolder(
     position=5,
     called="Kubernetes",
     loader="ingest.kubernetes.store",
-    files="objects as JSON or YAML, .gz is fine; - is standard input",
+    files="objects as JSON or YAML; .gz is accepted; - is standard input",
     epilog="""\
   kubectl get nodes,pods,jobs,jobsets,trainjobs,pytorchjobs -A -o json > objects.json
 

@@ -39,14 +39,14 @@ FOLDER: Final = SourceFolder(
     SOURCES,
     position=4,
     called="rank times",
-    files="rank times (JSON lines), traces of PyTorch's profiler or of operations, logs with straggler\n"
+    files="rank times (JSON lines), traces of PyTorch's profiler or of operations, logs with straggler "
     "reports, dumps of the NCCL flight recorder; - is standard input",
     epilog="""\
-Each node writes a file of its own (trackside_log.rank_times in the recorder), an object a line for each rank and so
-many steps. A file that still grows may be read again at any time: what is new is added. Logs of
+Each node writes its own file (trackside_log.rank_times in the recorder): JSON lines, each about one rank and some
+steps. A file that is still being written may be read again at any time: new lines are added. Logs of
 Megatron-LM (--log-straggler) and nvidia-resiliency-ext name no run, job or zone: --run, --job and --timezone do. Traces
 of operations (Parquet) whose times count from 0 need --begin. Dumps of the NCCL flight recorder
-(nccl_trace_rank_N, one of each rank) tell which rank the others waited for: show stalls --by dump.""",
+(nccl_trace_rank_N, one per rank) show which rank the others waited for: show stalls --by dump.""",
     manual="sources/rank-times",
     without_jobs="trackside show stragglers",
 )

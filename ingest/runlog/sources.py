@@ -28,20 +28,21 @@ FOLDER: Final = SourceFolder(
     position=3,
     called="run logs",
     loader="ingest.runlog.store",
-    files="logs, folders or tar archives of them, packed ones too; wandb:ENTITY/PROJECT[/RUN]; - is standard input",
+    files="logs, folders or tar archives of them, compressed or not; wandb:ENTITY/PROJECT[/RUN]; - is standard input",
     epilog="""\
   trackside ingest runlog train.log                           what a framework printed, as it is
   trackside ingest runlog logs/ --timezone Europe/Berlin      every log below a folder
   trackside ingest runlog train.log --begin 2026-10-01T08:00:00Z --set n_gpus=64 --set gpu_model=H100
-  trackside run                                               what came of it, on one page
+  trackside run                                               its run on one page
 
 Run logs are JSON lines, written by the recorder (trackside recorder > trackside_log.py). Logs of
 other frameworks are recognised by content: Megatron-LM, NeMo, torchtitan, DeepSpeed, Hugging Face, nanoGPT, Lightning's
 metrics.csv, MLPerf, Weights & Biases (wandb/offline-run-*), TensorBoard event files and more; trackside docs
-framework-logs says what each gives. Files below a folder that are no logs are passed over, and counted. A log that
-still grows may be read again at any time: what is new is added. A log alone is enough: trackside run shows its run.
---cluster is for logs that name none themselves. Without it, those of a job are of the only cluster with accounting, and
-all others of the cluster `local`.""",
+framework-logs lists what each provides. Files below a folder that are not logs are skipped and counted. A log that
+is still being written may be read again at any time: new lines are added. A log alone is enough: trackside run
+shows its run.
+--cluster is for logs that do not name a cluster. Without it, a log with a job id belongs to the only cluster with
+accounting, any other log to the cluster `local`.""",
     manual="sources/run-logs",
     without_jobs="trackside run",
 )

@@ -1,3 +1,3 @@
-"""Classes of interruptions: why an attempt ended otherwise than by completing."""
+"""Classes of interruptions: why an attempt ended without completing."""
 
 CLASSES = ("infrastructure", "preemption", "planned", "timeout", "user")

@@ -1,4 +1,4 @@
-"""Interruptions: attempts that ended otherwise than by completing, each with a class, a cause and the evidence.
+"""Interruptions: attempts that ended without completing, each with a class, a cause and the evidence.
 
 Classes follow Meta's differential diagnosis: an ending is infrastructure only with evidence for it.
 Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", section III and Table I.
@@ -115,7 +115,7 @@ def interruptions(
     before_s: float = BEFORE_END_S,
     after_s: float = AFTER_END_S,
 ) -> pl.DataFrame:
-    """Every attempt that had nodes and ended otherwise than by completing.
+    """Every attempt that had nodes and ended without completing.
 
     Args:
         attempts: `frames.ATTEMPTS`.
@@ -171,7 +171,7 @@ def in_question(
 
 
 def _ended(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Attempts that had nodes and ended otherwise than by completing."""
+    """Attempts that had nodes and ended without completing."""
     return attempts.filter(
         (pl.col("n_nodes") > 0)
         & pl.col("started_at").is_not_null()

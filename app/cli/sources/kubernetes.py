@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--context", metavar="NAME", help="context of the kubeconfig; default: its current one")
     parser.add_argument("--in-cluster", action="store_true", help="live: with the service account of this pod")
-    parser.add_argument("--rbac", action="store_true", help="print the role that reading live needs, and end")
+    parser.add_argument("--rbac", action="store_true", help="print the role that reading live needs, and exit")
 
 
 def run(options: argparse.Namespace) -> int:

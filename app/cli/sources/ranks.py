@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--job", metavar="ID", help="job of a log or trace that names none")
     parser.add_argument("--timezone", metavar="ZONE", help="time zone of times in logs without one: Europe/Berlin")
     parser.add_argument(
-        "--begin", metavar="TIME", help="when a trace begins whose times count from 0: 2026-10-01T08:00:00Z"
+        "--begin", metavar="TIME", help="begin of a trace whose times count from 0: 2026-10-01T08:00:00Z"
     )
 
 

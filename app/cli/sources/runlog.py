@@ -25,7 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a fact that a log does not record, as often as needed: n_gpus=512, gpu_model=H100, dtype=bf16; or the "
+        help="a fact that a log does not record; may be repeated: n_gpus=512, gpu_model=H100, dtype=bf16; or the "
         "name of a series of W&B or TensorBoard: loss_key=nll",
     )
     parser.add_argument(
@@ -40,15 +40,15 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--begin",
         metavar="TIME",
-        help="when a log begins whose lines have no times, or none with a date: 2026-10-01T08:00:00Z",
+        help="begin of a log whose lines have no times, or times without a date: 2026-10-01T08:00:00Z",
     )
     parser.add_argument(
         "--year",
         type=int,
         choices=range(2000, 2101),
         metavar="YEAR",
-        help="the year in which a log begins whose times have none (Oct  2 13:23:36), where neither the log nor its "
-        "job says it",
+        help="year in which a log begins, if its times have none (Oct  2 13:23:36) and neither the log nor its job "
+        "gives it",
     )
 
 

@@ -270,8 +270,7 @@ def _interruptions_by_day(counts: pl.DataFrame, view: View) -> Component:
             leads=True,
         ),
         note=(
-            f"{counted(int(counts['n'].sum()), 'attempt')} ended otherwise than by completing. "
-            "A click on a day shows that day."
+            f"{counted(int(counts['n'].sum()), 'attempt')} ended without completing. A click on a day shows that day."
         ),
     )
 

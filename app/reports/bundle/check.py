@@ -1,4 +1,4 @@
-"""`trackside report check`: is a bundle as it was signed, and does it give the verdicts that it claims?"""
+"""`trackside report check`: checks the signature of a bundle, and whether its rows give its verdicts."""
 
 from __future__ import annotations
 

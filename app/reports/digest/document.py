@@ -57,7 +57,7 @@ class Gathered:
         cost: in money and energy, where prices or power are known.
         lost: GPU-seconds by category, cause and evidence.
         runs: all runs of the period.
-        interruptions: attempts that ended otherwise than by completing.
+        interruptions: attempts that ended without completing.
         checkpoints: how often each run saves, and should.
         waste: of each run.
         currency: of the prices.

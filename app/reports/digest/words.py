@@ -151,7 +151,7 @@ def _interruptions(digest: Document) -> dict[str, Any]:
     ]  # fmt: skip
     header = ["ended", "run", "attempt", "class", "cause", "node", "cost GPU-h"]
     note = _of(len(shown), digest["interruptions"]["count"], "that cost most")
-    return _table("Attempts that ended otherwise than by completing", note, header, rows)
+    return _table("Attempts that ended without completing", note, header, rows)
 
 
 def _of(shown: int, count: int, which: str) -> str:

@@ -339,7 +339,7 @@ class Warehouse:
         by: Literal["event", "cause", "class", "node", "order", "delay"] | None = None,
         run: str | None = None,
     ) -> pl.DataFrame:
-        """Every attempt that ended otherwise than by completing, why, and what it cost.
+        """Every attempt that ended without completing, why, and what it cost.
 
         Args:
             cluster: only this cluster; by default every cluster.
@@ -382,7 +382,7 @@ class Warehouse:
         until: Moment = None,
         by: Literal["node"] | None = None,
     ) -> pl.DataFrame:
-        """Nodes, those whose failures cost most first.
+        """Nodes, ordered by what their failures cost.
 
         Args:
             cluster: only this cluster; by default every cluster.
@@ -423,7 +423,7 @@ class Warehouse:
         by: Literal["run"] | None = None,
         run: str | None = None,
     ) -> pl.DataFrame:
-        """How often runs save, and how often would lose least.
+        """How often runs save, and which interval would lose least.
 
         Args:
             cluster: only this cluster; by default every cluster.
@@ -632,7 +632,7 @@ class Warehouse:
         until: Moment = None,
         by: Literal["eviction", "queue", "preemptor", "reason", "job"] | None = None,
     ) -> pl.DataFrame:
-        """Whom Kueue evicted for whom, and when the GPUs were free.
+        """Which workloads Kueue evicted, for which others, and when the GPUs were free.
 
         Args:
             cluster: only this cluster; by default every cluster.
@@ -732,7 +732,7 @@ class Warehouse:
         until: Moment = None,
         by: Literal["user", "account", "actor", "month"] | None = None,
     ) -> pl.DataFrame:
-        """Who was given access when and by whom, and uses it.
+        """Who was given access, when and by whom, and whether it is used.
 
         Args:
             cluster: only this cluster; by default every cluster.

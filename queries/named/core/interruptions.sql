@@ -1,4 +1,4 @@
--- One row is an attempt of a run that ended otherwise than by completing, in the window; a heterogeneous job's components are one row.
+-- One row is an attempt of a run that ended without completing, in the window; a heterogeneous job's components are one row.
 SELECT * EXCLUDE (n_gpus), n_gpus, CAST(n_gpus * 1000 AS BIGINT) AS milli_gpus
 FROM run_interruptions
 WHERE cluster = $cluster AND ended_at > $since AND ended_at <= $until

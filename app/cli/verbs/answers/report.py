@@ -20,8 +20,8 @@ MANUAL = "how-to/reports"
 
 BUNDLE = """\
 The bundle holds the rows that the verdicts are computed from, with pseudonyms in place of users, accounts, nodes,
-names of jobs and partitions. Before it is written, the report is made of them once more: if one number were another,
-or if a name were left, nothing is written.
+names of jobs and partitions. Before it is written, the report is computed again from these rows: if a number differs,
+or if a name is left in them, nothing is written.
 An encrypted key is refused: sign the folder's MANIFEST.json with ssh-keygen -Y sign -n trackside-evidence."""
 
 CHECK = """\
@@ -54,7 +54,7 @@ def _add(
 
 
 def _add_sla(reports: Subparsers) -> None:
-    parser = _add(reports, "sla", "what was promised, and what was measured")
+    parser = _add(reports, "sla", "the SLA report: what was promised, and what was measured")
     parser.add_argument(
         "--period",
         required=True,
@@ -67,7 +67,7 @@ def _add_sla(reports: Subparsers) -> None:
         "--earlier",
         type=shared.path_of,
         metavar="FILE",
-        help="an earlier period's report in JSON: what the data give otherwise now is listed as corrections to it",
+        help="report of an earlier period in JSON: numbers that differ by now are listed as corrections to it",
     )
     parser.add_argument("--format", choices=FORMS, default=None, help="default: html, or what FILE ends in")
     parser.add_argument(
@@ -76,11 +76,15 @@ def _add_sla(reports: Subparsers) -> None:
 
 
 def _add_digest(reports: Subparsers) -> None:
-    parser = _add(reports, "digest", "what a user or a run held, what of it was lost and to what, what to change")
+    parser = _add(
+        reports, "digest", "a digest for a user or a run: GPU-hours held, GPU-hours lost and to what, what to change"
+    )
     whose = parser.add_mutually_exclusive_group(required=True)
     whose.add_argument("--user", metavar="NAME", help="of this user's runs")
     whose.add_argument("--run", dest="of_run", metavar="ID", help="of this run (`trackside show runs` lists them)")
-    parser.add_argument("--period", required=True, metavar="PERIOD", help="2026-W41 (an ISO week), or as of `sla`")
+    parser.add_argument(
+        "--period", required=True, metavar="PERIOD", help="2026-W41 (an ISO week), or as for `report sla`"
+    )
     _add_cluster(parser)
     parser.add_argument("--format", choices=FORMS, default=None, help="default: html, or what FILE ends in")
     parser.add_argument(
@@ -93,13 +97,15 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_schema(reports: Subparsers) -> None:
-    parser = _add(reports, "schema", "the JSON schema of the report's JSON form (draft 2020-12)", warehouse=False)
+    parser = _add(reports, "schema", "print the JSON schema of the report's JSON form (draft 2020-12)", warehouse=False)
     parser.add_argument("--output", "-o", type=shared.path_of, metavar="FILE", help="write there (default: print it)")
 
 
 def _add_bundle(reports: Subparsers) -> None:
-    parser = _add(reports, "bundle", "the evidence for the other party: inputs without names, signed", epilog=BUNDLE)
-    parser.add_argument("--period", required=True, metavar="PERIOD", help="2026-10 (a month), or as of `sla`")
+    parser = _add(
+        reports, "bundle", "a bundle of evidence for the other party: inputs without names, signed", epilog=BUNDLE
+    )
+    parser.add_argument("--period", required=True, metavar="PERIOD", help="2026-10 (a month), or as for `report sla`")
     _add_cluster(parser)
     shared.add_claims(parser)
     parser.add_argument(
@@ -113,7 +119,8 @@ def _add_bundle(reports: Subparsers) -> None:
         "--pseudonyms",
         type=shared.path_of,
         metavar="FILE",
-        help="your file of the secret and the names, made if missing (default: PATH.names.json); never pass it on",
+        help="file with the secret and the real names, created if missing (default: PATH.names.json); "
+        "keep it to yourself",
     )
     parser.add_argument(
         "--sign",
@@ -125,14 +132,18 @@ def _add_bundle(reports: Subparsers) -> None:
 
 def _add_check(reports: Subparsers) -> None:
     parser = _add(
-        reports, "check", "is a bundle as it was signed, and are its verdicts right?", warehouse=False, epilog=CHECK
+        reports,
+        "check",
+        "check the signature of a bundle, and compute its verdicts again",
+        warehouse=False,
+        epilog=CHECK,
     )
     parser.add_argument("bundle", type=shared.path_of, metavar="BUNDLE", help="a folder, or a .tar.gz")
     parser.add_argument(
         "--signer",
         type=shared.path_of,
         metavar="FILE",
-        help="allowed signers, as of ssh-keygen: one of them must have signed",
+        help="allowed signers, in the format of ssh-keygen: one of them must have signed",
     )
     shared.add_format(parser)
     shared.add_table(parser)

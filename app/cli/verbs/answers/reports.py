@@ -27,7 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = shared.add_verb(
         subparsers,
         "reports",
-        "reports that were written: list them, compare two, run the schedule, deliver again",
+        "reports already written: list them, compare two, run the schedule, deliver again",
         epilog=EPILOG,
         manual=MANUAL,
     )
@@ -44,7 +44,9 @@ def _add_action(actions: Subparsers, name: str, help_: str, *, epilog: str = "")
 def _add_list(actions: Subparsers) -> None:
     parser = _add_action(actions, "list", "list the reports that were written, the newest first", epilog=EPILOG)
     parser.add_argument("--cluster", metavar="NAME", help="only of this cluster")
-    parser.add_argument("--period", metavar="PERIOD", help="only of this period, as it was requested")
+    parser.add_argument(
+        "--period", metavar="PERIOD", help="only of this period, as it was written in the request: 2026-10"
+    )
     shared.add_format(parser)
     shared.add_table(parser)
 
@@ -52,7 +54,8 @@ def _add_list(actions: Subparsers) -> None:
 DIFF_EPILOG = """\
 A and B are files that `trackside report sla --format json` wrote, or the beginnings of digests that `trackside reports
 list` shows. Every number and word is compared: section, part (an objective, a category, an incident by run and
-attempt), field, what either report has, and the difference of two numbers. It ends with 0, whether they differ or not.
+attempt), field, the value in each report, and the difference of two numbers. The exit status is 0, also where they
+differ.
 
 examples:
   trackside reports diff october.json october-again.json
@@ -61,7 +64,7 @@ examples:
 
 
 def _add_diff(actions: Subparsers) -> None:
-    parser = _add_action(actions, "diff", "what two SLA reports say otherwise, number by number", epilog=DIFF_EPILOG)
+    parser = _add_action(actions, "diff", "compare two SLA reports, number by number", epilog=DIFF_EPILOG)
     parser.add_argument("was", metavar="A", help="a report: a JSON file, or the beginning of its digest")
     parser.add_argument("now", metavar="B", help="the report that is compared with it")
     parser.add_argument("--section", action="append", metavar="NAME", help="only this section; may be repeated")
@@ -110,7 +113,7 @@ def _diff(options: argparse.Namespace) -> int:
     if rest:
         told += f" What the numbers rest on is not the same in: {', '.join(rest)}."
     console.echo(told, error=True)
-    RowFormat.of(options).put(found, row_options(options), title="what two reports say otherwise")
+    RowFormat.of(options).put(found, row_options(options), title="differences between two reports")
     return 0
 
 

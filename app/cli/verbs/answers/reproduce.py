@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "reproduce",
-        "published measurements, and the published numbers beside Trackside's",
+        "compute published measurements again, and compare the published numbers",
         epilog=EPILOG,
         manual="proof",
         warehouse=False,
@@ -50,16 +50,16 @@ def add_parser(subparsers: Subparsers) -> None:
         "--dtype",
         type=_dtype,
         metavar="TYPE",
-        help="data types that the runs of an MLPerf round multiply matrices in, which their logs do not record: fp8 "
-        "(known of 5.0)",
+        help="data type of the matrix products of an MLPerf round, which its logs do not record: fp8 (built in for "
+        "mlperf-v5.0)",
     )
     parser.add_argument(
         "--benchmark",
         action="append",
         default=[],
         metavar="NAME",
-        help="a benchmark of an MLPerf round, as its folder is called: llama2_70b_lora; several times, or all "
-        "(default: llama31_405b, or where it is not there every one)",
+        help="a benchmark of an MLPerf round, by the name of its folder: llama2_70b_lora; may be repeated; or all "
+        "(default: llama31_405b, or all where it is missing)",
     )
     add_format(parser)
 

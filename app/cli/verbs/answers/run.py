@@ -20,13 +20,13 @@ EPILOG = """\
   trackside run                    inside a job: that job; else your last run; else the newest
   trackside run 12345              a Slurm job; also 12345_7 (array task), 12345+1 (het component)
   trackside run llama-8b           a run by its id, or by the name of its job
-  trackside run llama-8b --explain how the ETTR comes about
+  trackside run llama-8b --explain the arithmetic of its ETTR
   trackside run --format json      all its numbers, unrounded, in base units
-  trackside run --events run.py    a program that draws its interruptions into its charts at Weights & Biases
+  trackside run --events run.py    a program that adds its interruptions to its charts in Weights & Biases
 
-It needs accounting (trackside ingest slurm && trackside compute), or a run log and nothing else
-(trackside ingest runlog run.jsonl), and shows more with both, and with telemetry. What it cannot tell
-it names, with the reason. csv and parquet hold where the time went, a row for each category and cause."""
+It needs accounting (trackside ingest slurm && trackside compute), or a run log alone (trackside ingest runlog
+run.jsonl). With both, and with telemetry, it shows more. What the data do not decide is listed with the reason. csv and
+parquet hold where the time went, a row for each category and cause."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -46,7 +46,7 @@ def add_options(subparsers: Subparsers, verb: str) -> None:
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="a run id, a Slurm job id, or a name (default: see below)")
     parser.add_argument("--cluster", metavar="NAME", help="only of this cluster")
-    parser.add_argument("--explain", action="store_true", help="also print how the ETTR comes about")
+    parser.add_argument("--explain", action="store_true", help="also print the arithmetic of the ETTR")
     parser.add_argument(
         "--format",
         choices=("text", "json", "csv", "parquet"),
@@ -57,7 +57,8 @@ def add_options(subparsers: Subparsers, verb: str) -> None:
         "--events",
         type=path_of,
         metavar="FILE",
-        help="write its interruptions, incidents, drains and lost steps by step instead: JSON lines; *.py: for W&B",
+        help="instead, write its interruptions, incidents, drains and lost steps, each with its step: JSON lines; "
+        "FILE.py: a program for W&B",
     )
     parser.add_argument("--output", "-o", type=path_of, metavar="FILE", help="file to write")
 

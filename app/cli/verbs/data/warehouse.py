@@ -21,14 +21,14 @@ KEEP_DAYS = 7
 MOST_DAYS = 36_500
 
 EPILOG = """\
-To move a warehouse, to back it up, or to go on with it elsewhere:
+To move a warehouse or to back it up:
   trackside warehouse copy trackside-data /backup/trackside
-The source is read as it was last published: it may be written to meanwhile. The target is new or empty, half a copy
-that was stopped, or an earlier copy of the same warehouse, of which only tables and days that differ are copied again.
+The source is read as it was last published: it may be written to meanwhile. The target is new or empty, an
+unfinished copy, or an earlier copy of the same warehouse, of which only tables and days that differ are copied again.
 Each file of samples is compared with its digest, and each table with its source, by cluster and day, before the copy is
-published. What differs can be seen first: --dry-run
+published. --dry-run lists the differences first.
 
-A lake has the warehouses of many clusters: a catalogue in PostgreSQL, and files in a folder that all machines see, or
+A lake holds the warehouses of many clusters: a catalogue in PostgreSQL, and files in a folder that all machines see, or
 in a bucket. Each cluster's directory is copied into it, again whenever it has changed; any machine reads all of them.
   trackside warehouse copy trackside-data 'ducklake:postgres:dbname=lake host=db' --data-path s3://bucket/lake
   trackside show goodput --warehouse 'ducklake:postgres:dbname=lake host=db'"""
@@ -48,7 +48,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "action",
         choices=("copy", "vacuum"),
-        help="copy: have TO be what is published of FROM; vacuum: remove from the lake FROM what nobody needs any more",
+        help="copy: make TO the same as the published state of FROM; vacuum: remove files that the lake "
+        "FROM no longer uses",
     )
     parser.add_argument("source", metavar="FROM", type=path_of, help="warehouse directory, or lake, to read")
     parser.add_argument(
@@ -60,21 +61,21 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="into a lake: compare every row, not only tables and months that are noted as changed since the last copy",
+        help="into a lake: compare every row, not only tables and months marked as changed since the last copy",
     )
     parser.add_argument(
         "--data-path",
         metavar="PLACE",
-        help="of a new lake: where its files are going to be, a folder or s3://BUCKET/...",
+        help="of a new lake: where its files are to be stored, a folder or s3://BUCKET/...",
     )
     parser.add_argument(
         "--keep-days",
         type=number_of("days", least=0, most=MOST_DAYS),
         default=KEEP_DAYS,
         metavar="DAYS",
-        help=f"of vacuum: how long replaced files stay for whoever reads them still (default: {KEEP_DAYS})",
+        help=f"of vacuum: how long replaced files are kept for queries that still read them (default: {KEEP_DAYS})",
     )
-    parser.add_argument("--cluster", metavar="CLUSTER", help="out of a lake, only the warehouse that has this cluster")
+    parser.add_argument("--cluster", metavar="CLUSTER", help="from a lake: only the warehouse of this cluster")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -60,7 +60,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "action",
         choices=("build", "check", "push", "publish"),
-        help="build: write the JSON; check: validate the JSON; push: bring the boards to a Grafana by its HTTP API; "
+        help="build: write the JSON; check: validate the JSON; push: upload the boards to Grafana by its HTTP API; "
         "publish: write the tables of the SQL boards as Parquet",
     )
     parser.add_argument(
@@ -74,7 +74,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--cluster",
         default="",
         metavar="NAME",
-        help="build: the label that recorded series get, for a Prometheus of one cluster that does not name it",
+        help="build: cluster label of the recorded series, for a Prometheus whose series do not have one",
     )
     parser.add_argument(
         "--grafana", metavar="URL", help="push: address of Grafana (default: $GRAFANA_URL, or the setting)"
@@ -83,7 +83,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--sql", action="store_true", help="push: the SQL boards, too; they need the DuckDB data source"
     )
-    parser.add_argument("--dry-run", action="store_true", help="push: say what would change, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="push: print what would change, and change nothing")
     parser.add_argument("--diff", action="store_true", help="push: print the differences too")
     parser.add_argument(
         "--replace-edits", action="store_true", help="push: replace boards that a person edited in Grafana, too"

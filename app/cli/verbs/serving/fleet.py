@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.fleet.task import Outcome
 
 EPILOG = """\
-The configuration names the configuration file of each cluster, and the lake that they are committed to:
+The configuration names the configuration file of each cluster, and the lake that all clusters are committed to:
   [fleet]
   clusters = ["clusters/*.toml"]
   lake = "ducklake:postgres:dbname=lake host=db"
@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "fleet",
-        "read, compute and commit every cluster of a fleet, by many workers",
+        "read, compute and commit every cluster of a fleet, on several workers",
         warehouse=False,
         epilog=EPILOG,
         manual="how-to/past-one-machine",
@@ -42,13 +42,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "--workers",
         type=number_of("processes", least=0, most=1024),
         metavar="N",
-        help="worker processes on this machine; 0: one cluster after another, in ours (default: [fleet] workers)",
+        help="worker processes on this machine; 0: none, one cluster after another (default: [fleet] workers)",
     )
     where.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="Dask scheduler whose workers do it, such as tls://scheduler.example.org:8786 (default: [fleet] "
-        "scheduler)",
+        help="address of a Dask scheduler whose workers are used, such as tls://scheduler.example.org:8786 (default: "
+        "[fleet] scheduler)",
     )
     parser.add_argument(
         "--without-tls",

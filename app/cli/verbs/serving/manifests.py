@@ -24,14 +24,17 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_verb(
         subparsers,
         "manifests",
-        "write a fleet's workers, rounds and explorer as manifests for Kubernetes",
+        "write Kubernetes manifests of a fleet: workers, rounds and explorer",
         warehouse=False,
         epilog=EPILOG,
         manual="how-to/kubernetes-fleet",
     )
     parser.add_argument("--output", "-o", type=path_of, metavar="FILE", help="write the file there (default: print)")
     parser.add_argument(
-        "--image", default="trackside:latest", metavar="IMAGE", help="of all containers (default: trackside:latest)"
+        "--image",
+        default="trackside:latest",
+        metavar="IMAGE",
+        help="image of all containers (default: trackside:latest)",
     )
     parser.add_argument(
         "--claim",
@@ -56,11 +59,11 @@ def add_parser(subparsers: Subparsers) -> None:
         type=number_of("hours", least=1, most=168),
         default=12,
         metavar="N",
-        help="a round that takes longer is ended, so that the next one can begin (default: 12)",
+        help="longest round; a longer one is stopped, so that the next can begin (default: 12)",
     )
     for name, default, help_ in (
-        ("--min-workers", 1, "workers while nothing is done"),
-        ("--max-workers", 4, "workers while all of them are busy"),
+        ("--min-workers", 1, "workers while idle"),
+        ("--max-workers", 4, "workers at full load"),
         ("--cpu", 2, "cores of a worker"),
     ):
         kind = number_of(name.removeprefix("--"), least=1, most=1024)

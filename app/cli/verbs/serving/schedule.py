@@ -32,17 +32,17 @@ def add_parser(subparsers: Subparsers) -> None:
         manual=MANUAL,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    show = _add(actions, "show", "the next times at which reports are due")
+    show = _add(actions, "show", "list when reports are due next")
     show.add_argument("name", nargs="?", metavar="NAME", help="only this report")
     shared.add_format(show)
     shared.add_table(show)
-    export = _add(actions, "export", "timers that run the reports, for another scheduler")
-    export.add_argument("scheduler", choices=SCHEDULERS, help="which one")
+    export = _add(actions, "export", "write timers that run the reports, for another scheduler")
+    export.add_argument("scheduler", choices=SCHEDULERS, help="kind of timer")
     export.add_argument(
         "--output", "-o", type=shared.path_of, metavar="DIR", help="write the files there (default: print)"
     )
     export.add_argument(
-        "--user", default="trackside", metavar="USER", help="systemd: who runs them (default: trackside)"
+        "--user", default="trackside", metavar="USER", help="systemd: user of the service (default: trackside)"
     )
     export.add_argument(
         "--image", default="trackside:latest", metavar="IMAGE", help="kubernetes: image of the container"

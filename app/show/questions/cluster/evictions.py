@@ -30,8 +30,9 @@ _ABOUT: Final = (
 
 @question(
     "evictions",
-    "whom Kueue evicted for whom, and when the GPUs were free",
-    help="evictions by Kueue: whom for whom, why, and when its pods were gone\n--by queue, preemptor, reason, job",
+    "which workloads Kueue evicted, for which others, and when the GPUs were free",
+    help="evictions by Kueue: which workload for which other, why, and when its pods were gone\n"
+    "--by queue, preemptor, reason, job",
     by=("eviction", "queue", "preemptor", "reason", "job"),
     position=21,
 )

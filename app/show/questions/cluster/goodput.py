@@ -35,7 +35,7 @@ _NO_LOG = "No run log with steps of a known job in this window (trackside record
 @question(
     "goodput",
     "goodput in each published meaning, side by side",
-    help="productive share: of wall time (job, as Google's library), of allocated GPU-time and of all there was;\n"
+    help="productive share: of wall time (job, as Google's library), of allocated GPU-time and of all GPU-time;\n"
     "scheduling x runtime x program\n"
     "--by day, node, user, account, partition, run; bucket: where logged runs' wall time went",
     by=("cluster", "day", "node", "user", "account", "partition", "run", "bucket"),

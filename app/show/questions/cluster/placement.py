@@ -27,7 +27,7 @@ _QUERIES: Final = ("attempts_begun", "attempt_nodes_in", "nodes", "node_places",
     "placement",
     "blocks and switches that jobs span, and which sizes could start now",
     help="blocks (or leaf switches) that attempts on several nodes span, against the least possible at their start;\n"
-    "what goes with spanning more; at the end of the period: blocks, and sizes that could start within them\n"
+    "how attempts that span more differ; at the end of the period: blocks, and sizes that could start within them\n"
     "--by size, run, effect, block, segment",
     by=("size", "run", "effect", "block", "segment"),
     position=44,

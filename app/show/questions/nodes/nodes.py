@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 @question(
     "nodes",
-    "nodes, those whose failures cost most first",
-    help="nodes, those whose failures cost most first, and what to do",
+    "nodes, ordered by what their failures cost",
+    help="nodes, ordered by what their failures cost, and what to do",
     by=("node",),
     position=9,
 )

@@ -26,7 +26,7 @@ _EMPTY: Final = "No users are known: load associations and account changes (trac
 
 @question(
     "onboarding",
-    "who was given access when and by whom, and uses it",
+    "who was given access, when and by whom, and whether it is used",
     help="who was added when and by whom, how long to the first job, access that nobody uses, administrators, users\n"
     "without an association; at the end of the period\n"
     "--by user, account, actor, month",

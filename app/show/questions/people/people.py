@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @question(
     "people",
     "who used the GPUs, how well, and at what cost",
-    help="who used the GPUs: GPU-hours, what of them trained, stood still or was lost, how attempts ended, failures\n"
+    help="who used the GPUs: GPU-hours, what of them trained, was idle or was lost, how attempts ended, failures\n"
     "of hardware met, and cost where prices are configured\n"
     "--by user, account",
     by=("user", "account"),

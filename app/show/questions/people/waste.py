@@ -36,7 +36,7 @@ _OVERLAP = "Kinds overlap and are no sum. at least: what was seen; at most: with
 @question(
     "waste",
     "allocated GPU-time that shows no work",
-    help="allocated GPU-time that shows no work: standing still, GPUs never used, loops of failures, time limits\n"
+    help="allocated GPU-time that shows no work: idle, GPUs never used, loops of failures, time limits\n"
     "--by kind, state, user, account, partition, run",
     by=("kind", "state", "user", "account", "partition", "run"),
     position=12,

@@ -25,8 +25,9 @@ _FIRST = pl.int_range(pl.len()).over(pl.col("n_checkpoints") > 0) < MOST_EXPLAIN
 
 @question(
     "checkpoints",
-    "how often runs save, and how often would lose least",
-    help="how often runs save, how often would lose least, and the GPU-hours to be won; --run R: of one run",
+    "how often runs save, and which interval would lose least",
+    help="how often runs save, which interval would lose least, and the GPU-hours that it would save; "
+    "--run R: of one run",
     by=("run",),
     takes=("run",),
     position=11,

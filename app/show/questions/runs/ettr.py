@@ -379,7 +379,7 @@ def _spent(rows_of_run: pl.DataFrame, timelines: dict[str, pl.DataFrame], by: st
 
 
 def _arithmetic(row: dict[str, Any], mine: pl.DataFrame) -> tuple[str, ...]:
-    """How the ETTR of one run comes about: measured, and expected."""
+    """The arithmetic of the ETTR of one run: measured, and expected."""
     provisional = row["productive"] - row["productive_sure"]
     excluded = f" (of which {provisional:,.0f} provisional: left out below)" if provisional else ""
     beside_idle = f" + {row['beside_idle']:,.0f} active beside an idle GPU" if row["beside_idle"] else ""

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from queries.warehouse import Reader
 
 _COST = "cost: GPU-time that the attempt lost or stood still, and the startup of the one that followed."
-_NONE = "No attempt ended otherwise than by completing in this window."
+_NONE = "No attempt ended without completing in this window."
 
 
 @question(
     "interruptions",
-    "every attempt that ended otherwise than by completing, why, and what it cost",
-    help="every attempt that ended otherwise than by completing, why, and what it cost; --run R: of one run\n"
+    "every attempt that ended without completing, why, and what it cost",
+    help="every attempt that ended without completing, why, and what it cost; --run R: of one run\n"
     "--by cause, class, node, order (preempted for a run that came back from a failure), delay (jobs that waited for\n"
     "nodes out of service, or after such a preemption)",
     by=("event", "cause", "class", "node", "order", "delay"),
@@ -40,7 +40,7 @@ _NONE = "No attempt ended otherwise than by completing in this window."
     of_some_runs=("event",),
 )
 def interruptions(source: Reader, window: Window, question: Question) -> Answer:
-    """Attempts that ended otherwise than by completing: each with what it cost, or summed up."""
+    """Attempts that ended without completing: each with what it cost, or summed up."""
     by = question.dimension
     if by == "event":
         return _interruption_rows(source, window, question.run)
@@ -105,7 +105,7 @@ def _headline(rows: pl.DataFrame) -> str:
         return ""
     own = rows.filter(pl.col("class") == "infrastructure")
     cost, unknown = float(own["cost_gpu_s"].sum() or 0), own["cost_gpu_s"].null_count()
-    text = f"{counted(rows.height, 'attempt')} ended otherwise than by completing, {own.height:,} by infrastructure"
+    text = f"{counted(rows.height, 'attempt')} ended without completing, {own.height:,} by infrastructure"
     if own.is_empty():
         return f"{text}."
     apart = f" ({unknown:,} of unknown cost)" if unknown else ""

@@ -32,8 +32,8 @@ _UNLOGGED: Final = (
 @question(
     "stalls",
     "when a run made no step, why, and which rank was last",
-    help="no step for many times the usual: data, checkpoint, collective, and which rank was last; --run R: of one"
-    " run\n--by dump: hangs by what the NCCL flight recorder of each rank dumped",
+    help="when a run made no step for many times its usual step time: data, checkpoint or collective, and which rank\n"
+    "was last; --run R: of one run\n--by dump: hangs, from the dumps of the NCCL flight recorder of each rank",
     by=("stall", "dump"),
     takes=("run",),
     position=20,
