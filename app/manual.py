@@ -236,13 +236,6 @@ def target_of(page: Page, target: str) -> tuple[str, str]:
     return joined.removesuffix(".md"), section
 
 
-def targets(page: Page) -> list[str]:
-    """What the links and pictures of a page point to, outside of code blocks."""
-    return [
-        link[3] for part in _fenced(page.text) if not part.lstrip().startswith("```") for link in _LINK.finditer(part)
-    ]
-
-
 def _fenced(text: str) -> list[str]:
     """The text in parts: each code block is one."""
     return re.split(r"(?ms)(^ *```.*?^ *```$)", text)

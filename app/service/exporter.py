@@ -150,17 +150,6 @@ def _checked(sample: Sample) -> Sample:
     return sample
 
 
-def render(answers: AnswerCache, *, now: datetime | None = None, claims: WatchedClaims | None = None) -> bytes:
-    """All metrics in Prometheus's text format.
-
-    Args:
-        answers: the published warehouse. An empty one, or one that cannot be read, gives `trackside_build_info` alone.
-        now: the time that ages of sources are taken at; the clock's if None.
-        claims: what is judged; the vendor's headlines if None.
-    """
-    return negotiated(answers, "", now=now, claims=claims)[0]
-
-
 def negotiated(
     answers: AnswerCache,
     accept: str,

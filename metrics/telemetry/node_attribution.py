@@ -69,15 +69,17 @@ class Day:
     nodes: pl.DataFrame
 
 
-def node_activities(
+def day_parts(
     days: Iterable[pl.DataFrame],
     occupants: Occupants,
     *,
     step_s: float = 60.0,
     hour_s: float = LONGEST_S,
     at_once: int = 2,
-) -> Iterator[Day]:
+) -> Iterator[DayParts]:
     """Attribute samples of nodes, a few days at a time, so that memory stays flat however many there are.
+
+    The number of nodes of an owner is missing: only all days together have it (`Seen`).
 
     Args:
         days: samples of the same cluster, from the last day to the first; of a day all, or those of some nodes after
@@ -88,18 +90,6 @@ def node_activities(
         hour_s: what an hour is (see `metrics.telemetry.sample_grid.torn`).
         at_once: how many days are worked on at the same time.
     """
-    yield from map(Seen(occupants).day, day_parts(days, occupants, step_s=step_s, hour_s=hour_s, at_once=at_once))
-
-
-def day_parts(
-    days: Iterable[pl.DataFrame],
-    occupants: Occupants,
-    *,
-    step_s: float = 60.0,
-    hour_s: float = LONGEST_S,
-    at_once: int = 2,
-) -> Iterator[DayParts]:
-    """As `node_activities`, without the number of nodes, which only all days together tell (`Seen`)."""
     following: pl.DataFrame | None = None
     waiting: deque[Future[DayParts]] = deque()
     with ThreadPoolExecutor(at_once) as pool:
@@ -176,7 +166,7 @@ _PIECE: Final = ["owner", "place", *WHAT]
 
 
 def _attribute_day(ordered: Series, occupants: Occupants, step_s: float, hour_s: float) -> DayParts:
-    """Attribute some samples; see `node_activities`."""
+    """Attribute some samples; see `day_parts`."""
     lanes = ordered.lanes.join(occupants.places, on="node", how="left", maintain_order="left").with_columns(
         pl.col("place").fill_null(-1), lane=pl.int_range(pl.len(), dtype=pl.Int64)
     )

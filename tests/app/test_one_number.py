@@ -116,7 +116,7 @@ def _in_base_units(shown: Shown) -> Shown:
 
 @pytest.mark.slow
 def test_metrics_declare_where_they_are_shown(warehouse: Path, shown: Shown) -> None:
-    text = exporter.render(AnswerCache(warehouse), now=NOW).decode()
+    text = exporter.negotiated(AnswerCache(warehouse), "", now=NOW)[0].decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     actual = {}
     for name, (family, labels) in _PLACES.items():

@@ -152,7 +152,7 @@ def test_addresses_and_values_of_a_page_stay_as_they_are() -> None:
 
 
 def test_labels_of_metrics_show_what_hides_and_never_come_twice(root: Path) -> None:
-    text = exporter.render(AnswerCache(root), now=NOW).decode()
+    text = exporter.negotiated(AnswerCache(root), "", now=NOW)[0].decode()
     labels = [each.labels for family in text_string_to_metric_families(text) for each in family.samples]
     assert not set(MARKS) & set(text)
     assert any(each.get("user") == SHOWN for each in labels)

@@ -169,7 +169,7 @@ def test_a_claim_has_one_verdict_in_every_output(period: Period, patchy: Path, c
 
 def exported(root: Path, claims: Path) -> dict[str, float]:
     """Verdicts on the one claim by window."""
-    text = exporter.render(AnswerCache(root), now=NOW, claims=WatchedClaims(claims)).decode()
+    text = exporter.negotiated(AnswerCache(root), "", now=NOW, claims=WatchedClaims(claims))[0].decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {each.labels["window"]: each.value for each in samples if each.name == "trackside_verdict"}
 

@@ -207,7 +207,7 @@ def test_the_report_the_metrics_and_the_verdicts_are_made(
     status = cli.main(["report", "sla", "--period", "2026-09", *where, "--format", "json", "-o", str(tmp_path / "r")])
     assert status == 0, capsys.readouterr().err
     assert cli.main(["verify", *where, "--format", "json"]) in {0, 3, 4}
-    told = exporter.render(AnswerCache(beside), now=NOW + timedelta(hours=1)).decode()
+    told = exporter.negotiated(AnswerCache(beside), "", now=NOW + timedelta(hours=1))[0].decode()
     assert 'trackside_goodput_ratio{bound="lower"' in told
     assert not [line for line in told.splitlines() if line.lower().endswith((" inf", " +inf", " -inf", " nan"))]
     assert caplog.messages == []

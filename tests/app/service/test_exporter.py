@@ -60,19 +60,24 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return from_everything(tmp_path_factory.mktemp("everything"))
 
 
+def scraped(answers: AnswerCache, *, now: datetime, claims: WatchedClaims | None = None) -> bytes:
+    """All metrics in Prometheus's text format."""
+    return exporter.negotiated(answers, "", now=now, claims=claims)[0]
+
+
 @pytest.fixture(scope="module")
 def of_accounting(accounting: Path) -> str:
     """A scrape of it; each takes more than a second."""
-    return exporter.render(AnswerCache(accounting), now=NOW).decode()
+    return scraped(AnswerCache(accounting), now=NOW).decode()
 
 
 @pytest.fixture(scope="module")
 def of_everything(everything: Path) -> str:
-    return exporter.render(AnswerCache(everything), now=NOW).decode()
+    return scraped(AnswerCache(everything), now=NOW).decode()
 
 
 def samples(root: Path) -> list[Sample]:
-    return parsed(exporter.render(AnswerCache(root), now=NOW).decode())
+    return parsed(scraped(AnswerCache(root), now=NOW).decode())
 
 
 def parsed(text: str) -> list[Sample]:
@@ -234,8 +239,8 @@ def test_gpus_that_jobs_hold_sum_to_the_allocated_gpus(of_everything: str) -> No
 
 def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
     answers = AnswerCache(accounting)
-    early = exporter.render(answers, now=NOW).decode().splitlines()
-    late = exporter.render(answers, now=NOW + timedelta(hours=1)).decode().splitlines()
+    early = scraped(answers, now=NOW).decode().splitlines()
+    late = scraped(answers, now=NOW + timedelta(hours=1)).decode().splitlines()
     changed = [(a, b) for a, b in zip(early, late, strict=True) if a != b]
     assert changed
     for before, after in changed:
@@ -246,18 +251,18 @@ def test_ages_follow_the_clock_and_nothing_else_does(accounting: Path) -> None:
 @pytest.mark.slow
 def test_a_second_scrape_reads_nothing_of_the_warehouse(everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = AnswerCache(everything)
-    first = exporter.render(answers, now=NOW)
+    first = scraped(answers, now=NOW)
     monkeypatch.setattr(answers.pool, "reader", lambda *_: pytest.fail("it reads the warehouse again"))
-    assert exporter.render(answers, now=NOW) == first
+    assert scraped(answers, now=NOW) == first
 
 
 @pytest.mark.slow
 def test_new_data_are_in_the_next_scrape(tmp_path: Path) -> None:
     root = from_accounting(tmp_path, jobs=20)
     answers = AnswerCache(root)
-    before = exporter.render(answers, now=NOW)
+    before = scraped(answers, now=NOW)
     from_accounting(tmp_path, jobs=40)
-    assert exporter.render(answers, now=NOW) != before
+    assert scraped(answers, now=NOW) != before
 
 
 HOSTILE = 'west "2"\\n\nübung {a="b"} 1'
@@ -420,7 +425,7 @@ def test_claims_of_ones_own_are_judged(accounting: Path, tmp_path: Path) -> None
         '[[claim]]\nid = "o"\nmetric = "occupancy"\nquoted = "q"\nread_as = "r"\nkind = "delivered"\ntarget = 0.99\n'
         'direction = "at_least"\n'
     )
-    text = exporter.render(AnswerCache(accounting), now=NOW, claims=WatchedClaims(claims)).decode()
+    text = scraped(AnswerCache(accounting), now=NOW, claims=WatchedClaims(claims)).decode()
     assert 'trackside_verdict{claim="o",cluster="tiny",kind="delivered",window="all"} -1.0' in text
 
 

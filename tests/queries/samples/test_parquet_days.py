@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from queries.samples import parquet_days
-from queries.samples.parquet_days import FEW, of_many_numbers, write, write_parts
+from queries.samples.parquet_days import FEW, of_many_numbers, write_parts
 from queries.warehouse import open_writer
 from tests.support.warehouses import NOW
 
@@ -107,7 +107,7 @@ def test_row_groups_are_full_whatever_the_parts(tmp_path: Path, monkeypatch: pyt
 
 def test_rows_that_are_none_have_their_columns(tmp_path: Path) -> None:
     none = rows_of(range(1), 1, distinct=False).clear()
-    write(none, tmp_path / "none.parquet")
+    write_parts(iter([none]), tmp_path / "none.parquet", many=of_many_numbers(none))
     assert pl.read_parquet(tmp_path / "none.parquet").schema == none.schema
     with pytest.raises(ValueError, match="columns are not known"):
         write_parts(iter([]), tmp_path / "nothing.parquet", many=())

@@ -165,7 +165,7 @@ def test_a_het_job_is_one_interruption_in_every_count(het: tuple[Path, str]) -> 
     assert (assumed["n"], assumed["value"]) == (1, 1800 * 16)
     assert reported["interruptions_by_class"] == {"infrastructure": 1}
     assert (reported["n"], reported["n_incidents"], reported["by_cause"]) == (1, 1, {"node_fail": 1})
-    text = exporter.render(AnswerCache(root), now=NOW).decode()
+    text = exporter.negotiated(AnswerCache(root), "", now=NOW)[0].decode()
     (line,) = (
         line
         for line in text.splitlines()
